@@ -1,0 +1,90 @@
+# Everything a contributor types. `make help` lists it; each target also works alone from an empty clone.
+# Recipes use the target folder Cargo uses: $CARGO_TARGET_DIR if set, ./target otherwise.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check fmt fmt-check clippy deny bench soak miri asan fuzz docs bootstrap peers build
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+CORUN := $(TARGET)/release/corun
+
+# Crates without DataFusion are tested in the dev profile (debug assertions on, seconds to build). The others only ever build
+# in the release profile, so that DataFusion is compiled once.
+SMALL := -p model -p machine -p exec
+LARGE := -p fusion -p bench -p corun
+
+# The one place that names the nightly toolchain. It serves Miri, sanitizers and fuzzing only; nothing shipped is built with it.
+export NIGHTLY ?= nightly-2026-05-20
+FUZZ_SECONDS ?= 60
+SOAK_MINUTES ?= 20
+DEMO_FLAGS ?=
+BENCH_FLAGS ?=
+BENCH_SUITES ?= floor join ssb tpch
+
+help: ## list the targets
+	@echo "usage: make TARGET"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
+
+bootstrap:
+	@scripts/bootstrap
+
+build: bootstrap
+	$(CARGO) build --release -p corun
+
+demo: build ## the main job: a mixed concurrent workload, stock joins against corun's (DEMO_FLAGS=...)
+	$(CORUN) demo $(DEMO_FLAGS)
+
+test: bootstrap ## every test, every suite in its quick form; ends with "N passed, N failed"
+	@scripts/test
+
+check: fmt-check clippy test deny ## what a change must pass: formatting, lints, tests, doctests, dependency policy
+
+fmt: bootstrap ## format the sources
+	$(CARGO) fmt --all
+
+fmt-check: bootstrap
+	$(CARGO) fmt --all -- --check
+
+clippy: bootstrap
+	$(CARGO) clippy $(SMALL) --all-targets -- -D warnings
+	$(CARGO) clippy --release $(LARGE) --all-targets -- -D warnings
+
+deny: bootstrap
+	@scripts/need cargo-deny "cargo install cargo-deny --locked"
+	$(CARGO) deny check
+
+peers: bootstrap
+	@scripts/bootstrap --peers
+
+bench: build ## every benchmark suite, recorded under bench/records (BENCH_SUITES=..., BENCH_FLAGS=...)
+	@scripts/bootstrap --peers || echo "bench: goes on without the DuckDB peer" >&2
+	@set -e; for suite in $(BENCH_SUITES); do \
+		echo "== corun bench $$suite $(BENCH_FLAGS)"; $(CORUN) bench $$suite --record bench/records $(BENCH_FLAGS); \
+	done
+
+soak: build ## long runs: many more property-test cases, then the demo for SOAK_MINUTES
+	PROPTEST_CASES=20000 $(CARGO) test --release $(SMALL)
+	@scripts/soak "$(CORUN)" "$(SOAK_MINUTES)"
+
+miri: bootstrap ## the unsafe code of exec under Miri (nightly)
+	@scripts/nightly miri rust-src >/dev/null
+	PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p model -p exec
+
+asan: bootstrap ## exec and machine under the address sanitizer (nightly)
+	@scripts/nightly >/dev/null
+	RUSTFLAGS=-Zsanitizer=address $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p exec -p machine --lib --tests \
+		--target $$(rustc -vV | sed -n 's/^host: //p')
+
+fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (nightly, cargo-fuzz)
+	@scripts/nightly >/dev/null
+	@scripts/need cargo-fuzz "cargo install cargo-fuzz --locked"
+	@set -e; nightly=$$(scripts/nightly 2>/dev/null); for target in $$($(CARGO) +$$nightly fuzz list); do \
+		echo "== fuzz $$target"; $(CARGO) +$$nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS); \
+	done
+
+docs: bootstrap ## the manual (mdBook) and the crates' documentation
+	@scripts/need mdbook "cargo install mdbook --locked"
+	mdbook build docs -d "$(abspath $(TARGET))/book"
+	$(CARGO) doc --no-deps $(SMALL)
+	@echo "manual: $(TARGET)/book/index.html   crates: $(TARGET)/doc/exec/index.html"
