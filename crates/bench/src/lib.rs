@@ -1,1 +1,17 @@
-//! stub
+//! Workloads, runners, peers, records and reports: everything `corun bench` and `corun demo` need beside the engine.
+//!
+//! Start at [`suites::run`]. It builds [`run::Comparison`]s, which a [`run::Runner`] executes interleaved and turns into
+//! [`row::Row`]s; [`record`] keeps them. Nothing here prints: the program does.
+
+pub mod error;
+pub mod join;
+pub mod parallel;
+pub mod peers;
+pub mod progress;
+pub mod record;
+pub mod row;
+pub mod run;
+pub mod stats;
+pub mod suites;
+
+pub use error::BenchError;

@@ -1,0 +1,101 @@
+//! The one error of this crate, in the parts the command line prints: primary, detail, hint.
+
+use fusion::EngineError;
+
+/// Why a suite could not run. A wrong answer is not an error of this kind: see [`crate::run::Outcome`].
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The SQL engine refused.
+    #[error("{}", .0.primary)]
+    Engine(#[from] EngineError),
+    /// No suite of that name.
+    #[error("there is no benchmark suite \"{0}\"")]
+    UnknownSuite(String),
+    /// `--case` matches nothing.
+    #[error("suite {suite} has no case matching \"{case}\"")]
+    NoSuchCase {
+        /// The suite asked.
+        suite: String,
+        /// The text that matched nothing.
+        case: String,
+        /// Some names that exist.
+        examples: Vec<String>,
+    },
+    /// An argument that makes no sense.
+    #[error("{0}")]
+    BadArgument(String),
+    /// A peer could not be started or failed.
+    #[error("{peer}: {reason}")]
+    Peer {
+        /// The peer's name.
+        peer: &'static str,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A file could not be written or read.
+    #[error("{what}")]
+    Io {
+        /// What was attempted, with the path.
+        what: String,
+        /// The operating system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Generated data could not be turned into Arrow batches or Parquet files.
+    #[error("data generation failed: {0}")]
+    Data(String),
+    /// A measurement of the machine failed.
+    #[error("{0}")]
+    Machine(String),
+}
+
+impl BenchError {
+    /// Wraps an I/O error with what was attempted.
+    pub fn io(what: impl Into<String>, source: std::io::Error) -> BenchError {
+        BenchError::Io {
+            what: what.into(),
+            source,
+        }
+    }
+
+    /// The second line for people, if there is one.
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            BenchError::Engine(error) => error.detail.clone(),
+            BenchError::Io { source, .. } => Some(source.to_string()),
+            _ => None,
+        }
+    }
+
+    /// What to do about it, if that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            BenchError::Engine(error) => error.hint.clone(),
+            BenchError::UnknownSuite(_) => {
+                Some(format!("suites: {}", crate::suites::Suite::names().join(", ")))
+            }
+            BenchError::NoSuchCase { examples, .. } => Some(format!("cases: {} ...", examples.join(", "))),
+            _ => None,
+        }
+    }
+
+    /// Whether the caller asked for something impossible (exit code 2) rather than something failing (1).
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            BenchError::UnknownSuite(_) | BenchError::NoSuchCase { .. } | BenchError::BadArgument(_)
+        )
+    }
+}
+
+impl From<arrow::error::ArrowError> for BenchError {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        BenchError::Data(error.to_string())
+    }
+}
+
+impl From<parquet::errors::ParquetError> for BenchError {
+    fn from(error: parquet::errors::ParquetError) -> Self {
+        BenchError::Data(error.to_string())
+    }
+}

@@ -1,0 +1,257 @@
+//! The cases of the `join` suite: names, and which of them a run measures.
+
+use super::keys::KeyKind;
+
+/// Rows of the larger side.
+pub const PROBE_ROWS: usize = 16_000_000;
+/// Build sizes: inside L2, around it, inside a usual effective LLC, out of it, far out of it.
+pub const BUILD_ROWS: [usize; 5] = [10_000, 100_000, 1_000_000, 4_000_000, 16_000_000];
+/// Hit rates in percent.
+pub const HIT_RATES: [usize; 4] = [0, 5, 50, 100];
+/// Rows of the larger side in `--quick`.
+const QUICK_PROBE_ROWS: usize = 200_000;
+
+/// The tables of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tables {
+    /// What keys look like.
+    pub keys: KeyKind,
+    /// Rows of the build table `b`.
+    pub build_rows: usize,
+    /// Rows of the probe table `p`.
+    pub probe_rows: usize,
+    /// Percent of probe rows that have a partner.
+    pub hit_rate: usize,
+}
+
+impl Tables {
+    /// Tables whose join gives at most `output_rows` rows: duplicates shorten the probe side.
+    fn with_output(keys: KeyKind, build_rows: usize, output_rows: usize, hit_rate: usize) -> Tables {
+        Tables {
+            keys,
+            build_rows,
+            probe_rows: output_rows / keys.duplicates(),
+            hit_rate,
+        }
+    }
+
+    /// The name without threads, such as `sparse_16m_x_16m_hit100`.
+    pub fn name(&self) -> String {
+        let (build, probe) = (rows_name(self.build_rows), rows_name(self.probe_rows));
+        format!("{}_{build}_x_{probe}_hit{}", self.keys.name(), self.hit_rate)
+    }
+
+    /// The name of the case with this many threads, such as `sparse_16m_x_16m_hit100_t2`.
+    pub fn case_name(&self, threads: usize) -> String {
+        format!("{}_t{threads}", self.name())
+    }
+
+    /// Whether the optimizers build on `b`: they build on the side with fewer rows.
+    fn builds_on_b(&self) -> bool {
+        self.build_rows <= self.probe_rows
+    }
+}
+
+/// `16m`, `10k`, or all digits where neither fits.
+pub fn rows_name(rows: usize) -> String {
+    if rows >= 1_000_000 && rows % 1_000_000 == 0 {
+        format!("{}m", rows / 1_000_000)
+    } else if rows >= 1_000 && rows % 1_000 == 0 {
+        format!("{}k", rows / 1_000)
+    } else {
+        rows.to_string()
+    }
+}
+
+/// Tables and the thread counts to join them with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The tables.
+    pub tables: Tables,
+    /// The thread counts, ascending.
+    pub threads: Vec<usize>,
+}
+
+/// Which cases a run looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Small data, every key kind: answers only.
+    Quick,
+    /// What the published claims and the shape of the curves need, in minutes.
+    Representative,
+    /// Everything, in hours.
+    Full,
+}
+
+/// The cases of a run in the order they run.
+pub fn matrix(extent: Extent, threads: &[usize], probe_rows: Option<usize>) -> Vec<Entry> {
+    match extent {
+        Extent::Quick => quick(threads, probe_rows.unwrap_or(QUICK_PROBE_ROWS)),
+        Extent::Representative => representative(threads, probe_rows.unwrap_or(PROBE_ROWS)),
+        Extent::Full => full(threads, probe_rows.unwrap_or(PROBE_ROWS)),
+    }
+}
+
+fn quick(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for keys in KeyKind::ALL {
+        for (build_rows, hit_rate) in [(1_000, 50), (12_000, 100)] {
+            let tables = Tables::with_output(keys, build_rows.min(probe_rows), probe_rows, hit_rate);
+            entries.push(Entry {
+                tables,
+                threads: threads.to_vec(),
+            });
+        }
+    }
+    entries.push(Entry {
+        tables: Tables::with_output(KeyKind::Sparse, 12_000.min(probe_rows), probe_rows, 0),
+        threads: threads.to_vec(),
+    });
+    entries.retain(|entry| entry.tables.builds_on_b());
+    entries
+}
+
+/// Sparse and dense keys over every size at every thread count (the claims), then one factor at a time at all threads.
+fn representative(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
+    let most = threads.last().copied().into_iter().collect::<Vec<usize>>();
+    let mut entries = Vec::new();
+    let mut add = |keys, build_rows, hit_rate, threads: &[usize]| {
+        let tables = Tables::with_output(keys, build_rows, probe_rows, hit_rate);
+        entries.push(Entry {
+            tables,
+            threads: threads.to_vec(),
+        });
+    };
+    for build_rows in BUILD_ROWS {
+        add(KeyKind::Sparse, build_rows, 100, threads);
+    }
+    for build_rows in BUILD_ROWS {
+        add(
+            KeyKind::Dense,
+            build_rows,
+            100,
+            if build_rows > 1_000_000 { &most } else { threads },
+        );
+    }
+    for hit_rate in [0, 5, 50] {
+        add(KeyKind::Sparse, 1_000_000, hit_rate, &most);
+        add(KeyKind::Sparse, 16_000_000, hit_rate, &most);
+    }
+    for keys in [
+        KeyKind::Int2,
+        KeyKind::String,
+        KeyKind::Dup4,
+        KeyKind::Dup16,
+        KeyKind::Zipf,
+    ] {
+        add(keys, 1_000_000, 100, &most);
+    }
+    entries.retain(|entry| entry.tables.builds_on_b());
+    entries
+}
+
+fn full(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for keys in KeyKind::ALL {
+        for build_rows in BUILD_ROWS {
+            for hit_rate in HIT_RATES {
+                let tables = Tables::with_output(keys, build_rows, probe_rows, hit_rate);
+                entries.push(Entry {
+                    tables,
+                    threads: threads.to_vec(),
+                });
+            }
+        }
+    }
+    entries.retain(|entry| entry.tables.builds_on_b());
+    entries
+}
+
+/// The cases whose names `selects` accepts, grouped by tables so that data is made once.
+pub fn select(entries: Vec<Entry>, selects: impl Fn(&str) -> bool) -> Vec<Entry> {
+    entries
+        .into_iter()
+        .map(|mut entry| {
+            entry
+                .threads
+                .retain(|&threads| selects(&entry.tables.case_name(threads)));
+            entry
+        })
+        .filter(|entry| !entry.threads.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn names(entries: &[Entry]) -> Vec<String> {
+        entries
+            .iter()
+            .flat_map(|entry| {
+                entry
+                    .threads
+                    .iter()
+                    .map(|&threads| entry.tables.case_name(threads))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn names_say_sizes_as_people_do() {
+        let tables = Tables {
+            keys: KeyKind::Sparse,
+            build_rows: 16_000_000,
+            probe_rows: 16_000_000,
+            hit_rate: 100,
+        };
+        assert_eq!(tables.case_name(2), "sparse_16m_x_16m_hit100_t2");
+        assert_eq!(
+            ["10k", "1m", "1234"].map(str::to_string),
+            [10_000, 1_000_000, 1_234].map(rows_name)
+        );
+    }
+
+    #[test]
+    fn every_matrix_has_distinct_cases_and_every_key_kind() {
+        for extent in [Extent::Quick, Extent::Representative, Extent::Full] {
+            let entries = matrix(extent, &[1, 2], None);
+            let names = names(&entries);
+            assert_eq!(
+                names.iter().collect::<HashSet<_>>().len(),
+                names.len(),
+                "{extent:?}"
+            );
+            let kinds: HashSet<KeyKind> = entries.iter().map(|entry| entry.tables.keys).collect();
+            assert_eq!(kinds.len(), KeyKind::ALL.len(), "{extent:?}");
+            assert!(entries.iter().all(|entry| entry.tables.builds_on_b()));
+        }
+    }
+
+    #[test]
+    fn the_full_matrix_holds_the_representative_one() {
+        let full: HashSet<String> = names(&matrix(Extent::Full, &[1, 2], None)).into_iter().collect();
+        let part = names(&matrix(Extent::Representative, &[1, 2], None));
+        assert!(part.iter().all(|name| full.contains(name)));
+        assert!(part.contains(&"sparse_16m_x_16m_hit100_t1".to_string()));
+        assert!(part.contains(&"sparse_16m_x_16m_hit100_t2".to_string()));
+        assert!(part.contains(&"sparse_1m_x_16m_hit100_t1".to_string()));
+    }
+
+    #[test]
+    fn duplicates_shorten_the_probe_side() {
+        let tables = Tables::with_output(KeyKind::Dup16, 1_000_000, 16_000_000, 100);
+        assert_eq!(tables.probe_rows, 1_000_000);
+    }
+
+    #[test]
+    fn selection_keeps_only_matching_thread_counts() {
+        let entries = select(matrix(Extent::Full, &[1, 2], None), |name| {
+            name == "zipf_4m_x_16m_hit50_t2"
+        });
+        assert_eq!(names(&entries), ["zipf_4m_x_16m_hit50_t2"]);
+        assert!(select(matrix(Extent::Quick, &[1], None), |_| false).is_empty());
+    }
+}

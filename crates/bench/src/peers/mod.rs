@@ -1,0 +1,3 @@
+//! Other systems that run the same work for comparison. They are run, never quoted, and may be absent.
+
+pub mod duckdb;

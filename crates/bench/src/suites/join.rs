@@ -1,0 +1,233 @@
+//! The `join` suite: one join per case, run by corun, by DataFusion as it comes, by DataFusion made to hash, and by DuckDB.
+//!
+//! Every engine joins the same rows, already in its memory, with the same number of threads, building on `b`; each answer
+//! is compared with the generator's. DataFusion's perfect-hash `ArrayMap` replaces its hash table for dense keys, so
+//! `datafusion_forced_hash` forbids it: the difference of the two says how much is the array's. After the joins,
+//! [`crate::join::floor`] measures what the plan around a join costs and what the table alone reaches.
+
+use std::cell::RefCell;
+
+use arrow::array::{Array, Int64Array};
+use fusion::{Engine, EngineOptions, Joins, QueryOutput};
+
+use super::SuiteArgs;
+use crate::error::BenchError;
+use crate::join::case::{Entry, Extent, Tables, matrix, select};
+use crate::join::data::{JoinData, sql};
+use crate::peers::duckdb::{self, DuckDb};
+use crate::row::{Row, Value};
+use crate::run::{Comparison, Runner, Side, runtime};
+
+/// The side whose ratios are published.
+pub const CORUN: &str = "corun";
+/// DataFusion as it comes; the baseline of the A/A control.
+pub const DATAFUSION: &str = "datafusion";
+/// DataFusion without its perfect-hash array.
+pub const FORCED_HASH: &str = "datafusion_forced_hash";
+/// Per-side metric.
+pub const METRIC: &str = "ns_per_probe_row";
+/// Seed of every data set, so that runs compare.
+const SEED: u64 = 0x636f_7275_6e00;
+
+/// Settings that keep DataFusion from its perfect-hash `ArrayMap`: no key range is below 0 rows, no density above 1.1
+/// without duplicates (and duplicated keys of this suite are sparse).
+const FORCE_HASH: [(&str, &str); 2] = [
+    (
+        "datafusion.execution.perfect_hash_join_small_build_threshold",
+        "0",
+    ),
+    ("datafusion.execution.perfect_hash_join_min_key_density", "1.1"),
+];
+
+/// Runs the cases `args` select.
+///
+/// # Errors
+/// When no case matches, or data cannot be made.
+pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    let entries = entries(args)?;
+    let mut peer = start_peer(args, runner);
+    for entry in &entries {
+        run_entry(entry, &mut peer, runner)?;
+    }
+    Ok(())
+}
+
+/// The cases of the run: the extent's, or those `--case` names, looked for in the full matrix when the extent has none.
+fn entries(args: &SuiteArgs) -> Result<Vec<Entry>, BenchError> {
+    let threads = args.thread_counts();
+    let extent = match (args.quick, args.full) {
+        (true, _) => Extent::Quick,
+        (false, true) => Extent::Full,
+        (false, false) => Extent::Representative,
+    };
+    let all = matrix(extent, &threads, args.probe_rows);
+    let mut chosen = select(all.clone(), |name| args.selects(name));
+    if chosen.is_empty() && extent == Extent::Representative {
+        chosen = select(matrix(Extent::Full, &threads, args.probe_rows), |name| {
+            args.selects(name)
+        });
+    }
+    if chosen.is_empty() {
+        let names = all.iter().map(|entry| entry.tables.case_name(entry.threads[0]));
+        return Err(args.no_such_case(names));
+    }
+    Ok(chosen)
+}
+
+/// DuckDB, or one row that says why not.
+fn start_peer(args: &SuiteArgs, runner: &mut Runner<'_>) -> Option<DuckDb> {
+    if !args.peers {
+        return None;
+    }
+    match DuckDb::start() {
+        Ok(peer) => Some(peer),
+        Err(error) => {
+            let row = Row::unavailable("join", "all", METRIC, "ns", &error.to_string());
+            runner.emit(row.with("engine", duckdb::NAME));
+            runner.progress().note(&error.to_string());
+            None
+        }
+    }
+}
+
+fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    let tables = &entry.tables;
+    runner
+        .progress()
+        .begin(&format!("join {}: data", tables.name()), 1);
+    let data = JoinData::generate(tables, SEED)?;
+    if let Some(peer) = peer {
+        peer.load("b", &data.build.schema, &data.build.batches)?;
+        peer.load("p", &data.probe.schema, &data.probe.batches)?;
+    }
+    runner.progress().end();
+    for &threads in &entry.threads {
+        compare(tables, &data, threads, peer.as_mut(), runner)?;
+    }
+    if let Some(peer) = peer {
+        peer.drop_table("b")?;
+        peer.drop_table("p")?;
+    }
+    Ok(())
+}
+
+/// The engine of one side over the data, shared with the other sides.
+///
+/// # Errors
+/// When the engine refuses a setting or a table.
+pub fn engine(data: &JoinData, joins: Joins, force_hash: bool, threads: usize) -> Result<Engine, BenchError> {
+    let settings = if force_hash { FORCE_HASH.as_slice() } else { &[] };
+    let options = EngineOptions {
+        partitions: threads,
+        joins,
+        settings: settings
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect(),
+        ..EngineOptions::default()
+    };
+    let engine = Engine::new(&options)?;
+    for (name, table) in [("b", &data.build), ("p", &data.probe)] {
+        engine.register_batches(name, table.schema.clone(), table.partitions(threads))?;
+    }
+    Ok(engine)
+}
+
+/// Parameters of every row of a case, beside `engine`.
+pub fn parameters(tables: &Tables, threads: usize) -> Vec<(String, Value)> {
+    vec![
+        ("threads".to_string(), Value::from(threads)),
+        ("build_rows".to_string(), Value::from(tables.build_rows)),
+        ("probe_rows".to_string(), Value::from(tables.probe_rows)),
+        ("keys".to_string(), Value::from(tables.keys.name())),
+        ("hit_rate".to_string(), Value::from(tables.hit_rate)),
+    ]
+}
+
+fn compare(
+    tables: &Tables,
+    data: &JoinData,
+    threads: usize,
+    peer: Option<&mut DuckDb>,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let runtime = runtime(threads)?;
+    let corun = engine(data, Joins::Corun, false, threads)?;
+    let stock = engine(data, Joins::Stock, false, threads)?;
+    let forced = engine(data, Joins::Stock, true, threads)?;
+    let query = sql(tables.keys, false);
+    let peer_query = sql(tables.keys, true);
+    let mut sides = vec![
+        Side::query(CORUN, &runtime, &corun, &query, sum_text),
+        Side::query(DATAFUSION, &runtime, &stock, &query, sum_text),
+        Side::query(FORCED_HASH, &runtime, &forced, &query, sum_text),
+    ];
+    let mut parameters = parameters(tables, threads);
+    if let Some(peer) = peer {
+        peer.set_threads(threads)?;
+        parameters.push(("duckdb_version".to_string(), Value::from(peer.version())));
+        let peer = RefCell::new(peer);
+        sides.push(Side::new(duckdb::NAME, move || peer.borrow_mut().sample(&peer_query)).optional());
+    }
+    let case = tables.case_name(threads);
+    runner.compare(Comparison {
+        suite: "join",
+        case: &case,
+        parameters,
+        metric: METRIC,
+        unit: "ns",
+        units_per_second: 1e9 / tables.probe_rows as f64,
+        subject: CORUN,
+        baseline: DATAFUSION,
+        expected: data.expected.clone(),
+        sides,
+    });
+    Ok(())
+}
+
+/// The one cell of the answer as the oracle writes it.
+pub fn sum_text(output: &QueryOutput) -> String {
+    let cells: Vec<String> = output
+        .batches
+        .iter()
+        .filter(|batch| batch.num_columns() > 0)
+        .filter_map(|batch| batch.column(0).as_any().downcast_ref::<Int64Array>())
+        .flat_map(|sums| sums.iter())
+        .map(|sum| sum.map_or_else(|| "NULL".to_string(), |sum| sum.to_string()))
+        .collect();
+    cells.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suites::Suite;
+
+    #[test]
+    fn a_case_outside_the_representative_matrix_is_found_in_the_full_one() {
+        let wanted = "string_4m_x_16m_hit5_t1";
+        let args = SuiteArgs {
+            case: Some(wanted.to_string()),
+            threads: vec![1],
+            ..SuiteArgs::new(Suite::Join)
+        };
+        let entries = entries(&args).expect("the case");
+        assert_eq!(entries.len(), 1);
+        assert_eq!(entries[0].tables.case_name(1), wanted);
+    }
+
+    #[test]
+    fn an_unknown_case_is_a_usage_error_that_names_some() {
+        let args = SuiteArgs {
+            case: Some("triangle".to_string()),
+            ..SuiteArgs::new(Suite::Join)
+        };
+        let error = entries(&args).expect_err("no such case");
+        assert!(error.is_usage());
+        assert!(
+            error.hint().is_some_and(|hint| hint.contains("sparse_10k")),
+            "{:?}",
+            error.hint()
+        );
+    }
+}

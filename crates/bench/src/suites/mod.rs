@@ -1,0 +1,192 @@
+//! The benchmark suites and the one way to run any of them: [`run`].
+//!
+//! A suite turns [`SuiteArgs`] into comparisons for [`crate::run::Runner`] and rows of its own. Suites do not print.
+
+pub mod join;
+
+use std::str::FromStr;
+
+use crate::error::BenchError;
+use crate::progress::Progress;
+use crate::row::Row;
+use crate::run::{Outcome, Plan, Runner};
+
+/// A suite of `corun bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suite {
+    /// What the machine gives at random access to memory.
+    Floor,
+    /// Single joins over sizes, key kinds and hit rates.
+    Join,
+    /// The 13 queries of the Star Schema Benchmark.
+    Ssb,
+    /// The 22 queries of TPC-H.
+    Tpch,
+}
+
+impl Suite {
+    /// Every suite, in the order of the documentation.
+    pub const ALL: [Suite; 4] = [Suite::Floor, Suite::Join, Suite::Ssb, Suite::Tpch];
+
+    /// The name used on the command line and in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Floor => "floor",
+            Suite::Join => "join",
+            Suite::Ssb => "ssb",
+            Suite::Tpch => "tpch",
+        }
+    }
+
+    /// All names.
+    pub fn names() -> Vec<&'static str> {
+        Suite::ALL.iter().map(|suite| suite.name()).collect()
+    }
+}
+
+impl FromStr for Suite {
+    type Err = BenchError;
+
+    fn from_str(name: &str) -> Result<Suite, BenchError> {
+        Suite::ALL
+            .into_iter()
+            .find(|suite| suite.name() == name)
+            .ok_or_else(|| BenchError::UnknownSuite(name.to_string()))
+    }
+}
+
+/// What to run. Fields a suite has no use for are ignored by it.
+#[derive(Clone, Debug)]
+pub struct SuiteArgs {
+    /// The suite.
+    pub suite: Suite,
+    /// Only cases of this name, or containing this text.
+    pub case: Option<String>,
+    /// Small data and two repetitions: checks answers in seconds, claims nothing about time.
+    pub quick: bool,
+    /// Every case instead of the representative ones.
+    pub full: bool,
+    /// Rounds of every side instead of the plan's.
+    pub repetitions: Option<usize>,
+    /// Thread counts to run with; empty: one, and all cores.
+    pub threads: Vec<usize>,
+    /// Scale factor of `ssb` and `tpch`.
+    pub scale: Option<f64>,
+    /// Whether to run peers outside this process, such as DuckDB.
+    pub peers: bool,
+    /// Rows of the larger side of `join` instead of 16 million.
+    pub probe_rows: Option<usize>,
+}
+
+impl SuiteArgs {
+    /// The defaults of a suite.
+    pub fn new(suite: Suite) -> SuiteArgs {
+        SuiteArgs {
+            suite,
+            case: None,
+            quick: false,
+            full: false,
+            repetitions: None,
+            threads: Vec::new(),
+            scale: None,
+            peers: true,
+            probe_rows: None,
+        }
+    }
+
+    /// The thread counts to run with, without repeats: those asked for, or one and all cores.
+    pub fn thread_counts(&self) -> Vec<usize> {
+        let mut counts = if self.threads.is_empty() { vec![1, all_cores()] } else { self.threads.clone() };
+        counts.retain(|&count| count > 0);
+        counts.sort_unstable();
+        counts.dedup();
+        counts
+    }
+
+    /// Whether `--case` selects a case of this name: it is the name, or a part of it; without `--case` every case is.
+    pub fn selects(&self, case: &str) -> bool {
+        self.case.as_deref().is_none_or(|wanted| case.contains(wanted))
+    }
+
+    /// The error for a `--case` that selected none of `cases`.
+    pub fn no_such_case(&self, cases: impl IntoIterator<Item = String>) -> BenchError {
+        BenchError::NoSuchCase {
+            suite: self.suite.name().to_string(),
+            case: self.case.clone().unwrap_or_default(),
+            examples: cases.into_iter().take(4).collect(),
+        }
+    }
+}
+
+/// Cores this process may use.
+pub fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get())
+}
+
+/// Runs a suite, handing each row to `emit` as it is known.
+///
+/// # Errors
+/// When the suite could not run at all, or an argument is impossible. A wrong answer or a failing engine is in the
+/// [`Outcome`], so that the other cases still run.
+pub fn run(
+    args: &SuiteArgs,
+    emit: &mut dyn FnMut(Row),
+    progress: &dyn Progress,
+) -> Result<Outcome, BenchError> {
+    if args.threads.contains(&0) {
+        return Err(BenchError::BadArgument("a benchmark needs at least one thread".to_string()));
+    }
+    if args.repetitions == Some(0) {
+        return Err(BenchError::BadArgument("a benchmark needs at least one repetition".to_string()));
+    }
+    let plan = Plan::from_arguments(args.quick, args.repetitions);
+    let mut runner = Runner::new(plan, emit, progress);
+    match args.suite {
+        Suite::Join => join::run(args, &mut runner)?,
+        Suite::Floor | Suite::Ssb | Suite::Tpch => {
+            return Err(BenchError::UnknownSuite(args.suite.name().to_string()));
+        }
+    }
+    Ok(runner.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Silent;
+
+    #[test]
+    fn names_round_trip() {
+        for suite in Suite::ALL {
+            assert_eq!(suite.name().parse::<Suite>().ok(), Some(suite));
+        }
+        let error = "jion".parse::<Suite>().expect_err("no such suite");
+        assert!(error.is_usage());
+        assert_eq!(error.hint().as_deref(), Some("suites: floor, join, ssb, tpch"));
+    }
+
+    #[test]
+    fn thread_counts_are_sorted_and_distinct() {
+        let args = SuiteArgs { threads: vec![4, 1, 4], ..SuiteArgs::new(Suite::Join) };
+        assert_eq!(args.thread_counts(), [1, 4]);
+        assert_eq!(SuiteArgs::new(Suite::Join).thread_counts()[0], 1);
+    }
+
+    #[test]
+    fn impossible_arguments_are_usage_errors() {
+        let zero_threads = SuiteArgs { threads: vec![0], ..SuiteArgs::new(Suite::Floor) };
+        let zero_rounds = SuiteArgs { repetitions: Some(0), ..SuiteArgs::new(Suite::Floor) };
+        for args in [zero_threads, zero_rounds] {
+            let error = run(&args, &mut |_| {}, &Silent).expect_err("impossible");
+            assert!(error.is_usage(), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_case_selects_by_part_of_its_name() {
+        let args = SuiteArgs { case: Some("sparse_16m".to_string()), ..SuiteArgs::new(Suite::Join) };
+        assert!(args.selects("sparse_16m_x_16m_hit100_t2"));
+        assert!(!args.selects("dense_16m_x_16m_hit100_t2"));
+        assert!(SuiteArgs::new(Suite::Join).selects("anything"));
+    }
+}
