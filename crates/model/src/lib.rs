@@ -1,1 +1,15 @@
-//! stub
+//! Decisions and vocabulary of corun, and nothing else.
+//!
+//! Everything here is plain data or a pure function from a snapshot to an answer. It never reads a clock, a file or a
+//! random number it was not handed, knows nothing of threads or SQL, and contains no `unsafe`.
+//!
+//! Start with [`topology::Topology`], the picture of a machine that every decision takes.
+
+#![forbid(unsafe_code)]
+
+pub mod capability;
+pub mod cpulist;
+pub mod knee;
+pub mod siblings;
+pub mod topology;
+pub mod units;
