@@ -1,1 +1,12 @@
-//! stub
+//! Linux as corun uses it: what the machine is made of, which CPU a thread runs on, how much memory is live, and how
+//! fast memory really is.
+//!
+//! Effects only, and thin: decisions taken from what is found here are pure functions in the model crate. Start with
+//! [`topology::discover`]; [`measure`] times what discovery cannot know; [`memory`] counts the heap.
+//!
+//! Not here: operators, SQL, or anything that prints.
+
+pub mod affinity;
+pub mod counters;
+pub mod memory;
+pub mod topology;

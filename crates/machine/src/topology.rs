@@ -1,0 +1,101 @@
+//! Finding out what this machine is made of.
+//!
+//! [`discover`] reads `/sys`, `/proc` and cpuid once and returns plain data ([`model::topology::Topology`]). It never
+//! fails: what cannot be read is left out and named in `problems`. [`discover_at`] reads the same files below another
+//! folder: a test's fixture, or a copy of another machine's files; nothing of the running machine leaks into it.
+//!
+//! Order of calls: `discover()` first, then whatever decides. Not here: anything timed (see [`crate::measure`]).
+
+mod caches;
+pub mod cpuid;
+mod cpus;
+mod facilities;
+mod files;
+
+use std::path::Path;
+
+use model::topology::Topology;
+use model::units::Bytes;
+
+use crate::counters;
+use cpuid::{Cpuid, HostCpuid, NoCpuid};
+use files::{Files, field};
+
+/// The running machine.
+pub fn discover() -> Topology {
+    let page = page_bytes();
+    let mut topology = read(Path::new("/"), &HostCpuid, page, Some(counters::try_open()));
+    topology.architecture = std::env::consts::ARCH.to_owned();
+    if topology.cpus.is_empty() {
+        without_files(&mut topology);
+    }
+    topology
+}
+
+/// The machine whose `sys` and `proc` folders lie below `root`. Asks nobody but those files.
+pub fn discover_at(root: &Path) -> Topology {
+    discover_with(root, &NoCpuid)
+}
+
+/// Like [`discover_at`], with somebody to answer cpuid.
+pub fn discover_with(root: &Path, cpuid: &dyn Cpuid) -> Topology {
+    read(root, cpuid, None, None)
+}
+
+fn read(root: &Path, cpuid: &dyn Cpuid, page: Option<Bytes>, opened: Option<Result<(), String>>) -> Topology {
+    let files = Files::new(root);
+    if !files.exists("sys/devices/system/cpu") {
+        files.problem("/sys/devices/system/cpu is missing: is sysfs mounted?".to_owned());
+    }
+    let cpuinfo = files.text("proc/cpuinfo");
+    if cpuinfo.is_none() {
+        files.problem("/proc/cpuinfo is missing: is procfs mounted?".to_owned());
+    }
+    let cpuinfo = cpuinfo.unwrap_or_default();
+    let named = |key: &str| field(&cpuinfo, key).filter(|text| !text.is_empty()).map(str::to_owned);
+    let flags = facilities::flags(&cpuinfo);
+
+    let numa_nodes = cpus::numa_nodes(&files);
+    let cpus = cpus::cpus(&files, &numa_nodes);
+    let cores = cpus::cores(&files, &cpus);
+    let packages = cpus::packages(&cpus);
+    let caches = caches::caches(&files, &cpus, &cores, cpuid);
+    Topology {
+        vendor: named("vendor_id").or_else(|| named("CPU implementer")),
+        model_name: named("model name"),
+        architecture: String::new(),
+        cores,
+        packages,
+        caches,
+        memory: facilities::memory(&files, page),
+        numa_nodes,
+        huge_pages: facilities::huge_pages(&files),
+        resctrl: facilities::resctrl(&files, &flags),
+        pmu: facilities::pmu(&files, opened),
+        hypervisor: facilities::hypervisor(&files, &flags, cpuid),
+        simd: facilities::simd(&flags),
+        cpu_quota: facilities::cpu_quota(&files),
+        cpus,
+        problems: files.into_problems(),
+    }
+}
+
+/// Neither sysfs nor procfs: the affinity mask still says which CPUs there are, each taken as a core of its own.
+fn without_files(topology: &mut Topology) {
+    use model::topology::{Core, CoreKind, LogicalCpu, Package};
+    let cpus = crate::affinity::allowed_cpus().unwrap_or_default();
+    topology.problems.push(format!("CPUs are taken from the affinity mask: {}", model::cpulist::format(&cpus)));
+    let unknown = |id| LogicalCpu { id, online: true, allowed: true, package: None, core: None, numa_node: None };
+    topology.cpus = cpus.iter().copied().map(unknown).collect();
+    topology.cores = cpus
+        .iter()
+        .map(|&cpu| Core { package: 0, id: cpu.0, kind: CoreKind::Uniform, cpus: vec![cpu] })
+        .collect();
+    topology.packages = vec![Package { id: 0, cpus }];
+}
+
+fn page_bytes() -> Option<Bytes> {
+    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).ok().filter(|bytes| *bytes > 0).map(Bytes)
+}
