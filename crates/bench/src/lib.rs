@@ -5,7 +5,6 @@
 
 pub mod error;
 pub mod join;
-pub mod parallel;
 pub mod peers;
 pub mod progress;
 pub mod record;
@@ -13,5 +12,12 @@ pub mod row;
 pub mod run;
 pub mod stats;
 pub mod suites;
+
+pub mod answers;
+pub mod dataset;
+pub mod oracle;
+pub mod parallel;
+pub mod ssb;
+pub mod tpch;
 
 pub use error::BenchError;

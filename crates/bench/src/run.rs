@@ -46,10 +46,14 @@ impl Sample {
         work: impl FnOnce() -> Result<T, BenchError>,
         answer: impl FnOnce(&T) -> String,
     ) -> Result<Sample, BenchError> {
+        machine::memory::reset_peak();
+        let live_before = machine::memory::live_bytes();
         let start = Instant::now();
         let output = work()?;
         let elapsed = start.elapsed();
-        let peak_bytes = None;
+        let peak = machine::memory::peak_bytes();
+        // Without the counting allocator both stay zero, and zero is not a measurement.
+        let peak_bytes = (peak > 0).then(|| peak.saturating_sub(live_before));
         Ok(Sample {
             elapsed,
             answer: answer(&output),
