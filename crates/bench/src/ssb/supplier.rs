@@ -1,0 +1,48 @@
+//! Table `supplier`.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{ArrayRef, Int32Array, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use super::places::{NATIONS, address, city, phone};
+use super::random::Stream;
+
+/// Number of this table in the random streams.
+const TABLE: u64 = 3;
+
+pub(super) static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let field = |name: &str, kind| Field::new(name, kind, false);
+    Arc::new(Schema::new(vec![
+        field("s_suppkey", DataType::Int32),
+        field("s_name", DataType::Utf8),
+        field("s_address", DataType::Utf8),
+        field("s_city", DataType::Utf8),
+        field("s_nation", DataType::Utf8),
+        field("s_region", DataType::Utf8),
+        field("s_phone", DataType::Utf8),
+    ]))
+});
+
+/// Columns of rows `rows` under `seed`.
+pub(super) fn columns(seed: u64, rows: std::ops::Range<usize>) -> Vec<ArrayRef> {
+    let stream = |column| Stream::new(seed, TABLE, column);
+    let (addresses, cities, nations, phones) = (stream(1), stream(2), stream(3), stream(4));
+    let nation = |row: u64| nations.below(row, 25) as usize;
+    let texts = |value: &dyn Fn(u64) -> String| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(
+            rows.clone().map(|row| value(row as u64)),
+        ))
+    };
+    vec![
+        Arc::new(Int32Array::from_iter_values(
+            rows.clone().map(|row| row as i32 + 1),
+        )),
+        texts(&|row| format!("Supplier#{:09}", row + 1)),
+        texts(&|row| address(addresses, row)),
+        texts(&|row| city(NATIONS[nation(row)].0, cities.below(row, 10))),
+        texts(&|row| NATIONS[nation(row)].0.to_owned()),
+        texts(&|row| NATIONS[nation(row)].1.to_owned()),
+        texts(&|row| phone(nation(row), phones.bits(row))),
+    ]
+}
