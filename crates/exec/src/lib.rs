@@ -1,1 +1,27 @@
-//! stub
+//! Operators over plain slices, made for the memory hierarchy.
+//!
+//! The centre is [`table::JoinTable`]: a read-only map from 64-bit codes to the build rows that have them, built in
+//! parallel without locks and probed in batches with software prefetch. Around it stand [`gather()`] (payload columns by
+//! row number), [`Visited`] (which build rows met a partner) and [`HugeBuf`] (memory in huge pages).
+//!
+//! Order of calls: make codes of key columns ([`Codes`], one [`Chunk`] a batch), [`table::JoinTable::build`], then for
+//! each probe batch [`table::JoinTable::probe`] or [`table::JoinTable::matches`], then [`gather()`] the payload.
+//!
+//! What it is not: it knows no Arrow, no SQL and no NULL semantics beyond "this row is not in"; it never looks for the
+//! machine's topology, cache sizes are handed in. The hot `unsafe` of corun lives here, behind safe constructors that
+//! check.
+
+pub mod codes;
+pub mod gather;
+pub mod huge;
+pub mod prefetch;
+pub mod table;
+pub mod visited;
+pub mod workers;
+
+pub use codes::{Chunk, Codes, Validity};
+pub use gather::gather;
+pub use huge::HugeBuf;
+pub use table::{BuildError, BuildOptions, JoinTable, Kind, Pairs, ProbeCursor};
+pub use visited::Visited;
+pub use workers::{ScopedThreads, Serial, Workers};

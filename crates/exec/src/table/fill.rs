@@ -1,0 +1,184 @@
+//! The third pass: fills one partition of the index, privately and in cache, and then its duplicate lists.
+//!
+//! While a partition is filled, the value of a key with several rows is `SEVERAL | count`. [`place`] then replaces the
+//! count by an offset and writes the rows. A key's rows lie together, ascending: chains of rows, as in chained hash
+//! joins, would cost a miss for each.
+
+use super::hash::{Mixer, reduce};
+use super::layout::{Line, SEVERAL, passed_bit};
+use super::simd::{Compare, Loop};
+use crate::huge::Plain;
+
+/// A partition holds more keys near one place than is good for probes, or more than it has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crowded;
+
+/// What a filled partition contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// Different keys.
+    pub(crate) distinct: usize,
+    /// Elements its duplicate lists need, counts included.
+    pub(crate) duplicates_length: usize,
+}
+
+/// A partition of an index being built.
+pub(crate) trait Part {
+    /// What is compared.
+    type Key: Plain;
+
+    /// The value of a key; 0 if it was not there before (its slot is taken now).
+    ///
+    /// # Safety
+    /// The processor must have the part's instruction set, and the key belong to this partition.
+    unsafe fn upsert(&mut self, key: Self::Key) -> Result<&mut u32, Crowded>;
+
+    /// All values.
+    fn for_each_value(&mut self, visit: impl FnMut(&mut u32));
+}
+
+/// A stretch of a dense index.
+pub(crate) struct DensePart<'a> {
+    pub(crate) values: &'a mut [u32],
+    /// The offset of the first element.
+    pub(crate) first: u32,
+}
+
+impl Part for DensePart<'_> {
+    type Key = u32;
+
+    #[inline(always)]
+    unsafe fn upsert(&mut self, key: u32) -> Result<&mut u32, Crowded> {
+        Ok(&mut self.values[(key - self.first) as usize])
+    }
+
+    fn for_each_value(&mut self, visit: impl FnMut(&mut u32)) {
+        self.values.iter_mut().for_each(visit);
+    }
+}
+
+/// The lines of one partition.
+pub(crate) struct LinePart<'a, L: Line, C: Compare<L>> {
+    pub(crate) lines: &'a mut [L],
+    /// The number of the first line.
+    pub(crate) first: usize,
+    /// Lines of the whole table.
+    pub(crate) total: usize,
+    pub(crate) mixer: Mixer,
+    pub(crate) min: u64,
+    /// Lines a key may pass before the partition counts as crowded.
+    pub(crate) passed_max: usize,
+    pub(crate) compare: std::marker::PhantomData<C>,
+}
+
+impl<L: Line, C: Compare<L>> Part for LinePart<'_, L, C> {
+    type Key = L::Key;
+
+    #[inline(always)]
+    unsafe fn upsert(&mut self, key: L::Key) -> Result<&mut u32, Crowded> {
+        let mixed = self.mixer.mix(L::code(key, self.min));
+        let mut place = reduce(mixed, self.total) - self.first;
+        for _ in 0..=self.passed_max {
+            let line = &mut self.lines[place];
+            // SAFETY: the instruction set is there by the caller's promise.
+            let (filled, matching) = unsafe { (C::filled(line), C::matching(line, key)) };
+            let found = filled & matching;
+            // Slots fill from the left, so the first free one is the number of filled ones.
+            let slot = if found == 0 {
+                filled.trailing_ones()
+            } else {
+                found.trailing_zeros()
+            } as usize;
+            if slot < L::SLOTS {
+                // Writing an equal key again is cheaper than a branch.
+                return Ok(self.lines[place].take(slot, key));
+            }
+            line.pass(passed_bit(mixed));
+            place = if place + 1 == self.lines.len() {
+                0
+            } else {
+                place + 1
+            };
+        }
+        Err(Crowded)
+    }
+
+    fn for_each_value(&mut self, mut visit: impl FnMut(&mut u32)) {
+        for line in self.lines.iter_mut() {
+            line.values_mut().iter_mut().for_each(&mut visit);
+        }
+    }
+}
+
+/// Enters a partition's rows.
+pub(crate) struct Fill<'a, P: Part> {
+    pub(crate) part: P,
+    pub(crate) keys: &'a [P::Key],
+    pub(crate) rows: &'a [u32],
+}
+
+impl<P: Part> Loop for Fill<'_, P> {
+    type Output = Result<Filled, Crowded>;
+
+    #[inline(always)]
+    unsafe fn run(mut self) -> Self::Output {
+        let mut filled = Filled::default();
+        for (&key, &row) in self.keys.iter().zip(self.rows) {
+            // SAFETY: the caller's promise.
+            let value = unsafe { self.part.upsert(key)? };
+            if *value == 0 {
+                *value = row + 1;
+                filled.distinct += 1;
+            } else if *value & SEVERAL == 0 {
+                *value = SEVERAL | 2;
+                filled.duplicates_length += 3;
+            } else {
+                *value += 1;
+                filled.duplicates_length += 1;
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// Writes the duplicate lists of a partition that [`Fill`] has filled.
+pub(crate) struct Place<'a, P: Part> {
+    pub(crate) part: P,
+    pub(crate) keys: &'a [P::Key],
+    pub(crate) rows: &'a [u32],
+    /// Room for what [`Filled::duplicates_length`] announced.
+    pub(crate) lists: &'a mut [u32],
+    /// The offset of `lists` in the table's duplicates.
+    pub(crate) first: u32,
+}
+
+impl<P: Part> Loop for Place<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run(mut self) {
+        let mut next = 0_usize;
+        let (lists, first) = (self.lists, self.first);
+        self.part.for_each_value(|value| {
+            if *value & SEVERAL != 0 {
+                let count = *value & !SEVERAL;
+                lists[next] = 0;
+                *value = SEVERAL | (first + next as u32);
+                next += 1 + count as usize;
+            }
+        });
+        assert_eq!(next, lists.len(), "duplicate lists and their counts disagree");
+        for (&key, &row) in self.keys.iter().zip(self.rows) {
+            // SAFETY: the caller's promise.
+            let Ok(value) = (unsafe { self.part.upsert(key) }) else {
+                unreachable!("the partition took this key before");
+            };
+            if *value & SEVERAL != 0 {
+                let offset = ((*value & !SEVERAL) - first) as usize;
+                let written = lists[offset] as usize + 1;
+                lists[offset + written] = row;
+                lists[offset] = written as u32;
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What the table's memory looks like: [`Line64`], [`Line32`] and the encoding of values.
+//!
+//! ```text
+//! Line64, one cache line:   key 0 | key 1 | key 2 | key 3 | key 4 | value 0..4 (u32 each) | passed (u32)
+//!                           0       8       16      24      32      40                      60         64
+//! Line32, one cache line:   key 0..6 (u32 each) | passed (u32) | value 0..6 (u32 each) | unused (u32)
+//!                           0                     28             32                      60         64
+//! value:    0                    no such key
+//!           1 ..= 2^31 - 1       row + 1: the key's only row
+//!           2^31 | offset        the key has several rows: duplicates[offset] = count, followed by that many rows
+//! ```
+//!
+//! Slots of a line fill from the left; a value of 0 means free. A key whose line is full goes to the next line of its
+//! partition, and sets one of 32 bits (chosen by its mixed code) in `passed` of every full line it passes. So a probe
+//! reads a second line only if its key, or one that shares its bit, really went on: a miss nearly always costs one
+//! line. A stored count of overflows, as other tables have, was rejected because every miss on an overflown line would
+//! then read on. Keys, values and the way on being in one line follows Ross (ICDE 2007, bucketised probing in SIMD
+//! registers); the bit filter is the idea of tags in a bucket's header.
+
+use crate::huge::Plain;
+
+/// Set in a value that names several rows.
+pub(crate) const SEVERAL: u32 = 1 << 31;
+
+/// The largest row number that can be stored: `row + 1` must stay below [`SEVERAL`].
+pub(crate) const ROW_MAX: u32 = SEVERAL - 2;
+
+/// Five 64-bit keys.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub(crate) struct Line64 {
+    pub(crate) keys: [u64; 5],
+    pub(crate) values: [u32; 5],
+    pub(crate) passed: u32,
+}
+
+/// Seven 32-bit keys.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub(crate) struct Line32 {
+    pub(crate) keys: [u32; 7],
+    pub(crate) passed: u32,
+    pub(crate) values: [u32; 7],
+    pub(crate) unused: u32,
+}
+
+const _: () = assert!(size_of::<Line64>() == 64 && align_of::<Line64>() == 64);
+const _: () = assert!(size_of::<Line32>() == 64 && align_of::<Line32>() == 64);
+
+// SAFETY: integers without padding.
+unsafe impl Plain for Line64 {}
+// SAFETY: integers without padding.
+unsafe impl Plain for Line32 {}
+
+/// What [`Line64`] and [`Line32`] share.
+pub(crate) trait Line: Plain {
+    /// What a slot compares.
+    type Key: Plain + Eq;
+
+    /// Keys in a line.
+    const SLOTS: usize;
+
+    /// The key of a code. `min` is the smallest code of the table.
+    fn key(code: u64, min: u64) -> Self::Key;
+
+    /// The code of a key, the inverse of [`Line::key`].
+    fn code(key: Self::Key, min: u64) -> u64;
+
+    /// Bits of the lines a key passed.
+    fn passed(&self) -> u32;
+
+    /// Notes that a key with this bit went on to the next line.
+    fn pass(&mut self, bit: u32);
+
+    /// Writes a slot's key and returns its value.
+    fn take(&mut self, slot: usize, key: Self::Key) -> &mut u32;
+
+    /// The values, a free slot's being 0.
+    fn values(&self) -> &[u32];
+
+    /// The values.
+    fn values_mut(&mut self) -> &mut [u32];
+
+    /// The value of the slot `mask` (one bit a slot) marks first, or 0.
+    fn value_of(&self, mask: u32) -> u32;
+}
+
+impl Line for Line64 {
+    type Key = u64;
+    const SLOTS: usize = 5;
+
+    #[inline(always)]
+    fn key(code: u64, _min: u64) -> u64 {
+        code
+    }
+
+    #[inline(always)]
+    fn code(key: u64, _min: u64) -> u64 {
+        key
+    }
+
+    #[inline(always)]
+    fn passed(&self) -> u32 {
+        self.passed
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, bit: u32) {
+        self.passed |= bit;
+    }
+
+    #[inline(always)]
+    fn take(&mut self, slot: usize, key: u64) -> &mut u32 {
+        self.keys[slot] = key;
+        &mut self.values[slot]
+    }
+
+    #[inline(always)]
+    fn values(&self) -> &[u32] {
+        &self.values
+    }
+
+    #[inline(always)]
+    fn values_mut(&mut self) -> &mut [u32] {
+        &mut self.values
+    }
+
+    #[inline(always)]
+    fn value_of(&self, mask: u32) -> u32 {
+        // The bit after the last slot bounds the index; the selection below turns it into "absent".
+        let slot = (mask | 1 << (Self::SLOTS - 1)).trailing_zeros() as usize;
+        let value = self.values[slot];
+        if mask == 0 { 0 } else { value }
+    }
+}
+
+impl Line for Line32 {
+    type Key = u32;
+    const SLOTS: usize = 7;
+
+    #[inline(always)]
+    fn key(code: u64, min: u64) -> u32 {
+        code.wrapping_sub(min) as u32
+    }
+
+    #[inline(always)]
+    fn code(key: u32, min: u64) -> u64 {
+        min + u64::from(key)
+    }
+
+    #[inline(always)]
+    fn passed(&self) -> u32 {
+        self.passed
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, bit: u32) {
+        self.passed |= bit;
+    }
+
+    #[inline(always)]
+    fn take(&mut self, slot: usize, key: u32) -> &mut u32 {
+        self.keys[slot] = key;
+        &mut self.values[slot]
+    }
+
+    #[inline(always)]
+    fn values(&self) -> &[u32] {
+        &self.values
+    }
+
+    #[inline(always)]
+    fn values_mut(&mut self) -> &mut [u32] {
+        &mut self.values
+    }
+
+    #[inline(always)]
+    fn value_of(&self, mask: u32) -> u32 {
+        let slot = (mask | 1 << (Self::SLOTS - 1)).trailing_zeros() as usize;
+        let value = self.values[slot];
+        if mask == 0 { 0 } else { value }
+    }
+}
+
+/// The overflow bit of a mixed code.
+#[inline(always)]
+pub(crate) fn passed_bit(mixed: u64) -> u32 {
+    1 << (mixed as u32 % 32)
+}

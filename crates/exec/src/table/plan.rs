@@ -1,0 +1,223 @@
+//! What to build, decided from a few numbers: pure functions, no data is looked at.
+
+use super::layout::{Line, Line32, Line64};
+use crate::huge::bytes_of;
+
+/// How a table maps codes to values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// An array indexed by `code - smallest code`: no hash, no compare, one line a probe, and neighbours share lines.
+    Dense,
+    /// Cache lines of seven 32-bit keys, for codes less than 2^32 apart.
+    Buckets32,
+    /// Cache lines of five 64-bit keys.
+    Buckets64,
+}
+
+/// What the build is told about the machine and its caller's wishes.
+#[derive(Clone, Copy, Debug)]
+pub struct BuildOptions {
+    /// Bytes of a core's private L2: partitions are built in it, and tables inside it are probed without prefetching.
+    pub l2_bytes: usize,
+    /// Bytes of the last-level cache this query may count on.
+    pub llc_bytes: usize,
+    /// Build this kind instead of deciding, for tests and benchmarks. [`Kind::Dense`] is then built whatever memory it
+    /// takes; kinds that cannot hold the codes' range fall back to [`Kind::Buckets64`].
+    pub force: Option<Kind>,
+    /// Seed of the hash. Untrusted keys call for a random one.
+    pub seed: u64,
+}
+
+impl Default for BuildOptions {
+    /// A cautious guess: 1 MiB of L2, 16 MiB of last level.
+    fn default() -> Self {
+        BuildOptions {
+            l2_bytes: 1 << 20,
+            llc_bytes: 16 << 20,
+            force: None,
+            seed: 0,
+        }
+    }
+}
+
+/// Array elements a row that [`Kind::Dense`] may spend. At 4 it takes up to 16 bytes a row, what [`Kind::Buckets32`]
+/// takes, and is never slower to probe. Unmeasured beyond that.
+const DENSE_SLOTS_PER_ROW_MAX: u64 = 4;
+
+/// Share of an L2 a sparser [`Kind::Dense`] may take: SSB's dates have 2,556 rows over a range of 61,130.
+const DENSE_L2_SHARE: usize = 2;
+
+/// Slots are this full on average, in percent. Higher saves memory and costs second lines: at 65 % about 6 of 100 keys
+/// of a [`Line64`] live past their first line.
+const LOAD_PERCENT: usize = 65;
+
+/// Duplicate lists of fewer bytes are read without prefetching. Half of a 2 MiB L2.
+pub(crate) const LISTS_NEAR_BYTES: usize = 1 << 20;
+
+/// Below this many rows one thread builds one partition.
+pub(crate) const SMALL_ROWS: usize = 100_000;
+
+/// The most partitions, as a power of two: more would not fit their write positions in L1 and L2.
+const PARTITION_BITS_MAX: u32 = 11;
+
+/// Chooses the kind for `rows` rows with codes from `min` to `max`.
+pub(crate) fn kind(rows: usize, min: u64, max: u64, options: &BuildOptions) -> Kind {
+    let range = max - min;
+    let dense_possible = range < u64::from(u32::MAX);
+    let narrow = range <= u64::from(u32::MAX);
+    match options.force {
+        Some(Kind::Dense) if dense_possible => return Kind::Dense,
+        Some(Kind::Buckets32) if narrow => return Kind::Buckets32,
+        Some(_) => return Kind::Buckets64,
+        None => {}
+    }
+    if dense_possible {
+        let slots = range + 1;
+        let few = slots <= DENSE_SLOTS_PER_ROW_MAX.saturating_mul(rows as u64);
+        if few || slots.saturating_mul(4) <= (options.l2_bytes / DENSE_L2_SHARE) as u64 {
+            return Kind::Dense;
+        }
+    }
+    if narrow { Kind::Buckets32 } else { Kind::Buckets64 }
+}
+
+/// Lines for this many distinct keys.
+pub(crate) fn lines_for<L: Line>(distinct: usize) -> usize {
+    (distinct.saturating_mul(100))
+        .div_ceil(L::SLOTS * LOAD_PERCENT)
+        .max(1)
+}
+
+/// Partitions (as a power of two) for this many rows: each partition's lines fit most of an L2, and there is work for
+/// every thread.
+pub(crate) fn partition_bits(rows: usize, threads: usize, options: &BuildOptions) -> u32 {
+    if rows < SMALL_ROWS {
+        return 0;
+    }
+    let target = (options.l2_bytes / 4 * 3).max(64 << 10);
+    let parts = (lines_for::<Line64>(rows) * 64)
+        .div_ceil(target)
+        .max(if threads > 1 { threads * 4 } else { 1 });
+    parts.next_power_of_two().trailing_zeros().min(PARTITION_BITS_MAX)
+}
+
+/// Bits by which a dense index's offsets are shifted to give partitions of a quarter of an L2 (the entries being read
+/// and written take the rest), at most `1 << PARTITION_BITS_MAX` of them.
+pub(crate) fn dense_shift(rows: usize, slots: u64, options: &BuildOptions) -> u32 {
+    let most = if rows < SMALL_ROWS {
+        1
+    } else {
+        1_u64 << PARTITION_BITS_MAX
+    };
+    let wanted = (options.l2_bytes / 4 / 4).max(1 << 12).ilog2();
+    let needed = slots.div_ceil(most).next_power_of_two().trailing_zeros();
+    wanted.max(needed)
+}
+
+/// An upper bound of the bytes a build of `rows` rows takes at any time, everything included, when neither the kind nor
+/// the number of duplicates is known yet: index, scattered copy of codes and row numbers, duplicate lists and
+/// bookkeeping. Unique 64-bit keys stay about a sixth below. [`crate::JoinTable::bytes`] is what is left after the build.
+///
+/// Does not hold for a forced [`Kind::Dense`].
+pub fn bytes_max(rows: usize, threads: usize, options: &BuildOptions) -> usize {
+    [Kind::Dense, Kind::Buckets32, Kind::Buckets64]
+        .into_iter()
+        .map(|kind| bytes_max_of(kind, rows, threads, options))
+        .max()
+        .unwrap_or(0)
+}
+
+/// [`bytes_max`] for a known kind.
+pub fn bytes_max_of(kind: Kind, rows: usize, threads: usize, options: &BuildOptions) -> usize {
+    let partitions = 1_usize << PARTITION_BITS_MAX.min(rows.max(1).ilog2());
+    let index = match kind {
+        Kind::Dense => {
+            let by_rows = rows.saturating_mul(DENSE_SLOTS_PER_ROW_MAX as usize);
+            bytes_of::<u32>(by_rows.max(options.l2_bytes / DENSE_L2_SHARE / 4) + 1)
+        }
+        Kind::Buckets32 => bytes_of::<Line32>(lines_for::<Line32>(rows) + partitions),
+        Kind::Buckets64 => bytes_of::<Line64>(lines_for::<Line64>(rows) + partitions),
+    };
+    let codes = if kind == Kind::Buckets64 {
+        bytes_of::<u64>(rows)
+    } else {
+        bytes_of::<u32>(rows)
+    };
+    let row_numbers = bytes_of::<u32>(rows);
+    let duplicates = bytes_of::<u32>(rows + rows / 2);
+    let bookkeeping = threads.max(1) * (partitions * 32 + (64 << 10)) + partitions * 64 + (256 << 10);
+    [index, codes, row_numbers, duplicates, bookkeeping]
+        .into_iter()
+        .fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(rows: usize, range: u64) -> Kind {
+        kind(
+            rows,
+            5,
+            5 + range,
+            &BuildOptions {
+                l2_bytes: 2 << 20,
+                ..BuildOptions::default()
+            },
+        )
+    }
+
+    #[test]
+    fn kinds_follow_range_and_count() {
+        assert_eq!(decide(2_556, 61_130), Kind::Dense);
+        assert_eq!(decide(1_000_000, 3_999_999), Kind::Dense);
+        assert_eq!(decide(1_000_000, 4_000_000), Kind::Buckets32);
+        assert_eq!(decide(1, u64::from(u32::MAX)), Kind::Buckets32);
+        assert_eq!(decide(1, 1 << 32), Kind::Buckets64);
+        assert_eq!(kind(2, 0, u64::MAX, &BuildOptions::default()), Kind::Buckets64);
+    }
+
+    #[test]
+    fn force_is_kept_where_it_can_be() {
+        let force = |wish, range| {
+            kind(
+                10,
+                0,
+                range,
+                &BuildOptions {
+                    force: Some(wish),
+                    ..Default::default()
+                },
+            )
+        };
+        assert_eq!(force(Kind::Dense, 1 << 20), Kind::Dense);
+        assert_eq!(force(Kind::Dense, u64::MAX), Kind::Buckets64);
+        assert_eq!(force(Kind::Buckets32, 3), Kind::Buckets32);
+        assert_eq!(force(Kind::Buckets32, 1 << 32), Kind::Buckets64);
+        assert_eq!(force(Kind::Buckets64, 3), Kind::Buckets64);
+    }
+
+    #[test]
+    fn lines_hold_more_than_the_keys() {
+        for distinct in [0, 1, 2, 5, 100, 65_000, 16_000_000] {
+            assert!(lines_for::<Line64>(distinct) * Line64::SLOTS > distinct);
+            assert!(lines_for::<Line32>(distinct) * Line32::SLOTS > distinct);
+        }
+    }
+
+    #[test]
+    fn partitions_fit_the_cache_and_are_bounded() {
+        let options = BuildOptions {
+            l2_bytes: 2 << 20,
+            ..BuildOptions::default()
+        };
+        assert_eq!(partition_bits(99_999, 8, &options), 0);
+        assert_eq!(partition_bits(16_000_000, 1, &options), 8);
+        assert_eq!(partition_bits(2_000_000_000, 1, &options), PARTITION_BITS_MAX);
+        assert!(partition_bits(100_000, 8, &options) >= 5);
+        for slots in [1, 1 << 20, 1 << 32] {
+            assert!(slots >> dense_shift(1 << 30, slots, &options) <= 1 << PARTITION_BITS_MAX);
+            assert_eq!((slots - 1) >> dense_shift(5, slots, &options), 0);
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Probing: [`JoinTable::probe`], [`JoinTable::matches`] and [`JoinTable::mark`].
+
+use std::marker::PhantomData;
+
+use super::kernel::{Consecutive, DenseView, LineView, Probe, RowSink, Selected, Sink, Source, ValueSink};
+use super::layout::SEVERAL;
+use super::simd::with_compare;
+use super::{Index, JoinTable};
+use crate::codes::{Codes, Validity};
+use crate::prefetch::prefetch_read;
+use crate::visited::Visited;
+
+/// Probe rows handled at once where results are buffered or validity is turned into a selection.
+const BLOCK_ROWS: usize = 1024;
+
+/// How many duplicate lists ahead of the one being copied are asked for. Unmeasured.
+const LISTS_AHEAD: usize = 16;
+
+/// Pairs of rows with equal codes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pairs {
+    /// Build rows.
+    pub build: Vec<u32>,
+    /// Probe rows, ascending if the selection is; as many as build rows.
+    pub probe: Vec<u32>,
+}
+
+impl Pairs {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.probe.len()
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.probe.is_empty()
+    }
+
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.build.clear();
+        self.probe.clear();
+    }
+}
+
+/// Where a probe of one batch stands between calls, and its reusable buffers.
+#[derive(Debug, Default)]
+pub struct ProbeCursor {
+    /// Rows (or selected rows) looked up so far.
+    position: usize,
+    /// Values found but not yet turned into pairs, only for tables with duplicates.
+    values: Vec<u32>,
+    /// Their probe rows.
+    rows: Vec<u32>,
+    /// The first of them that is not finished, and how many rows of its list were given out.
+    next: usize,
+    given: usize,
+}
+
+impl ProbeCursor {
+    /// Begins a new batch; the buffers stay.
+    pub fn reset(&mut self) {
+        self.position = 0;
+        self.values.clear();
+        self.rows.clear();
+        self.next = 0;
+        self.given = 0;
+    }
+}
+
+/// A piece of the probe rows: consecutive ones or selected ones.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    Range(usize, usize),
+    Selection(&'a [u32]),
+}
+
+impl JoinTable {
+    /// Finds pairs of a build row and a probe row with equal codes: probe rows in order, the build rows of each
+    /// ascending. Replaces `out` by at most `limit` pairs and returns whether the batch is finished; otherwise call
+    /// again with the same arguments to go on.
+    ///
+    /// Rows that are not `valid` find nothing. With a `selection` only these rows are probed, in its order; `None` means
+    /// all. The cursor must be fresh (or [`ProbeCursor::reset`]) for each batch.
+    ///
+    /// # Panics
+    /// When `limit` is 0, a selected row is out of range, or `valid` and `codes` differ in length.
+    pub fn probe(
+        &self,
+        codes: &Codes<'_>,
+        valid: Option<Validity<'_>>,
+        selection: Option<&[u32]>,
+        cursor: &mut ProbeCursor,
+        limit: usize,
+        out: &mut Pairs,
+    ) -> bool {
+        assert!(limit > 0, "a probe must be allowed to give at least one pair");
+        out.clear();
+        let total = check_lengths(codes, valid, selection);
+        loop {
+            if cursor.next < cursor.values.len() {
+                self.expand(cursor, limit, out);
+            }
+            let room = limit - out.len();
+            if cursor.next < cursor.values.len() || (room == 0 && cursor.position < total) {
+                return false;
+            }
+            if cursor.position == total {
+                return true;
+            }
+            let unique = self.is_unique();
+            let mut rows = total - cursor.position;
+            if valid.is_some() || !unique {
+                rows = rows.min(BLOCK_ROWS);
+            }
+            if unique {
+                rows = rows.min(room);
+                self.append(
+                    codes,
+                    valid,
+                    selection,
+                    cursor.position,
+                    rows,
+                    1,
+                    &mut out.build,
+                    &mut out.probe,
+                );
+            } else {
+                cursor.values.clear();
+                cursor.rows.clear();
+                (cursor.next, cursor.given) = (0, 0);
+                let (values, found) = (&mut cursor.values, &mut cursor.rows);
+                self.append(codes, valid, selection, cursor.position, rows, 0, values, found);
+            }
+            cursor.position += rows;
+        }
+    }
+
+    /// Turns found values into pairs until `out` holds `limit`.
+    fn expand(&self, cursor: &mut ProbeCursor, limit: usize, out: &mut Pairs) {
+        let far = self.duplicates.bytes() > super::plan::LISTS_NEAR_BYTES;
+        while cursor.next < cursor.values.len() && out.len() < limit {
+            if far && let Some(&later) = cursor.values.get(cursor.next + LISTS_AHEAD) {
+                // The value of a key with one row names no list; the hint is then useless and harmless.
+                prefetch_read(self.duplicates.as_ptr().wrapping_add((later & !SEVERAL) as usize));
+            }
+            let (value, row) = (cursor.values[cursor.next], cursor.rows[cursor.next]);
+            if value & SEVERAL == 0 {
+                out.build.push(value - 1);
+                out.probe.push(row);
+                cursor.next += 1;
+                continue;
+            }
+            let list = self.list(value);
+            let count = (list.len() - cursor.given).min(limit - out.len());
+            out.build
+                .extend_from_slice(&list[cursor.given..cursor.given + count]);
+            out.probe.resize(out.probe.len() + count, row);
+            cursor.given += count;
+            if cursor.given == list.len() {
+                cursor.next += 1;
+                cursor.given = 0;
+            }
+        }
+    }
+
+    /// The rows of a key with several.
+    fn list(&self, value: u32) -> &[u32] {
+        let offset = (value & !SEVERAL) as usize;
+        let count = self.duplicates[offset] as usize;
+        &self.duplicates[offset + 1..offset + 1 + count]
+    }
+
+    /// Sets `out` to the probe rows that have at least one partner, in the order they are probed in. `valid` and
+    /// `selection` as in [`JoinTable::probe`].
+    ///
+    /// # Panics
+    /// When a selected row is out of range, or `valid` and `codes` differ in length.
+    pub fn matches(
+        &self,
+        codes: &Codes<'_>,
+        valid: Option<Validity<'_>>,
+        selection: Option<&[u32]>,
+        out: &mut Vec<u32>,
+    ) {
+        out.clear();
+        let total = check_lengths(codes, valid, selection);
+        out.reserve(total);
+        let mut position = 0;
+        while position < total {
+            let rows = if valid.is_some() {
+                BLOCK_ROWS.min(total - position)
+            } else {
+                total - position
+            };
+            // SAFETY: room for `total` rows was reserved, and at most one was counted for each row before `position`.
+            let free = unsafe { out.as_mut_ptr().add(out.len()) };
+            let mut sink = RowSink { rows: free, count: 0 };
+            with_rows(valid, selection, position, rows, |piece| {
+                // SAFETY: the piece has at most `rows` rows.
+                unsafe { self.run(codes, piece, &mut sink) };
+            });
+            // SAFETY: the sink wrote as many as it counted.
+            unsafe { out.set_len(out.len() + sink.count) };
+            position += rows;
+        }
+    }
+
+    /// Marks every build row that has a partner among the probe rows. `valid` and `selection` as in
+    /// [`JoinTable::probe`]; `visited` must cover all build row numbers.
+    ///
+    /// The rows of one key are marked together, its first row last, and a key whose first row is marked is passed over:
+    /// so marking rows of the same bitmap one by one as well would lose some. Concurrent calls are fine.
+    ///
+    /// # Panics
+    /// When a selected row is out of range, `valid` and `codes` differ in length, or `visited` is too short.
+    pub fn mark(
+        &self,
+        codes: &Codes<'_>,
+        valid: Option<Validity<'_>>,
+        selection: Option<&[u32]>,
+        visited: &Visited,
+    ) {
+        let total = check_lengths(codes, valid, selection);
+        let (mut values, mut found) = (Vec::new(), Vec::new());
+        let mut position = 0;
+        while position < total {
+            let rows = BLOCK_ROWS.min(total - position);
+            values.clear();
+            found.clear();
+            let minus = u32::from(self.is_unique());
+            self.append(
+                codes,
+                valid,
+                selection,
+                position,
+                rows,
+                minus,
+                &mut values,
+                &mut found,
+            );
+            if self.is_unique() {
+                visited.mark_rows(&values);
+            } else {
+                for &value in &values {
+                    if value & SEVERAL == 0 {
+                        visited.mark(value - 1);
+                    } else {
+                        let list = self.list(value);
+                        if !visited.is_marked(list[0]) {
+                            list.iter().rev().for_each(|&row| visited.mark(row));
+                        }
+                    }
+                }
+            }
+            position += rows;
+        }
+    }
+
+    /// Appends the found values (less `minus`) and rows of a piece of the batch.
+    #[allow(clippy::too_many_arguments)]
+    fn append(
+        &self,
+        codes: &Codes<'_>,
+        valid: Option<Validity<'_>>,
+        selection: Option<&[u32]>,
+        position: usize,
+        rows: usize,
+        minus: u32,
+        values: &mut Vec<u32>,
+        found: &mut Vec<u32>,
+    ) {
+        values.reserve(rows);
+        found.reserve(rows);
+        // SAFETY: a pointer to the end of a vector's elements is in its allocation.
+        let mut sink = unsafe {
+            let (values, rows) = (
+                values.as_mut_ptr().add(values.len()),
+                found.as_mut_ptr().add(found.len()),
+            );
+            ValueSink {
+                values,
+                rows,
+                count: 0,
+                minus,
+            }
+        };
+        with_rows(valid, selection, position, rows, |piece| {
+            // SAFETY: there is room for `rows` results, and the piece has at most as many rows.
+            unsafe { self.run(codes, piece, &mut sink) };
+        });
+        // SAFETY: the sink wrote as many as it counted, to both.
+        unsafe {
+            values.set_len(values.len() + sink.count);
+            found.set_len(found.len() + sink.count);
+        }
+    }
+
+    /// # Safety
+    /// The sink must have room for all rows of the piece.
+    unsafe fn run<K: Sink>(&self, codes: &Codes<'_>, piece: Rows<'_>, sink: &mut K) {
+        match (*codes, piece) {
+            (Codes::U64 { values, bias }, Rows::Range(start, end)) => {
+                let source = Consecutive {
+                    values: &values[start..end],
+                    bias,
+                    first_row: start as u32,
+                };
+                // SAFETY: the caller's promise.
+                unsafe { self.run_source(source, sink) }
+            }
+            (Codes::U32 { values, bias }, Rows::Range(start, end)) => {
+                let source = Consecutive {
+                    values: &values[start..end],
+                    bias: u64::from(bias),
+                    first_row: start as u32,
+                };
+                // SAFETY: the caller's promise.
+                unsafe { self.run_source(source, sink) }
+            }
+            (Codes::U64 { values, bias }, Rows::Selection(rows)) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.run_source(Selected::new(values, bias, rows), sink) }
+            }
+            (Codes::U32 { values, bias }, Rows::Selection(rows)) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.run_source(Selected::new(values, u64::from(bias), rows), sink) }
+            }
+        }
+    }
+
+    /// # Safety
+    /// The sink must have room for all rows of the source.
+    unsafe fn run_source<S: Source, K: Sink>(&self, source: S, sink: &mut K) {
+        let far = self.far;
+        let (min, max) = self.bounds.unwrap_or((0, 0));
+        let (mixer, range) = (self.mixer, max - min);
+        match &self.index {
+            Index::Dense { values } => {
+                let view = DenseView { values, min };
+                // SAFETY: the caller's promise; this view needs no instruction set.
+                unsafe {
+                    self.isa.run(Probe {
+                        view,
+                        source,
+                        sink,
+                        far,
+                    })
+                }
+            }
+            Index::Lines32 { lines, per_partition } => with_compare!(self.isa, C => {
+                let per_partition = *per_partition;
+                let view = LineView::<_, C> { lines, per_partition, mixer, min, range, compare: PhantomData };
+                // SAFETY: the caller's promise; the view compares with the instructions of `isa`.
+                unsafe { self.isa.run(Probe { view, source, sink, far }) }
+            }),
+            Index::Lines64 { lines, per_partition } => with_compare!(self.isa, C => {
+                let per_partition = *per_partition;
+                let view = LineView::<_, C> { lines, per_partition, mixer, min, range, compare: PhantomData };
+                // SAFETY: the caller's promise; the view compares with the instructions of `isa`.
+                unsafe { self.isa.run(Probe { view, source, sink, far }) }
+            }),
+        }
+    }
+}
+
+/// The number of rows to probe.
+fn check_lengths(codes: &Codes<'_>, valid: Option<Validity<'_>>, selection: Option<&[u32]>) -> usize {
+    if let Some(valid) = valid {
+        assert_eq!(valid.len(), codes.len(), "validity and codes differ in length");
+    }
+    assert!(
+        codes.len() <= u32::MAX as usize,
+        "a probe batch has more rows than row numbers"
+    );
+    selection.map_or(codes.len(), <[u32]>::len)
+}
+
+/// Calls `visit` with `rows` rows from `position` on, without those that are not valid. With `valid`, `rows` must be at
+/// most [`BLOCK_ROWS`].
+fn with_rows(
+    valid: Option<Validity<'_>>,
+    selection: Option<&[u32]>,
+    position: usize,
+    rows: usize,
+    visit: impl FnOnce(Rows<'_>),
+) {
+    let Some(valid) = valid else {
+        return visit(match selection {
+            None => Rows::Range(position, position + rows),
+            Some(selection) => Rows::Selection(&selection[position..position + rows]),
+        });
+    };
+    let mut buffer = [0_u32; BLOCK_ROWS];
+    let mut count = 0;
+    for index in position..position + rows {
+        let row = selection.map_or(index as u32, |selection| selection[index]);
+        buffer[count] = row;
+        count += usize::from(valid.is_valid(row as usize));
+    }
+    visit(Rows::Selection(&buffer[..count]));
+}

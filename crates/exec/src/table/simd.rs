@@ -1,0 +1,350 @@
+//! Comparing one key with all keys of a line: AVX-512, AVX2 and portable twins.
+//!
+//! [`Isa::detect`] is called once, when a table is built; loops are compiled once per instruction set and entered
+//! through [`Isa`]'s `match`, so no detection happens inside them.
+
+use super::layout::{Line, Line32, Line64};
+
+/// The instruction sets the loops are compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Isa {
+    /// Whatever the target guarantees.
+    Portable,
+    /// 256-bit compares.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// A whole line in one compare.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Isa {
+    /// The best set this processor has.
+    pub(crate) fn detect() -> Isa {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            let bits = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
+            if bits
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+            {
+                return Isa::Avx512;
+            }
+            if bits && is_x86_feature_detected!("avx2") {
+                return Isa::Avx2;
+            }
+        }
+        Isa::Portable
+    }
+
+    /// All sets this processor has, the portable one first. For tests of one against the other.
+    #[cfg(test)]
+    pub(crate) fn available() -> Vec<Isa> {
+        match Isa::detect() {
+            Isa::Portable => vec![Isa::Portable],
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => vec![Isa::Portable, Isa::Avx2],
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => vec![Isa::Portable, Isa::Avx2, Isa::Avx512],
+        }
+    }
+}
+
+/// A loop to be compiled once per instruction set. Implementations must be `#[inline(always)]`.
+pub(crate) trait Loop {
+    /// The answer.
+    type Output;
+
+    /// Runs it.
+    ///
+    /// # Safety
+    /// The processor must have the instruction set the loop's [`Compare`] type names; implementations may ask for more.
+    unsafe fn run(self) -> Self::Output;
+}
+
+impl Isa {
+    /// Runs a loop with this set's instructions.
+    ///
+    /// # Safety
+    /// As [`Loop::run`], with this set for its [`Compare`] type or none.
+    pub(crate) unsafe fn run<W: Loop>(self, work: W) -> W::Output {
+        match self {
+            // SAFETY: the caller's promise.
+            Isa::Portable => unsafe { work.run() },
+            // SAFETY: an `Isa` other than `Portable` only comes from `detect` and `available`, which looked.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { run_avx2(work) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { run_avx512(work) },
+        }
+    }
+}
+
+/// # Safety
+/// As [`Loop::run`]; the processor must have these features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+unsafe fn run_avx2<W: Loop>(work: W) -> W::Output {
+    // SAFETY: the caller's promise.
+    unsafe { work.run() }
+}
+
+/// # Safety
+/// As [`Loop::run`]; the processor must have these features.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,bmi1,bmi2")]
+unsafe fn run_avx512<W: Loop>(work: W) -> W::Output {
+    // SAFETY: the caller's promise.
+    unsafe { work.run() }
+}
+
+/// One instruction set's way to compare a line.
+pub(crate) trait Compare<L: Line>: Copy + Sync {
+    /// One bit a slot: is its key equal? Free slots may answer yes to key 0; their value is 0.
+    ///
+    /// # Safety
+    /// The processor must have the instruction set.
+    unsafe fn matching(line: &L, key: L::Key) -> u32;
+
+    /// One bit a slot: is it taken?
+    ///
+    /// # Safety
+    /// The processor must have the instruction set.
+    unsafe fn filled(line: &L) -> u32;
+}
+
+/// Evaluates an expression with a type name standing for the [`Compare`] type of an [`Isa`].
+macro_rules! with_compare {
+    ($isa:expr, $compare:ident => $body:expr) => {
+        match $isa {
+            $crate::table::simd::Isa::Portable => {
+                type $compare = $crate::table::simd::Portable;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            $crate::table::simd::Isa::Avx2 => {
+                type $compare = $crate::table::simd::Avx2;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            $crate::table::simd::Isa::Avx512 => {
+                type $compare = $crate::table::simd::Avx512;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_compare;
+
+/// Whatever the target guarantees.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+impl<L: Line> Compare<L> for Portable
+where
+    L: PortableKeys,
+{
+    #[inline(always)]
+    unsafe fn matching(line: &L, key: L::Key) -> u32 {
+        line.portable_matching(key)
+    }
+
+    #[inline(always)]
+    unsafe fn filled(line: &L) -> u32 {
+        line.values()
+            .iter()
+            .rev()
+            .fold(0, |mask, &value| mask << 1 | u32::from(value != 0))
+    }
+}
+
+/// Lines whose keys can be compared one by one.
+pub(crate) trait PortableKeys: Line {
+    /// One bit a slot: is its key equal?
+    fn portable_matching(&self, key: Self::Key) -> u32;
+}
+
+impl PortableKeys for Line64 {
+    #[inline(always)]
+    fn portable_matching(&self, key: u64) -> u32 {
+        self.keys
+            .iter()
+            .rev()
+            .fold(0, |mask, &other| mask << 1 | u32::from(other == key))
+    }
+}
+
+impl PortableKeys for Line32 {
+    #[inline(always)]
+    fn portable_matching(&self, key: u32) -> u32 {
+        self.keys
+            .iter()
+            .rev()
+            .fold(0, |mask, &other| mask << 1 | u32::from(other == key))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2, Avx512};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use core::arch::x86_64::*;
+
+    use super::{Compare, Line32, Line64};
+
+    /// 256-bit compares.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx2;
+
+    /// A whole line in one compare.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Avx512;
+
+    impl Compare<Line64> for Avx2 {
+        #[inline(always)]
+        unsafe fn matching(line: &Line64, key: u64) -> u32 {
+            // SAFETY: AVX2 is there by the trait's contract; bytes 0..32 lie inside the line, which is 64-aligned.
+            let low = unsafe {
+                let keys = _mm256_load_si256(core::ptr::from_ref(line).cast());
+                let equal = _mm256_cmpeq_epi64(keys, _mm256_set1_epi64x(key as i64));
+                _mm256_movemask_pd(_mm256_castsi256_pd(equal)) as u32
+            };
+            low | u32::from(line.keys[4] == key) << 4
+        }
+
+        #[inline(always)]
+        unsafe fn filled(line: &Line64) -> u32 {
+            // SAFETY: AVX2 is there by the trait's contract; bytes 32..64 lie inside the line, which is 64-aligned.
+            // The lanes of the half line are key 4 (two), value 0..4, passed.
+            unsafe {
+                let half = _mm256_load_si256(core::ptr::from_ref(line).cast::<__m256i>().add(1));
+                let free = _mm256_cmpeq_epi32(half, _mm256_setzero_si256());
+                !(_mm256_movemask_ps(_mm256_castsi256_ps(free)) as u32) >> 2 & 0x1f
+            }
+        }
+    }
+
+    impl Compare<Line32> for Avx2 {
+        #[inline(always)]
+        unsafe fn matching(line: &Line32, key: u32) -> u32 {
+            // SAFETY: AVX2 is there by the trait's contract; bytes 0..32 lie inside the line, which is 64-aligned.
+            unsafe {
+                let keys = _mm256_load_si256(core::ptr::from_ref(line).cast());
+                let equal = _mm256_cmpeq_epi32(keys, _mm256_set1_epi32(key as i32));
+                _mm256_movemask_ps(_mm256_castsi256_ps(equal)) as u32 & 0x7f
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn filled(line: &Line32) -> u32 {
+            // SAFETY: AVX2 is there by the trait's contract; bytes 32..64 lie inside the line, which is 64-aligned.
+            unsafe {
+                let values = _mm256_load_si256(core::ptr::from_ref(line).cast::<__m256i>().add(1));
+                let free = _mm256_cmpeq_epi32(values, _mm256_setzero_si256());
+                !(_mm256_movemask_ps(_mm256_castsi256_ps(free)) as u32) & 0x7f
+            }
+        }
+    }
+
+    impl Compare<Line64> for Avx512 {
+        #[inline(always)]
+        unsafe fn matching(line: &Line64, key: u64) -> u32 {
+            // SAFETY: AVX-512F is there by the trait's contract; the load is the whole, aligned line.
+            unsafe {
+                let lanes = _mm512_load_si512(core::ptr::from_ref(line).cast());
+                u32::from(_mm512_cmpeq_epi64_mask(lanes, _mm512_set1_epi64(key as i64))) & 0x1f
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn filled(line: &Line64) -> u32 {
+            // SAFETY: AVX-512F is there by the trait's contract; the load is the whole, aligned line.
+            unsafe {
+                let lanes = _mm512_load_si512(core::ptr::from_ref(line).cast());
+                u32::from(_mm512_test_epi32_mask(lanes, lanes)) >> 10 & 0x1f
+            }
+        }
+    }
+
+    impl Compare<Line32> for Avx512 {
+        #[inline(always)]
+        unsafe fn matching(line: &Line32, key: u32) -> u32 {
+            // SAFETY: AVX-512VL is there by the trait's contract; bytes 0..32 lie inside the aligned line.
+            unsafe {
+                let keys = _mm256_load_si256(core::ptr::from_ref(line).cast());
+                u32::from(_mm256_cmpeq_epi32_mask(keys, _mm256_set1_epi32(key as i32))) & 0x7f
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn filled(line: &Line32) -> u32 {
+            // SAFETY: AVX-512VL is there by the trait's contract; bytes 32..64 lie inside the aligned line.
+            unsafe {
+                let values = _mm256_load_si256(core::ptr::from_ref(line).cast::<__m256i>().add(1));
+                u32::from(_mm256_test_epi32_mask(values, values)) & 0x7f
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<L: Line + PortableKeys, C: Compare<L>>(line: &L, key: L::Key) {
+        // SAFETY: the caller only names sets `Isa::available` lists.
+        let (matching, filled) = unsafe { (C::matching(line, key), C::filled(line)) };
+        // SAFETY: the portable twin needs nothing.
+        let expected = unsafe { (Portable::matching(line, key), Portable::filled(line)) };
+        assert_eq!((matching, filled), expected);
+    }
+
+    #[test]
+    fn every_set_agrees_with_the_portable_one() {
+        let keys = [0, 1, 2, u64::MAX, 1 << 32, 1 << 31];
+        let mut state = 1_u64;
+        for _ in 0..20_000 {
+            let mut draw = |below: usize| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) as usize % below
+            };
+            let line64 = Line64 {
+                keys: std::array::from_fn(|_| keys[draw(6)]),
+                values: std::array::from_fn(|_| [0, 1, 1 << 31][draw(3)]),
+                passed: draw(3) as u32,
+            };
+            let line32 = Line32 {
+                keys: std::array::from_fn(|_| keys[draw(6)] as u32),
+                passed: draw(3) as u32,
+                values: std::array::from_fn(|_| [0, 1, 1 << 31][draw(3)]),
+                unused: draw(3) as u32,
+            };
+            let key = keys[draw(6)];
+            for isa in Isa::available() {
+                match isa {
+                    Isa::Portable => {
+                        let bits = (0..5)
+                            .filter(|&slot| line64.keys[slot] == key)
+                            .map(|slot| 1 << slot)
+                            .sum::<u32>();
+                        assert_eq!(line64.portable_matching(key), bits);
+                    }
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx2 => {
+                        check::<_, Avx2>(&line64, key);
+                        check::<_, Avx2>(&line32, key as u32);
+                    }
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx512 => {
+                        check::<_, Avx512>(&line64, key);
+                        check::<_, Avx512>(&line32, key as u32);
+                    }
+                }
+            }
+        }
+    }
+}
