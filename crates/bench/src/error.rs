@@ -2,17 +2,12 @@
 
 use fusion::EngineError;
 
-use crate::dataset::DatasetError;
-
 /// Why a suite could not run. A wrong answer is not an error of this kind: see [`crate::run::Outcome`].
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// The SQL engine refused.
     #[error("{}", .0.primary)]
     Engine(#[from] EngineError),
-    /// A workload's tables could not be made, written or registered.
-    #[error("{}", first_line(.0))]
-    Dataset(#[from] DatasetError),
     /// No suite of that name.
     #[error("there is no benchmark suite \"{0}\"")]
     UnknownSuite(String),
@@ -67,7 +62,6 @@ impl BenchError {
     pub fn detail(&self) -> Option<String> {
         match self {
             BenchError::Engine(error) => error.detail.clone(),
-            BenchError::Dataset(error) => labelled_line(error, "detail: "),
             BenchError::Io { source, .. } => Some(source.to_string()),
             _ => None,
         }
@@ -92,16 +86,6 @@ impl BenchError {
             BenchError::UnknownSuite(_) | BenchError::NoSuchCase { .. } | BenchError::BadArgument(_)
         )
     }
-}
-
-/// The primary line of an error that prints several.
-fn first_line(error: &DatasetError) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_string()
-}
-
-/// The line of such an error that starts with `label`, without it.
-fn labelled_line(error: &DatasetError, label: &str) -> Option<String> {
-    error.to_string().lines().find_map(|line| line.strip_prefix(label).map(str::to_string))
 }
 
 impl From<arrow::error::ArrowError> for BenchError {

@@ -21,12 +21,20 @@ fn run_suite(args: &SuiteArgs) -> (Vec<Row>, Outcome) {
 
 #[test]
 fn quick_answers_are_right_for_every_key_kind_and_engine() {
-    let args = SuiteArgs { quick: true, peers: false, threads: vec![1, 2], ..SuiteArgs::new(Suite::Join) };
+    let args = SuiteArgs {
+        quick: true,
+        peers: false,
+        threads: vec![1, 2],
+        ..SuiteArgs::new(Suite::Join)
+    };
     let (rows, outcome) = run_suite(&args);
     assert_eq!(outcome.failures, Vec::<String>::new());
     assert_eq!(outcome.rows, rows.len());
     let mut seen = BTreeSet::new();
-    for row in rows.iter().filter(|row| row.metric == "ns_per_probe_row" && row.label == Label::Measured) {
+    for row in rows
+        .iter()
+        .filter(|row| row.metric == "ns_per_probe_row" && row.label == Label::Measured)
+    {
         assert_eq!(row.answer_ok, Some(true), "{}", row.to_json());
         let text = |key| row.parameter(key).map(ToString::to_string).unwrap_or_default();
         seen.insert((text("keys"), row.engine().to_string(), text("threads")));
@@ -58,7 +66,14 @@ fn every_comparison_has_ratios_and_its_control() {
         .map(|row| (row.engine().to_string(), row.versus.clone().unwrap_or_default()))
         .collect();
     let pair = |subject: &str, other: &str| (subject.to_string(), other.to_string());
-    assert_eq!(ratios, [pair(CORUN, DATAFUSION), pair(CORUN, FORCED_HASH), pair(DATAFUSION, DATAFUSION)]);
+    assert_eq!(
+        ratios,
+        [
+            pair(CORUN, DATAFUSION),
+            pair(CORUN, FORCED_HASH),
+            pair(DATAFUSION, DATAFUSION)
+        ]
+    );
 }
 
 #[test]
@@ -71,11 +86,26 @@ fn rows_carry_the_promised_keys() {
         ..SuiteArgs::new(Suite::Join)
     };
     let (rows, _) = run_suite(&args);
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.case.starts_with("int2_1k")).collect();
+    let rows: Vec<&Row> = rows
+        .iter()
+        .filter(|row| row.case.starts_with("int2_1k"))
+        .collect();
     assert!(!rows.is_empty());
     for row in rows {
         let json: serde_json::Value = serde_json::from_str(&row.to_json()).expect("JSON");
-        for key in ["suite", "case", "metric", "unit", "n", "min", "median", "max", "answer_ok", "label", "engine"] {
+        for key in [
+            "suite",
+            "case",
+            "metric",
+            "unit",
+            "n",
+            "min",
+            "median",
+            "max",
+            "answer_ok",
+            "label",
+            "engine",
+        ] {
             assert!(!json[key].is_null(), "{key} in {json}");
         }
         assert_eq!(json["threads"], 2);
@@ -95,14 +125,22 @@ fn no_peer_gives_one_unavailable_row_or_measured_ones() {
     };
     let (rows, outcome) = run_suite(&args);
     assert_eq!(outcome.failures, Vec::<String>::new());
-    let duckdb: Vec<&Row> =
-        rows.iter().filter(|row| row.engine() == "duckdb" && row.metric == "ns_per_probe_row").collect();
+    let duckdb: Vec<&Row> = rows
+        .iter()
+        .filter(|row| row.engine() == "duckdb" && row.metric == "ns_per_probe_row")
+        .collect();
     assert_eq!(duckdb.len(), 1);
     match DuckDb::start() {
-        Ok(_) => assert_eq!((duckdb[0].label, duckdb[0].answer_ok), (Label::Measured, Some(true))),
+        Ok(_) => assert_eq!(
+            (duckdb[0].label, duckdb[0].answer_ok),
+            (Label::Measured, Some(true))
+        ),
         Err(_) => {
             assert_eq!(duckdb[0].label, Label::Unavailable);
-            let reason = duckdb[0].parameter("reason").map(ToString::to_string).unwrap_or_default();
+            let reason = duckdb[0]
+                .parameter("reason")
+                .map(ToString::to_string)
+                .unwrap_or_default();
             assert!(reason.contains("scripts/bootstrap --peers"), "{reason}");
         }
     }
@@ -111,8 +149,13 @@ fn no_peer_gives_one_unavailable_row_or_measured_ones() {
 /// For equal sizes only the order in the query decides which side is built on, and every engine must build on `b`.
 #[test]
 fn equal_sizes_build_on_b() {
-    let tables = Tables { keys: KeyKind::Sparse, build_rows: 200_000, probe_rows: 200_000, hit_rate: 100 };
-    let data = JoinData::generate(&tables, 5).expect("data");
+    let tables = Tables {
+        keys: KeyKind::Sparse,
+        build_rows: 200_000,
+        probe_rows: 200_000,
+        hit_rate: 100,
+    };
+    let data = JoinData::generate(&tables, 5, &Silent).expect("data");
     let query = sql(tables.keys, false);
     let runtime = runtime(2).expect("threads");
     for threads in [1, 2] {
@@ -123,26 +166,51 @@ fn equal_sizes_build_on_b() {
         assert_eq!(sum_text(&output), data.expected);
     }
     if let Ok(mut duckdb) = DuckDb::start() {
-        duckdb.load("b", &data.build.schema, &data.build.batches).expect("loaded");
-        duckdb.load("p", &data.probe.schema, &data.probe.batches).expect("loaded");
+        duckdb
+            .load("b", &data.build.schema, &data.build.batches)
+            .expect("loaded");
+        duckdb
+            .load("p", &data.probe.schema, &data.probe.batches)
+            .expect("loaded");
         let plan = duckdb.explain(&sql(tables.keys, true)).expect("a plan");
         let (probe, build) = (plan.find("memory.main.p"), plan.find("memory.main.b"));
-        assert!(probe.is_some() && probe < build, "the right child, drawn later, is the build side: {plan}");
+        assert!(
+            probe.is_some() && probe < build,
+            "the right child, drawn later, is the build side: {plan}"
+        );
     }
 }
 
 /// Forcing the hash must really keep DataFusion from its array: the metrics of the join say which one ran.
 #[test]
 fn forced_hash_does_not_use_the_array() {
-    let tables = Tables { keys: KeyKind::Dense, build_rows: 5_000, probe_rows: 50_000, hit_rate: 100 };
-    let data = JoinData::generate(&tables, 6).expect("data");
+    let tables = Tables {
+        keys: KeyKind::Dense,
+        build_rows: 5_000,
+        probe_rows: 50_000,
+        hit_rate: 100,
+    };
+    let data = JoinData::generate(&tables, 6, &Silent).expect("data");
     let runtime = runtime(1).expect("threads");
     let metric = |force_hash: bool| {
         let engine = engine(&data, Joins::Stock, force_hash, 1).expect("an engine");
-        let plan = runtime.block_on(engine.explain(&sql(tables.keys, false), true)).expect("a plan");
-        let line = plan.lines().find(|line| line.contains("HashJoinExec")).map(str::to_string);
+        let plan = runtime
+            .block_on(engine.explain(&sql(tables.keys, false), true))
+            .expect("a plan");
+        let line = plan
+            .lines()
+            .find(|line| line.contains("HashJoinExec"))
+            .map(str::to_string);
         line.unwrap_or_else(|| panic!("no hash join in {plan}"))
     };
-    assert!(metric(false).contains("array_map_created_count=1"), "{}", metric(false));
-    assert!(metric(true).contains("array_map_created_count=0"), "{}", metric(true));
+    assert!(
+        metric(false).contains("array_map_created_count=1"),
+        "{}",
+        metric(false)
+    );
+    assert!(
+        metric(true).contains("array_map_created_count=0"),
+        "{}",
+        metric(true)
+    );
 }

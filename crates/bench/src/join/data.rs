@@ -18,7 +18,8 @@ use super::case::Tables;
 use super::keys::{KeyKind, integer_key, integer_pair, string_key};
 use super::random::{Zipf, below, draw, permutation};
 use crate::error::BenchError;
-use crate::parallel::{SILENT, run_jobs, share};
+use crate::parallel::{run_jobs, share};
+use crate::progress::Progress;
 
 /// Rows a batch, the engine's default.
 pub const BATCH_ROWS: usize = 8192;
@@ -132,7 +133,7 @@ impl JoinData {
     ///
     /// # Errors
     /// When Arrow refuses the columns.
-    pub fn generate(tables: &Tables, seed: u64) -> Result<JoinData, BenchError> {
+    pub fn generate(tables: &Tables, seed: u64, progress: &dyn Progress) -> Result<JoinData, BenchError> {
         let duplicates = tables.keys.duplicates();
         let distinct = (tables.build_rows / duplicates).max(1);
         let build_rows = distinct * duplicates;
@@ -149,7 +150,7 @@ impl JoinData {
             value_sums[identity_of(row)] += value_of(row);
         }
         let build_schema = schema(columns, "", "v");
-        let build = parallel_batches(build_rows, &|rows| {
+        let build = parallel_batches("build table", build_rows, progress, &|rows| {
             let identities: Vec<u64> = rows.clone().map(|row| identity_of(row) as u64).collect();
             let values: Int64Array = Int64Array::from_iter_values(rows.map(value_of));
             batch(&build_schema, columns.arrays(&identities), values).map(|batch| (batch, Tally::default()))
@@ -158,7 +159,7 @@ impl JoinData {
 
         let zipf = Zipf::new(distinct as u64);
         let probe_schema = schema(columns, "p", "pv");
-        let (probe, tally) = parallel_batches(tables.probe_rows, &|rows| {
+        let (probe, tally) = parallel_batches("probe table", tables.probe_rows, progress, &|rows| {
             let mut tally = Tally::default();
             let mut identities = Vec::with_capacity(rows.len());
             let mut values = Vec::with_capacity(rows.len());
@@ -227,9 +228,14 @@ fn batch(schema: &SchemaRef, mut keys: Vec<ArrayRef>, values: Int64Array) -> Res
 type MakeBatch<'a> = dyn Fn(std::ops::Range<usize>) -> Result<(RecordBatch, Tally), BenchError> + Sync + 'a;
 
 /// Makes the batches of `rows` rows on all cores, in order.
-fn parallel_batches(rows: usize, make: &MakeBatch<'_>) -> Result<(Vec<RecordBatch>, Tally), BenchError> {
+fn parallel_batches(
+    what: &str,
+    rows: usize,
+    progress: &dyn Progress,
+    make: &MakeBatch<'_>,
+) -> Result<(Vec<RecordBatch>, Tally), BenchError> {
     let batches = rows.div_ceil(BATCH_ROWS);
-    let parts = run_jobs(batches, crate::suites::all_cores(), SILENT, |index| {
+    let parts = run_jobs(what, batches, crate::suites::all_cores(), progress, |index| {
         make(index * BATCH_ROWS..((index + 1) * BATCH_ROWS).min(rows))
     });
     let mut all = Vec::with_capacity(batches);
@@ -250,6 +256,7 @@ mod tests {
     use arrow::array::{Array, StringViewArray};
 
     use super::*;
+    use crate::progress::Silent;
 
     /// Keys of a table as text, with the value of each row.
     fn rows(table: &Table) -> Vec<(String, i64)> {
@@ -307,7 +314,7 @@ mod tests {
                     probe_rows: 20_000,
                     hit_rate,
                 };
-                let data = JoinData::generate(&tables, 11).expect("data");
+                let data = JoinData::generate(&tables, 11, &Silent).expect("data");
                 assert_eq!(
                     joined(&data),
                     (data.matches, data.expected.clone()),
@@ -334,7 +341,7 @@ mod tests {
             probe_rows: 9_000,
             hit_rate: 50,
         };
-        let make = |seed| JoinData::generate(&tables, seed).expect("data");
+        let make = |seed| JoinData::generate(&tables, seed, &Silent).expect("data");
         assert_eq!(make(1).probe.batches, make(1).probe.batches);
         assert_ne!(make(1).probe.batches, make(2).probe.batches);
     }
@@ -347,7 +354,7 @@ mod tests {
             probe_rows: 50_000,
             hit_rate: 100,
         };
-        let probe = JoinData::generate(&tables, 3).expect("data").probe;
+        let probe = JoinData::generate(&tables, 3, &Silent).expect("data").probe;
         for count in [1, 2, 3, 7, 100] {
             let partitions = probe.partitions(count);
             assert_eq!(partitions.len(), count);

@@ -33,14 +33,20 @@ const MEMORY_SHARE: u64 = 8;
 /// The working sets for a machine with so much memory.
 fn sizes(memory_bytes: Option<u64>, quick: bool) -> Vec<u64> {
     let memory_max = memory_bytes.map_or(u64::MAX, |bytes| bytes / MEMORY_SHARE);
-    let bytes_max = if quick { QUICK_BYTES_MAX.min(memory_max) } else { memory_max };
+    let bytes_max = if quick {
+        QUICK_BYTES_MAX.min(memory_max)
+    } else {
+        memory_max
+    };
     BYTES.into_iter().filter(|&bytes| bytes <= bytes_max).collect()
 }
 
 /// The smallest memory the working set fits, by the sizes the machine announces (which a virtual machine may overstate).
 fn fits(topology: &Topology, bytes: u64) -> &'static str {
     let level = |level| topology.cache_bytes(level).is_some_and(|size| bytes <= size.0);
-    let last = topology.last_level_cache_bytes().is_some_and(|size| bytes <= size.0);
+    let last = topology
+        .last_level_cache_bytes()
+        .is_some_and(|size| bytes <= size.0);
     match () {
         () if level(1) => "l1",
         () if level(2) => "l2",
@@ -64,10 +70,18 @@ fn bytes_name(bytes: u64) -> String {
 /// When no case matches or the machine refuses memory or threads.
 pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let topology = machine::topology::discover();
-    let memory_bytes = topology.memory.limit.or(topology.memory.total).map(|bytes| bytes.0);
+    let memory_bytes = topology
+        .memory
+        .limit
+        .or(topology.memory.total)
+        .map(|bytes| bytes.0);
     let cases: Vec<(String, u64, usize)> = sizes(memory_bytes, args.quick)
         .into_iter()
-        .flat_map(|bytes| args.thread_counts().into_iter().map(move |threads| (bytes, threads)))
+        .flat_map(|bytes| {
+            args.thread_counts()
+                .into_iter()
+                .map(move |threads| (bytes, threads))
+        })
         .map(|(bytes, threads)| (format!("{}_t{threads}", bytes_name(bytes)), bytes, threads))
         .collect();
     let chosen: Vec<_> = cases.iter().filter(|(name, ..)| args.selects(name)).collect();
@@ -75,16 +89,24 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         return Err(args.no_such_case(cases.iter().map(|(name, ..)| name.clone())));
     }
     let repetitions = runner.plan().repetitions;
-    runner.progress().begin("floor", (chosen.len() * repetitions) as u64);
+    runner
+        .progress()
+        .begin("floor", (chosen.len() * repetitions) as u64);
     for (name, bytes, threads) in chosen {
         let mut values = Vec::with_capacity(repetitions);
         for _ in 0..repetitions {
             values.push(ns_per_line(*bytes, *threads)?);
             runner.progress().advance(1);
         }
-        let Some(spread) = Spread::of(&values) else { continue };
+        let Some(spread) = Spread::of(&values) else {
+            continue;
+        };
         let row = Row::measured("floor", name, METRIC, "ns", spread, true);
-        runner.emit(row.with("bytes", *bytes).with("threads", *threads).with("fits", fits(&topology, *bytes)));
+        runner.emit(
+            row.with("bytes", *bytes)
+                .with("threads", *threads)
+                .with("fits", fits(&topology, *bytes)),
+        );
     }
     runner.progress().end();
     Ok(())
@@ -112,6 +134,9 @@ mod tests {
     #[test]
     fn names_are_short_and_distinct() {
         let names = BYTES.map(bytes_name);
-        assert_eq!(names, ["16k", "64k", "256k", "1m", "4m", "16m", "64m", "256m", "1g"]);
+        assert_eq!(
+            names,
+            ["16k", "64k", "256k", "1m", "4m", "16m", "64m", "256m", "1g"]
+        );
     }
 }

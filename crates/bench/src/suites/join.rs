@@ -92,15 +92,15 @@ fn start_peer(args: &SuiteArgs, runner: &mut Runner<'_>) -> Option<DuckDb> {
 
 fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let tables = &entry.tables;
-    runner
-        .progress()
-        .begin(&format!("join {}: data", tables.name()), 1);
-    let data = JoinData::generate(tables, SEED)?;
+    let data = JoinData::generate(tables, SEED, runner.progress())?;
     if let Some(peer) = peer {
-        peer.load("b", &data.build.schema, &data.build.batches)?;
-        peer.load("p", &data.probe.schema, &data.probe.batches)?;
+        runner.progress().begin("tables into DuckDB", 2);
+        for (name, table) in [("b", &data.build), ("p", &data.probe)] {
+            peer.load(name, &table.schema, &table.batches)?;
+            runner.progress().advance(1);
+        }
+        runner.progress().end();
     }
-    runner.progress().end();
     for &threads in &entry.threads {
         compare(tables, &data, threads, peer.as_mut(), runner)?;
     }
