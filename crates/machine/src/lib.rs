@@ -8,5 +8,6 @@
 
 pub mod affinity;
 pub mod counters;
+pub mod measure;
 pub mod memory;
 pub mod topology;

@@ -11,5 +11,6 @@ pub mod capability;
 pub mod cpulist;
 pub mod knee;
 pub mod siblings;
+pub mod spread;
 pub mod topology;
 pub mod units;
