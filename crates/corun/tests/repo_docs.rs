@@ -1,0 +1,276 @@
+//! The documents are true: every `corun` command in a block marked `sh` runs and succeeds, every `make` target and script named
+//! exists, every relative link leads somewhere, and the manual's contents list every page.
+//!
+//! Blocks marked `text` are output or commands too long for a test; they are not run. Rust blocks of the manual compile as
+//! doctests of `fusion`.
+
+mod repo_common;
+
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use repo_common::{files, read, root};
+
+/// Longest a documented command may take; each is meant to answer in seconds.
+const TIME_LIMIT: Duration = Duration::from_secs(180);
+
+fn documents() -> Vec<String> {
+    let documents: Vec<String> = files()
+        .into_iter()
+        .filter(|file| file.ends_with(".md") && (!file.contains('/') || file.starts_with("docs/src/")))
+        .collect();
+    for expected in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "docs/src/SUMMARY.md",
+    ] {
+        assert!(
+            documents.iter().any(|file| file == expected),
+            "{expected} is missing"
+        );
+    }
+    documents
+}
+
+/// The lines of every fenced block whose language is `language`, with continuation lines (`\` at the end) joined.
+fn blocks(text: &str, language: &str) -> Vec<Vec<String>> {
+    let mut blocks = Vec::new();
+    let mut inside = false;
+    let mut wanted = false;
+    let mut continued = false;
+    for line in text.lines() {
+        if let Some(info) = line.trim_start().strip_prefix("```") {
+            inside = !inside;
+            wanted = inside && info.trim() == language;
+            continued = false;
+            if wanted {
+                blocks.push(Vec::new());
+            }
+        } else if wanted {
+            let block: &mut Vec<String> = blocks.last_mut().expect("a block is open");
+            let (part, more) = match line.strip_suffix('\\') {
+                Some(part) => (part.trim(), true),
+                None => (line.trim(), false),
+            };
+            match block.last_mut() {
+                Some(last) if continued => {
+                    last.push(' ');
+                    last.push_str(part);
+                }
+                _ => block.push(part.to_owned()),
+            }
+            continued = more;
+        }
+    }
+    assert!(!inside, "a fenced block is not closed");
+    blocks
+}
+
+/// Runs one documented line in `folder` with `corun` on the path. `Err` tells what went wrong.
+fn run(line: &str, folder: &Path) -> Result<(), String> {
+    let program = Path::new(env!("CARGO_BIN_EXE_corun"));
+    let path = format!(
+        "{}:{}",
+        program.parent().expect("a folder").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let log = folder.join(".command.log");
+    let output = std::fs::File::create(&log).expect("log created");
+    let mut child = Command::new("sh")
+        .args(["-c", line])
+        .current_dir(folder)
+        .env("PATH", path)
+        // The shell's history and the like stay in the scratch folder.
+        .env("HOME", folder)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone().expect("log shared"))
+        .stderr(output)
+        .process_group(0)
+        .spawn()
+        .expect("sh runs");
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("the child can be waited for") {
+            break status;
+        }
+        if started.elapsed() > TIME_LIMIT {
+            // The whole group: a killed `sh` would leave its program running.
+            let _ = Command::new("kill")
+                .args(["-KILL", "--", &format!("-{}", child.id())])
+                .status();
+            let _ = child.wait();
+            return Err(format!("still running after {} s", TIME_LIMIT.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    if status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&std::fs::read(&log).unwrap_or_default()).into_owned();
+    let tail: Vec<&str> = text.lines().rev().take(12).collect();
+    Err(format!(
+        "{status}\n    {}",
+        tail.into_iter().rev().collect::<Vec<_>>().join("\n    ")
+    ))
+}
+
+#[test]
+fn documented_commands_succeed() {
+    let mut ran = 0;
+    let mut wrong = Vec::new();
+    for file in documents() {
+        // One folder for each document, so that a later command may read what an earlier one wrote.
+        let folder = tempfile::tempdir().expect("a scratch folder");
+        for line in blocks(&read(&file), "sh")
+            .into_iter()
+            .flatten()
+            .filter(|line| line.starts_with("corun "))
+        {
+            ran += 1;
+            if let Err(error) = run(&line, folder.path()) {
+                wrong.push(format!("{file}: {line}\n    {error}"));
+            }
+        }
+    }
+    assert!(ran >= 10, "only {ran} documented commands were found");
+    assert!(
+        wrong.is_empty(),
+        "documented commands fail:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn a_failing_command_is_noticed() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    assert_eq!(run("corun --version", folder.path()), Ok(()));
+    let error = run("corun sql -c 'select broken from'", folder.path()).expect_err("a syntax error fails");
+    assert!(error.contains("error:"), "{error}");
+}
+
+#[test]
+fn documented_targets_and_scripts_exist() {
+    let makefile = read("Makefile");
+    let targets: BTreeSet<&str> = makefile
+        .lines()
+        .filter_map(|line| line.split_once(':').map(|(target, _)| target))
+        .filter(|target| !target.is_empty() && target.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
+        .collect();
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for file in documents() {
+        let text = read(&file);
+        for line in ["sh", "text"]
+            .into_iter()
+            .flat_map(|language| blocks(&text, language))
+            .flatten()
+        {
+            let mut words = line.split_whitespace();
+            match words.next() {
+                Some("make") => {
+                    let target = words
+                        .find(|word| !word.contains('='))
+                        .unwrap_or("help")
+                        .to_owned();
+                    seen += 1;
+                    if !targets.contains(target.as_str()) {
+                        wrong.push(format!("{file}: make {target}"));
+                    }
+                }
+                Some(script) if script.starts_with("scripts/") || script.starts_with(".ci/") => {
+                    seen += 1;
+                    if !root().join(script).is_file() {
+                        wrong.push(format!("{file}: {script}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(seen >= 5, "only {seen} targets and scripts were found");
+    assert!(wrong.is_empty(), "documented, but missing:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn links_lead_somewhere_and_the_contents_are_complete() {
+    let mut wrong = Vec::new();
+    let summary = read("docs/src/SUMMARY.md");
+    for file in documents() {
+        let here = root().join(&file).parent().expect("a folder").to_path_buf();
+        for target in links(&read(&file)) {
+            let path = target.split('#').next().unwrap_or_default();
+            let outside = target.contains("://") || target.starts_with("mailto:") || path.is_empty();
+            if !outside && !here.join(path).exists() {
+                wrong.push(format!("{file}: {target}"));
+            }
+        }
+        if let Some(page) = file.strip_prefix("docs/src/")
+            && page != "SUMMARY.md"
+            && !summary.contains(&format!("({page})"))
+        {
+            wrong.push(format!("docs/src/SUMMARY.md does not list {page}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Targets of `[text](target)` and of `src`/`srcset`/`href` attributes, outside code.
+fn links(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            inside = !inside;
+        } else if !inside {
+            for (opening, closing) in [("](", ')'), ("src=\"", '"'), ("srcset=\"", '"'), ("href=\"", '"')] {
+                for part in line.split(opening).skip(1) {
+                    found.extend(part.split(closing).next().map(str::to_owned));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_option_of_the_session_is_documented() {
+    let output = Command::new(env!("CARGO_BIN_EXE_corun"))
+        .args([
+            "sql",
+            "--format",
+            "csv",
+            "-c",
+            "select name from information_schema.df_settings where name like 'corun.%'",
+        ])
+        .output()
+        .expect("corun runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    let options: Vec<&str> = text.lines().filter(|line| line.starts_with("corun.")).collect();
+    assert!(options.contains(&"corun.join"), "no options listed: {text}");
+    let page = read("docs/src/options.md");
+    let missing: Vec<&&str> = options
+        .iter()
+        .filter(|option| !page.contains(&format!("`{option}`")))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/src/options.md does not explain {missing:?}"
+    );
+}
+
+#[test]
+fn blocks_and_links_are_found() {
+    let text = "a\n```sh\ncorun sql \\\n  -c 'x'\n# note\nmake demo\n```\n```text\ncorun never\n```\n[b](c.md#d) `x`";
+    assert_eq!(blocks(text, "sh"), [["corun sql -c 'x'", "# note", "make demo"]]);
+    assert_eq!(blocks(text, "text"), [["corun never"]]);
+    assert_eq!(links(text), ["c.md#d"]);
+}
