@@ -40,6 +40,60 @@ impl std::fmt::Display for Answer {
     }
 }
 
+/// An answer's fingerprint together with the order of its ORDER BY columns: what is recorded in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// The rows, in any order.
+    pub answer: Answer,
+    /// [`sequence_checksum`] of the ORDER BY columns; 0 where the query has none.
+    pub sequence: u64,
+}
+
+impl Recorded {
+    /// Fingerprint of an answer ordered by the output columns `order_by` (none: no order asked for).
+    ///
+    /// # Panics
+    /// If the answer lacks one of the columns.
+    pub fn of(schema: &Schema, batches: &[RecordBatch], order_by: &[&str]) -> Recorded {
+        let sequence = match order_by {
+            [] => 0,
+            columns => sequence_checksum(schema, batches, columns)
+                .unwrap_or_else(|| panic!("the answer has no columns {columns:?}")),
+        };
+        Recorded { answer: fingerprint(schema, batches), sequence }
+    }
+}
+
+impl std::fmt::Display for Recorded {
+    /// One line of a file of recorded answers: rows, checksum, order.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {:016x} {:016x}", self.answer.rows, self.answer.checksum, self.sequence)
+    }
+}
+
+impl std::str::FromStr for Recorded {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let bad = || format!("not a recorded answer: {line:?}");
+        let mut words = line.split_whitespace();
+        let mut next = || words.next().ok_or_else(bad);
+        let rows = next()?.parse().map_err(|_| bad())?;
+        let checksum = u64::from_str_radix(next()?, 16).map_err(|_| bad())?;
+        let sequence = u64::from_str_radix(next()?, 16).map_err(|_| bad())?;
+        Ok(Recorded { answer: Answer { rows, checksum }, sequence })
+    }
+}
+
+/// Finds `query` in a file of recorded answers: lines of `NAME ROWS CHECKSUM ORDER`, `#` starts a comment.
+pub fn find_recorded(file: &str, query: &str) -> Option<Recorded> {
+    file.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(' '))
+        .find(|(name, _)| *name == query)
+        .and_then(|(_, rest)| rest.parse().ok())
+}
+
 /// Fingerprint of an answer: order-insensitive over rows, sensitive to the order of columns.
 ///
 /// # Panics
@@ -283,6 +337,19 @@ mod tests {
         assert_ne!(sequence_checksum(&schema, &turned(2, 0, 1), &["k"]), by_k);
         assert_ne!(sequence_checksum(&schema, &turned(1, 0, 2), &["k", "v"]), by_k);
         assert_eq!(sequence_checksum(&schema, &turned(0, 1, 2), &["missing"]), None);
+    }
+
+    #[test]
+    fn recorded_answers_round_trip() {
+        let b = batch(vec![("k", Arc::new(Int32Array::from(vec![1, 2])))]);
+        let recorded = Recorded::of(&b.schema(), std::slice::from_ref(&b), &["k"]);
+        let file = format!("# made by hand\nq1 {recorded}\nq10 0 0 0\n");
+        assert_eq!(find_recorded(&file, "q1"), Some(recorded));
+        assert_eq!(find_recorded(&file, "q10").map(|found| found.answer.rows), Some(0));
+        assert_eq!(find_recorded(&file, "q2"), None);
+        assert!("1 2".parse::<Recorded>().is_err());
+        let unordered = Recorded::of(&b.schema(), &[b.slice(1, 1), b.slice(0, 1)], &[]);
+        assert_eq!((unordered.answer, unordered.sequence), (recorded.answer, 0));
     }
 
     #[test]

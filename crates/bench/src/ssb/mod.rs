@@ -16,6 +16,7 @@ mod part;
 mod places;
 mod queries;
 mod random;
+mod recorded;
 mod sizes;
 mod supplier;
 
@@ -24,6 +25,7 @@ use std::path::Path;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
+pub use recorded::{order_by, recorded};
 pub use queries::{ORDER_BY, PLQ_TERMS_MAX, QUERIES, plq};
 pub use sizes::{DATES, SCALE_FACTOR_MAX, SCALE_FACTOR_MIN, Sizes};
 

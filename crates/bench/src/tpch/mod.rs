@@ -7,6 +7,7 @@
 //! functions, no streams.
 
 mod queries;
+mod recorded;
 
 use std::path::Path;
 
@@ -22,6 +23,7 @@ use tpchgen_arrow::{
     SupplierArrow,
 };
 
+pub use recorded::{order_by, recorded};
 pub use queries::{ORDER_BY, QUERIES};
 
 use crate::dataset::{BATCH_ROWS, Dataset, DatasetError, TableData, part_file, write_parquet};
