@@ -50,18 +50,28 @@ impl Mask {
         // SAFETY: the kernel writes at most the given number of bytes into `words`; pid 0 is this thread. A plain bit
         // array is the layout of `cpu_set_t`, whose type merely fixes 1024 bits.
         let result = unsafe { libc::sched_getaffinity(0, size_of_val(&*words), words.as_mut_ptr().cast()) };
-        if result == 0 { Ok(Self(words)) } else { Err(io::Error::last_os_error()) }
+        if result == 0 {
+            Ok(Self(words))
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 
     fn apply(&self) -> io::Result<()> {
         // SAFETY: the kernel only reads the given number of bytes; pid 0 is this thread.
         let result = unsafe { libc::sched_setaffinity(0, size_of_val(&*self.0), self.0.as_ptr().cast()) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 
     fn cpus(&self) -> Vec<CpuId> {
         let bits = self.0.iter().enumerate().flat_map(|(index, word)| {
-            (0..64u32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| CpuId(index as u32 * 64 + bit))
+            (0..64u32)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| CpuId(index as u32 * 64 + bit))
         });
         bits.collect()
     }
@@ -72,7 +82,9 @@ impl Mask {
 /// # Errors
 /// When the kernel does not tell.
 pub fn allowed_cpus() -> Result<Vec<CpuId>, AffinityError> {
-    Mask::current().map(|mask| mask.cpus()).map_err(AffinityError::Read)
+    Mask::current()
+        .map(|mask| mask.cpus())
+        .map_err(AffinityError::Read)
 }
 
 /// Pins the calling thread to one CPU until the guard is dropped.
@@ -81,8 +93,13 @@ pub fn allowed_cpus() -> Result<Vec<CpuId>, AffinityError> {
 /// When the CPU does not exist, is offline or is not allowed.
 pub fn pin(cpu: CpuId) -> Result<Pinned, AffinityError> {
     let before = Mask::current().map_err(AffinityError::Read)?;
-    Mask::of(cpu).apply().map_err(|source| AffinityError::Pin { cpu, source })?;
-    Ok(Pinned { before, _this_thread: PhantomData })
+    Mask::of(cpu)
+        .apply()
+        .map_err(|source| AffinityError::Pin { cpu, source })?;
+    Ok(Pinned {
+        before,
+        _this_thread: PhantomData,
+    })
 }
 
 /// A pinned thread; dropping it restores the mask the thread had.

@@ -39,13 +39,25 @@ pub fn try_open() -> Result<(), String> {
     };
     // SAFETY: the kernel reads `size` bytes of `attributes`, which lives across the call; pid 0 and cpu -1 mean this
     // thread on any CPU, group -1 none.
-    let descriptor =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, 0, -1, -1, libc::c_ulong::from(0u8)) };
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            0,
+            -1,
+            -1,
+            libc::c_ulong::from(0u8),
+        )
+    };
     if descriptor < 0 {
         let error = std::io::Error::last_os_error();
         return Err(match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => "the CPU offers no cycle counter".to_owned(),
-            Some(libc::EACCES | libc::EPERM) => "not permitted (perf_event_paranoid, or a sandbox)".to_owned(),
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
+                "the CPU offers no cycle counter".to_owned()
+            }
+            Some(libc::EACCES | libc::EPERM) => {
+                "not permitted (perf_event_paranoid, or a sandbox)".to_owned()
+            }
             Some(libc::ENOSYS) => "the kernel has no perf_event_open, or a sandbox hides it".to_owned(),
             _ => format!("perf_event_open: {error}"),
         });

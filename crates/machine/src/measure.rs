@@ -52,7 +52,12 @@ pub trait Machine {
     ///
     /// # Errors
     /// When memory or a CPU cannot be had.
-    fn floor(&mut self, bytes: Bytes, threads: usize, repetitions: usize) -> Result<Vec<FloorSample>, MeasureError>;
+    fn floor(
+        &mut self,
+        bytes: Bytes,
+        threads: usize,
+        repetitions: usize,
+    ) -> Result<Vec<FloorSample>, MeasureError>;
 
     /// Nanoseconds a cache line takes from one CPU to the other, one way.
     ///

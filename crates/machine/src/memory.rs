@@ -127,7 +127,11 @@ fn advise(block: *mut u8, layout: Layout) {
     #[cfg(target_os = "linux")]
     // SAFETY: the range lies within a live block of ours and starts on a huge page; MADV_HUGEPAGE keeps its contents.
     unsafe {
-        libc::madvise(block.cast(), layout.size() / HUGE_PAGE * HUGE_PAGE, libc::MADV_HUGEPAGE);
+        libc::madvise(
+            block.cast(),
+            layout.size() / HUGE_PAGE * HUGE_PAGE,
+            libc::MADV_HUGEPAGE,
+        );
     }
 }
 

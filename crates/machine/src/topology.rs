@@ -52,7 +52,11 @@ fn read(root: &Path, cpuid: &dyn Cpuid, page: Option<Bytes>, opened: Option<Resu
         files.problem("/proc/cpuinfo is missing: is procfs mounted?".to_owned());
     }
     let cpuinfo = cpuinfo.unwrap_or_default();
-    let named = |key: &str| field(&cpuinfo, key).filter(|text| !text.is_empty()).map(str::to_owned);
+    let named = |key: &str| {
+        field(&cpuinfo, key)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    };
     let flags = facilities::flags(&cpuinfo);
 
     let numa_nodes = cpus::numa_nodes(&files);
@@ -84,12 +88,27 @@ fn read(root: &Path, cpuid: &dyn Cpuid, page: Option<Bytes>, opened: Option<Resu
 fn without_files(topology: &mut Topology) {
     use model::topology::{Core, CoreKind, LogicalCpu, Package};
     let cpus = crate::affinity::allowed_cpus().unwrap_or_default();
-    topology.problems.push(format!("CPUs are taken from the affinity mask: {}", model::cpulist::format(&cpus)));
-    let unknown = |id| LogicalCpu { id, online: true, allowed: true, package: None, core: None, numa_node: None };
+    topology.problems.push(format!(
+        "CPUs are taken from the affinity mask: {}",
+        model::cpulist::format(&cpus)
+    ));
+    let unknown = |id| LogicalCpu {
+        id,
+        online: true,
+        allowed: true,
+        package: None,
+        core: None,
+        numa_node: None,
+    };
     topology.cpus = cpus.iter().copied().map(unknown).collect();
     topology.cores = cpus
         .iter()
-        .map(|&cpu| Core { package: 0, id: cpu.0, kind: CoreKind::Uniform, cpus: vec![cpu] })
+        .map(|&cpu| Core {
+            package: 0,
+            id: cpu.0,
+            kind: CoreKind::Uniform,
+            cpus: vec![cpu],
+        })
         .collect();
     topology.packages = vec![Package { id: 0, cpus }];
 }

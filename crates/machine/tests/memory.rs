@@ -64,7 +64,12 @@ fn the_peak_is_that_of_all_threads_together() {
         }
     });
     let held = THREADS as u64 * 2000 * (4096 + 24);
-    assert!(near(peak_bytes(), before + held), "peak {} expected {}", peak_bytes() - before, held);
+    assert!(
+        near(peak_bytes(), before + held),
+        "peak {} expected {}",
+        peak_bytes() - before,
+        held
+    );
     assert!(near(live_bytes(), before));
 }
 
@@ -74,7 +79,9 @@ fn blocks_freed_by_another_thread_balance() {
     let before = live_bytes();
     for _ in 0..200 {
         let blocks: Vec<Vec<u8>> = (0..100).map(|_| vec![1u8; 600]).collect();
-        std::thread::spawn(move || drop(black_box(blocks))).join().unwrap();
+        std::thread::spawn(move || drop(black_box(blocks)))
+            .join()
+            .unwrap();
     }
     assert!(near(live_bytes(), before));
 }
@@ -107,7 +114,11 @@ fn large_blocks_start_on_a_huge_page_zeroed_ones_included() {
             let plain = ALLOCATOR.alloc(layout);
             let zeroed = ALLOCATOR.alloc_zeroed(layout);
             assert_eq!((plain as usize % (2 << 20), zeroed as usize % (2 << 20)), (0, 0));
-            assert!(std::slice::from_raw_parts(zeroed, bytes).iter().all(|byte| *byte == 0));
+            assert!(
+                std::slice::from_raw_parts(zeroed, bytes)
+                    .iter()
+                    .all(|byte| *byte == 0)
+            );
             ALLOCATOR.dealloc(plain, layout);
             ALLOCATOR.dealloc(zeroed, layout);
         }

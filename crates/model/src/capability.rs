@@ -52,40 +52,76 @@ fn decide(
     reason: impl Into<String>,
     fallback_if_missing: &'static str,
 ) -> Capability {
-    let (state, fallback) =
-        if available { (State::Available, "") } else { (State::Missing, fallback_if_missing) };
-    Capability { name, state, reason: reason.into(), fallback }
+    let (state, fallback) = if available {
+        (State::Available, "")
+    } else {
+        (State::Missing, fallback_if_missing)
+    };
+    Capability {
+        name,
+        state,
+        reason: reason.into(),
+        fallback,
+    }
 }
 
 fn cache_geometry(topology: &Topology) -> Capability {
     let data: Vec<String> = topology
         .usable_cpus()
         .first()
-        .map(|&cpu| topology.caches.iter().filter(move |c| c.holds_data() && c.shared_cpus.contains(&cpu)))
+        .map(|&cpu| {
+            topology
+                .caches
+                .iter()
+                .filter(move |c| c.holds_data() && c.shared_cpus.contains(&cpu))
+        })
         .into_iter()
         .flatten()
         .map(|cache| format!("{} {}", cache.name(), cache.size))
         .collect();
     let found = !data.is_empty();
-    let reason = if found { data.join(", ") } else { "neither the kernel nor the CPU describes the caches".into() };
-    decide("cache_geometry", found, reason, "table sizing assumes 32 KiB L1d, 1 MiB L2 and 8 MiB LLC")
+    let reason = if found {
+        data.join(", ")
+    } else {
+        "neither the kernel nor the CPU describes the caches".into()
+    };
+    decide(
+        "cache_geometry",
+        found,
+        reason,
+        "table sizing assumes 32 KiB L1d, 1 MiB L2 and 8 MiB LLC",
+    )
 }
 
 fn trusted_llc_size(topology: &Topology) -> Capability {
     let (trusted, reason) = match (&topology.hypervisor, topology.last_level_cache_bytes()) {
         (_, None) => (false, "no last-level cache is described".to_owned()),
-        (Some(hypervisor), Some(size)) => {
-            (false, format!("{size} is what {} reports; other tenants may share it", hypervisor.name))
-        }
+        (Some(hypervisor), Some(size)) => (
+            false,
+            format!(
+                "{size} is what {} reports; other tenants may share it",
+                hypervisor.name
+            ),
+        ),
         (None, Some(size)) => (true, format!("{size} on bare metal")),
     };
-    decide("trusted_llc_size", trusted, reason, "`corun topology --measure` finds the effective size")
+    decide(
+        "trusted_llc_size",
+        trusted,
+        reason,
+        "`corun topology --measure` finds the effective size",
+    )
 }
 
 fn cache_partitioning(topology: &Topology) -> Capability {
     let usable = topology.resctrl.missing.is_empty() && topology.resctrl.in_kernel;
     let reason = if usable {
-        let names: Vec<&str> = topology.resctrl.resources.iter().map(|r| r.name.as_str()).collect();
+        let names: Vec<&str> = topology
+            .resctrl
+            .resources
+            .iter()
+            .map(|r| r.name.as_str())
+            .collect();
         format!("resctrl with {}", names.join(", "))
     } else if topology.resctrl.missing.is_empty() {
         "the kernel offers no resctrl".to_owned()
@@ -105,7 +141,13 @@ fn smt_siblings(topology: &Topology) -> Capability {
     let pair = topology
         .cores
         .iter()
-        .map(|core| core.cpus.iter().filter(|cpu| usable.contains(cpu)).copied().collect::<Vec<CpuId>>())
+        .map(|core| {
+            core.cpus
+                .iter()
+                .filter(|cpu| usable.contains(cpu))
+                .copied()
+                .collect::<Vec<CpuId>>()
+        })
         .find(|threads| threads.len() > 1);
     let reason = match &pair {
         Some(threads) => format!("CPUs {} share a core", cpulist::format(threads)),
@@ -126,7 +168,11 @@ fn hardware_counters(topology: &Topology) -> Capability {
     let pmu = &topology.pmu;
     let usable = pmu.missing.is_empty() && !pmu.devices.is_empty();
     let reason = if usable {
-        format!("{} (perf_event_paranoid {})", pmu.devices.join(", "), pmu.paranoid.map_or("?".into(), |p| p.to_string()))
+        format!(
+            "{} (perf_event_paranoid {})",
+            pmu.devices.join(", "),
+            pmu.paranoid.map_or("?".into(), |p| p.to_string())
+        )
     } else if pmu.missing.is_empty() {
         "the kernel drives no counter unit of the cores".to_owned()
     } else {
@@ -144,34 +190,66 @@ fn huge_pages(topology: &Topology) -> Capability {
     let huge = &topology.huge_pages;
     let (usable, reason) = match huge.transparent {
         Some(ThpMode::Always) => (true, "transparent huge pages everywhere"),
-        Some(ThpMode::Madvise) => (true, "transparent huge pages where asked with madvise, which corun does for large tables"),
+        Some(ThpMode::Madvise) => (
+            true,
+            "transparent huge pages where asked with madvise, which corun does for large tables",
+        ),
         Some(ThpMode::Never) => (false, "transparent huge pages are set to never"),
         None => (false, "the kernel offers no transparent huge pages"),
     };
-    decide("huge_pages", usable, reason, "tables use base pages: large random access also pays for page walks")
+    decide(
+        "huge_pages",
+        usable,
+        reason,
+        "tables use base pages: large random access also pays for page walks",
+    )
 }
 
 fn vector_instructions(topology: &Topology) -> Capability {
     const USEFUL: [&str; 5] = ["avx512f", "avx2", "sse4_2", "sve", "asimd"];
-    let best = USEFUL.into_iter().find(|name| topology.simd.iter().any(|found| found == name));
+    let best = USEFUL
+        .into_iter()
+        .find(|name| topology.simd.iter().any(|found| found == name));
     let wide = matches!(best, Some("avx512f" | "avx2"));
-    let reason = best.map_or_else(|| "none was reported".to_owned(), |name| format!("widest useful set: {name}"));
-    decide("vector_instructions", wide, reason, "keys of a cache line are compared one by one")
+    let reason = best.map_or_else(
+        || "none was reported".to_owned(),
+        |name| format!("widest useful set: {name}"),
+    );
+    decide(
+        "vector_instructions",
+        wide,
+        reason,
+        "keys of a cache line are compared one by one",
+    )
 }
 
 fn whole_machine(topology: &Topology) -> Capability {
     let usable = topology.usable_cpus();
-    let online: Vec<CpuId> = topology.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect();
+    let online: Vec<CpuId> = topology
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.online)
+        .map(|cpu| cpu.id)
+        .collect();
     let quota = topology.cpu_quota.filter(|quota| *quota < usable.len() as f64);
     let (whole, reason) = match (usable.len() < online.len(), quota) {
-        (_, Some(quota)) => {
-            (false, format!("a control group limits CPU time to {quota:.2} of CPUs {}", cpulist::format(&usable)))
-        }
+        (_, Some(quota)) => (
+            false,
+            format!(
+                "a control group limits CPU time to {quota:.2} of CPUs {}",
+                cpulist::format(&usable)
+            ),
+        ),
         (true, None) => {
             let (some, all) = (cpulist::format(&usable), cpulist::format(&online));
             (false, format!("this process may use CPUs {some} of {all}"))
         }
         (false, None) => (true, format!("all online CPUs: {}", cpulist::format(&online))),
     };
-    decide("whole_machine", whole, reason, "thread counts and pinning stay within the CPUs allowed")
+    decide(
+        "whole_machine",
+        whole,
+        reason,
+        "thread counts and pinning stay within the CPUs allowed",
+    )
 }

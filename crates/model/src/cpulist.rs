@@ -24,14 +24,22 @@ pub struct CpuListError {
 /// # Errors
 /// When a part is not a number or a rising range, or a number is 65536 or more.
 pub fn parse(list: &str) -> Result<Vec<CpuId>, CpuListError> {
-    let fail = |reason| CpuListError { list: list.trim().to_owned(), reason };
+    let fail = |reason| CpuListError {
+        list: list.trim().to_owned(),
+        reason,
+    };
     let number = |text: &str| match text.trim().parse::<u32>() {
         Ok(n) if n < CPU_ID_MAX => Ok(n),
         Ok(_) => Err(fail("a CPU number of 65536 or more")),
         Err(_) => Err(fail("a part is not a number")),
     };
     let mut cpus = Vec::new();
-    for part in list.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
+    for part in list
+        .trim()
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
         let (first, last) = match part.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
             None => (number(part)?, number(part)?),

@@ -89,7 +89,9 @@ pub fn effective_llc(points: &[CurvePoint], private: Bytes) -> EffectiveLlc {
     let private = (private.0 as f64).max(1.0);
     let above = curve.iter().filter(|(bytes, _)| *bytes > private).count();
     if above < POINTS_MIN {
-        return not_found(format!("only {above} sizes above the private cache were measured, {POINTS_MIN} are needed"));
+        return not_found(format!(
+            "only {above} sizes above the private cache were measured, {POINTS_MIN} are needed"
+        ));
     }
     let largest = curve.last().map_or(private, |(bytes, _)| *bytes);
 
@@ -99,8 +101,16 @@ pub fn effective_llc(points: &[CurvePoint], private: Bytes) -> EffectiveLlc {
         Err(reason) => return not_found(reason),
     };
     // The plateau beyond the knee must have been seen, not extrapolated.
-    if medians.iter().filter(|(bytes, _)| *bytes > fit.knee * 1.2).count() < 2 {
-        return not_found(format!("the curve still rises at the largest size, {}", Bytes(largest as u64)));
+    if medians
+        .iter()
+        .filter(|(bytes, _)| *bytes > fit.knee * 1.2)
+        .count()
+        < 2
+    {
+        return not_found(format!(
+            "the curve still rises at the largest size, {}",
+            Bytes(largest as u64)
+        ));
     }
 
     let repetitions = curve.iter().map(|(_, ns)| ns.len()).min().unwrap_or(0);
@@ -133,7 +143,9 @@ fn fit_bend(curve: &[(f64, f64)], private: f64) -> Result<Fit, String> {
     let mut best: Option<Fit> = None;
     let mut flat_error = f64::INFINITY;
     for inner_shape in [1.0, 4.0] {
-        let flat = curve.iter().map(|&(bytes, ns)| ([hit(private / bytes, inner_shape)], ns));
+        let flat = curve
+            .iter()
+            .map(|&(bytes, ns)| ([hit(private / bytes, inner_shape)], ns));
         let flat = flat.map(|([h], ns)| ([h, 1.0 - h], ns)).collect::<Vec<_>>();
         if let Some((_, error)) = least_squares(&flat) {
             flat_error = flat_error.min(error);
@@ -151,10 +163,17 @@ fn fit_bend(curve: &[(f64, f64)], private: f64) -> Result<Fit, String> {
                         ([inner, outer - inner, 1.0 - outer], ns)
                     })
                     .collect();
-                let Some(([inner_ns, cache_ns, memory_ns], error)) = least_squares(&rows) else { continue };
+                let Some(([inner_ns, cache_ns, memory_ns], error)) = least_squares(&rows) else {
+                    continue;
+                };
                 let ordered = inner_ns > 0.0 && cache_ns >= inner_ns && memory_ns >= cache_ns;
                 if ordered && best.as_ref().is_none_or(|best| error < best.error) {
-                    best = Some(Fit { knee, cache_ns, memory_ns, error });
+                    best = Some(Fit {
+                        knee,
+                        cache_ns,
+                        memory_ns,
+                        error,
+                    });
                 }
             }
         }
@@ -163,7 +182,10 @@ fn fit_bend(curve: &[(f64, f64)], private: f64) -> Result<Fit, String> {
         return Err("latency does not rise with size".to_owned());
     };
     if best.memory_ns < best.cache_ns * LEVEL_RATIO_MIN || best.error * BEND_GAIN_MIN > flat_error {
-        return Err(format!("no second rise of latency up to {}", Bytes(largest as u64)));
+        return Err(format!(
+            "no second rise of latency up to {}",
+            Bytes(largest as u64)
+        ));
     }
     Ok(best)
 }
@@ -268,16 +290,21 @@ mod tests {
         };
         let point = |(i, &bytes): (usize, &Bytes)| CurvePoint {
             bytes,
-            ns: (0..5).map(|repetition| at(bytes, i as u64 * 5 + repetition)).collect(),
+            ns: (0..5)
+                .map(|repetition| at(bytes, i as u64 * 5 + repetition))
+                .collect(),
         };
         sizes.iter().enumerate().map(point).collect()
     }
 
     fn found(answer: &EffectiveLlc) -> (f64, f64, f64) {
         match answer {
-            EffectiveLlc::Found { bytes, bytes_min, bytes_max, .. } => {
-                (bytes.0 as f64, bytes_min.0 as f64, bytes_max.0 as f64)
-            }
+            EffectiveLlc::Found {
+                bytes,
+                bytes_min,
+                bytes_max,
+                ..
+            } => (bytes.0 as f64, bytes_min.0 as f64, bytes_max.0 as f64),
             EffectiveLlc::NotFound { reason } => panic!("no knee: {reason}"),
         }
     }
@@ -286,7 +313,15 @@ mod tests {
     fn clean_curves_give_the_knee_to_a_quarter() {
         for shape in [1.0, 4.0] {
             for llc in [8, 12, 24, 32, 64, 100].map(Bytes::mib) {
-                let points = curve(&sizes(Bytes::gib(1)), &Synthetic { llc, shape, noise_percent: 0.0, seed: 0 });
+                let points = curve(
+                    &sizes(Bytes::gib(1)),
+                    &Synthetic {
+                        llc,
+                        shape,
+                        noise_percent: 0.0,
+                        seed: 0,
+                    },
+                );
                 let (bytes, min, max) = found(&effective_llc(&points, L2));
                 let off = bytes / llc.0 as f64;
                 assert!((0.8..1.25).contains(&off), "{llc} shape {shape}: {off}");
@@ -297,29 +332,56 @@ mod tests {
 
     #[test]
     fn a_cache_larger_than_the_range_is_not_named() {
-        let machine = Synthetic { llc: Bytes::gib(4), shape: 1.0, noise_percent: 2.0, seed: 7 };
+        let machine = Synthetic {
+            llc: Bytes::gib(4),
+            shape: 1.0,
+            noise_percent: 2.0,
+            seed: 7,
+        };
         let answer = effective_llc(&curve(&sizes(Bytes::mib(256)), &machine), L2);
         assert!(matches!(answer, EffectiveLlc::NotFound { .. }), "{answer:?}");
     }
 
     #[test]
     fn a_knee_at_the_very_end_is_not_extrapolated() {
-        let machine = Synthetic { llc: Bytes::mib(220), shape: 1.0, noise_percent: 0.0, seed: 0 };
+        let machine = Synthetic {
+            llc: Bytes::mib(220),
+            shape: 1.0,
+            noise_percent: 0.0,
+            seed: 0,
+        };
         let answer = effective_llc(&curve(&sizes(Bytes::mib(256)), &machine), L2);
         assert!(matches!(answer, EffectiveLlc::NotFound { .. }), "{answer:?}");
     }
 
     #[test]
     fn too_few_or_damaged_points_say_so() {
-        let point = |mib, ns| CurvePoint { bytes: Bytes::mib(mib), ns: vec![ns] };
-        for points in [vec![], vec![point(4, 30.0), point(8, 30.0)], vec![point(4, f64::NAN); 20]] {
-            assert!(matches!(effective_llc(&points, L2), EffectiveLlc::NotFound { .. }));
+        let point = |mib, ns| CurvePoint {
+            bytes: Bytes::mib(mib),
+            ns: vec![ns],
+        };
+        for points in [
+            vec![],
+            vec![point(4, 30.0), point(8, 30.0)],
+            vec![point(4, f64::NAN); 20],
+        ] {
+            assert!(matches!(
+                effective_llc(&points, L2),
+                EffectiveLlc::NotFound { .. }
+            ));
         }
     }
 
     #[test]
     fn median_of_odd_even_and_none() {
-        assert_eq!([median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 3.0]), median(&[])], [2.0, 2.5, 0.0]);
+        assert_eq!(
+            [
+                median(&[3.0, 1.0, 2.0]),
+                median(&[4.0, 1.0, 2.0, 3.0]),
+                median(&[])
+            ],
+            [2.0, 2.5, 0.0]
+        );
     }
 
     proptest! {

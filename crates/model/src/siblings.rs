@@ -29,7 +29,11 @@ const SIBLINGS_FROM: f64 = 1.35;
 /// The least slow-down decides: other load only ever adds to it. Trials that are not positive numbers count for
 /// nothing; no trials at all are unclear.
 pub fn judge(slowdowns: &[f64]) -> Behaviour {
-    let least = slowdowns.iter().copied().filter(|s| s.is_finite() && *s > 0.0).fold(f64::INFINITY, f64::min);
+    let least = slowdowns
+        .iter()
+        .copied()
+        .filter(|s| s.is_finite() && *s > 0.0)
+        .fold(f64::INFINITY, f64::min);
     match least {
         least if least < SEPARATE_BELOW => Behaviour::Separate,
         least if least >= SIBLINGS_FROM && least.is_finite() => Behaviour::Siblings,

@@ -22,7 +22,12 @@ impl Spread {
     pub fn of(values: &[f64]) -> Option<Self> {
         let min = values.iter().copied().reduce(f64::min)?;
         let max = values.iter().copied().reduce(f64::max)?;
-        Some(Self { n: values.len(), min, median: median(values), max })
+        Some(Self {
+            n: values.len(),
+            min,
+            median: median(values),
+            max,
+        })
     }
 }
 
@@ -55,7 +60,15 @@ mod tests {
 
     #[test]
     fn spread_of_some_and_none() {
-        assert_eq!(Spread::of(&[3.0, 1.0, 2.5]), Some(Spread { n: 3, min: 1.0, median: 2.5, max: 3.0 }));
+        assert_eq!(
+            Spread::of(&[3.0, 1.0, 2.5]),
+            Some(Spread {
+                n: 3,
+                min: 1.0,
+                median: 2.5,
+                max: 3.0
+            })
+        );
         assert_eq!(Spread::of(&[]), None);
     }
 }

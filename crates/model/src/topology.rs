@@ -284,7 +284,11 @@ pub struct Hypervisor {
 impl Topology {
     /// CPUs this process can really use: online and allowed, ascending.
     pub fn usable_cpus(&self) -> Vec<CpuId> {
-        self.cpus.iter().filter(|cpu| cpu.online && cpu.allowed).map(|cpu| cpu.id).collect()
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.online && cpu.allowed)
+            .map(|cpu| cpu.id)
+            .collect()
     }
 
     /// The core a CPU belongs to.
@@ -299,27 +303,41 @@ impl Topology {
 
     /// The data cache of this level a CPU uses.
     pub fn cache_of(&self, cpu: CpuId, level: u8) -> Option<&Cache> {
-        self.caches.iter().find(|cache| cache.level == level && cache.holds_data() && cache.shared_cpus.contains(&cpu))
+        self.caches
+            .iter()
+            .find(|cache| cache.level == level && cache.holds_data() && cache.shared_cpus.contains(&cpu))
     }
 
     /// The outermost data cache a CPU uses, by the kernel's word.
     pub fn last_level_cache_of(&self, cpu: CpuId) -> Option<&Cache> {
-        self.caches.iter().filter(|c| c.holds_data() && c.shared_cpus.contains(&cpu)).max_by_key(|c| c.level)
+        self.caches
+            .iter()
+            .filter(|c| c.holds_data() && c.shared_cpus.contains(&cpu))
+            .max_by_key(|c| c.level)
     }
 
     /// Size of the data cache of this level of the first usable CPU.
     pub fn cache_bytes(&self, level: u8) -> Option<Bytes> {
-        self.usable_cpus().first().and_then(|&cpu| self.cache_of(cpu, level)).map(|cache| cache.size)
+        self.usable_cpus()
+            .first()
+            .and_then(|&cpu| self.cache_of(cpu, level))
+            .map(|cache| cache.size)
     }
 
     /// Size of the outermost data cache of the first usable CPU, as reported, not as measured.
     pub fn last_level_cache_bytes(&self) -> Option<Bytes> {
-        self.usable_cpus().first().and_then(|&cpu| self.last_level_cache_of(cpu)).map(|cache| cache.size)
+        self.usable_cpus()
+            .first()
+            .and_then(|&cpu| self.last_level_cache_of(cpu))
+            .map(|cache| cache.size)
     }
 
     /// Cache line size; 64 bytes where nobody says.
     pub fn line_bytes(&self) -> Bytes {
-        self.caches.iter().find(|c| c.holds_data() && c.line.0 > 0).map_or(Bytes(64), |cache| cache.line)
+        self.caches
+            .iter()
+            .find(|c| c.holds_data() && c.line.0 > 0)
+            .map_or(Bytes(64), |cache| cache.line)
     }
 
     /// Usable CPUs in the order threads should be placed: one of each core first, fast cores before small ones, then
@@ -330,8 +348,14 @@ impl Topology {
             .into_iter()
             .map(|cpu| match self.core_of(cpu) {
                 Some(core) => {
-                    let usable = |other: &&CpuId| self.cpus.iter().any(|c| c.id == **other && c.online && c.allowed);
-                    let thread = core.cpus.iter().filter(usable).position(|&other| other == cpu).unwrap_or(0);
+                    let usable =
+                        |other: &&CpuId| self.cpus.iter().any(|c| c.id == **other && c.online && c.allowed);
+                    let thread = core
+                        .cpus
+                        .iter()
+                        .filter(usable)
+                        .position(|&other| other == cpu)
+                        .unwrap_or(0);
                     (thread, u8::from(core.kind == CoreKind::Efficiency), cpu)
                 }
                 None => (0, 0, cpu),
@@ -344,12 +368,18 @@ impl Topology {
     /// How close two CPUs are, by what they share.
     pub fn relation(&self, a: CpuId, b: CpuId) -> Relation {
         let package = |cpu| self.cpus.iter().find(|c| c.id == cpu).and_then(|c| c.package);
-        let shares = |level| self.cache_of(a, level).is_some_and(|cache| cache.shared_cpus.contains(&b));
+        let shares = |level| {
+            self.cache_of(a, level)
+                .is_some_and(|cache| cache.shared_cpus.contains(&b))
+        };
         if self.are_siblings(a, b) {
             Relation::SmtSiblings
         } else if shares(2) && self.last_level_cache_of(a).is_some_and(|llc| llc.level > 2) {
             Relation::SameL2
-        } else if self.last_level_cache_of(a).is_some_and(|llc| llc.shared_cpus.contains(&b)) {
+        } else if self
+            .last_level_cache_of(a)
+            .is_some_and(|llc| llc.shared_cpus.contains(&b))
+        {
             Relation::SameLlc
         } else if package(a) == package(b) {
             Relation::SamePackage
@@ -379,7 +409,11 @@ pub enum Relation {
 ///
 /// Every relation that occurs is represented before any gets its second pair: on a large server all pairs would take
 /// minutes, and pairs of one relation behave alike.
-pub fn representative_pairs(topology: &Topology, cpus: &[CpuId], pairs_max: usize) -> Vec<(CpuId, CpuId, Relation)> {
+pub fn representative_pairs(
+    topology: &Topology,
+    cpus: &[CpuId],
+    pairs_max: usize,
+) -> Vec<(CpuId, CpuId, Relation)> {
     let mut by_relation: Vec<(Relation, Vec<(CpuId, CpuId)>)> = Vec::new();
     for (i, &a) in cpus.iter().enumerate() {
         for &b in &cpus[i + 1..] {
@@ -392,9 +426,15 @@ pub fn representative_pairs(topology: &Topology, cpus: &[CpuId], pairs_max: usiz
         }
     }
     by_relation.sort_unstable_by_key(|(relation, _)| *relation);
-    let rounds = by_relation.iter().map(|(_, pairs)| pairs.len()).max().unwrap_or(0);
+    let rounds = by_relation
+        .iter()
+        .map(|(_, pairs)| pairs.len())
+        .max()
+        .unwrap_or(0);
     let in_turn = (0..rounds).flat_map(|round| {
-        by_relation.iter().filter_map(move |(relation, pairs)| pairs.get(round).map(|&(a, b)| (a, b, *relation)))
+        by_relation
+            .iter()
+            .filter_map(move |(relation, pairs)| pairs.get(round).map(|&(a, b)| (a, b, *relation)))
     });
     in_turn.take(pairs_max).collect()
 }

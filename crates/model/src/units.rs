@@ -54,7 +54,11 @@ impl fmt::Display for Bytes {
             unit += 1;
         }
         let text = format!("{value:.1}");
-        f.pad(&format!("{} {}", text.strip_suffix(".0").unwrap_or(&text), UNITS[unit]))
+        f.pad(&format!(
+            "{} {}",
+            text.strip_suffix(".0").unwrap_or(&text),
+            UNITS[unit]
+        ))
     }
 }
 
@@ -104,9 +108,15 @@ mod tests {
 
     #[test]
     fn bytes_print_in_the_unit_people_use() {
-        let printed: Vec<String> =
-            [0, 1, 1023, 1024, 48 << 10, 3 << 19, 260 << 20, (1 << 20) - 1].map(|n| Bytes(n).to_string()).to_vec();
-        assert_eq!(printed, ["0 B", "1 B", "1023 B", "1 KiB", "48 KiB", "1.5 MiB", "260 MiB", "1 MiB"]);
+        let printed: Vec<String> = [0, 1, 1023, 1024, 48 << 10, 3 << 19, 260 << 20, (1 << 20) - 1]
+            .map(|n| Bytes(n).to_string())
+            .to_vec();
+        assert_eq!(
+            printed,
+            [
+                "0 B", "1 B", "1023 B", "1 KiB", "48 KiB", "1.5 MiB", "260 MiB", "1 MiB"
+            ]
+        );
     }
 
     #[test]

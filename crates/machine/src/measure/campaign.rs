@@ -42,10 +42,22 @@ impl CampaignOptions {
     /// What suits a machine: working sets up to four times its last-level cache, but not beyond a quarter of the
     /// memory at hand or 1 GiB; twenty seconds.
     pub fn of(topology: &Topology) -> Self {
-        let wanted = topology.last_level_cache_bytes().map_or(BYTES_UNKNOWN, |llc| Bytes(llc.0.saturating_mul(4)));
-        let memory = [topology.memory.available, topology.memory.limit].into_iter().flatten().min();
-        let bytes_max = wanted.clamp(Bytes::mib(64), BYTES_MAX).min(memory.map_or(BYTES_MAX, |bytes| Bytes(bytes.0 / 4)));
-        Self { budget: Duration::from_secs(20), repetitions: 7, bytes_max, pairs_max: 12 }
+        let wanted = topology
+            .last_level_cache_bytes()
+            .map_or(BYTES_UNKNOWN, |llc| Bytes(llc.0.saturating_mul(4)));
+        let memory = [topology.memory.available, topology.memory.limit]
+            .into_iter()
+            .flatten()
+            .min();
+        let bytes_max = wanted
+            .clamp(Bytes::mib(64), BYTES_MAX)
+            .min(memory.map_or(BYTES_MAX, |bytes| Bytes(bytes.0 / 4)));
+        Self {
+            budget: Duration::from_secs(20),
+            repetitions: 7,
+            bytes_max,
+            pairs_max: 12,
+        }
     }
 }
 
@@ -131,7 +143,14 @@ pub fn run(
     let chase = chase_sizes(options.bytes_max);
     let steps = (pairs.len() + floor.len() + chase.len()).max(1);
 
-    let mut campaign = Campaign { machine, options, progress, steps, step: 0, results: Vec::new() };
+    let mut campaign = Campaign {
+        machine,
+        options,
+        progress,
+        steps,
+        step: 0,
+        results: Vec::new(),
+    };
     if pairs.is_empty() {
         campaign.skip("pairs of CPUs", "fewer than two CPUs may be used");
     }
@@ -162,7 +181,10 @@ impl Campaign<'_> {
     }
 
     fn skip(&mut self, what: impl Into<String>, reason: impl Into<String>) {
-        self.results.push(Measurement::Skipped { what: what.into(), reason: reason.into() });
+        self.results.push(Measurement::Skipped {
+            what: what.into(),
+            reason: reason.into(),
+        });
     }
 
     fn out_of_time(&self) -> bool {
@@ -210,9 +232,21 @@ impl Campaign<'_> {
         }
         self.begin(what.clone());
         let samples = self.machine.floor(bytes, threads, self.options.repetitions);
-        let answer_ok = samples.as_ref().is_ok_and(|samples| samples.iter().all(|sample| sample.checksum_ok));
-        let times = samples.map(|samples| samples.iter().map(|sample: &FloorSample| sample.ns_per_line).collect());
-        self.keep(&what, times, |ns_per_line, _| Measurement::Floor { bytes, threads, ns_per_line, answer_ok });
+        let answer_ok = samples
+            .as_ref()
+            .is_ok_and(|samples| samples.iter().all(|sample| sample.checksum_ok));
+        let times = samples.map(|samples| {
+            samples
+                .iter()
+                .map(|sample: &FloorSample| sample.ns_per_line)
+                .collect()
+        });
+        self.keep(&what, times, |ns_per_line, _| Measurement::Floor {
+            bytes,
+            threads,
+            ns_per_line,
+            answer_ok,
+        });
     }
 
     fn chase(&mut self, topology: &Topology, sizes: &[Bytes]) {
@@ -242,19 +276,27 @@ impl Campaign<'_> {
             last_cost = self.machine.elapsed().saturating_sub(before);
         }
         let private = private_cache(topology);
-        self.results.push(Measurement::EffectiveLlc(effective_llc(&curve, private)));
+        self.results
+            .push(Measurement::EffectiveLlc(effective_llc(&curve, private)));
     }
 }
 
 /// The outermost cache that is not the last: what the knee lies beyond.
 fn private_cache(topology: &Topology) -> Bytes {
-    let last = topology.usable_cpus().first().and_then(|&cpu| topology.last_level_cache_of(cpu)).map(|cache| cache.level);
-    last.and_then(|last| topology.cache_bytes(last.checked_sub(1)?)).unwrap_or(Bytes::mib(1))
+    let last = topology
+        .usable_cpus()
+        .first()
+        .and_then(|&cpu| topology.last_level_cache_of(cpu))
+        .map(|cache| cache.level);
+    last.and_then(|last| topology.cache_bytes(last.checked_sub(1)?))
+        .unwrap_or(Bytes::mib(1))
 }
 
 /// Half-octave steps, whole lines.
 fn chase_sizes(bytes_max: Bytes) -> Vec<Bytes> {
-    let octaves = (0..).map(|octave| CHASE_FROM.0 << octave).take_while(|bytes| *bytes <= bytes_max.0);
+    let octaves = (0..)
+        .map(|octave| CHASE_FROM.0 << octave)
+        .take_while(|bytes| *bytes <= bytes_max.0);
     octaves
         .flat_map(|bytes| [bytes, (bytes as f64 * std::f64::consts::SQRT_2) as u64 / 64 * 64])
         .filter(|bytes| *bytes <= bytes_max.0)
@@ -266,8 +308,14 @@ fn chase_sizes(bytes_max: Bytes) -> Vec<Bytes> {
 fn floor_sizes(topology: &Topology, bytes_max: Bytes) -> Vec<Bytes> {
     let l1 = topology.cache_bytes(1).unwrap_or(Bytes::kib(32));
     let l2 = topology.cache_bytes(2).unwrap_or(Bytes::mib(1));
-    let mut sizes =
-        vec![Bytes(l1.0 / 2), Bytes(l2.0 / 2), Bytes(l2.0 * 4), Bytes::mib(64), Bytes::mib(256), bytes_max];
+    let mut sizes = vec![
+        Bytes(l1.0 / 2),
+        Bytes(l2.0 / 2),
+        Bytes(l2.0 * 4),
+        Bytes::mib(64),
+        Bytes::mib(256),
+        bytes_max,
+    ];
     sizes.retain(|bytes| *bytes <= bytes_max && bytes.0 > 0);
     sizes.sort_unstable();
     sizes.dedup();
@@ -276,7 +324,10 @@ fn floor_sizes(topology: &Topology, bytes_max: Bytes) -> Vec<Bytes> {
 
 /// 1, 2, 4, ... and all.
 fn thread_counts(cpus: usize) -> Vec<usize> {
-    let mut counts: Vec<usize> = (0..16).map(|power| 1 << power).take_while(|count| *count < cpus).collect();
+    let mut counts: Vec<usize> = (0..16)
+        .map(|power| 1 << power)
+        .take_while(|count| *count < cpus)
+        .collect();
     counts.push(cpus.max(1));
     counts
 }
@@ -288,7 +339,10 @@ mod tests {
     #[test]
     fn chase_sizes_rise_to_the_largest() {
         let sizes = chase_sizes(Bytes::mib(1));
-        assert_eq!((sizes.first(), sizes.last()), (Some(&Bytes::kib(16)), Some(&Bytes::mib(1))));
+        assert_eq!(
+            (sizes.first(), sizes.last()),
+            (Some(&Bytes::kib(16)), Some(&Bytes::mib(1)))
+        );
         assert!(sizes.is_sorted_by(|a, b| a < b) && sizes.iter().all(|bytes| bytes.0 % 64 == 0));
         assert_eq!(chase_sizes(Bytes::kib(8)), []);
     }

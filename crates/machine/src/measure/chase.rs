@@ -23,7 +23,10 @@ use super::lines::{Lines, Mixer, WORDS_PER_LINE};
 /// When the block has fewer lines.
 pub(super) fn link(block: &mut Lines, lines: usize, seed: u64) -> u64 {
     let words = block.words_mut();
-    assert!(lines >= 1 && lines * WORDS_PER_LINE <= words.len(), "{lines} lines do not fit the block");
+    assert!(
+        lines >= 1 && lines * WORDS_PER_LINE <= words.len(),
+        "{lines} lines do not fit the block"
+    );
     assert!(u32::try_from(lines).is_ok(), "line numbers are 32 bits wide");
     let mut order: Vec<u32> = (0..lines as u32).collect();
     let mut mixer = Mixer::new(seed);
@@ -36,7 +39,9 @@ pub(super) fn link(block: &mut Lines, lines: usize, seed: u64) -> u64 {
     }
     // Linking wrote every line; one reading pass in the same order replaces modified lines by clean ones, so that the
     // walk does not pay for writing them back.
-    let sum = order.iter().fold(0u64, |sum, line| sum.wrapping_add(words[*line as usize * WORDS_PER_LINE]));
+    let sum = order.iter().fold(0u64, |sum, line| {
+        sum.wrapping_add(words[*line as usize * WORDS_PER_LINE])
+    });
     black_box(sum);
     u64::from(order[0]) * WORDS_PER_LINE as u64
 }
@@ -69,7 +74,10 @@ mod tests {
             let mut at = start;
             for _ in 0..lines {
                 let line = at as usize / WORDS_PER_LINE;
-                assert!(!std::mem::replace(&mut seen[line], true), "line {line} came twice");
+                assert!(
+                    !std::mem::replace(&mut seen[line], true),
+                    "line {line} came twice"
+                );
                 at = walk(&block, at, 1).0;
             }
             assert_eq!(at, start, "{lines} hops do not close the cycle");

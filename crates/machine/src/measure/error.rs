@@ -21,6 +21,8 @@ pub enum MeasureError {
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
     /// Two CPUs did not answer each other in time.
-    #[error("CPUs {0} and {1} did not answer each other within a second: is one of them busy with something else?")]
+    #[error(
+        "CPUs {0} and {1} did not answer each other within a second: is one of them busy with something else?"
+    )]
     Stalled(CpuId, CpuId),
 }

@@ -50,7 +50,10 @@ pub struct FloorSample {
 pub fn ns_per_line(bytes: usize, threads: usize, lines: u64) -> FloorSample {
     FloorBuffer::new(Bytes(bytes as u64))
         .and_then(|buffer| buffer.sample(threads, lines))
-        .unwrap_or(FloorSample { ns_per_line: f64::NAN, checksum_ok: false })
+        .unwrap_or(FloorSample {
+            ns_per_line: f64::NAN,
+            checksum_ok: false,
+        })
 }
 
 /// A filled buffer to take samples from.
@@ -85,10 +88,20 @@ impl FloorBuffer {
         if u32::try_from(lines).is_err() {
             return Err(MeasureError::Request("buffers of 256 GiB or more"));
         }
-        for (line, words) in block.words_mut().chunks_exact_mut(WORDS_PER_LINE).take(lines).enumerate() {
+        for (line, words) in block
+            .words_mut()
+            .chunks_exact_mut(WORDS_PER_LINE)
+            .take(lines)
+            .enumerate()
+        {
             words[0] = content(line as u64);
         }
-        let mut buffer = Self { block, lines: lines as u64, way: Way::Plain, samples: Cell::new(0) };
+        let mut buffer = Self {
+            block,
+            lines: lines as u64,
+            way: Way::Plain,
+            samples: Cell::new(0),
+        };
         buffer.way = buffer.faster_way();
         Ok(buffer)
     }
@@ -118,7 +131,8 @@ impl FloorBuffer {
         let each = lines.div_ceil(threads as u64);
         let words = self.block.words();
         let (line_count, way) = (self.lines, self.way);
-        let seed = |thread: usize, round: u64| Mixer::new(round.wrapping_mul(65_537).wrapping_add(thread as u64));
+        let seed =
+            |thread: usize, round: u64| Mixer::new(round.wrapping_mul(65_537).wrapping_add(thread as u64));
         let (warm_round, round) = (self.samples.get() + 1, self.samples.get() + 2);
         self.samples.set(round);
 
@@ -145,19 +159,32 @@ impl FloorBuffer {
         };
         Ok(FloorSample {
             ns_per_line: (ended - began).as_nanos() as f64 / (each * threads as u64) as f64,
-            checksum_ok: runs.iter().enumerate().all(|(thread, (.., sum))| *sum == expected(thread)),
+            checksum_ok: runs
+                .iter()
+                .enumerate()
+                .all(|(thread, (.., sum))| *sum == expected(thread)),
         })
     }
 
     fn faster_way(&self) -> Way {
         let trial = |way, seed| {
             let began = Instant::now();
-            black_box(touch(way, self.block.words(), self.lines, TRIAL_LINES, Mixer::new(seed)));
+            black_box(touch(
+                way,
+                self.block.words(),
+                self.lines,
+                TRIAL_LINES,
+                Mixer::new(seed),
+            ));
             began.elapsed()
         };
         let best = |way, seed: u64| (0..4).map(|n| trial(way, seed + n)).min();
         // The first trial of each also warms; the least time decides.
-        if best(Way::Prefetch, 1 << 40) < best(Way::Plain, 1 << 41) { Way::Prefetch } else { Way::Plain }
+        if best(Way::Prefetch, 1 << 40) < best(Way::Plain, 1 << 41) {
+            Way::Prefetch
+        } else {
+            Way::Plain
+        }
     }
 }
 
@@ -169,7 +196,10 @@ fn content(line: u64) -> u64 {
 
 /// Loads `count` random lines of the first `lines`; the wrapping sum of what they hold.
 fn touch(way: Way, words: &[u64], lines: u64, count: u64, mixer: Mixer) -> u64 {
-    assert!(lines as usize * WORDS_PER_LINE <= words.len(), "the buffer is shorter than it claims");
+    assert!(
+        lines as usize * WORDS_PER_LINE <= words.len(),
+        "the buffer is shorter than it claims"
+    );
     match way {
         Way::Plain => touch_plain(words, lines, count, mixer),
         Way::Prefetch => touch_prefetched(words, lines, count, mixer),
@@ -203,7 +233,9 @@ fn touch_prefetched(words: &[u64], lines: u64, count: u64, mut mixer: Mixer) -> 
         filled = filled.max(round);
         left -= round as u64;
     }
-    ahead[..filled].iter().fold(sum, |sum, word| sum.wrapping_add(words[*word]))
+    ahead[..filled]
+        .iter()
+        .fold(sum, |sum, word| sum.wrapping_add(words[*word]))
 }
 
 #[inline(always)]
@@ -242,7 +274,10 @@ mod tests {
     fn samples_are_checked_for_every_thread_count() {
         for threads in [1, 2, 5] {
             let sample = ns_per_line(1 << 16, threads, 10_001);
-            assert!(sample.checksum_ok && sample.ns_per_line > 0.0, "{threads}: {sample:?}");
+            assert!(
+                sample.checksum_ok && sample.ns_per_line > 0.0,
+                "{threads}: {sample:?}"
+            );
         }
     }
 
@@ -255,7 +290,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_measured_is_not_a_number() {
-        for sample in [ns_per_line(1 << 12, 0, 10), ns_per_line(1 << 12, 1, 0), ns_per_line(usize::MAX, 1, 10)] {
+        for sample in [
+            ns_per_line(1 << 12, 0, 10),
+            ns_per_line(1 << 12, 1, 0),
+            ns_per_line(usize::MAX, 1, 10),
+        ] {
             assert!(sample.ns_per_line.is_nan() && !sample.checksum_ok);
         }
     }

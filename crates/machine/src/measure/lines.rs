@@ -30,7 +30,11 @@ impl Lines {
     /// `bytes` rounded up to whole lines, at least one.
     pub(super) fn new(bytes: Bytes) -> Result<Self, MeasureError> {
         let failed = || MeasureError::Memory(bytes);
-        let size = bytes.as_usize().max(1).checked_next_multiple_of(LINE).ok_or_else(failed)?;
+        let size = bytes
+            .as_usize()
+            .max(1)
+            .checked_next_multiple_of(LINE)
+            .ok_or_else(failed)?;
         let layout = Layout::from_size_align(size, HUGE_PAGE).map_err(|_| failed())?;
         // SAFETY: the layout is not empty.
         let block = unsafe { alloc(layout) };
@@ -111,6 +115,9 @@ mod tests {
         let mut mixer = Mixer::new(1);
         let mut counts = [0u32; 16];
         (0..160_000).for_each(|_| counts[mixer.below(16) as usize] += 1);
-        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (9_500..10_500).contains(count)),
+            "{counts:?}"
+        );
     }
 }

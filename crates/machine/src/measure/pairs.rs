@@ -147,10 +147,23 @@ mod tests {
             assert!(times.iter().all(|ns| *ns > 0.0));
             let slowdowns = slowdown(a, b, 2).unwrap();
             assert_eq!(slowdowns.len(), 2);
-            assert!(slowdowns.iter().all(|slowdown| slowdown.is_finite() && *slowdown > 0.0));
+            assert!(
+                slowdowns
+                    .iter()
+                    .all(|slowdown| slowdown.is_finite() && *slowdown > 0.0)
+            );
         }
-        assert!(matches!(hand_over_ns(cpus[0], cpus[0], 1), Err(MeasureError::Request(_))));
-        assert!(matches!(slowdown(cpus[0], cpus[0], 1), Err(MeasureError::Request(_))));
-        assert!(matches!(hand_over_ns(cpus[0], CpuId(65_535), 1), Err(MeasureError::Affinity(_))));
+        assert!(matches!(
+            hand_over_ns(cpus[0], cpus[0], 1),
+            Err(MeasureError::Request(_))
+        ));
+        assert!(matches!(
+            slowdown(cpus[0], cpus[0], 1),
+            Err(MeasureError::Request(_))
+        ));
+        assert!(matches!(
+            hand_over_ns(cpus[0], CpuId(65_535), 1),
+            Err(MeasureError::Affinity(_))
+        ));
     }
 }

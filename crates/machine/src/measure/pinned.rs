@@ -22,7 +22,10 @@ pub(super) fn run_pinned<T: Send>(
     let failed = AtomicBool::new(false);
     let failure = Mutex::new(None);
     let fail = |error: MeasureError| {
-        failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
+        failure
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get_or_insert(error);
         failed.store(true, SeqCst);
     };
     let one = |index: usize, cpu: CpuId| -> Option<T> {
@@ -52,10 +55,17 @@ pub(super) fn run_pinned<T: Send>(
         }
         threads
             .into_iter()
-            .filter_map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .filter_map(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
             .collect()
     });
-    match failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+    match failure
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    {
         Some(error) => Err(error),
         None => Ok(results),
     }

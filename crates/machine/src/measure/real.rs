@@ -28,7 +28,12 @@ pub struct Real {
 impl Real {
     /// A machine whose working sets will not exceed `bytes_max`. Allocates nothing yet.
     pub fn new(topology: Topology, bytes_max: Bytes) -> Self {
-        Self { topology, bytes_max, block: None, began: Instant::now() }
+        Self {
+            topology,
+            bytes_max,
+            block: None,
+            began: Instant::now(),
+        }
     }
 
     fn take_block(&mut self, bytes: Bytes) -> Result<Lines, MeasureError> {
@@ -59,7 +64,9 @@ impl Machine for Real {
     fn chase_ns(&mut self, bytes: Bytes, repetitions: usize) -> Result<Vec<f64>, MeasureError> {
         let lines = bytes.as_usize() / (8 * WORDS_PER_LINE);
         if lines == 0 || u32::try_from(lines).is_err() {
-            return Err(MeasureError::Request("working sets below a line or of 256 GiB and more"));
+            return Err(MeasureError::Request(
+                "working sets below a line or of 256 GiB and more",
+            ));
         }
         let _pinned = self.cpus().first().map(|&cpu| affinity::pin(cpu)).transpose()?;
         let mut block = self.take_block(bytes)?;
@@ -76,10 +83,17 @@ impl Machine for Real {
         Ok(times)
     }
 
-    fn floor(&mut self, bytes: Bytes, threads: usize, repetitions: usize) -> Result<Vec<FloorSample>, MeasureError> {
+    fn floor(
+        &mut self,
+        bytes: Bytes,
+        threads: usize,
+        repetitions: usize,
+    ) -> Result<Vec<FloorSample>, MeasureError> {
         let cpus = self.cpus();
         let buffer = FloorBuffer::from_block(self.take_block(bytes)?, bytes)?;
-        let samples = (0..repetitions).map(|_| buffer.sample_on(&cpus, threads, FLOOR_LINES)).collect();
+        let samples = (0..repetitions)
+            .map(|_| buffer.sample_on(&cpus, threads, FLOOR_LINES))
+            .collect();
         self.block = Some(buffer.into_block());
         samples
     }

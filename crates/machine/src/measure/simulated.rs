@@ -46,7 +46,12 @@ impl Simulated {
     /// A machine of this shape with these latencies.
     pub fn new(topology: Topology, model: LatencyModel) -> Self {
         let noise = Mixer::new(model.seed);
-        Self { topology, model, noise, elapsed_ns: 0.0 }
+        Self {
+            topology,
+            model,
+            noise,
+            elapsed_ns: 0.0,
+        }
     }
 
     /// Mixture of the levels' latencies: each cache holds an equal share of a set larger than it.
@@ -90,10 +95,18 @@ impl Machine for Simulated {
         Ok(self.noisy(latency, repetitions))
     }
 
-    fn floor(&mut self, bytes: Bytes, threads: usize, repetitions: usize) -> Result<Vec<FloorSample>, MeasureError> {
+    fn floor(
+        &mut self,
+        bytes: Bytes,
+        threads: usize,
+        repetitions: usize,
+    ) -> Result<Vec<FloorSample>, MeasureError> {
         let ns = self.latency_ns(bytes) / self.model.lines_in_flight / threads.max(1) as f64;
         self.elapsed_ns += bytes.0 as f64 / 64.0 + repetitions as f64 * ns * f64::from(1 << 20);
-        let sample = |ns_per_line| FloorSample { ns_per_line, checksum_ok: true };
+        let sample = |ns_per_line| FloorSample {
+            ns_per_line,
+            checksum_ok: true,
+        };
         Ok(self.noisy(ns, repetitions).into_iter().map(sample).collect())
     }
 
@@ -110,10 +123,22 @@ impl Machine for Simulated {
     }
 
     fn slowdown(&mut self, a: CpuId, b: CpuId, repetitions: usize) -> Result<Vec<f64>, MeasureError> {
-        let hidden = self.model.hidden_siblings.iter().any(|pair| *pair == (a, b) || *pair == (b, a));
-        let slowdown = if hidden || self.topology.are_siblings(a, b) { 1.75 } else { 1.0 };
+        let hidden = self
+            .model
+            .hidden_siblings
+            .iter()
+            .any(|pair| *pair == (a, b) || *pair == (b, a));
+        let slowdown = if hidden || self.topology.are_siblings(a, b) {
+            1.75
+        } else {
+            1.0
+        };
         self.elapsed_ns += repetitions as f64 * 16e6;
         // Company never speeds a core up.
-        Ok(self.noisy(slowdown, repetitions).into_iter().map(|s| s.max(1.0)).collect())
+        Ok(self
+            .noisy(slowdown, repetitions)
+            .into_iter()
+            .map(|s| s.max(1.0))
+            .collect())
     }
 }

@@ -20,7 +20,9 @@ pub(super) fn caches(files: &Files, cpus: &[LogicalCpu], cores: &[Core], cpuid: 
                 .to_owned()
         });
     }
-    caches.sort_by(|a, b| (a.level, a.kind, a.shared_cpus.first()).cmp(&(b.level, b.kind, b.shared_cpus.first())));
+    caches.sort_by(|a, b| {
+        (a.level, a.kind, a.shared_cpus.first()).cmp(&(b.level, b.kind, b.shared_cpus.first()))
+    });
     caches
 }
 
@@ -29,10 +31,13 @@ fn from_sysfs(files: &Files, online: &[CpuId]) -> Vec<Cache> {
     for cpu in online {
         let folder = format!("sys/devices/system/cpu/cpu{cpu}/cache");
         for index in files.numbered(&folder, "index") {
-            let Some(cache) = read_index(files, &format!("{folder}/index{index}"), *cpu, online) else { continue };
+            let Some(cache) = read_index(files, &format!("{folder}/index{index}"), *cpu, online) else {
+                continue;
+            };
             // Each sharer has its own folder for the same cache.
             let known = caches.iter().any(|other| {
-                (other.level, other.kind) == (cache.level, cache.kind) && other.shared_cpus == cache.shared_cpus
+                (other.level, other.kind) == (cache.level, cache.kind)
+                    && other.shared_cpus == cache.shared_cpus
             });
             if !known {
                 caches.push(cache);
@@ -55,10 +60,15 @@ fn read_index(files: &Files, folder: &str, cpu: CpuId, online: &[CpuId]) -> Opti
     };
     let line = files.size(&file("coherency_line_size"));
     let sets: Option<u32> = files.value(&file("number_of_sets"));
-    let ways = files.value::<u32>(&file("ways_of_associativity")).filter(|ways| *ways > 0);
+    let ways = files
+        .value::<u32>(&file("ways_of_associativity"))
+        .filter(|ways| *ways > 0);
     // Some firmware leaves `size` out but gives the factors.
     let size = files.size(&file("size")).or_else(|| {
-        let bytes = line?.0.checked_mul(u64::from(sets?))?.checked_mul(u64::from(ways?))?;
+        let bytes = line?
+            .0
+            .checked_mul(u64::from(sets?))?
+            .checked_mul(u64::from(ways?))?;
         Some(model::units::Bytes(bytes))
     });
     let Some(size) = size.filter(|size| size.0 > 0) else {
@@ -89,7 +99,12 @@ fn from_cpuid(files: &Files, cpus: &[LogicalCpu], cores: &[Core], cpuid: &dyn Cp
         .iter()
         .filter_map(|(cpu, block)| Some((CpuId(*cpu), field(block, "apicid")?.parse().ok()?)))
         .collect();
-    let package = |cpu: CpuId| cpus.iter().find(|c| c.id == cpu).and_then(|c| c.package).unwrap_or(0);
+    let package = |cpu: CpuId| {
+        cpus.iter()
+            .find(|c| c.id == cpu)
+            .and_then(|c| c.package)
+            .unwrap_or(0)
+    };
     let apic_of = |cpu: CpuId| apic.iter().find(|(id, _)| *id == cpu).map(|(_, apic)| *apic);
     let core = |cpu: CpuId| cores.iter().position(|core| core.cpus.contains(&cpu));
     let mut caches: Vec<Cache> = Vec::new();
@@ -100,7 +115,8 @@ fn from_cpuid(files: &Files, cpus: &[LogicalCpu], cores: &[Core], cpuid: &dyn Cp
             (None, _) | (_, None) => package(a) == package(b),
             (Some(x), Some(y)) => {
                 let bits = described.sharing_bits;
-                package(a) == package(b) && x.checked_shr(bits).unwrap_or(0) == y.checked_shr(bits).unwrap_or(0)
+                package(a) == package(b)
+                    && x.checked_shr(bits).unwrap_or(0) == y.checked_shr(bits).unwrap_or(0)
             }
         };
         for cpu in cpus.iter().filter(|cpu| cpu.online) {
@@ -110,7 +126,11 @@ fn from_cpuid(files: &Files, cpus: &[LogicalCpu], cores: &[Core], cpuid: &dyn Cp
             if caches.iter().any(same) {
                 continue;
             }
-            let sharers = cpus.iter().filter(|other| other.online && shared(cpu.id, other.id)).map(|c| c.id).collect();
+            let sharers = cpus
+                .iter()
+                .filter(|other| other.online && shared(cpu.id, other.id))
+                .map(|c| c.id)
+                .collect();
             caches.push(Cache {
                 id: None,
                 level: described.level,

@@ -76,10 +76,16 @@ pub(super) struct CpuidCache {
 pub(super) fn caches(cpuid: &dyn Cpuid) -> Vec<CpuidCache> {
     // Sixteen is far beyond any CPU; a hypervisor that never says "no more" must not hang us.
     let of_leaf = |leaf| -> Vec<CpuidCache> {
-        (0..16).map_while(|subleaf| cpuid.leaf(leaf, subleaf).and_then(decode)).collect()
+        (0..16)
+            .map_while(|subleaf| cpuid.leaf(leaf, subleaf).and_then(decode))
+            .collect()
     };
     let intel = of_leaf(4);
-    if intel.is_empty() { of_leaf(0x8000_001d) } else { intel }
+    if intel.is_empty() {
+        of_leaf(0x8000_001d)
+    } else {
+        intel
+    }
 }
 
 fn decode([eax, ebx, ecx, _]: [u32; 4]) -> Option<CpuidCache> {
@@ -115,7 +121,9 @@ pub(super) fn hypervisor(cpuid: &dyn Cpuid) -> Option<String> {
         .leaf(0x4000_0000, 0)
         .map(|[_, ebx, ecx, edx]| [ebx, ecx, edx].into_iter().flat_map(u32::to_le_bytes).collect())
         .unwrap_or_default();
-    let text = String::from_utf8_lossy(&signature).trim_matches(['\0', ' ']).to_owned();
+    let text = String::from_utf8_lossy(&signature)
+        .trim_matches(['\0', ' '])
+        .to_owned();
     Some(match text.as_str() {
         "KVMKVMKVM" => "KVM".to_owned(),
         "Microsoft Hv" => "Hyper-V".to_owned(),

@@ -13,7 +13,9 @@ const NODE: &str = "sys/devices/system/node";
 /// All present CPUs with the nodes they belong to.
 pub(super) fn cpus(files: &Files, nodes: &[NumaNode]) -> Vec<LogicalCpu> {
     let present = present(files);
-    let online = files.cpus(&format!("{CPU}/online")).unwrap_or_else(|| present.clone());
+    let online = files
+        .cpus(&format!("{CPU}/online"))
+        .unwrap_or_else(|| present.clone());
     let allowed = allowed(files);
     if let Some(allowed) = &allowed
         && !online.iter().any(|cpu| allowed.contains(cpu))
@@ -28,23 +30,34 @@ pub(super) fn cpus(files: &Files, nodes: &[NumaNode]) -> Vec<LogicalCpu> {
             let is_online = online.contains(&id);
             let number = |file: &str| -> Option<u32> {
                 // The kernel writes -1 where the firmware does not say.
-                files.value::<i64>(&format!("{CPU}/cpu{id}/topology/{file}")).and_then(|n| u32::try_from(n).ok())
+                files
+                    .value::<i64>(&format!("{CPU}/cpu{id}/topology/{file}"))
+                    .and_then(|n| u32::try_from(n).ok())
             };
-            let told = |key: &str| from_cpuinfo.get(&id.0).and_then(|block| field(block, key)?.parse().ok());
+            let told = |key: &str| {
+                from_cpuinfo
+                    .get(&id.0)
+                    .and_then(|block| field(block, key)?.parse().ok())
+            };
             LogicalCpu {
                 id,
                 online: is_online,
                 allowed: is_online && allowed.as_ref().is_none_or(|allowed| allowed.contains(&id)),
                 package: number("physical_package_id").or_else(|| told("physical id")),
                 core: number("core_id").or_else(|| told("core id")),
-                numa_node: nodes.iter().find(|node| node.cpus.contains(&id)).map(|node| node.id),
+                numa_node: nodes
+                    .iter()
+                    .find(|node| node.cpus.contains(&id))
+                    .map(|node| node.id),
             }
         })
         .collect()
 }
 
 fn present(files: &Files) -> Vec<CpuId> {
-    let listed = files.cpus(&format!("{CPU}/present")).filter(|cpus| !cpus.is_empty());
+    let listed = files
+        .cpus(&format!("{CPU}/present"))
+        .filter(|cpus| !cpus.is_empty());
     if let Some(listed) = listed {
         return listed;
     }
@@ -83,32 +96,54 @@ pub(super) fn cores(files: &Files, cpus: &[LogicalCpu]) -> Vec<Core> {
             .cpus(&format!("{folder}/core_cpus_list"))
             .or_else(|| files.cpus(&format!("{folder}/thread_siblings_list")));
         let same_numbers = |other: &&LogicalCpu| {
-            cpu.core.is_some() && cpu.package.is_some() && (other.core, other.package) == (cpu.core, cpu.package)
+            cpu.core.is_some()
+                && cpu.package.is_some()
+                && (other.core, other.package) == (cpu.core, cpu.package)
         };
         let mut threads: Vec<CpuId> = match listed {
-            Some(listed) => cpus.iter().filter(|c| c.online && listed.contains(&c.id)).map(|c| c.id).collect(),
-            None => cpus.iter().filter(|c| c.online).filter(same_numbers).map(|c| c.id).collect(),
+            Some(listed) => cpus
+                .iter()
+                .filter(|c| c.online && listed.contains(&c.id))
+                .map(|c| c.id)
+                .collect(),
+            None => cpus
+                .iter()
+                .filter(|c| c.online)
+                .filter(same_numbers)
+                .map(|c| c.id)
+                .collect(),
         };
         if !threads.contains(&cpu.id) {
             threads = vec![cpu.id];
         }
-        let kind = kinds.iter().find(|(_, members)| members.contains(&cpu.id)).map_or(CoreKind::Uniform, |(k, _)| *k);
-        cores.push(Core { package: cpu.package.unwrap_or(0), id: cpu.core.unwrap_or(cpu.id.0), kind, cpus: threads });
+        let kind = kinds
+            .iter()
+            .find(|(_, members)| members.contains(&cpu.id))
+            .map_or(CoreKind::Uniform, |(k, _)| *k);
+        cores.push(Core {
+            package: cpu.package.unwrap_or(0),
+            id: cpu.core.unwrap_or(cpu.id.0),
+            kind,
+            cpus: threads,
+        });
     }
     cores
 }
 
 /// Hybrid parts name their kinds of cores through two counter units.
 fn core_kinds(files: &Files) -> Vec<(CoreKind, Vec<CpuId>)> {
-    [(CoreKind::Performance, "cpu_core"), (CoreKind::Efficiency, "cpu_atom")]
-        .into_iter()
-        .filter_map(|(kind, unit)| {
-            let listed = files
-                .cpus(&format!("sys/devices/{unit}/cpus"))
-                .or_else(|| files.cpus(&format!("sys/bus/event_source/devices/{unit}/cpus")));
-            Some((kind, listed?))
-        })
-        .collect()
+    [
+        (CoreKind::Performance, "cpu_core"),
+        (CoreKind::Efficiency, "cpu_atom"),
+    ]
+    .into_iter()
+    .filter_map(|(kind, unit)| {
+        let listed = files
+            .cpus(&format!("sys/devices/{unit}/cpus"))
+            .or_else(|| files.cpus(&format!("sys/bus/event_source/devices/{unit}/cpus")));
+        Some((kind, listed?))
+    })
+    .collect()
 }
 
 pub(super) fn packages(cpus: &[LogicalCpu]) -> Vec<Package> {
@@ -116,7 +151,10 @@ pub(super) fn packages(cpus: &[LogicalCpu]) -> Vec<Package> {
     for cpu in cpus.iter().filter(|cpu| cpu.online) {
         packages.entry(cpu.package.unwrap_or(0)).or_default().push(cpu.id);
     }
-    packages.into_iter().map(|(id, cpus)| Package { id, cpus }).collect()
+    packages
+        .into_iter()
+        .map(|(id, cpus)| Package { id, cpus })
+        .collect()
 }
 
 pub(super) fn numa_nodes(files: &Files) -> Vec<NumaNode> {
@@ -125,7 +163,9 @@ pub(super) fn numa_nodes(files: &Files) -> Vec<NumaNode> {
         .into_iter()
         .map(|id| NumaNode {
             id,
-            cpus: files.cpus(&format!("{NODE}/node{id}/cpulist")).unwrap_or_default(),
+            cpus: files
+                .cpus(&format!("{NODE}/node{id}/cpulist"))
+                .unwrap_or_default(),
             memory: files
                 .text(&format!("{NODE}/node{id}/meminfo"))
                 .and_then(|text| field_size(&text, &format!("Node {id} MemTotal"))),

@@ -17,7 +17,10 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), problems: RefCell::default() }
+        Self {
+            root: root.to_owned(),
+            problems: RefCell::default(),
+        }
     }
 
     pub(super) fn path(&self, path: &str) -> PathBuf {
@@ -83,16 +86,20 @@ impl Files {
                 return Vec::new();
             }
         };
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
         names.sort_unstable();
         names
     }
 
     /// Numbers of the entries called `prefix<number>`, ascending: `cpu0`, `cpu4` but not `cpufreq`.
     pub(super) fn numbered(&self, path: &str, prefix: &str) -> Vec<u32> {
-        let mut numbers: Vec<u32> =
-            self.names(path).iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
+        let mut numbers: Vec<u32> = self
+            .names(path)
+            .iter()
+            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
+            .collect();
         numbers.sort_unstable();
         numbers
     }
@@ -118,7 +125,12 @@ fn parse_size(text: &str) -> Option<Bytes> {
         "G" | "GB" => 30,
         _ => return None,
     };
-    digits.trim().parse::<u64>().ok()?.checked_mul(1 << shift).map(Bytes)
+    digits
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1 << shift)
+        .map(Bytes)
 }
 
 /// The value of `key` in text of lines `key : value`.
@@ -141,7 +153,10 @@ mod tests {
     #[test]
     fn sizes_in_every_spelling() {
         let read = ["48K", "260M", "1G", "4096", "24684092 kB"].map(|text| parse_size(text).map(|b| b.0));
-        assert_eq!(read, [49152, 272_629_760, 1 << 30, 4096, 25_276_510_208].map(Some));
+        assert_eq!(
+            read,
+            [49152, 272_629_760, 1 << 30, 4096, 25_276_510_208].map(Some)
+        );
         assert_eq!([parse_size("x"), parse_size("4X"), parse_size("")], [None; 3]);
         assert_eq!(parse_size("99999999999999999G"), None);
     }
