@@ -7,6 +7,7 @@
 //! Not here: operators, SQL, or anything that prints.
 
 pub mod affinity;
+pub mod clock;
 pub mod counters;
 pub mod measure;
 pub mod memory;

@@ -42,7 +42,7 @@ pub trait Machine {
     /// Time spent so far.
     fn elapsed(&self) -> Duration;
 
-    /// Nanoseconds a dependent access to a random line takes in a working set of `bytes`.
+    /// Nanoseconds of CPU time a dependent access to a random line takes in a working set of `bytes`.
     ///
     /// # Errors
     /// When memory or a CPU cannot be had.

@@ -64,6 +64,8 @@ fn read(root: &Path, cpuid: &dyn Cpuid, page: Option<Bytes>, opened: Option<Resu
     let cores = cpus::cores(&files, &cpus);
     let packages = cpus::packages(&cpus);
     let caches = caches::caches(&files, &cpus, &cores, cpuid);
+    let memory = facilities::memory(&files, page);
+    cpus::check_nodes(&files, &numa_nodes, memory.total);
     Topology {
         vendor: named("vendor_id").or_else(|| named("CPU implementer")),
         model_name: named("model name"),
@@ -71,7 +73,7 @@ fn read(root: &Path, cpuid: &dyn Cpuid, page: Option<Bytes>, opened: Option<Resu
         cores,
         packages,
         caches,
-        memory: facilities::memory(&files, page),
+        memory,
         numa_nodes,
         huge_pages: facilities::huge_pages(&files),
         resctrl: facilities::resctrl(&files, &flags),

@@ -82,7 +82,8 @@ pub fn effective_llc(points: &[CurvePoint], private: Bytes) -> EffectiveLlc {
     let mut curve: Vec<(f64, &[f64])> = points
         .iter()
         .filter(|p| p.bytes.0 > 0 && !p.ns.is_empty() && p.ns.iter().all(|ns| ns.is_finite() && *ns > 0.0))
-        .filter(|p| p.bytes.0 >= private.0 / 2)
+        // Between half and the whole of the private cache, sets fill unevenly: its own edge, not the one sought.
+        .filter(|p| p.bytes.0 >= private.0 / 4 && (p.bytes.0 <= private.0 / 2 || p.bytes.0 > private.0))
         .map(|p| (p.bytes.0 as f64, p.ns.as_slice()))
         .collect();
     curve.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -142,7 +143,7 @@ fn fit_bend(curve: &[(f64, f64)], private: f64) -> Result<Fit, String> {
     let largest = curve.last().map_or(private, |(bytes, _)| *bytes);
     let mut best: Option<Fit> = None;
     let mut flat_error = f64::INFINITY;
-    for inner_shape in [1.0, 4.0] {
+    for inner_shape in [1.0, 4.0, 16.0] {
         let flat = curve
             .iter()
             .map(|&(bytes, ns)| ([hit(private / bytes, inner_shape)], ns));
@@ -216,8 +217,9 @@ fn least_squares<const N: usize>(rows: &[([f64; N], f64)]) -> Option<([f64; N], 
         }
         for below in i + 1..N {
             let factor = matrix[below][i] / matrix[i][i];
-            for column in i..N {
-                matrix[below][column] -= factor * matrix[i][column];
+            let pivot_row = matrix[i];
+            for (value, pivot) in matrix[below].iter_mut().zip(pivot_row).skip(i) {
+                *value -= factor * pivot;
             }
             right[below] -= factor * right[i];
         }

@@ -255,7 +255,7 @@ impl Campaign<'_> {
         for (index, &bytes) in sizes.iter().enumerate() {
             let before = self.machine.elapsed();
             // The next size costs about half as much again as the one before.
-            if before + last_cost * 3 / 2 > self.options.budget {
+            if self.out_of_time() || before + last_cost * 3 / 2 > self.options.budget {
                 let what = format!("latency over {bytes} and more ({} sizes)", sizes.len() - index);
                 self.skip(what, "it would exceed the time budget");
                 break;

@@ -11,9 +11,9 @@
 //! then hold whatever the working set's size.
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use super::lines::{Lines, Mixer, WORDS_PER_LINE};
+use crate::clock::thread_cpu_time;
 
 /// Links the first `lines` lines of the block into one random cycle and returns the word to start from.
 ///
@@ -46,17 +46,20 @@ pub(super) fn link(block: &mut Lines, lines: usize, seed: u64) -> u64 {
     u64::from(order[0]) * WORDS_PER_LINE as u64
 }
 
-/// Walks `hops` links from word `start`; returns where it ended and the nanoseconds a hop took.
+/// Walks `hops` links from word `start`; returns where it ended and the nanoseconds of CPU time a hop took.
 pub(super) fn walk(block: &Lines, start: u64, hops: usize) -> (u64, f64) {
     let words = block.words();
-    let began = Instant::now();
+    let began = thread_cpu_time();
     let mut at = start;
     for _ in 0..hops {
         // The bounds check is predicted and off the path of the dependency: it costs no latency.
         at = words[at as usize];
     }
     let at = black_box(at);
-    (at, began.elapsed().as_nanos() as f64 / hops.max(1) as f64)
+    (
+        at,
+        (thread_cpu_time() - began).as_nanos() as f64 / hops.max(1) as f64,
+    )
 }
 
 #[cfg(test)]

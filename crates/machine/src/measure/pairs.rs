@@ -8,6 +8,7 @@ use model::units::CpuId;
 
 use super::error::MeasureError;
 use super::pinned::run_pinned;
+use crate::clock::thread_cpu_time;
 
 /// Hand-overs there and back in one repetition.
 const ROUNDS: u64 = 10_000;
@@ -105,16 +106,19 @@ pub(super) fn slowdown(a: CpuId, b: CpuId, repetitions: usize) -> Result<Vec<f64
     Ok(beside.into_iter().map(|rate| alone / rate).collect())
 }
 
-/// Steps of [`arithmetic`] a nanosecond.
+/// Calls of [`arithmetic`] a nanosecond of this thread's CPU time; time other threads had the CPU does not count.
 fn arithmetic_rate() -> f64 {
-    let began = Instant::now();
-    let mut steps = 0u64;
+    const CALLS_BETWEEN_LOOKS: u64 = 32;
+    let began = thread_cpu_time();
+    let mut calls = 0u64;
     loop {
-        black_box(arithmetic(steps));
-        steps += 1;
-        let elapsed = began.elapsed();
+        for _ in 0..CALLS_BETWEEN_LOOKS {
+            black_box(arithmetic(calls));
+            calls += 1;
+        }
+        let elapsed = thread_cpu_time() - began;
         if elapsed >= TRIAL {
-            return steps as f64 / elapsed.as_nanos() as f64;
+            return calls as f64 / elapsed.as_nanos() as f64;
         }
     }
 }

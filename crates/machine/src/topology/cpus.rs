@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::topology::{Core, CoreKind, LogicalCpu, NumaNode, Package};
-use model::units::CpuId;
+use model::units::{Bytes, CpuId};
 
 use super::files::{Files, field, field_size};
 
@@ -171,4 +171,18 @@ pub(super) fn numa_nodes(files: &Files) -> Vec<NumaNode> {
                 .and_then(|text| field_size(&text, &format!("Node {id} MemTotal"))),
         })
         .collect()
+}
+
+/// Nodes whose memory does not add up to the machine's are worth a word: some virtual machines grow after they start.
+pub(super) fn check_nodes(files: &Files, nodes: &[NumaNode], total: Option<Bytes>) {
+    let sum: Option<u64> = nodes.iter().map(|node| node.memory.map(|bytes| bytes.0)).sum();
+    let (Some(sum), Some(total)) = (sum.filter(|_| !nodes.is_empty()), total) else {
+        return;
+    };
+    if sum.abs_diff(total.0) > total.0 / 10 {
+        files.problem(format!(
+            "memory nodes add up to {}, the machine has {total}",
+            Bytes(sum)
+        ));
+    }
 }
