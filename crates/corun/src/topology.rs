@@ -64,7 +64,9 @@ pub fn run(args: TopologyArgs) -> anyhow::Result<()> {
         out::line(&text::topology(&topology))?;
     }
     if topology.cpus.is_empty() {
-        let place = args.root.map_or_else(|| "this system".to_owned(), |root| root.display().to_string());
+        let place = args
+            .root
+            .map_or_else(|| "this system".to_owned(), |root| root.display().to_string());
         return Err(Failed(format!(
             "no CPU is described in {place}\nhint: /sys and /proc must be mounted and readable"
         ))
@@ -99,7 +101,11 @@ fn measured(topology: &Topology) -> Vec<Measurement> {
         bars.advance(reached.saturating_sub(done));
         done = done.max(reached);
     };
-    let results = measure::run(&mut Real::new(topology.clone(), options.bytes_max), &options, &mut advance);
+    let results = measure::run(
+        &mut Real::new(topology.clone(), options.bytes_max),
+        &options,
+        &mut advance,
+    );
     bars.end();
     results
 }

@@ -43,20 +43,20 @@ impl Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Binary units with at most one decimal: `48 KiB`, `1.5 MiB`, `260 MiB`.
+    /// Binary units with at most two decimals, so that cache sizes print exactly: `48 KiB`, `1.25 MiB`, `260 MiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
         let mut value = self.0 as f64;
         let mut unit = 0;
-        // 1023.95 would print as `1024.0`, so it already belongs to the next unit.
-        while value >= 1023.95 && unit + 1 < UNITS.len() {
+        // 1023.995 would print as `1024.00`, so it already belongs to the next unit.
+        while value >= 1023.995 && unit + 1 < UNITS.len() {
             value /= 1024.0;
             unit += 1;
         }
-        let text = format!("{value:.1}");
+        let text = format!("{value:.2}");
         f.pad(&format!(
             "{} {}",
-            text.strip_suffix(".0").unwrap_or(&text),
+            text.trim_end_matches('0').trim_end_matches('.'),
             UNITS[unit]
         ))
     }
@@ -108,9 +108,19 @@ mod tests {
 
     #[test]
     fn bytes_print_in_the_unit_people_use() {
-        let printed: Vec<String> = [0, 1, 1023, 1024, 48 << 10, 3 << 19, 260 << 20, (1 << 20) - 1]
-            .map(|n| Bytes(n).to_string())
-            .to_vec();
+        let printed: Vec<String> = [
+            0,
+            1,
+            100,
+            1023,
+            1024,
+            48 << 10,
+            1280 << 10,
+            260 << 20,
+            (1 << 20) - 1,
+        ]
+        .map(|n| Bytes(n).to_string())
+        .to_vec();
         assert_eq!(
             printed,
             [

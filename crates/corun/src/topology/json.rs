@@ -30,9 +30,12 @@ pub fn topology_rows(topology: &Topology) -> Vec<Value> {
         "cpu_quota": topology.cpu_quota,
         "simd": topology.simd,
     })];
-    rows.extend(topology.packages.iter().map(|package| {
-        json!({"kind": "package", "id": package.id, "cpus": list(&package.cpus)})
-    }));
+    rows.extend(
+        topology
+            .packages
+            .iter()
+            .map(|package| json!({"kind": "package", "id": package.id, "cpus": list(&package.cpus)})),
+    );
     rows.extend(topology.cores.iter().map(|core| {
         let cpus = list(&core.cpus);
         json!({"kind": "core", "package": core.package, "id": core.id, "type": core.kind, "cpus": cpus})
@@ -40,7 +43,13 @@ pub fn topology_rows(topology: &Topology) -> Vec<Value> {
     rows.extend(topology.cpus.iter().map(|cpu| {
         let siblings: Vec<CpuId> = topology
             .core_of(cpu.id)
-            .map(|core| core.cpus.iter().copied().filter(|other| *other != cpu.id).collect())
+            .map(|core| {
+                core.cpus
+                    .iter()
+                    .copied()
+                    .filter(|other| *other != cpu.id)
+                    .collect()
+            })
             .unwrap_or_default();
         json!({
             "kind": "cpu", "id": cpu.id, "online": cpu.online, "allowed": cpu.allowed, "package": cpu.package,
@@ -84,7 +93,12 @@ pub fn topology_rows(topology: &Topology) -> Vec<Value> {
             "reason": capability.reason, "fallback": capability.fallback,
         })
     }));
-    rows.extend(topology.problems.iter().map(|problem| json!({"kind": "problem", "text": problem})));
+    rows.extend(
+        topology
+            .problems
+            .iter()
+            .map(|problem| json!({"kind": "problem", "text": problem})),
+    );
     rows
 }
 
@@ -108,13 +122,30 @@ fn measurement(result: &Measurement, label: Label) -> Value {
     };
     match result {
         Measurement::Chase { bytes, ns } => row("chase", "ns", ns, json!({"bytes": bytes})),
-        Measurement::Floor { bytes, threads, ns_per_line, answer_ok } => {
-            row("floor", "ns", ns_per_line, json!({"bytes": bytes, "threads": threads, "answer_ok": answer_ok}))
-        }
-        Measurement::HandOver { a, b, relation, ns } => {
-            row("hand_over", "ns", ns, json!({"cpu_a": a, "cpu_b": b, "relation": relation}))
-        }
-        Measurement::Siblings { a, b, slowdown, behaviour, kernel_says_siblings } => row(
+        Measurement::Floor {
+            bytes,
+            threads,
+            ns_per_line,
+            answer_ok,
+        } => row(
+            "floor",
+            "ns",
+            ns_per_line,
+            json!({"bytes": bytes, "threads": threads, "answer_ok": answer_ok}),
+        ),
+        Measurement::HandOver { a, b, relation, ns } => row(
+            "hand_over",
+            "ns",
+            ns,
+            json!({"cpu_a": a, "cpu_b": b, "relation": relation}),
+        ),
+        Measurement::Siblings {
+            a,
+            b,
+            slowdown,
+            behaviour,
+            kernel_says_siblings,
+        } => row(
             "siblings",
             "slowdown",
             slowdown,
@@ -140,5 +171,60 @@ fn measurement(result: &Measurement, label: Label) -> Value {
         Measurement::Skipped { what, reason } => {
             json!({"kind": "skipped", "what": what, "reason": reason, "label": Label::Unavailable})
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_a_kind_and_the_documented_ones_exist() {
+        let rows = topology_rows(&Topology::default());
+        let kinds: Vec<&str> = rows.iter().filter_map(|row| row["kind"].as_str()).collect();
+        assert_eq!(kinds.len(), rows.len());
+        for kind in ["machine", "memory", "huge_pages", "resctrl", "pmu", "capability"] {
+            assert!(kinds.contains(&kind), "no row of kind {kind}");
+        }
+    }
+
+    #[test]
+    fn measured_rows_keep_their_keys() {
+        let ns = Spread {
+            n: 5,
+            min: 1.0,
+            median: 2.0,
+            max: 3.0,
+        };
+        let reason = "too short".to_owned();
+        let results = [
+            Measurement::Chase {
+                bytes: Bytes(4096),
+                ns,
+            },
+            Measurement::Floor {
+                bytes: Bytes(4096),
+                threads: 2,
+                ns_per_line: ns,
+                answer_ok: true,
+            },
+            Measurement::EffectiveLlc(EffectiveLlc::NotFound { reason }),
+        ];
+        let rows = measurement_rows(&results, Label::Measured);
+        assert_eq!(
+            rows[0],
+            json!({
+                "kind": "measure", "name": "chase", "n": 5, "bytes": 4096,
+                "ns_min": 1.0, "ns_median": 2.0, "ns_max": 3.0, "label": "measured",
+            })
+        );
+        assert_eq!(
+            (&rows[1]["threads"], &rows[1]["answer_ok"]),
+            (&json!(2), &json!(true))
+        );
+        assert_eq!(
+            (&rows[2]["state"], &rows[2]["label"]),
+            (&json!("not_found"), &json!("unavailable"))
+        );
     }
 }

@@ -8,7 +8,7 @@ use model::cpulist;
 use model::knee::EffectiveLlc;
 use model::siblings::Behaviour;
 use model::spread::{Label, Spread};
-use model::topology::{CoreKind, Relation, ThpMode, Topology};
+use model::topology::{CoreKind, Relation, ResctrlResource, ThpMode, Topology};
 use model::units::{Bytes, CpuId};
 
 use super::tree;
@@ -47,7 +47,11 @@ pub fn topology(topology: &Topology) -> String {
 }
 
 fn count(n: usize, noun: &str) -> String {
-    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
 }
 
 fn heading(topology: &Topology) -> String {
@@ -57,8 +61,18 @@ fn heading(topology: &Topology) -> String {
         Some(hypervisor) => format!("in a virtual machine ({})", hypervisor.name),
         None => "no hypervisor seen".to_owned(),
     };
-    let online: Vec<CpuId> = topology.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect();
-    let offline: Vec<CpuId> = topology.cpus.iter().filter(|cpu| !cpu.online).map(|cpu| cpu.id).collect();
+    let online: Vec<CpuId> = topology
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.online)
+        .map(|cpu| cpu.id)
+        .collect();
+    let offline: Vec<CpuId> = topology
+        .cpus
+        .iter()
+        .filter(|cpu| !cpu.online)
+        .map(|cpu| cpu.id)
+        .collect();
     let usable = topology.usable_cpus();
     let mut text = format!("{name} ({vendor}), {under}\n");
     let _ = write!(
@@ -69,7 +83,11 @@ fn heading(topology: &Topology) -> String {
         count(online.len(), "CPU"),
         cpulist::format(&online),
     );
-    let efficient = topology.cores.iter().filter(|core| core.kind == CoreKind::Efficiency).count();
+    let efficient = topology
+        .cores
+        .iter()
+        .filter(|core| core.kind == CoreKind::Efficiency)
+        .count();
     if efficient > 0 {
         let _ = write!(text, ", {} of the small kind", count(efficient, "core"));
     }
@@ -80,6 +98,14 @@ fn heading(topology: &Topology) -> String {
         let _ = write!(text, ", usable here: {}", cpulist::format(&usable));
     }
     text
+}
+
+fn words_or_none(words: &[String]) -> String {
+    if words.is_empty() {
+        "none".to_owned()
+    } else {
+        words.join(" ")
+    }
 }
 
 fn facilities(topology: &Topology) -> Vec<(&'static str, String)> {
@@ -93,7 +119,11 @@ fn facilities(topology: &Topology) -> Vec<(&'static str, String)> {
         .numa_nodes
         .iter()
         .map(|node| {
-            let cpus = if node.cpus.is_empty() { "none".to_owned() } else { cpulist::format(&node.cpus) };
+            let cpus = if node.cpus.is_empty() {
+                "none".to_owned()
+            } else {
+                cpulist::format(&node.cpus)
+            };
             format!("node {}: CPUs {cpus}, {}", node.id, known(node.memory))
         })
         .collect();
@@ -104,32 +134,54 @@ fn facilities(topology: &Topology) -> Vec<(&'static str, String)> {
         None => "transparent: not offered",
     };
     let pools = topology.huge_pages.pools.iter();
-    let pools: String = pools.map(|pool| format!("; {} pool: {} of {} free", pool.page, pool.free, pool.total)).collect();
+    let pools: String = pools
+        .map(|pool| format!("; {} pool: {} of {} free", pool.page, pool.free, pool.total))
+        .collect();
     let resctrl = &topology.resctrl;
-    let resctrl_text = if resctrl.resources.is_empty() {
-        resctrl.missing.join("; ")
-    } else {
-        let resource = |r: &model::topology::ResctrlResource| {
-            let number = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
-            format!("{}: {} ways, {} classes", r.name, number(r.ways.map(|ways| ways.0)), number(r.classes))
-        };
-        resctrl.resources.iter().map(resource).collect::<Vec<_>>().join("; ")
+    let resource = |r: &ResctrlResource| {
+        let number = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
+        format!(
+            "; {}: {} ways, {} classes",
+            r.name,
+            number(r.ways.map(|ways| ways.0)),
+            number(r.classes)
+        )
     };
+    let resctrl_text = format!(
+        "in the kernel: {}, mounted: {}, CPU flags: {}{}",
+        if resctrl.in_kernel { "yes" } else { "no" },
+        resctrl.mounted.as_deref().unwrap_or("no"),
+        words_or_none(&resctrl.cpu_flags),
+        resctrl.resources.iter().map(resource).collect::<String>(),
+    );
     let pmu = &topology.pmu;
-    let pmu_text = if pmu.missing.is_empty() { pmu.devices.join(", ") } else { pmu.missing.join("; ") };
-    let paranoid = pmu.paranoid.map_or_else(String::new, |level| format!(" (perf_event_paranoid {level})"));
-    let hypervisor = topology
-        .hypervisor
-        .as_ref()
-        .map_or_else(|| "none seen".to_owned(), |hypervisor| format!("{} ({})", hypervisor.name, hypervisor.evidence));
+    let counters = format!(
+        "units: {}, perf_event_paranoid: {}, a counter opened: {}",
+        words_or_none(&pmu.devices),
+        pmu.paranoid
+            .map_or_else(|| "unknown".to_owned(), |level| level.to_string()),
+        pmu.opened
+            .map_or("not tried", |opened| if opened { "yes" } else { "no" }),
+    );
+    let hypervisor = topology.hypervisor.as_ref().map_or_else(
+        || "none seen".to_owned(),
+        |hypervisor| format!("{} ({})", hypervisor.name, hypervisor.evidence),
+    );
     vec![
         ("memory", memory_text),
-        ("numa", if nodes.is_empty() { "not described".to_owned() } else { nodes.join("; ") }),
+        (
+            "numa",
+            if nodes.is_empty() {
+                "not described".to_owned()
+            } else {
+                nodes.join("; ")
+            },
+        ),
         ("huge pages", format!("{thp}{pools}")),
         ("resctrl", resctrl_text),
-        ("counters", format!("{pmu_text}{paranoid}")),
+        ("counters", counters),
         ("hypervisor", hypervisor),
-        ("vectors", if topology.simd.is_empty() { "none reported".to_owned() } else { topology.simd.join(" ") }),
+        ("vectors", words_or_none(&topology.simd)),
     ]
 }
 
@@ -186,14 +238,24 @@ pub fn measurements(results: &[Measurement], label: Label) -> String {
             let _ = writeln!(text, "  {line}");
         }
     };
-    table("latency of dependent random accesses", &["working set", "ns min", "median", "max"], 4, &chase);
+    table(
+        "latency of dependent random accesses",
+        &["working set", "ns min", "median", "max"],
+        4,
+        &chase,
+    );
     table(
         "throughput of independent random accesses, wall ns a line over all threads",
         &["working set", "threads", "ns min", "median", "max", "answer"],
         5,
-        &floor.iter().map(|row| row.iter().cloned().collect()).collect::<Vec<_>>(),
+        &floor,
     );
-    table("pairs of CPUs", &["CPUs", "what", "min", "median", "max"], 3, &pairs);
+    table(
+        "pairs of CPUs",
+        &["CPUs", "what", "min", "median", "max"],
+        3,
+        &pairs,
+    );
     if !notes.is_empty() {
         text.push('\n');
     }
@@ -225,5 +287,60 @@ fn verdict(behaviour: Behaviour, kernel_says_siblings: bool) -> &'static str {
         (Behaviour::Separate, false) => "separate cores, as the kernel says",
         (Behaviour::Separate, true) => "SEPARATE, though the kernel says siblings",
         (Behaviour::Unclear, _) => "unclear, other load hides it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measured_text_says_how_numbers_came_about_and_what_is_missing() {
+        let ns = Spread {
+            n: 5,
+            min: 1.0,
+            median: 2.0,
+            max: 3.0,
+        };
+        let results = [
+            Measurement::Chase {
+                bytes: Bytes::kib(16),
+                ns,
+            },
+            Measurement::Siblings {
+                a: CpuId(0),
+                b: CpuId(1),
+                slowdown: ns,
+                behaviour: Behaviour::Siblings,
+                kernel_says_siblings: false,
+            },
+            Measurement::Skipped {
+                what: "latency over 1 GiB".to_owned(),
+                reason: "no memory".to_owned(),
+            },
+        ];
+        let text = measurements(&results, Label::Measured);
+        assert!(
+            text.contains("latency of dependent random accesses (measured)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("SIBLINGS, though the kernel does not say so"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("latency over 1 GiB: unavailable, no memory"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_unknown_machine_is_described_without_numbers() {
+        let text = topology(&Topology::default());
+        assert!(
+            text.starts_with("unknown CPU (unknown vendor), no hypervisor seen\n0 packages, 0 cores"),
+            "{text}"
+        );
+        assert!(text.contains("memory       unknown, unknown available"), "{text}");
     }
 }
