@@ -299,11 +299,11 @@ impl<'r> Runner<'r> {
     }
 
     /// Runs a comparison and emits its rows: one per side, peak memory where it is counted, one ratio per other side,
-    /// and the A/A control.
+    /// and the A/A control. Returns the subject's median ratio versus the baseline, for means over cases.
     ///
     /// # Panics
     /// If the subject or the baseline is not among the sides.
-    pub fn compare(&mut self, mut comparison: Comparison<'_>) {
+    pub fn compare(&mut self, mut comparison: Comparison<'_>) -> Option<f64> {
         let position = |name: &str| comparison.sides.iter().position(|side| side.name == name);
         let subject = position(comparison.subject).expect("the subject is one of the sides");
         let baseline = position(comparison.baseline).expect("the baseline is one of the sides");
@@ -335,6 +335,8 @@ impl<'r> Runner<'r> {
         }
         self.progress.end();
         self.emit_rows(&comparison, &tracks, subject, baseline, control);
+        let ratios = pair_ratios(&tracks[subject].seconds, &tracks[baseline].seconds);
+        Spread::of(&ratios).map(|spread| spread.median)
     }
 
     fn wants_more_pairs(&self, tracks: &[Track], subject: usize, baseline: usize, control: usize) -> bool {

@@ -214,3 +214,55 @@ fn forced_hash_does_not_use_the_array() {
         metric(true)
     );
 }
+
+/// The table alone finds the join's pairs, and is compared with the floor.
+#[test]
+fn the_probe_alone_stands_beside_the_floor() {
+    let args = SuiteArgs {
+        quick: true,
+        peers: false,
+        case: Some("probe_only_sparse_12k".to_string()),
+        threads: vec![1, 2],
+        ..SuiteArgs::new(Suite::Join)
+    };
+    let (rows, outcome) = run_suite(&args);
+    assert_eq!(outcome.failures, Vec::<String>::new());
+    for threads in ["1", "2"] {
+        let of_threads: Vec<&Row> = rows
+            .iter()
+            .filter(|row| {
+                row.parameter("threads")
+                    .is_some_and(|value| value.to_string() == threads)
+            })
+            .collect();
+        assert!(of_threads.iter().all(|row| row.answer_ok == Some(true)));
+        let has = |engine: &str, metric: &str| {
+            of_threads
+                .iter()
+                .any(|row| row.engine() == engine && row.metric == metric)
+        };
+        assert!(has("build_only", "ns_per_build_row"));
+        assert!(has("probe_only", "ns_per_probe_row") && has("floor", "ns_per_probe_row"));
+        assert!(
+            of_threads
+                .iter()
+                .any(|row| row.versus.as_deref() == Some("floor"))
+        );
+    }
+}
+
+#[test]
+fn the_floor_suite_gives_a_row_for_every_size_and_thread_count() {
+    let args = SuiteArgs {
+        quick: true,
+        threads: vec![1, 2],
+        ..SuiteArgs::new(Suite::Floor)
+    };
+    let (rows, outcome) = run_suite(&args);
+    assert!(outcome.is_ok());
+    assert!(rows.len() >= 2 * 4);
+    for row in &rows {
+        assert_eq!((row.metric.as_str(), row.answer_ok), ("ns_per_line", Some(true)));
+        assert!(row.parameter("bytes").is_some() && row.parameter("threads").is_some());
+    }
+}

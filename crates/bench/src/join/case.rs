@@ -41,9 +41,13 @@ impl Tables {
         format!("{}_{build}_x_{probe}_hit{}", self.keys.name(), self.hit_rate)
     }
 
-    /// The name of the case with this many threads, such as `sparse_16m_x_16m_hit100_t2`.
+    /// The name of the join's case with this many threads, such as `sparse_16m_x_16m_hit100_t2`.
     pub fn case_name(&self, threads: usize) -> String {
-        format!("{}_t{threads}", self.name())
+        Case {
+            measure: Measure::Join,
+            threads,
+        }
+        .name(self)
     }
 
     /// Whether the optimizers build on `b`: they build on the side with fewer rows.
@@ -63,13 +67,64 @@ pub fn rows_name(rows: usize) -> String {
     }
 }
 
-/// Tables and the thread counts to join them with.
+/// What is measured on the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Measure {
+    /// The join in SQL by every engine.
+    Join,
+    /// `exec`'s table alone, on slices, beside the machine's floor.
+    ProbeOnly,
+}
+
+/// One measurement on given tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Case {
+    /// What is measured.
+    pub measure: Measure,
+    /// With how many threads.
+    pub threads: usize,
+}
+
+impl Case {
+    /// The name in rows, which `--case` selects by: `probe_only_sparse_16m_x_16m_hit100_t2`; joins have no prefix.
+    pub fn name(&self, tables: &Tables) -> String {
+        let prefix = match self.measure {
+            Measure::Join => "",
+            Measure::ProbeOnly => "probe_only_",
+        };
+        format!("{prefix}{}_t{}", tables.name(), self.threads)
+    }
+}
+
+/// Tables and what to measure on them, so that data is made once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The tables.
     pub tables: Tables,
-    /// The thread counts, ascending.
-    pub threads: Vec<usize>,
+    /// The measurements in the order they run.
+    pub cases: Vec<Case>,
+}
+
+impl Entry {
+    /// The join at each thread count, and what explains it where that is measured: unique integer keys that all hit.
+    fn new(tables: Tables, threads: &[usize]) -> Entry {
+        let explained = matches!(tables.keys, KeyKind::Dense | KeyKind::Sparse) && tables.hit_rate == 100;
+        let measures: &[Measure] = if explained {
+            &[Measure::Join, Measure::ProbeOnly]
+        } else {
+            &[Measure::Join]
+        };
+        let cases = measures
+            .iter()
+            .flat_map(|&measure| threads.iter().map(move |&threads| Case { measure, threads }))
+            .collect();
+        Entry { tables, cases }
+    }
+
+    /// The names of its cases.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.cases.iter().map(|case| case.name(&self.tables))
+    }
 }
 
 /// Which cases a run looks at.
@@ -97,16 +152,11 @@ fn quick(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
     for keys in KeyKind::ALL {
         for (build_rows, hit_rate) in [(1_000, 50), (12_000, 100)] {
             let tables = Tables::with_output(keys, build_rows.min(probe_rows), probe_rows, hit_rate);
-            entries.push(Entry {
-                tables,
-                threads: threads.to_vec(),
-            });
+            entries.push(Entry::new(tables, threads));
         }
     }
-    entries.push(Entry {
-        tables: Tables::with_output(KeyKind::Sparse, 12_000.min(probe_rows), probe_rows, 0),
-        threads: threads.to_vec(),
-    });
+    let misses = Tables::with_output(KeyKind::Sparse, 12_000.min(probe_rows), probe_rows, 0);
+    entries.push(Entry::new(misses, threads));
     entries.retain(|entry| entry.tables.builds_on_b());
     entries
 }
@@ -117,10 +167,7 @@ fn representative(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut add = |keys, build_rows, hit_rate, threads: &[usize]| {
         let tables = Tables::with_output(keys, build_rows, probe_rows, hit_rate);
-        entries.push(Entry {
-            tables,
-            threads: threads.to_vec(),
-        });
+        entries.push(Entry::new(tables, threads));
     };
     for build_rows in BUILD_ROWS {
         add(KeyKind::Sparse, build_rows, 100, threads);
@@ -156,10 +203,7 @@ fn full(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
         for build_rows in BUILD_ROWS {
             for hit_rate in HIT_RATES {
                 let tables = Tables::with_output(keys, build_rows, probe_rows, hit_rate);
-                entries.push(Entry {
-                    tables,
-                    threads: threads.to_vec(),
-                });
+                entries.push(Entry::new(tables, threads));
             }
         }
     }
@@ -167,17 +211,15 @@ fn full(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
     entries
 }
 
-/// The cases whose names `selects` accepts, grouped by tables so that data is made once.
+/// The cases whose names `selects` accepts.
 pub fn select(entries: Vec<Entry>, selects: impl Fn(&str) -> bool) -> Vec<Entry> {
     entries
         .into_iter()
         .map(|mut entry| {
-            entry
-                .threads
-                .retain(|&threads| selects(&entry.tables.case_name(threads)));
+            entry.cases.retain(|case| selects(&case.name(&entry.tables)));
             entry
         })
-        .filter(|entry| !entry.threads.is_empty())
+        .filter(|entry| !entry.cases.is_empty())
         .collect()
 }
 
@@ -188,15 +230,7 @@ mod tests {
     use super::*;
 
     fn names(entries: &[Entry]) -> Vec<String> {
-        entries
-            .iter()
-            .flat_map(|entry| {
-                entry
-                    .threads
-                    .iter()
-                    .map(|&threads| entry.tables.case_name(threads))
-            })
-            .collect()
+        entries.iter().flat_map(Entry::names).collect()
     }
 
     #[test]
@@ -238,6 +272,7 @@ mod tests {
         assert!(part.contains(&"sparse_16m_x_16m_hit100_t1".to_string()));
         assert!(part.contains(&"sparse_16m_x_16m_hit100_t2".to_string()));
         assert!(part.contains(&"sparse_1m_x_16m_hit100_t1".to_string()));
+        assert!(part.contains(&"probe_only_sparse_16m_x_16m_hit100_t1".to_string()));
     }
 
     #[test]
@@ -247,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn selection_keeps_only_matching_thread_counts() {
+    fn selection_keeps_only_matching_cases() {
         let entries = select(matrix(Extent::Full, &[1, 2], None), |name| {
             name == "zipf_4m_x_16m_hit50_t2"
         });

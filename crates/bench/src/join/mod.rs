@@ -6,4 +6,5 @@
 pub mod case;
 pub mod data;
 pub mod keys;
+pub mod probe;
 pub mod random;

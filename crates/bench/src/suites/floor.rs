@@ -3,7 +3,9 @@
 //! No join can probe faster than the machine touches random lines, so every join result is read beside this curve. The
 //! kernel is [`machine::measure`]'s; here are only the sizes and the rows.
 
+use machine::measure::{FloorBuffer, MeasureError};
 use model::topology::Topology;
+use model::units::Bytes;
 
 use super::SuiteArgs;
 use crate::error::BenchError;
@@ -25,6 +27,9 @@ const BYTES: [u64; 9] = [
     256 << 20,
     1 << 30,
 ];
+/// Lines touched a repetition: a tenth of a second where they are slow, far above a timer's noise where they are fast.
+const LINES: u64 = 16_000_000;
+const QUICK_LINES: u64 = 200_000;
 /// Largest working set of `--quick`.
 const QUICK_BYTES_MAX: u64 = 16 << 20;
 /// A working set may take this share of the machine's memory, so that the suite never makes it swap.
@@ -89,19 +94,24 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         return Err(args.no_such_case(cases.iter().map(|(name, ..)| name.clone())));
     }
     let repetitions = runner.plan().repetitions;
+    let lines = if args.quick { QUICK_LINES } else { LINES };
     runner
         .progress()
         .begin("floor", (chosen.len() * repetitions) as u64);
     for (name, bytes, threads) in chosen {
+        let buffer = FloorBuffer::new(Bytes(*bytes)).map_err(machine_error)?;
         let mut values = Vec::with_capacity(repetitions);
+        let mut answer_ok = true;
         for _ in 0..repetitions {
-            values.push(ns_per_line(*bytes, *threads)?);
+            let sample = buffer.sample(*threads, lines).map_err(machine_error)?;
+            values.push(sample.ns_per_line);
+            answer_ok &= sample.checksum_ok;
             runner.progress().advance(1);
         }
         let Some(spread) = Spread::of(&values) else {
             continue;
         };
-        let row = Row::measured("floor", name, METRIC, "ns", spread, true);
+        let row = Row::measured("floor", name, METRIC, "ns", spread, answer_ok);
         runner.emit(
             row.with("bytes", *bytes)
                 .with("threads", *threads)
@@ -112,12 +122,8 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// One measurement of the kernel, whose own checksum has been verified.
-///
-/// # Errors
-/// When memory or threads are refused, or the checksum is wrong.
-pub fn ns_per_line(bytes: u64, threads: usize) -> Result<f64, BenchError> {
-    machine::measure::ns_per_line(bytes, threads).map_err(|error| BenchError::Machine(error.to_string()))
+fn machine_error(error: MeasureError) -> BenchError {
+    BenchError::Machine(error.to_string())
 }
 
 #[cfg(test)]

@@ -2,21 +2,26 @@
 //!
 //! Every engine joins the same rows, already in its memory, with the same number of threads, building on `b`; each answer
 //! is compared with the generator's. DataFusion's perfect-hash `ArrayMap` replaces its hash table for dense keys, so
-//! `datafusion_forced_hash` forbids it: the difference of the two says how much is the array's. After the joins,
-//! [`crate::join::floor`] measures what the plan around a join costs and what the table alone reaches.
+//! `datafusion_forced_hash` forbids it: the difference of the two says how much is the array's. `probe_only` cases take the
+//! plan away: corun's table on slices, beside the machine's floor of random lines.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use arrow::array::{Array, Int64Array};
 use fusion::{Engine, EngineOptions, Joins, QueryOutput};
+use machine::measure::{FloorBuffer, MeasureError};
+use model::units::Bytes;
 
 use super::SuiteArgs;
 use crate::error::BenchError;
-use crate::join::case::{Entry, Extent, Tables, matrix, select};
+use crate::join::case::{Case, Entry, Extent, Measure, Tables, matrix, select};
 use crate::join::data::{JoinData, sql};
+use crate::join::probe::{Found, TableAlone};
 use crate::peers::duckdb::{self, DuckDb};
 use crate::row::{Row, Value};
-use crate::run::{Comparison, Runner, Side, runtime};
+use crate::run::{Comparison, Runner, Sample, Side, runtime};
+use crate::stats::Spread;
 
 /// The side whose ratios are published.
 pub const CORUN: &str = "corun";
@@ -68,7 +73,7 @@ fn entries(args: &SuiteArgs) -> Result<Vec<Entry>, BenchError> {
         });
     }
     if chosen.is_empty() {
-        let names = all.iter().map(|entry| entry.tables.case_name(entry.threads[0]));
+        let names = all.iter().filter_map(|entry| entry.names().next());
         return Err(args.no_such_case(names));
     }
     Ok(chosen)
@@ -101,8 +106,11 @@ fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) 
         }
         runner.progress().end();
     }
-    for &threads in &entry.threads {
-        compare(tables, &data, threads, peer.as_mut(), runner)?;
+    for case in &entry.cases {
+        match case.measure {
+            Measure::Join => compare(tables, &data, case.threads, peer.as_mut(), runner)?,
+            Measure::ProbeOnly => probe_only(tables, &data, case, runner)?,
+        }
     }
     if let Some(peer) = peer {
         peer.drop_table("b")?;
@@ -183,6 +191,76 @@ fn compare(
         sides,
     });
     Ok(())
+}
+
+/// The table alone beside the floor: as many random lines as probe rows, in a buffer of the table's size.
+fn probe_only(
+    tables: &Tables,
+    data: &JoinData,
+    case: &Case,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let name = case.name(tables);
+    let build_times = (0..runner.plan().repetitions)
+        .map(|_| TableAlone::build(data, case.threads).map(|(_, elapsed)| elapsed.as_secs_f64()))
+        .collect::<Result<Vec<f64>, BenchError>>()?;
+    let (alone, _) = TableAlone::build(data, case.threads)?;
+    let joined = alone.join_sum(data)?;
+    let parameters = parameters(tables, case.threads);
+    if let Some(spread) = Spread::of(&build_times) {
+        let spread = spread.scaled(1e9 / tables.build_rows as f64);
+        let row = Row::measured(
+            "join",
+            &name,
+            "ns_per_build_row",
+            "ns",
+            spread,
+            joined == data.expected,
+        );
+        runner.emit(row.with("engine", "build_only").with_all(&parameters));
+    }
+    let floor = FloorBuffer::new(Bytes(alone.bytes() as u64)).map_err(machine_error)?;
+    let lines = tables.probe_rows as u64;
+    // The pairs and the sum of their build rows of the join just checked; the timed probes must find the same.
+    let expected = alone.probe(case.threads).text();
+    let floor_side = Side::new("floor", || {
+        let sample = floor.sample(case.threads, lines).map_err(machine_error)?;
+        let answer = if sample.checksum_ok {
+            expected.clone()
+        } else {
+            "a wrong checksum".to_string()
+        };
+        let elapsed = Duration::from_secs_f64(sample.ns_per_line * lines as f64 / 1e9);
+        Ok(Sample {
+            elapsed,
+            answer,
+            peak_bytes: None,
+        })
+    });
+    runner.compare(Comparison {
+        suite: "join",
+        case: &name,
+        parameters: [
+            parameters,
+            vec![("bytes".to_string(), Value::from(alone.bytes()))],
+        ]
+        .concat(),
+        metric: METRIC,
+        unit: "ns",
+        units_per_second: 1e9 / tables.probe_rows as f64,
+        subject: "probe_only",
+        baseline: "floor",
+        expected: expected.clone(),
+        sides: vec![
+            Side::timed("probe_only", || Ok(alone.probe(case.threads)), Found::text),
+            floor_side,
+        ],
+    });
+    Ok(())
+}
+
+fn machine_error(error: MeasureError) -> BenchError {
+    BenchError::Machine(error.to_string())
 }
 
 /// The one cell of the answer as the oracle writes it.
