@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             printed,
             [
-                "0 B", "1 B", "1023 B", "1 KiB", "48 KiB", "1.5 MiB", "260 MiB", "1 MiB"
+                "0 B", "1 B", "100 B", "1023 B", "1 KiB", "48 KiB", "1.25 MiB", "260 MiB", "1 MiB"
             ]
         );
     }
