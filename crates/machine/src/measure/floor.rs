@@ -116,7 +116,12 @@ impl FloorBuffer {
     /// # Errors
     /// When there are no threads or lines to measure, or a thread cannot be placed.
     pub fn sample(&self, threads: usize, lines: u64) -> Result<FloorSample, MeasureError> {
-        self.sample_on(&affinity::allowed_cpus()?, threads, lines)
+        let allowed = affinity::allowed_cpus()?;
+        // Which CPUs matters only if some, but not all, are used: then one of each core, not two threads of one.
+        if threads > 1 && threads < allowed.len() {
+            return self.sample_on(&crate::topology::discover().placement_order(), threads, lines);
+        }
+        self.sample_on(&allowed, threads, lines)
     }
 
     /// Like [`Self::sample`], taking CPUs in the order given.
