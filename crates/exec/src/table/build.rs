@@ -18,7 +18,7 @@ use super::hash::{Mixer, partition};
 use super::layout::{Line, Line32, Line64, ROW_MAX, SEVERAL};
 use super::plan::{self, BuildOptions, Kind, SMALL_ROWS};
 use super::scatter::{Scattered, scatter};
-use super::simd::{Compare, Isa, with_compare};
+use super::simd::{Compare, Instructions, Isa, Portable, with_compare};
 use super::survey::Survey;
 use super::{BuildError, Index, JoinTable};
 use crate::codes::{Chunk, Span, split};
@@ -196,7 +196,7 @@ impl Site<'_> {
                 Ok(built.map(|built| {
                     let index = Index::Lines32 {
                         lines: built.index,
-                        per_partition,
+                        bits,
                     };
                     finish(index, built.duplicates, built.distinct)
                 }))
@@ -209,7 +209,7 @@ impl Site<'_> {
                 Ok(built.map(|built| {
                     let index = Index::Lines64 {
                         lines: built.index,
-                        per_partition,
+                        bits,
                     };
                     finish(index, built.duplicates, built.distinct)
                 }))
@@ -218,7 +218,7 @@ impl Site<'_> {
     }
 
     /// Builds an index of lines.
-    fn lines<L: Line, C: Compare<L> + 'static>(
+    fn lines<L: Line, C: Compare<L>>(
         &self,
         facts: &Facts,
         mixer: Mixer,
@@ -301,9 +301,9 @@ impl Site<'_> {
             // SAFETY: the shapes' ranges are disjoint and inside the array, zero bytes are an element, and each
             // partition is one task's.
             let part = unsafe { zeroed_slice(&index, shape.range(number)) };
-            // SAFETY: the shape's `Compare` type is the one of `self.isa`.
+            // SAFETY: the shape's instructions are those of `self.isa`, which was detected.
             let filled = unsafe {
-                self.isa.run(Fill {
+                S::Instructions::enter(Fill {
                     part: shape.part(number, part),
                     keys,
                     rows,
@@ -364,9 +364,9 @@ impl Site<'_> {
             };
             let first = starts[number] as u32;
             let part = shape.part(number, part);
-            // SAFETY: the shape's `Compare` type is the one of `self.isa`.
+            // SAFETY: the shape's instructions are those of `self.isa`, which was detected.
             unsafe {
-                self.isa.run(Place {
+                S::Instructions::enter(Place {
                     part,
                     keys,
                     rows,
@@ -419,6 +419,9 @@ trait Shape: Sync {
     /// A partition being filled.
     type Part<'a>: Part<Key = Self::Key>;
 
+    /// What filling is compiled with.
+    type Instructions: Instructions;
+
     /// The elements of a partition. Ranges of different numbers are disjoint and together cover the array.
     fn range(&self, number: usize) -> Range<usize>;
 
@@ -436,6 +439,7 @@ impl Shape for DenseShape {
     type Element = u32;
     type Key = u32;
     type Part<'a> = DensePart<'a>;
+    type Instructions = Portable;
 
     fn range(&self, number: usize) -> Range<usize> {
         let start = number << self.shift;
@@ -466,10 +470,11 @@ struct LineShape<L, C> {
     line: PhantomData<(L, C)>,
 }
 
-impl<L: Line, C: Compare<L> + 'static> Shape for LineShape<L, C> {
+impl<L: Line, C: Compare<L>> Shape for LineShape<L, C> {
     type Element = L;
     type Key = L::Key;
     type Part<'a> = LinePart<'a, L, C>;
+    type Instructions = C;
 
     fn range(&self, number: usize) -> Range<usize> {
         number * self.per_partition..(number + 1) * self.per_partition

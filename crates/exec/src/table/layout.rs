@@ -3,8 +3,8 @@
 //! ```text
 //! Line64, one cache line:   key 0 | key 1 | key 2 | key 3 | key 4 | value 0..4 (u32 each) | passed (u32)
 //!                           0       8       16      24      32      40                      60         64
-//! Line32, one cache line:   key 0..6 (u32 each) | passed (u32) | value 0..6 (u32 each) | unused (u32)
-//!                           0                     28             32                      60         64
+//! Line32, one cache line:   key 0..6 (u32 each) | unused (u32) | value 0..6 (u32 each) | passed (u32)
+//!                           0                     28             32                      60             64
 //! value:    0                    no such key
 //!           1 ..= 2^31 - 1       row + 1: the key's only row
 //!           2^31 | offset        the key has several rows: duplicates[offset] = count, followed by that many rows
@@ -16,6 +16,8 @@
 //! line. A stored count of overflows, as other tables have, was rejected because every miss on an overflown line would
 //! then read on. Keys, values and the way on being in one line follows Ross (ICDE 2007, bucketised probing in SIMD
 //! registers); the bit filter is the idea of tags in a bucket's header.
+
+use std::mem::offset_of;
 
 use crate::huge::Plain;
 
@@ -39,13 +41,15 @@ pub(crate) struct Line64 {
 #[derive(Clone, Copy)]
 pub(crate) struct Line32 {
     pub(crate) keys: [u32; 7],
-    pub(crate) passed: u32,
-    pub(crate) values: [u32; 7],
     pub(crate) unused: u32,
+    pub(crate) values: [u32; 7],
+    pub(crate) passed: u32,
 }
 
 const _: () = assert!(size_of::<Line64>() == 64 && align_of::<Line64>() == 64);
 const _: () = assert!(size_of::<Line32>() == 64 && align_of::<Line32>() == 64);
+const _: () = assert!(offset_of!(Line64, passed) == offset_of!(Line64, values) + Line64::SLOTS * 4);
+const _: () = assert!(offset_of!(Line32, passed) == offset_of!(Line32, values) + Line32::SLOTS * 4);
 
 // SAFETY: integers without padding.
 unsafe impl Plain for Line64 {}
@@ -60,16 +64,16 @@ pub(crate) trait Line: Plain {
     /// Keys in a line.
     const SLOTS: usize;
 
+    /// Where the values begin, in 32-bit words.
+    const VALUES_WORD: usize;
+
     /// The key of a code. `min` is the smallest code of the table.
     fn key(code: u64, min: u64) -> Self::Key;
 
     /// The code of a key, the inverse of [`Line::key`].
     fn code(key: Self::Key, min: u64) -> u64;
 
-    /// Bits of the lines a key passed.
-    fn passed(&self) -> u32;
-
-    /// Notes that a key with this bit went on to the next line.
+    /// Notes that a key with this bit (0 to 31) went on to the next line.
     fn pass(&mut self, bit: u32);
 
     /// Writes a slot's key and returns its value.
@@ -81,13 +85,15 @@ pub(crate) trait Line: Plain {
     /// The values.
     fn values_mut(&mut self) -> &mut [u32];
 
-    /// The value of the slot `mask` (one bit a slot) marks first, or 0.
-    fn value_of(&self, mask: u32) -> u32;
+    /// The value of the slot `mask` (one bit a slot) marks first, or the bits of the keys that passed if it marks none:
+    /// they stand where the value after the last one would.
+    fn value_or_passed(&self, mask: u32) -> u32;
 }
 
 impl Line for Line64 {
     type Key = u64;
     const SLOTS: usize = 5;
+    const VALUES_WORD: usize = offset_of!(Line64, values) / 4;
 
     #[inline(always)]
     fn key(code: u64, _min: u64) -> u64 {
@@ -100,13 +106,8 @@ impl Line for Line64 {
     }
 
     #[inline(always)]
-    fn passed(&self) -> u32 {
-        self.passed
-    }
-
-    #[inline(always)]
     fn pass(&mut self, bit: u32) {
-        self.passed |= bit;
+        self.passed |= 1 << bit;
     }
 
     #[inline(always)]
@@ -126,17 +127,22 @@ impl Line for Line64 {
     }
 
     #[inline(always)]
-    fn value_of(&self, mask: u32) -> u32 {
-        // The bit after the last slot bounds the index; the selection below turns it into "absent".
-        let slot = (mask | 1 << (Self::SLOTS - 1)).trailing_zeros() as usize;
-        let value = self.values[slot];
-        if mask == 0 { 0 } else { value }
+    fn value_or_passed(&self, mask: u32) -> u32 {
+        let slot = (mask | 1 << Self::SLOTS).trailing_zeros() as usize;
+        debug_assert!(slot <= Self::SLOTS);
+        // SAFETY: the word after the last value is `passed`, in the same line (see the offsets asserted above).
+        unsafe {
+            *core::ptr::from_ref(self)
+                .cast::<u32>()
+                .add(Self::VALUES_WORD + slot)
+        }
     }
 }
 
 impl Line for Line32 {
     type Key = u32;
     const SLOTS: usize = 7;
+    const VALUES_WORD: usize = offset_of!(Line32, values) / 4;
 
     #[inline(always)]
     fn key(code: u64, min: u64) -> u32 {
@@ -149,13 +155,8 @@ impl Line for Line32 {
     }
 
     #[inline(always)]
-    fn passed(&self) -> u32 {
-        self.passed
-    }
-
-    #[inline(always)]
     fn pass(&mut self, bit: u32) {
-        self.passed |= bit;
+        self.passed |= 1 << bit;
     }
 
     #[inline(always)]
@@ -175,15 +176,20 @@ impl Line for Line32 {
     }
 
     #[inline(always)]
-    fn value_of(&self, mask: u32) -> u32 {
-        let slot = (mask | 1 << (Self::SLOTS - 1)).trailing_zeros() as usize;
-        let value = self.values[slot];
-        if mask == 0 { 0 } else { value }
+    fn value_or_passed(&self, mask: u32) -> u32 {
+        let slot = (mask | 1 << Self::SLOTS).trailing_zeros() as usize;
+        debug_assert!(slot <= Self::SLOTS);
+        // SAFETY: the word after the last value is `passed`, in the same line (see the offsets asserted above).
+        unsafe {
+            *core::ptr::from_ref(self)
+                .cast::<u32>()
+                .add(Self::VALUES_WORD + slot)
+        }
     }
 }
 
-/// The overflow bit of a mixed code.
+/// Which of the 32 bits in `passed` a mixed code sets: its low bits, which [`super::hash::reduce`] hardly looks at.
 #[inline(always)]
 pub(crate) fn passed_bit(mixed: u64) -> u32 {
-    1 << (mixed as u32 % 32)
+    mixed as u32 % 32
 }

@@ -85,16 +85,10 @@ pub struct JoinTable {
 enum Index {
     /// One element a code in range and a last one, 0, for all others.
     Dense { values: HugeBuf<u32> },
-    /// Lines of 32-bit keys.
-    Lines32 {
-        lines: HugeBuf<Line32>,
-        per_partition: usize,
-    },
-    /// Lines of 64-bit keys.
-    Lines64 {
-        lines: HugeBuf<Line64>,
-        per_partition: usize,
-    },
+    /// Lines of 32-bit keys, in `1 << bits` partitions.
+    Lines32 { lines: HugeBuf<Line32>, bits: u32 },
+    /// Lines of 64-bit keys, in `1 << bits` partitions.
+    Lines64 { lines: HugeBuf<Line64>, bits: u32 },
 }
 
 impl JoinTable {

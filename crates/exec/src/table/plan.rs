@@ -54,8 +54,8 @@ const LOAD_PERCENT: usize = 65;
 /// Duplicate lists of fewer bytes are read without prefetching. Half of a 2 MiB L2.
 pub(crate) const LISTS_NEAR_BYTES: usize = 1 << 20;
 
-/// Below this many rows one thread builds one partition.
-pub(crate) const SMALL_ROWS: usize = 100_000;
+/// Below this many rows one thread builds one partition. Miri, which interprets, sees the partitioned build on fewer.
+pub(crate) const SMALL_ROWS: usize = if cfg!(miri) { 256 } else { 100_000 };
 
 /// The most partitions, as a power of two: more would not fit their write positions in L1 and L2.
 const PARTITION_BITS_MAX: u32 = 11;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::kernel::{Consecutive, DenseView, LineView, Probe, RowSink, Selected, Sink, Source, ValueSink};
 use super::layout::SEVERAL;
-use super::simd::with_compare;
+use super::simd::{Instructions, PACK_SLACK, with_compare};
 use super::{Index, JoinTable};
 use crate::codes::{Codes, Validity};
 use crate::prefetch::prefetch_read;
@@ -34,6 +34,24 @@ impl Pairs {
     /// None?
     pub fn is_empty(&self) -> bool {
         self.probe.is_empty()
+    }
+
+    /// Adds a pair of each build row with this probe row. Lists are short as a rule, so they are copied by a plain loop;
+    /// two `extend` calls cost three times as much for four rows.
+    #[inline(always)]
+    fn append(&mut self, build: &[u32], probe: u32) {
+        self.build.reserve(build.len());
+        self.probe.reserve(build.len());
+        let (builds, probes) = (self.build.spare_capacity_mut(), self.probe.spare_capacity_mut());
+        for ((to_build, to_probe), &row) in builds.iter_mut().zip(probes).zip(build) {
+            to_build.write(row);
+            to_probe.write(probe);
+        }
+        // SAFETY: there is room for all of `build`, and the loop wrote as many to both.
+        unsafe {
+            self.build.set_len(self.build.len() + build.len());
+            self.probe.set_len(self.probe.len() + build.len());
+        }
     }
 
     /// Forgets all, keeps the memory.
@@ -153,9 +171,7 @@ impl JoinTable {
             }
             let list = self.list(value);
             let count = (list.len() - cursor.given).min(limit - out.len());
-            out.build
-                .extend_from_slice(&list[cursor.given..cursor.given + count]);
-            out.probe.resize(out.probe.len() + count, row);
+            out.append(&list[cursor.given..cursor.given + count], row);
             cursor.given += count;
             if cursor.given == list.len() {
                 cursor.next += 1;
@@ -185,7 +201,7 @@ impl JoinTable {
     ) {
         out.clear();
         let total = check_lengths(codes, valid, selection);
-        out.reserve(total);
+        out.reserve(total + PACK_SLACK);
         let mut position = 0;
         while position < total {
             let rows = if valid.is_some() {
@@ -195,10 +211,10 @@ impl JoinTable {
             };
             // SAFETY: room for `total` rows was reserved, and at most one was counted for each row before `position`.
             let free = unsafe { out.as_mut_ptr().add(out.len()) };
-            let mut sink = RowSink { rows: free, count: 0 };
-            with_rows(valid, selection, position, rows, |piece| {
+            let sink = RowSink { rows: free, count: 0 };
+            let sink = with_rows(valid, selection, position, rows, |piece| {
                 // SAFETY: the piece has at most `rows` rows.
-                unsafe { self.run(codes, piece, &mut sink) };
+                unsafe { self.run(codes, piece, sink) }
             });
             // SAFETY: the sink wrote as many as it counted.
             unsafe { out.set_len(out.len() + sink.count) };
@@ -270,10 +286,10 @@ impl JoinTable {
         values: &mut Vec<u32>,
         found: &mut Vec<u32>,
     ) {
-        values.reserve(rows);
-        found.reserve(rows);
+        values.reserve(rows + PACK_SLACK);
+        found.reserve(rows + PACK_SLACK);
         // SAFETY: a pointer to the end of a vector's elements is in its allocation.
-        let mut sink = unsafe {
+        let sink = unsafe {
             let (values, rows) = (
                 values.as_mut_ptr().add(values.len()),
                 found.as_mut_ptr().add(found.len()),
@@ -285,9 +301,9 @@ impl JoinTable {
                 minus,
             }
         };
-        with_rows(valid, selection, position, rows, |piece| {
+        let sink = with_rows(valid, selection, position, rows, |piece| {
             // SAFETY: there is room for `rows` results, and the piece has at most as many rows.
-            unsafe { self.run(codes, piece, &mut sink) };
+            unsafe { self.run(codes, piece, sink) }
         });
         // SAFETY: the sink wrote as many as it counted, to both.
         unsafe {
@@ -297,8 +313,8 @@ impl JoinTable {
     }
 
     /// # Safety
-    /// The sink must have room for all rows of the piece.
-    unsafe fn run<K: Sink>(&self, codes: &Codes<'_>, piece: Rows<'_>, sink: &mut K) {
+    /// The sink must have room for all rows of the piece, and [`PACK_SLACK`].
+    unsafe fn run<K: Sink>(&self, codes: &Codes<'_>, piece: Rows<'_>, sink: K) -> K {
         match (*codes, piece) {
             (Codes::U64 { values, bias }, Rows::Range(start, end)) => {
                 let source = Consecutive {
@@ -330,35 +346,31 @@ impl JoinTable {
     }
 
     /// # Safety
-    /// The sink must have room for all rows of the source.
-    unsafe fn run_source<S: Source, K: Sink>(&self, source: S, sink: &mut K) {
+    /// The sink must have room for all rows of the source, and [`PACK_SLACK`].
+    unsafe fn run_source<S: Source, K: Sink>(&self, source: S, sink: K) -> K {
         let far = self.far;
         let (min, max) = self.bounds.unwrap_or((0, 0));
         let (mixer, range) = (self.mixer, max - min);
         match &self.index {
-            Index::Dense { values } => {
+            Index::Dense { values } => with_compare!(self.isa, C => {
                 let view = DenseView { values, min };
-                // SAFETY: the caller's promise; this view needs no instruction set.
-                unsafe {
-                    self.isa.run(Probe {
-                        view,
-                        source,
-                        sink,
-                        far,
-                    })
-                }
-            }
-            Index::Lines32 { lines, per_partition } => with_compare!(self.isa, C => {
-                let per_partition = *per_partition;
-                let view = LineView::<_, C> { lines, per_partition, mixer, min, range, compare: PhantomData };
-                // SAFETY: the caller's promise; the view compares with the instructions of `isa`.
-                unsafe { self.isa.run(Probe { view, source, sink, far }) }
+                let probe = Probe { view, source, sink, far, instructions: PhantomData::<C> };
+                // SAFETY: the caller's promise; `isa` was detected.
+                unsafe { C::enter(probe) }
             }),
-            Index::Lines64 { lines, per_partition } => with_compare!(self.isa, C => {
-                let per_partition = *per_partition;
-                let view = LineView::<_, C> { lines, per_partition, mixer, min, range, compare: PhantomData };
-                // SAFETY: the caller's promise; the view compares with the instructions of `isa`.
-                unsafe { self.isa.run(Probe { view, source, sink, far }) }
+            Index::Lines32 { lines, bits } => with_compare!(self.isa, C => {
+                let bits = *bits;
+                let view = LineView::<_, C> { lines, bits, mixer, min, range, compare: PhantomData };
+                let probe = Probe { view, source, sink, far, instructions: PhantomData::<C> };
+                // SAFETY: the caller's promise; `isa` was detected.
+                unsafe { C::enter(probe) }
+            }),
+            Index::Lines64 { lines, bits } => with_compare!(self.isa, C => {
+                let bits = *bits;
+                let view = LineView::<_, C> { lines, bits, mixer, min, range, compare: PhantomData };
+                let probe = Probe { view, source, sink, far, instructions: PhantomData::<C> };
+                // SAFETY: the caller's promise; `isa` was detected.
+                unsafe { C::enter(probe) }
             }),
         }
     }
@@ -378,13 +390,13 @@ fn check_lengths(codes: &Codes<'_>, valid: Option<Validity<'_>>, selection: Opti
 
 /// Calls `visit` with `rows` rows from `position` on, without those that are not valid. With `valid`, `rows` must be at
 /// most [`BLOCK_ROWS`].
-fn with_rows(
+fn with_rows<R>(
     valid: Option<Validity<'_>>,
     selection: Option<&[u32]>,
     position: usize,
     rows: usize,
-    visit: impl FnOnce(Rows<'_>),
-) {
+    visit: impl FnOnce(Rows<'_>) -> R,
+) -> R {
     let Some(valid) = valid else {
         return visit(match selection {
             None => Rows::Range(position, position + rows),
@@ -398,5 +410,5 @@ fn with_rows(
         buffer[count] = row;
         count += usize::from(valid.is_valid(row as usize));
     }
-    visit(Rows::Selection(&buffer[..count]));
+    visit(Rows::Selection(&buffer[..count]))
 }

@@ -60,49 +60,51 @@ pub(crate) trait Loop {
     /// Runs it.
     ///
     /// # Safety
-    /// The processor must have the instruction set the loop's [`Compare`] type names; implementations may ask for more.
+    /// The processor must have the instruction set the loop's types name; implementations may ask for more.
     unsafe fn run(self) -> Self::Output;
 }
 
-impl Isa {
-    /// Runs a loop with this set's instructions.
+/// Elements [`Instructions::pack`] may write beyond those it counts.
+pub(crate) const PACK_SLACK: usize = 16;
+
+/// An instruction set as a type, for loops compiled with it.
+pub(crate) trait Instructions: Copy + Send + Sync + 'static {
+    /// Runs a loop with these instructions.
     ///
     /// # Safety
-    /// As [`Loop::run`], with this set for its [`Compare`] type or none.
-    pub(crate) unsafe fn run<W: Loop>(self, work: W) -> W::Output {
-        match self {
-            // SAFETY: the caller's promise.
-            Isa::Portable => unsafe { work.run() },
-            // SAFETY: an `Isa` other than `Portable` only comes from `detect` and `available`, which looked.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => unsafe { run_avx2(work) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => unsafe { run_avx512(work) },
+    /// As [`Loop::run`], and the processor must have this set.
+    unsafe fn enter<W: Loop>(work: W) -> W::Output;
+
+    /// Writes `data[i] - minus` for each `i` with `values[i] != 0`, one after the other without a branch on the values, and
+    /// returns how many.
+    ///
+    /// # Safety
+    /// `values` and `data` must hold `count` elements, `out` have room for [`PACK_SLACK`] more than that and overlap
+    /// neither; the processor must have this set.
+    #[inline(always)]
+    unsafe fn pack(values: *const u32, data: *const u32, count: usize, minus: u32, out: *mut u32) -> usize {
+        let mut packed = 0;
+        for index in 0..count {
+            // SAFETY: the index is in range, and not more were packed than looked at.
+            unsafe {
+                out.add(packed).write(data.add(index).read().wrapping_sub(minus));
+                packed += usize::from(values.add(index).read() != 0);
+            }
         }
+        packed
     }
 }
 
-/// # Safety
-/// As [`Loop::run`]; the processor must have these features.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn run_avx2<W: Loop>(work: W) -> W::Output {
-    // SAFETY: the caller's promise.
-    unsafe { work.run() }
-}
-
-/// # Safety
-/// As [`Loop::run`]; the processor must have these features.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,bmi1,bmi2")]
-unsafe fn run_avx512<W: Loop>(work: W) -> W::Output {
-    // SAFETY: the caller's promise.
-    unsafe { work.run() }
+impl Instructions for Portable {
+    #[inline(always)]
+    unsafe fn enter<W: Loop>(work: W) -> W::Output {
+        // SAFETY: the caller's promise.
+        unsafe { work.run() }
+    }
 }
 
 /// One instruction set's way to compare a line.
-pub(crate) trait Compare<L: Line>: Copy + Sync {
+pub(crate) trait Compare<L: Line>: Instructions {
     /// One bit a slot: is its key equal? Free slots may answer yes to key 0; their value is 0.
     ///
     /// # Safety
@@ -194,7 +196,65 @@ pub(crate) use x86::{Avx2, Avx512};
 mod x86 {
     use core::arch::x86_64::*;
 
-    use super::{Compare, Line32, Line64};
+    use super::{Compare, Instructions, Line32, Line64, Loop};
+
+    /// # Safety
+    /// As [`Instructions::enter`].
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    unsafe fn run_avx2<W: Loop>(work: W) -> W::Output {
+        // SAFETY: the caller's promise.
+        unsafe { work.run() }
+    }
+
+    /// # Safety
+    /// As [`Instructions::enter`].
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx2,bmi1,bmi2")]
+    unsafe fn run_avx512<W: Loop>(work: W) -> W::Output {
+        // SAFETY: the caller's promise.
+        unsafe { work.run() }
+    }
+
+    impl Instructions for Avx2 {
+        #[inline(always)]
+        unsafe fn enter<W: Loop>(work: W) -> W::Output {
+            // SAFETY: the caller's promise.
+            unsafe { run_avx2(work) }
+        }
+    }
+
+    impl Instructions for Avx512 {
+        #[inline(always)]
+        unsafe fn enter<W: Loop>(work: W) -> W::Output {
+            // SAFETY: the caller's promise.
+            unsafe { run_avx512(work) }
+        }
+
+        #[inline(always)]
+        unsafe fn pack(
+            values: *const u32,
+            data: *const u32,
+            count: usize,
+            minus: u32,
+            out: *mut u32,
+        ) -> usize {
+            let mut packed = 0;
+            for start in (0..count).step_by(16) {
+                let left = (count - start).min(16);
+                let lanes = (0xffff_u32 >> (16 - left)) as __mmask16;
+                // SAFETY: AVX-512F is there and `out` has room for 16 more than `count` by the contract; the masked
+                // loads read only elements below `count`.
+                unsafe {
+                    let value = _mm512_maskz_loadu_epi32(lanes, values.add(start).cast());
+                    let datum = _mm512_maskz_loadu_epi32(lanes, data.add(start).cast());
+                    let found = _mm512_test_epi32_mask(value, value);
+                    let datum = _mm512_sub_epi32(datum, _mm512_set1_epi32(minus as i32));
+                    _mm512_storeu_si512(out.add(packed).cast(), _mm512_maskz_compress_epi32(found, datum));
+                    packed += found.count_ones() as usize;
+                }
+            }
+            packed
+        }
+    }
 
     /// 256-bit compares.
     #[derive(Clone, Copy)]
@@ -301,6 +361,28 @@ mod tests {
         // SAFETY: the portable twin needs nothing.
         let expected = unsafe { (Portable::matching(line, key), Portable::filled(line)) };
         assert_eq!((matching, filled), expected);
+    }
+
+    #[test]
+    fn packing_keeps_what_has_a_value() {
+        for isa in Isa::available() {
+            for count in 0..70_usize {
+                for pattern in [0_u64, u64::MAX, 0x5555_1234_8001_ffff, 1 << 33] {
+                    let values: Vec<u32> = (0..count).map(|i| (pattern >> (i % 64)) as u32 & 1).collect();
+                    let data: Vec<u32> = (0..count as u32).map(|i| i * 3).collect();
+                    let mut out = vec![0; count + PACK_SLACK];
+                    let packed = with_compare!(isa, C => {
+                        // SAFETY: the set is available; there is room for the slack.
+                        unsafe { C::pack(values.as_ptr(), data.as_ptr(), count, 1, out.as_mut_ptr()) }
+                    });
+                    let expected: Vec<u32> = (0..count)
+                        .filter(|&i| values[i] != 0)
+                        .map(|i| data[i].wrapping_sub(1))
+                        .collect();
+                    assert_eq!(&out[..packed], expected);
+                }
+            }
+        }
     }
 
     #[test]
