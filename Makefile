@@ -67,9 +67,9 @@ soak: build ## long runs: many more property-test cases, then the demo for SOAK_
 	PROPTEST_CASES=20000 $(CARGO) test --release $(SMALL)
 	@scripts/soak "$(CORUN)" "$(SOAK_MINUTES)"
 
-miri: bootstrap ## the unsafe code of exec under Miri (nightly)
+miri: bootstrap ## every unsafe path of exec under Miri, in two minutes (nightly)
 	@scripts/nightly miri rust-src >/dev/null
-	PROPTEST_CASES=4 MIRIFLAGS="-Zmiri-disable-isolation" $(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p model -p exec
+	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --test small
 
 asan: bootstrap ## exec and machine under the address sanitizer (nightly)
 	@scripts/nightly >/dev/null
