@@ -44,6 +44,7 @@ fn a_small_virtual_machine() {
     );
     assert_eq!(topology.cache_bytes(2), Some(Bytes::mib(2)));
     assert_eq!(topology.last_level_cache_bytes(), Some(Bytes::mib(260)));
+    assert_eq!(topology.planning_llc_bytes(), Some(Bytes::mib(8)));
     let l3 = topology.last_level_cache_of(CpuId(1)).unwrap();
     assert_eq!(
         (l3.ways, l3.sets, l3.line, l3.id),
@@ -96,6 +97,7 @@ fn a_two_socket_server_with_smt_and_split_partitioning() {
     assert_eq!(ids, [Some(0), Some(2)]);
     assert!(topology.are_siblings(CpuId(3), CpuId(11)) && !topology.are_siblings(CpuId(3), CpuId(10)));
     assert_eq!(topology.cpus[12].numa_node, Some(1));
+    assert_eq!(topology.planning_llc_bytes(), Some(Bytes::mib(22)));
 
     let resources = &topology.resctrl.resources;
     assert_eq!(
