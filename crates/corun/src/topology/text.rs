@@ -24,7 +24,7 @@ pub fn topology(topology: &Topology) -> String {
     }
     text.push_str("\nfacilities\n");
     for (name, value) in facilities(topology) {
-        let _ = writeln!(text, "  {name:<12} {value}");
+        paragraph(&mut text, &format!("  {name:<12} "), &value);
     }
     text.push_str("\nwhat corun can use\n");
     for capability in capabilities(topology) {
@@ -32,18 +32,51 @@ pub fn topology(topology: &Topology) -> String {
             State::Available => "yes",
             State::Missing => "no",
         };
-        let _ = writeln!(text, "  {:<20} {state:<4} {}", capability.name, capability.reason);
+        paragraph(
+            &mut text,
+            &format!("  {:<20} {state:<4} ", capability.name),
+            &capability.reason,
+        );
         if !capability.fallback.is_empty() {
-            let _ = writeln!(text, "  {:<25} instead: {}", "", capability.fallback);
+            paragraph(
+                &mut text,
+                &format!("  {:<25} ", ""),
+                &format!("instead: {}", capability.fallback),
+            );
         }
     }
     if !topology.problems.is_empty() {
         text.push_str("\nnot understood or unreadable\n");
         for problem in &topology.problems {
-            let _ = writeln!(text, "  {problem}");
+            paragraph(&mut text, "  ", problem);
         }
     }
     text.trim_end().to_owned()
+}
+
+/// Widest line of running text; tables and drawings may be wider.
+const LINE_CHARS_MAX: usize = 100;
+
+/// Adds words after `start`, further lines indented to where they began.
+fn paragraph(text: &mut String, start: &str, words: &str) {
+    let indent = start.chars().count();
+    let mut line = start.to_owned();
+    let mut length = indent;
+    for word in words.split_whitespace() {
+        let word_length = word.chars().count();
+        if length > indent && length + 1 + word_length > LINE_CHARS_MAX {
+            let _ = writeln!(text, "{}", line.trim_end());
+            line = " ".repeat(indent);
+            length = indent;
+        }
+        if length > indent {
+            line.push(' ');
+            length += 1;
+        }
+        line.push_str(word);
+        length += word_length;
+    }
+    let _ = writeln!(text, "{}", line.trim_end());
 }
 
 fn count(n: usize, noun: &str) -> String {
@@ -260,7 +293,7 @@ pub fn measurements(results: &[Measurement], label: Label) -> String {
         text.push('\n');
     }
     for note in notes {
-        let _ = writeln!(text, "{note}");
+        paragraph(&mut text, "", &note);
     }
     text.trim_end().to_owned()
 }
@@ -332,6 +365,20 @@ mod tests {
             text.ends_with("latency over 1 GiB: unavailable, no memory"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn long_text_is_broken_between_words_and_indented() {
+        let mut text = String::new();
+        paragraph(&mut text, "  name ", &["word"; 30].join(" "));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2);
+        assert!(
+            lines[0].starts_with("  name word") && lines[1].starts_with("       word"),
+            "{text}"
+        );
+        assert!(lines.iter().all(|line| line.len() <= LINE_CHARS_MAX));
+        assert_eq!(text.matches("word").count(), 30);
     }
 
     #[test]
