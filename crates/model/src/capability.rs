@@ -89,7 +89,7 @@ fn cache_geometry(topology: &Topology) -> Capability {
         "cache_geometry",
         found,
         reason,
-        "table sizing assumes 32 KiB L1d, 1 MiB L2 and 8 MiB LLC",
+        "tables are sized for a private cache of 1 MiB and a last-level cache of 16 MiB",
     )
 }
 
@@ -132,7 +132,7 @@ fn cache_partitioning(topology: &Topology) -> Capability {
         "cache_partitioning",
         usable,
         reason,
-        "data read once is streamed past the caches with non-temporal prefetch, and co-running queries are chosen by locality class",
+        "co-running queries share the last-level cache unpartitioned; tables are kept small and probed a line at a time",
     )
 }
 
@@ -182,7 +182,7 @@ fn hardware_counters(topology: &Topology) -> Capability {
         "hardware_counters",
         usable,
         reason,
-        "cache misses are simulated and labelled so; times are measured with the clock",
+        "cache misses are not counted: only times are shown, measured with the clock",
     )
 }
 
