@@ -97,7 +97,13 @@ fn every_kind_finds_what_a_hash_map_finds() {
         (u64::MAX / 400, Kind::Buckets64),
     ] {
         for repeated in [false, true] {
-            let number = |row: u64| if repeated && row % 3 == 0 { row % 9 } else { row };
+            let number = |row: u64| {
+                if repeated && row.is_multiple_of(3) {
+                    row % 9
+                } else {
+                    row
+                }
+            };
             let codes: Vec<u64> = (0..rows)
                 .map(|row| 7 + number(row * 7 % rows) * stretch)
                 .collect();

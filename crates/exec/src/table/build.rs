@@ -13,6 +13,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::dense::build_unique;
 use super::fill::{Crowded, DensePart, Fill, Filled, LinePart, Part, Place};
 use super::hash::{Mixer, partition};
 use super::layout::{Line, Line32, Line64, ROW_MAX, SEVERAL};
@@ -30,6 +31,10 @@ const ATTEMPTS: u32 = 3;
 
 /// Lines a key may pass in all but the last try. Random keys at the planned load pass fewer than ten.
 const PASSED_MAX: usize = 64;
+
+/// Below this many rows every row gets room: a table of 16,384 rows takes 316 KiB at most, and estimating would cost a
+/// third of the build.
+const ESTIMATE_FROM_ROWS: usize = 16_384;
 
 /// Everything a build knows about its surroundings.
 struct Site<'a> {
@@ -124,8 +129,10 @@ impl Site<'_> {
 
     /// The first pass.
     fn survey(&self, mixer: Mixer, bits: u32) -> Result<Facts, BuildError> {
+        let rows: usize = self.chunks.iter().map(|chunk| chunk.codes.len()).sum();
+        let estimate = rows >= ESTIMATE_FROM_ROWS;
         let surveys = collect(self.workers, self.runs.len(), |task| {
-            Survey::take(self.chunks, &self.runs[task], mixer, bits, self.cancel)
+            Survey::take(self.chunks, &self.runs[task], mixer, bits, estimate, self.cancel)
         });
         self.check_cancelled()?;
         let mut facts = Facts {
@@ -144,6 +151,7 @@ impl Site<'_> {
             facts.histograms.push(survey.histogram);
         }
         facts.distinct_estimate = match sketch.distinct() {
+            _ if !estimate => facts.rows,
             (distinct, true) => distinct,
             // Two and a half standard deviations; the rest is taken by the slack in the lines' load.
             (distinct, false) => (distinct + distinct / 9).min(facts.rows),
@@ -251,6 +259,18 @@ impl Site<'_> {
     fn dense(&self, facts: &Facts) -> Result<Built<u32>, BuildError> {
         let min = facts.min;
         let slots = facts.max - min + 1;
+        if facts.distinct_estimate >= facts.rows / 10 * 9 {
+            let far = slots as usize * 4 > self.options.l2_bytes / 2;
+            let place = (min, slots as usize);
+            if let Some(index) = build_unique(self.chunks, &self.runs, place, far, self.workers, self.cancel)?
+            {
+                return Ok(Built {
+                    index,
+                    duplicates: HugeBuf::zeroed(0)?,
+                    distinct: facts.rows,
+                });
+            }
+        }
         let shift = plan::dense_shift(facts.rows, slots, self.options);
         let partitions = ((slots - 1) >> shift) as usize + 1;
         let histograms = if partitions == 1 {

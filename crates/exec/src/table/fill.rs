@@ -27,11 +27,21 @@ pub(crate) trait Part {
     /// What is compared.
     type Key: Plain;
 
-    /// The value of a key; 0 if it was not there before (its slot is taken now).
+    /// Where a key was found or a free slot for it was, if that was easy: what [`Part::visit`] takes.
+    type Place: Copy + Default;
+
+    /// Looks for a key or its free slot.
     ///
     /// # Safety
     /// The processor must have the part's instruction set, and the key belong to this partition.
-    unsafe fn upsert(&mut self, key: Self::Key) -> Result<&mut u32, Crowded>;
+    unsafe fn look(&self, key: Self::Key) -> Self::Place;
+
+    /// The value of a key; 0 if it was not there before (its slot is taken now). `place` must come from [`Part::look`]
+    /// of this key; other keys may have been entered since.
+    ///
+    /// # Safety
+    /// As [`Part::look`].
+    unsafe fn visit(&mut self, key: Self::Key, place: Self::Place) -> Result<&mut u32, Crowded>;
 
     /// All values.
     fn for_each_value(&mut self, visit: impl FnMut(&mut u32));
@@ -47,8 +57,13 @@ pub(crate) struct DensePart<'a> {
 impl Part for DensePart<'_> {
     type Key = u32;
 
+    type Place = ();
+
     #[inline(always)]
-    unsafe fn upsert(&mut self, key: u32) -> Result<&mut u32, Crowded> {
+    unsafe fn look(&self, _key: u32) {}
+
+    #[inline(always)]
+    unsafe fn visit(&mut self, key: u32, _place: ()) -> Result<&mut u32, Crowded> {
         Ok(&mut self.values[(key - self.first) as usize])
     }
 
@@ -71,26 +86,20 @@ pub(crate) struct LinePart<'a, L: Line, C: Compare<L>> {
     pub(crate) compare: std::marker::PhantomData<C>,
 }
 
-impl<L: Line, C: Compare<L>> Part for LinePart<'_, L, C> {
-    type Key = L::Key;
-
+impl<L: Line, C: Compare<L>> LinePart<'_, L, C> {
+    /// [`Part::visit`] from the key's first line on.
+    ///
+    /// # Safety
+    /// As [`Part::look`].
     #[inline(always)]
-    unsafe fn upsert(&mut self, key: L::Key) -> Result<&mut u32, Crowded> {
+    unsafe fn visit_slowly(&mut self, key: L::Key) -> Result<&mut u32, Crowded> {
         let mixed = self.mixer.mix(L::code(key, self.min));
         let mut place = reduce(mixed, self.total) - self.first;
         for _ in 0..=self.passed_max {
             let line = &mut self.lines[place];
             // SAFETY: the instruction set is there by the caller's promise.
-            let (filled, matching) = unsafe { (C::filled(line), C::matching(line, key)) };
-            let found = filled & matching;
-            // Slots fill from the left, so the first free one is the number of filled ones.
-            let slot = if found == 0 {
-                filled.trailing_ones()
-            } else {
-                found.trailing_zeros()
-            } as usize;
+            let slot = unsafe { slot_of::<L, C>(line, key) };
             if slot < L::SLOTS {
-                // Writing an equal key again is cheaper than a branch.
                 return Ok(self.lines[place].take(slot, key));
             }
             line.pass(passed_bit(mixed));
@@ -102,6 +111,45 @@ impl<L: Line, C: Compare<L>> Part for LinePart<'_, L, C> {
         }
         Err(Crowded)
     }
+}
+
+/// The slot that has the key, or the first free one, or [`Line::SLOTS`].
+///
+/// # Safety
+/// The processor must have the instruction set.
+#[inline(always)]
+unsafe fn slot_of<L: Line, C: Compare<L>>(line: &L, key: L::Key) -> usize {
+    // SAFETY: the caller's promise.
+    let (filled, matching) = unsafe { (C::filled(line), C::matching(line, key)) };
+    // Slots fill from the left, so the first that is free or has the key is what is wanted: a free one that seems to have
+    // key 0 comes after all filled ones.
+    let wanted = !filled | matching;
+    (wanted | 1 << L::SLOTS).trailing_zeros() as usize
+}
+
+impl<L: Line, C: Compare<L>> Part for LinePart<'_, L, C> {
+    type Key = L::Key;
+
+    /// The line, and the slot in the low three bits.
+    type Place = usize;
+
+    #[inline(always)]
+    unsafe fn look(&self, key: L::Key) -> usize {
+        let place = reduce(self.mixer.mix(L::code(key, self.min)), self.total) - self.first;
+        // SAFETY: the instruction set is there by the caller's promise.
+        place << 3 | unsafe { slot_of::<L, C>(&self.lines[place], key) }
+    }
+
+    #[inline(always)]
+    unsafe fn visit(&mut self, key: L::Key, place: usize) -> Result<&mut u32, Crowded> {
+        let (line, slot) = (place >> 3, place & 7);
+        // The slot may have been taken by another key since.
+        if slot < L::SLOTS && (self.lines[line].values()[slot] == 0 || self.lines[line].has(slot, key)) {
+            return Ok(self.lines[line].take(slot, key));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.visit_slowly(key) }
+    }
 
     fn for_each_value(&mut self, mut visit: impl FnMut(&mut u32)) {
         for line in self.lines.iter_mut() {
@@ -109,6 +157,10 @@ impl<L: Line, C: Compare<L>> Part for LinePart<'_, L, C> {
         }
     }
 }
+
+/// Rows whose places are looked for before the first is entered. Entering each at once was measured and rejected: its
+/// store goes where the comparison says, so the next row's load cannot be known not to overlap it, and waits.
+const AHEAD: usize = 32;
 
 /// Enters a partition's rows.
 pub(crate) struct Fill<'a, P: Part> {
@@ -123,18 +175,25 @@ impl<P: Part> Loop for Fill<'_, P> {
     #[inline(always)]
     unsafe fn run(mut self) -> Self::Output {
         let mut filled = Filled::default();
-        for (&key, &row) in self.keys.iter().zip(self.rows) {
-            // SAFETY: the caller's promise.
-            let value = unsafe { self.part.upsert(key)? };
-            if *value == 0 {
-                *value = row + 1;
-                filled.distinct += 1;
-            } else if *value & SEVERAL == 0 {
-                *value = SEVERAL | 2;
-                filled.duplicates_length += 3;
-            } else {
-                *value += 1;
-                filled.duplicates_length += 1;
+        let mut places = [P::Place::default(); AHEAD];
+        for (keys, rows) in self.keys.chunks(AHEAD).zip(self.rows.chunks(AHEAD)) {
+            for (place, &key) in places.iter_mut().zip(keys) {
+                // SAFETY: the caller's promise.
+                *place = unsafe { self.part.look(key) };
+            }
+            for ((&key, &row), &place) in keys.iter().zip(rows).zip(&places) {
+                // SAFETY: the caller's promise.
+                let value = unsafe { self.part.visit(key, place)? };
+                if *value == 0 {
+                    *value = row + 1;
+                    filled.distinct += 1;
+                } else if *value & SEVERAL == 0 {
+                    *value = SEVERAL | 2;
+                    filled.duplicates_length += 3;
+                } else {
+                    *value += 1;
+                    filled.duplicates_length += 1;
+                }
             }
         }
         Ok(filled)
@@ -170,7 +229,7 @@ impl<P: Part> Loop for Place<'_, P> {
         assert_eq!(next, lists.len(), "duplicate lists and their counts disagree");
         for (&key, &row) in self.keys.iter().zip(self.rows) {
             // SAFETY: the caller's promise.
-            let Ok(value) = (unsafe { self.part.upsert(key) }) else {
+            let Ok(value) = (unsafe { self.part.visit(key, self.part.look(key)) }) else {
                 unreachable!("the partition took this key before");
             };
             if *value & SEVERAL != 0 {

@@ -76,6 +76,9 @@ pub(crate) trait Line: Plain {
     /// Notes that a key with this bit (0 to 31) went on to the next line.
     fn pass(&mut self, bit: u32);
 
+    /// Is this the slot's key?
+    fn has(&self, slot: usize, key: Self::Key) -> bool;
+
     /// Writes a slot's key and returns its value.
     fn take(&mut self, slot: usize, key: Self::Key) -> &mut u32;
 
@@ -108,6 +111,11 @@ impl Line for Line64 {
     #[inline(always)]
     fn pass(&mut self, bit: u32) {
         self.passed |= 1 << bit;
+    }
+
+    #[inline(always)]
+    fn has(&self, slot: usize, key: u64) -> bool {
+        self.keys[slot] == key
     }
 
     #[inline(always)]
@@ -157,6 +165,11 @@ impl Line for Line32 {
     #[inline(always)]
     fn pass(&mut self, bit: u32) {
         self.passed |= 1 << bit;
+    }
+
+    #[inline(always)]
+    fn has(&self, slot: usize, key: u32) -> bool {
+        self.keys[slot] == key
     }
 
     #[inline(always)]

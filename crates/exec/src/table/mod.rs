@@ -22,6 +22,7 @@
 //! ```
 
 mod build;
+mod dense;
 mod fill;
 mod hash;
 mod kernel;

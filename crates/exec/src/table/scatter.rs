@@ -9,6 +9,7 @@
 //! Each task knows from the histograms where its rows of a partition go, so no two tasks write the same place and there
 //! is nothing to lock.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::BuildError;
@@ -69,28 +70,42 @@ pub(crate) fn scatter<K: Plain>(
 
     let keys = Unwritten::<K>::new(next)?;
     let rows = Unwritten::<u32>::new(next)?;
+    let combine = partitions >= COMBINE_FROM_PARTITIONS;
     let complete = collect(workers, runs.len(), |task| {
-        let mut positions = positions[task].clone();
+        let mut writer = Writer {
+            keys: keys.as_ptr(),
+            rows: rows.as_ptr(),
+            positions: positions[task].clone(),
+            ends: (0..partitions)
+                .map(|partition| end(&starts, &histograms[task + 1..], partition))
+                .collect(),
+            firsts: positions[task].clone(),
+            blocks: if combine {
+                vec![Block::new(); partitions]
+            } else {
+                Vec::new()
+            },
+        };
         for span in &runs[task] {
             if cancel.load(Ordering::Relaxed) {
                 return false;
             }
-            chunks[span.chunk].for_each(span.start, span.end, |code, row| {
-                let position = &mut positions[place(code)];
-                assert!(*position < next, "histogram too small");
-                // SAFETY: the position is in range, and the histograms give each task its own positions.
-                unsafe {
-                    keys.as_ptr().add(*position).write(key(code));
-                    rows.as_ptr().add(*position).write(row);
+            let chunk = &chunks[span.chunk];
+            // SAFETY: the histograms give each task its own positions, inside the arrays; the writer checks their ends.
+            unsafe {
+                if combine {
+                    chunk.for_each(span.start, span.end, |code, row| {
+                        writer.combine(place(code), key(code), row);
+                    });
+                } else {
+                    chunk.for_each(span.start, span.end, |code, row| {
+                        writer.write(place(code), key(code), row);
+                    });
                 }
-                *position += 1;
-            });
+            }
         }
-        // Each position now stands where the next task's (or the next partition's) rows begin.
-        positions
-            .iter()
-            .enumerate()
-            .all(|(partition, &position)| position == end(&starts, &histograms[task + 1..], partition))
+        // SAFETY: as above.
+        unsafe { writer.finish() }
     });
     if cancel.load(Ordering::Relaxed) {
         return Err(BuildError::Cancelled);
@@ -102,6 +117,157 @@ pub(crate) fn scatter<K: Plain>(
     // SAFETY: all tasks wrote exactly the rows their histograms announced, which fill both arrays.
     let (keys, rows) = unsafe { (keys.assume_written(), rows.assume_written()) };
     Ok(Scattered { keys, rows, starts })
+}
+
+/// From this many partitions on, rows are gathered into whole lines before they are written: the lines being written
+/// then outnumber what L1 and its TLB hold. Measured at 16 M rows and 256 partitions (Sapphire Rapids, other work beside it):
+/// 6.0 against 7.8 CPU ns a row, page faults included; at 16 partitions plain writes take 2.3.
+const COMBINE_FROM_PARTITIONS: usize = 64;
+
+/// Rows gathered: one line of row numbers, one or two of keys.
+const BLOCK_ROWS: usize = 16;
+
+/// Rows of one partition on their way: software write-combining (Wassenberg and Sanders, Euro-Par 2011).
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+struct Block<K: Plain> {
+    keys: [MaybeUninit<K>; BLOCK_ROWS],
+    rows: [MaybeUninit<u32>; BLOCK_ROWS],
+}
+
+impl<K: Plain> Block<K> {
+    fn new() -> Self {
+        Block {
+            keys: [MaybeUninit::uninit(); BLOCK_ROWS],
+            rows: [MaybeUninit::uninit(); BLOCK_ROWS],
+        }
+    }
+}
+
+/// One task's view of the output.
+struct Writer<K: Plain> {
+    keys: *mut K,
+    rows: *mut u32,
+    /// Where the next row of each partition goes.
+    positions: Vec<usize>,
+    /// Where this task's rows of each partition begin and end.
+    firsts: Vec<usize>,
+    ends: Vec<usize>,
+    blocks: Vec<Block<K>>,
+}
+
+impl<K: Plain> Writer<K> {
+    /// Writes a row.
+    ///
+    /// # Safety
+    /// This task alone must write `firsts..ends` of each partition, which must lie in the output.
+    #[inline(always)]
+    unsafe fn write(&mut self, partition: usize, key: K, row: u32) {
+        let position = self.positions[partition];
+        assert!(position < self.ends[partition], "histogram too small");
+        // SAFETY: the position is this task's own.
+        unsafe {
+            self.keys.add(position).write(key);
+            self.rows.add(position).write(row);
+        }
+        self.positions[partition] = position + 1;
+    }
+
+    /// Gathers a row, and writes the block it fills.
+    ///
+    /// # Safety
+    /// As [`Writer::write`].
+    #[inline(always)]
+    unsafe fn combine(&mut self, partition: usize, key: K, row: u32) {
+        let position = self.positions[partition];
+        let block = &mut self.blocks[partition];
+        block.keys[position % BLOCK_ROWS].write(key);
+        block.rows[position % BLOCK_ROWS].write(row);
+        self.positions[partition] = position + 1;
+        if position % BLOCK_ROWS == BLOCK_ROWS - 1 {
+            // SAFETY: the caller's promise.
+            unsafe { self.flush(partition, position + 1) };
+        }
+    }
+
+    /// Writes what was gathered of a partition up to `end`, where the block is full or the task ends.
+    ///
+    /// # Safety
+    /// As [`Writer::write`].
+    #[inline(always)]
+    unsafe fn flush(&mut self, partition: usize, end: usize) {
+        assert!(end <= self.ends[partition], "histogram too small");
+        let block_start = (end - 1) / BLOCK_ROWS * BLOCK_ROWS;
+        // The first block may begin with rows of the partition or task before.
+        let start = block_start.max(self.firsts[partition]);
+        let block = &self.blocks[partition];
+        // SAFETY: the rows from `start` to `end` are this task's and were gathered; whole blocks are whole lines, because
+        // both arrays are aligned to lines.
+        unsafe {
+            if end - start == BLOCK_ROWS {
+                write_lines(block.keys.as_ptr().cast(), self.keys.add(start));
+                write_lines(block.rows.as_ptr().cast(), self.rows.add(start));
+            } else {
+                let (offset, count) = (start - block_start, end - start);
+                let (keys, rows) = (block.keys.as_ptr().cast::<K>(), block.rows.as_ptr().cast::<u32>());
+                self.keys
+                    .add(start)
+                    .copy_from_nonoverlapping(keys.add(offset), count);
+                self.rows
+                    .add(start)
+                    .copy_from_nonoverlapping(rows.add(offset), count);
+            }
+        }
+    }
+
+    /// Writes what is left and tells whether all rows the histograms announced were written.
+    ///
+    /// # Safety
+    /// As [`Writer::write`].
+    unsafe fn finish(mut self) -> bool {
+        for partition in 0..self.blocks.len() {
+            let position = self.positions[partition];
+            if position % BLOCK_ROWS != 0 && position > self.firsts[partition] {
+                // SAFETY: the caller's promise.
+                unsafe { self.flush(partition, position) };
+            }
+        }
+        write_fence();
+        self.positions == self.ends
+    }
+}
+
+/// Copies [`BLOCK_ROWS`] elements past the caches: they are read again only when their partition's turn comes, and would
+/// be read from memory before being overwritten.
+///
+/// # Safety
+/// Both must be valid for as many elements, whole lines, and aligned to lines.
+#[inline(always)]
+unsafe fn write_lines<T: Plain>(from: *const T, to: *mut T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use core::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
+        let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
+        debug_assert!(from.is_aligned() && to as usize % 64 == 0);
+        for part in 0..BLOCK_ROWS * size_of::<T>() / 16 {
+            // SAFETY: in range and aligned by the caller's promise; SSE2 is part of x86-64.
+            unsafe { _mm_stream_si128(to.add(part), _mm_load_si128(from.add(part))) };
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        to.copy_from_nonoverlapping(from, BLOCK_ROWS)
+    };
+}
+
+/// Orders the writes of [`write_lines`] before later ones.
+fn write_fence() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        core::arch::x86_64::_mm_sfence()
+    };
 }
 
 /// Where a partition's rows end for a task that is followed by the tasks of `later` histograms.

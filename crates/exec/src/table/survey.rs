@@ -16,12 +16,13 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Looks at a run of rows. Ends early when cancelled.
+    /// Looks at a run of rows; `estimate`: also at how many different codes it has. Ends early when cancelled.
     pub(crate) fn take(
         chunks: &[Chunk<'_>],
         run: &[Span],
         mixer: Mixer,
         bits: u32,
+        estimate: bool,
         cancel: &AtomicBool,
     ) -> Survey {
         let mut survey = Survey {
@@ -49,7 +50,9 @@ impl Survey {
                 high = high.max(code);
                 count += 1;
                 histogram[partition(mixed, bits)] += 1;
-                sketch.add(mixed);
+                if estimate {
+                    sketch.add(mixed);
+                }
             });
             *rows += count;
             (*min, *max) = (low, high);
@@ -206,7 +209,7 @@ mod tests {
             start: 0,
             end: 4,
         }];
-        let mut survey = Survey::take(&[chunk], &run, Mixer::new(0, 0), 2, &AtomicBool::new(false));
+        let mut survey = Survey::take(&[chunk], &run, Mixer::new(0, 0), 2, true, &AtomicBool::new(false));
         assert_eq!((survey.rows, survey.min, survey.max), (3, 3, 7));
         assert_eq!(survey.histogram.iter().sum::<u32>(), 3);
         assert_eq!(survey.sketch.distinct(), (2, true));
