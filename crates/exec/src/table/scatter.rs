@@ -227,7 +227,7 @@ impl<K: Plain> Writer<K> {
     unsafe fn finish(mut self) -> bool {
         for partition in 0..self.blocks.len() {
             let position = self.positions[partition];
-            if position % BLOCK_ROWS != 0 && position > self.firsts[partition] {
+            if !position.is_multiple_of(BLOCK_ROWS) && position > self.firsts[partition] {
                 // SAFETY: the caller's promise.
                 unsafe { self.flush(partition, position) };
             }
@@ -248,7 +248,7 @@ unsafe fn write_lines<T: Plain>(from: *const T, to: *mut T) {
     {
         use core::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
         let (from, to) = (from.cast::<__m128i>(), to.cast::<__m128i>());
-        debug_assert!(from.is_aligned() && to as usize % 64 == 0);
+        debug_assert!(from.is_aligned() && (to as usize).is_multiple_of(64));
         for part in 0..BLOCK_ROWS * size_of::<T>() / 16 {
             // SAFETY: in range and aligned by the caller's promise; SSE2 is part of x86-64.
             unsafe { _mm_stream_si128(to.add(part), _mm_load_si128(from.add(part))) };
