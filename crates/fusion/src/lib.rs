@@ -1,1 +1,48 @@
-//! stub
+//! corun inside Apache DataFusion: joins that respect the caches, installed by one call.
+//!
+//! - [`install`] adds corun's physical optimizer rule to a `SessionStateBuilder`; everything else stays DataFusion.
+//! - [`CorunOptions`] are the `SET corun.*` options.
+//! - [`Engine`] is a facade without DataFusion types, for the rest of corun.
+//!
+//! This is the only crate that names `datafusion`.
+
+mod caches;
+mod engine;
+mod error;
+pub mod join;
+mod options;
+mod prefilter;
+pub mod rule;
+
+pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
+pub use error::EngineError;
+pub use options::{CorunOptions, JoinChoice};
+
+use datafusion::execution::SessionStateBuilder;
+use std::sync::Arc;
+
+/// Adds corun's operators to a session: one rule at the end of the physical optimizer, and the `corun.*` options.
+///
+/// ```
+/// use datafusion::execution::SessionStateBuilder;
+/// use datafusion::prelude::SessionContext;
+///
+/// let state = fusion::install(SessionStateBuilder::new().with_default_features()).build();
+/// let context = SessionContext::new_with_state(state);
+/// # let _ = context;
+/// ```
+pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let config = builder.config().get_or_insert_default();
+    if config.options().extensions.get::<CorunOptions>().is_none() {
+        config.options_mut().extensions.insert(CorunOptions::default());
+    }
+    builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
+}
+
+// The Rust blocks of README and manual compile as doctests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/embedding.md")]
+mod manual {}

@@ -1,0 +1,155 @@
+//! Output batches from row numbers.
+//!
+//! Build columns are gathered with software prefetch where they are fixed-width and large; probe columns are passed
+//! through untouched when every probe row matched exactly once.
+
+use arrow::array::{
+    Array, ArrayData, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
+    new_null_array,
+};
+use arrow::buffer::{Buffer, ScalarBuffer};
+use arrow::compute::take;
+use arrow::datatypes::{ArrowNativeType, SchemaRef};
+use datafusion::common::{JoinSide, internal_err};
+use datafusion::error::Result;
+use datafusion::physical_plan::joins::utils::ColumnIndex;
+
+/// Which rows of one input an output batch takes.
+pub enum Rows {
+    /// All rows in order.
+    All,
+    /// No row of this side: NULLs.
+    Null,
+    /// These rows.
+    Indices(UInt32Array),
+}
+
+/// Assembles batches of one schema from both sides.
+pub struct Assembler {
+    /// Output schema.
+    pub schema: SchemaRef,
+    /// For each output column where it comes from; `JoinSide::None` is the mark column.
+    pub sources: Vec<ColumnIndex>,
+}
+
+impl Assembler {
+    /// One batch of `rows` rows. `build` holds the left columns that are needed, `mark` the mark column.
+    ///
+    /// # Errors
+    /// Arrow's errors (offset overflow of huge string columns).
+    pub fn assemble(
+        &self,
+        rows: usize,
+        build: (&[Option<ArrayRef>], &Rows),
+        probe: (Option<&RecordBatch>, &Rows),
+        mark: Option<&BooleanArray>,
+    ) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.sources.len());
+        for (source, field) in self.sources.iter().zip(self.schema.fields()) {
+            let column = match source.side {
+                JoinSide::None => match mark {
+                    Some(mark) => std::sync::Arc::new(mark.clone()) as ArrayRef,
+                    None => return internal_err!("a mark column without marks"),
+                },
+                JoinSide::Left => match build {
+                    (_, Rows::Null) => new_null_array(field.data_type(), rows),
+                    (columns, selection) => match &columns[source.index] {
+                        Some(column) => select(column, selection)?,
+                        None => return internal_err!("build column {} was not kept", source.index),
+                    },
+                },
+                JoinSide::Right => match probe {
+                    (_, Rows::Null) | (None, _) => new_null_array(field.data_type(), rows),
+                    (Some(batch), selection) => select(batch.column(source.index), selection)?,
+                },
+            };
+            columns.push(column);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(
+            SchemaRef::clone(&self.schema),
+            columns,
+            &options,
+        )?)
+    }
+}
+
+fn select(column: &ArrayRef, rows: &Rows) -> Result<ArrayRef> {
+    match rows {
+        Rows::All => Ok(ArrayRef::clone(column)),
+        Rows::Null => internal_err!("NULL columns have no rows to select"),
+        Rows::Indices(indices) if column.null_count() == 0 && indices.null_count() == 0 => {
+            match gather_fixed_width(column, indices.values()) {
+                Some(gathered) => gathered,
+                None => Ok(take(column.as_ref(), indices, None)?),
+            }
+        }
+        // An empty build side has only NULL indices, which `take` would look up all the same.
+        Rows::Indices(indices) if column.is_empty() => Ok(new_null_array(column.data_type(), indices.len())),
+        Rows::Indices(indices) => Ok(take(column.as_ref(), indices, None)?),
+    }
+}
+
+/// The rows of a primitive column without NULLs, read with prefetch; `None` for widths `exec` does not gather.
+fn gather_fixed_width(column: &ArrayRef, rows: &[u32]) -> Option<Result<ArrayRef>> {
+    let data = column.to_data();
+    let buffer = match column.data_type().primitive_width()? {
+        1 => gather_as::<u8>(&data, rows),
+        2 => gather_as::<u16>(&data, rows),
+        4 => gather_as::<u32>(&data, rows),
+        8 => gather_as::<u64>(&data, rows),
+        _ => return None,
+    };
+    let array = ArrayData::builder(column.data_type().clone())
+        .len(rows.len())
+        .add_buffer(buffer)
+        .build();
+    Some(array.map(make_array).map_err(Into::into))
+}
+
+fn gather_as<T: ArrowNativeType + exec::huge::Plain>(data: &ArrayData, rows: &[u32]) -> Buffer {
+    let source = ScalarBuffer::<T>::new(data.buffers()[0].clone(), data.offset(), data.len());
+    let mut out = Vec::new();
+    exec::gather(&source, rows, &mut out);
+    Buffer::from_vec(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{BooleanArray, Date32Array, Decimal128Array, Int16Array, Int64Array, StringArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn every_width_selects_what_take_selects() {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int16Array::from(vec![1, 2, 3, 4]).slice(1, 3)),
+            Arc::new(Int64Array::from(vec![10, 20, 30])),
+            Arc::new(Int64Array::from(vec![Some(10), None, Some(30)])),
+            Arc::new(Date32Array::from(vec![100, 200, 300])),
+            Arc::new(
+                Decimal128Array::from(vec![1, 2, 3])
+                    .with_precision_and_scale(20, 2)
+                    .unwrap(),
+            ),
+            Arc::new(StringArray::from(vec!["a", "b", "c"])),
+            Arc::new(BooleanArray::from(vec![true, false, true])),
+        ];
+        for column in columns {
+            for indices in [
+                UInt32Array::from(vec![2, 0, 2, 1]),
+                UInt32Array::from(vec![Some(1), None]),
+            ] {
+                let want = take(column.as_ref(), &indices, None).unwrap();
+                assert_eq!(&select(&column, &Rows::Indices(indices)).unwrap(), &want);
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_column_gives_nulls() {
+        let column: ArrayRef = Arc::new(Int64Array::from(Vec::<i64>::new()));
+        let indices = UInt32Array::from(vec![None, None]);
+        assert_eq!(select(&column, &Rows::Indices(indices)).unwrap().null_count(), 2);
+    }
+}

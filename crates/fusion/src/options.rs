@@ -1,0 +1,94 @@
+//! `SET corun.*`: what a session may choose about corun's operators.
+//!
+//! The values travel in DataFusion's `ConfigOptions` as an extension, so `SET corun.join = 'off'` works in SQL and
+//! embedders set them on their `SessionConfig`.
+
+use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
+use datafusion::common::{config_err, extensions_options};
+use datafusion::error::{DataFusionError, Result};
+use std::fmt;
+use std::str::FromStr;
+
+extensions_options! {
+    /// Options of corun's operators, under the prefix `corun`.
+    pub struct CorunOptions {
+        /// `auto`: corun's join wherever it is not slower than the stock one; `on`: wherever it is possible;
+        /// `off`: stock joins only.
+        pub join: JoinChoice, default = JoinChoice::Auto
+        /// Build one table shared by all partitions and drop the hash repartitioning of both join inputs where no
+        /// operator above needs it.
+        pub join_shared_build: bool, default = true
+        /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
+        pub join_prefilter: bool, default = true
+        /// Bytes of private cache a core has; 0: ask the machine.
+        pub l2_bytes: usize, default = 0
+        /// Bytes of last-level cache that this process can count on; 0: ask the machine.
+        pub llc_bytes: usize, default = 0
+    }
+}
+
+impl ConfigExtension for CorunOptions {
+    const PREFIX: &'static str = "corun";
+}
+
+/// Which joins corun takes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinChoice {
+    /// Where corun's join is not slower.
+    Auto,
+    /// Everywhere it is possible.
+    On,
+    /// Nowhere.
+    Off,
+}
+
+impl fmt::Display for JoinChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            JoinChoice::Auto => "auto",
+            JoinChoice::On => "on",
+            JoinChoice::Off => "off",
+        })
+    }
+}
+
+impl FromStr for JoinChoice {
+    type Err = DataFusionError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Ok(JoinChoice::Auto),
+            "on" => Ok(JoinChoice::On),
+            "off" => Ok(JoinChoice::Off),
+            _ => config_err!("corun.join must be 'auto', 'on' or 'off', not '{text}'"),
+        }
+    }
+}
+
+impl Default for JoinChoice {
+    fn default() -> Self {
+        JoinChoice::Auto
+    }
+}
+
+impl ConfigField for JoinChoice {
+    fn visit<V: Visit>(&self, visitor: &mut V, key: &str, description: &'static str) {
+        visitor.some(key, self, description);
+    }
+
+    fn set(&mut self, _key: &str, value: &str) -> Result<()> {
+        *self = value.parse()?;
+        Ok(())
+    }
+}
+
+impl CorunOptions {
+    /// The options of this session, or the defaults when the extension was not registered.
+    pub fn of(config: &ConfigOptions) -> CorunOptions {
+        config
+            .extensions
+            .get::<CorunOptions>()
+            .cloned()
+            .unwrap_or_default()
+    }
+}

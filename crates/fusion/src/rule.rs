@@ -1,0 +1,202 @@
+//! The physical optimizer rule that puts corun's joins in place of the stock ones.
+//!
+//! It runs last, when DataFusion has chosen sides, pushed filters, projections and limits, and distributed the data. For
+//! each `HashJoinExec` it decides how the table is built:
+//!
+//! - *shared* where nobody above relies on how the join's output is partitioned: the hash repartitioning of both inputs
+//!   is then dropped;
+//! - *partitioned* otherwise, over the inputs as they are.
+//!
+//! Then it adds prefilters ([`crate::prefilter`]). It changes no other node.
+
+use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
+use crate::options::{CorunOptions, JoinChoice};
+use crate::prefilter;
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{
+    Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning, replace_children_if_necessary,
+};
+use std::sync::Arc;
+
+/// Replaces stock hash joins by [`CorunJoinExec`].
+#[derive(Debug, Default)]
+pub struct CacheConsciousJoins {}
+
+impl CacheConsciousJoins {
+    /// The rule; it has no state.
+    pub fn new() -> Self {
+        CacheConsciousJoins {}
+    }
+}
+
+impl PhysicalOptimizerRule for CacheConsciousJoins {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = CorunOptions::of(config);
+        if options.join == JoinChoice::Off {
+            return Ok(plan);
+        }
+        // Whoever runs the plan may count its partitions only.
+        let plan = replace(&plan, Relied::Nothing, &options)?;
+        if options.join_prefilter {
+            prefilter::add(plan)
+        } else {
+            Ok(plan)
+        }
+    }
+
+    fn name(&self) -> &str {
+        "corun_cache_conscious_joins"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// What the operators above rely on in a node's output partitioning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Relied {
+    /// Nothing: any number of partitions with any rows will do.
+    Nothing,
+    /// Which rows are in which partition, or how many partitions there are.
+    Partitions,
+}
+
+fn replace(
+    plan: &Arc<dyn ExecutionPlan>,
+    relied: Relied,
+    options: &CorunOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
+        && is_replaceable(join)
+    {
+        return replace_join(join, relied, options);
+    }
+    let distributions = plan.input_distribution_requirements().into_per_child();
+    let children = plan
+        .children()
+        .into_iter()
+        .zip(distributions)
+        .map(|(child, distribution)| replace(child, relied_on_child(plan, relied, &distribution), options))
+        .collect::<Result<Vec<_>>>()?;
+    replace_children_if_necessary(Arc::clone(plan), children)
+}
+
+/// What `plan` and those above it rely on in the partitioning of a child it requires `distribution` of.
+fn relied_on_child(plan: &Arc<dyn ExecutionPlan>, relied: Relied, distribution: &Distribution) -> Relied {
+    if !matches!(distribution, Distribution::UnspecifiedDistribution) {
+        // A single partition is made by a coalescing node below, which is asked in its turn.
+        return Relied::Partitions;
+    }
+    if plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>() {
+        return Relied::Nothing;
+    }
+    let passes_on = plan.is::<FilterExec>()
+        || plan.is::<ProjectionExec>()
+        || plan.is::<SortExec>()
+        || plan.name() == "CooperativeExec"
+        || plan.name() == "CoalesceBatchesExec";
+    let partial_aggregate = plan.name() == "AggregateExec";
+    if passes_on || partial_aggregate {
+        relied
+    } else {
+        Relied::Partitions
+    }
+}
+
+fn is_replaceable(join: &HashJoinExec) -> bool {
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let same_types = join
+        .on()
+        .iter()
+        .all(|(l, r)| match (l.data_type(&left), r.data_type(&right)) {
+            (Ok(l), Ok(r)) => l == r,
+            _ => false,
+        });
+    let bounded = !join.left().boundedness().is_unbounded() && !join.right().boundedness().is_unbounded();
+    same_types && bounded && *join.partition_mode() != PartitionMode::Auto
+}
+
+fn replace_join(
+    join: &HashJoinExec,
+    relied: Relied,
+    options: &CorunOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let partitioned = *join.partition_mode() == PartitionMode::Partitioned;
+    let several = join.right().output_partitioning().partition_count() > 1;
+    let share = if partitioned {
+        options.join_shared_build
+            && (!several || (relied == Relied::Nothing && !emits_left_at_end(*join.join_type())))
+    } else {
+        true
+    };
+    if !share {
+        let left = replace(join.left(), Relied::Partitions, options)?;
+        let right = replace(join.right(), Relied::Partitions, options)?;
+        return Ok(Arc::new(CorunJoinExec::try_new(
+            join,
+            left,
+            right,
+            BuildMode::Partitioned,
+        )?));
+    }
+    let below_left = below_exchange(join.left());
+    let left = replace(&below_left, Relied::Nothing, options)?;
+    // A collected build's probe side already has the partitions that those above know.
+    let right = if partitioned {
+        let wanted = join.right().output_partitioning().partition_count();
+        spread(
+            replace(&below_exchange(join.right()), Relied::Nothing, options)?,
+            wanted,
+        )?
+    } else {
+        replace(join.right(), relied, options)?
+    };
+    Ok(Arc::new(CorunJoinExec::try_new(
+        join,
+        left,
+        right,
+        BuildMode::Shared,
+    )?))
+}
+
+/// The plan over at least `partitions` partitions: the exchange that was dropped may have been what spread a single file
+/// over the threads.
+fn spread(plan: Arc<dyn ExecutionPlan>, partitions: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.output_partitioning().partition_count() >= partitions || plan.output_ordering().is_some() {
+        return Ok(plan);
+    }
+    Ok(Arc::new(RepartitionExec::try_new(
+        plan,
+        Partitioning::RoundRobinBatch(partitions),
+    )?))
+}
+
+/// The input of the exchange that only served the join, or the plan itself.
+fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    if let Some(repartition) = plan.downcast_ref::<RepartitionExec>()
+        && matches!(repartition.partitioning(), Partitioning::Hash(_, _))
+        && !repartition.preserve_order()
+        && repartition.fetch().is_none()
+    {
+        return Arc::clone(repartition.input());
+    }
+    if let Some(coalesce) = plan.downcast_ref::<CoalescePartitionsExec>()
+        && coalesce.fetch().is_none()
+    {
+        return Arc::clone(coalesce.input());
+    }
+    Arc::clone(plan)
+}
