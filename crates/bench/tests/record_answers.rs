@@ -35,7 +35,14 @@ async fn record_ssb() {
         let to = folder().join(format!("ssb_{suffix}"));
         let ssb = Ssb::new(scale_factor).unwrap();
         ssb.write_parquet(&to, 1, 2, &Silent).unwrap();
-        record(&to, suffix, &ssb.dataset(2, 2, &Silent), ssb::QUERIES, ssb::order_by).await;
+        record(
+            &to,
+            suffix,
+            &ssb.dataset(2, 2, &Silent),
+            ssb::QUERIES,
+            ssb::order_by,
+        )
+        .await;
     }
 }
 
@@ -46,7 +53,14 @@ async fn record_tpch() {
         let to = folder().join(format!("tpch_{suffix}"));
         let tpch = Tpch::new(scale_factor).unwrap();
         tpch.write_parquet(&to, 1, 2, &Silent).unwrap();
-        record(&to, suffix, &tpch.dataset(2, 2, &Silent), tpch::QUERIES, tpch::order_by).await;
+        record(
+            &to,
+            suffix,
+            &tpch.dataset(2, 2, &Silent),
+            tpch::QUERIES,
+            tpch::order_by,
+        )
+        .await;
     }
 }
 
@@ -57,11 +71,18 @@ async fn record(
     queries: Queries,
     order_by: fn(&str) -> &'static [&'static str],
 ) {
-    let engine = Engine::new(&EngineOptions { joins: Joins::Stock, ..EngineOptions::default() }).unwrap();
+    let engine = Engine::new(&EngineOptions {
+        joins: Joins::Stock,
+        ..EngineOptions::default()
+    })
+    .unwrap();
     data.register(&engine).unwrap();
     let mut fingerprints = String::new();
     for (name, sql) in queries {
-        let output = engine.query(sql).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let output = engine
+            .query(sql)
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         let recorded = Recorded::of(&output.schema, &output.batches, order_by(name));
         writeln!(fingerprints, "{name} {recorded}").unwrap();
         fs::write(to.join(format!("{name}.sql")), sql).unwrap();
@@ -75,7 +96,11 @@ fn rows(batches: &[RecordBatch]) -> String {
     let mut text = String::new();
     for batch in batches {
         for row in 0..batch.num_rows() {
-            let cells: Vec<String> = batch.columns().iter().map(|column| cell_text(column, row)).collect();
+            let cells: Vec<String> = batch
+                .columns()
+                .iter()
+                .map(|column| cell_text(column, row))
+                .collect();
             writeln!(text, "{}", cells.join("\t")).unwrap();
         }
     }
