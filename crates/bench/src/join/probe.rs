@@ -66,7 +66,7 @@ impl<'a> TableAlone<'a> {
                 .cache_bytes(2)
                 .map_or(default.l2_bytes, |bytes| bytes.as_usize()),
             llc_bytes: topology
-                .last_level_cache_bytes()
+                .planning_llc_bytes()
                 .map_or(default.llc_bytes, |bytes| bytes.as_usize()),
             ..default
         };

@@ -2,7 +2,11 @@
 //!
 //! A suite turns [`SuiteArgs`] into comparisons for [`crate::run::Runner`] and rows of its own. Suites do not print.
 
+pub mod floor;
 pub mod join;
+pub mod ssb;
+pub mod tpch;
+mod workload;
 
 use std::str::FromStr;
 
@@ -142,10 +146,10 @@ pub fn run(
     let plan = Plan::from_arguments(args.quick, args.repetitions);
     let mut runner = Runner::new(plan, emit, progress);
     match args.suite {
+        Suite::Floor => floor::run(args, &mut runner)?,
         Suite::Join => join::run(args, &mut runner)?,
-        Suite::Floor | Suite::Ssb | Suite::Tpch => {
-            return Err(BenchError::UnknownSuite(args.suite.name().to_string()));
-        }
+        Suite::Ssb => ssb::run(args, &mut runner)?,
+        Suite::Tpch => tpch::run(args, &mut runner)?,
     }
     Ok(runner.finish())
 }
