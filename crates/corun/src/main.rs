@@ -1,1 +1,51 @@
-fn main() {}
+//! The command-line program: wiring only. Arguments in [`cli`], one module a subcommand, all printing through [`out`],
+//! and every error shown in the same three parts by [`failure`].
+
+mod bench;
+mod cli;
+mod demo;
+mod facts;
+mod failure;
+mod out;
+mod progress;
+mod sql;
+mod topology;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+/// mimalloc, as analytic engines ship it, counted so that peak memory can be reported, with huge pages for large
+/// blocks. Both sides of every comparison run on it.
+#[global_allocator]
+static ALLOCATOR: machine::memory::CountingAllocator<mimalloc::MiMalloc> =
+    machine::memory::CountingAllocator::new(mimalloc::MiMalloc);
+
+fn main() -> ExitCode {
+    failure::install_panic_hook();
+    let arguments = match cli::parse(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(stop) => return stop.finish(),
+    };
+    out::start_logging(arguments.verbose);
+    let result = match arguments.command {
+        cli::Command::Demo(args) => demo::run(args),
+        cli::Command::Sql(args) => sql::run(args),
+        cli::Command::Topology(args) => topology::run(args),
+        cli::Command::Bench(args) => bench::run(args),
+    };
+    failure::finish(result)
+}
+
+/// A runtime with one worker a core. Plans of many joins recurse deeply, hence the larger stacks.
+///
+/// # Errors
+/// When the operating system refuses threads.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(::bench::suites::all_cores())
+        .thread_stack_size(8 << 20)
+        .enable_all()
+        .build()
+        .context("cannot start the worker threads")
+}

@@ -1,0 +1,223 @@
+//! `corun bench SUITE`: arguments, rows on stdout, records on disk; the suites are `bench::suites`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use bench::record::Record;
+use bench::row::Row;
+use bench::suites::{self, Suite, SuiteArgs};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use crate::cli::{positive, positive_number};
+use crate::failure::Failed;
+use crate::progress::Bars;
+use crate::{facts, out};
+
+/// Arguments of `corun bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "Suites:
+  floor  what the machine gives at random access to memory, by size and threads
+  join   single joins over sizes, key kinds and hit rates, against DataFusion and DuckDB
+  ssb    the 13 queries of the Star Schema Benchmark, against DataFusion
+  tpch   the 22 queries of TPC-H, against DataFusion
+
+Examples:
+  corun bench join --quick                                small and fast: checks answers, claims nothing about time
+  corun bench join --case sparse_16m_x_16m --threads 1,2
+  corun bench ssb --scale 1 --json > ssb.jsonl
+  corun bench floor --record bench/records                keeps rows, machine and commit in DATE-HOST/
+
+Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun was faster.")]
+pub struct BenchArgs {
+    /// The suite.
+    #[arg(value_name = "SUITE", value_parser = PossibleValuesParser::new(Suite::names()))]
+    suite: String,
+
+    /// Only cases whose name contains this text.
+    #[arg(long, value_name = "NAME")]
+    case: Option<String>,
+
+    /// Small data and two repetitions, for checking answers in seconds.
+    #[arg(long)]
+    quick: bool,
+
+    /// Every case instead of the representative ones.
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+
+    /// Rounds of every side instead of the suite's own number.
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    repetitions: Option<usize>,
+
+    /// Thread counts, such as 1,2 [default: 1 and all cores].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
+    threads: Vec<usize>,
+
+    /// Scale factor of ssb and tpch [default: 1].
+    #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
+    scale: Option<f64>,
+
+    /// Rows of the larger side of join [default: 16 million].
+    #[arg(long, value_name = "ROWS", value_parser = positive, allow_negative_numbers = true)]
+    probe_rows: Option<usize>,
+
+    /// Leave out engines outside this program, such as DuckDB.
+    #[arg(long)]
+    no_peers: bool,
+
+    /// Keep rows, machine, commit and arguments below this folder.
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+
+    /// Print rows as one JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+impl BenchArgs {
+    fn suite_args(&self) -> Result<SuiteArgs> {
+        let suite: Suite = self.suite.parse()?;
+        Ok(SuiteArgs {
+            case: self.case.clone(),
+            quick: self.quick,
+            full: self.full,
+            repetitions: self.repetitions,
+            threads: self.threads.clone(),
+            scale: self.scale,
+            peers: !self.no_peers,
+            probe_rows: self.probe_rows,
+            ..SuiteArgs::new(suite)
+        })
+    }
+}
+
+/// Runs `corun bench`.
+///
+/// # Errors
+/// Impossible arguments, a suite that cannot run, a wrong answer, or a record that cannot be written.
+pub fn run(args: BenchArgs) -> Result<()> {
+    let suite_args = args.suite_args()?;
+    let bars = Bars::new();
+    let mut printer = Printer {
+        json: args.json,
+        widths: Vec::new(),
+        closed: None,
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    let outcome = suites::run(
+        &suite_args,
+        &mut |row| {
+            bars.suspend(|| printer.print(&row));
+            rows.push(row);
+        },
+        &bars,
+    )?;
+    drop(bars);
+    if let Some(error) = printer.closed {
+        return Err(error).context("cannot print rows");
+    }
+    if let Some(folder) = &args.record {
+        let record = Record {
+            suite: args.suite.clone(),
+            date: facts::today(),
+            host: facts::host(),
+            commit: facts::COMMIT.to_owned(),
+            arguments: std::env::args().skip(1).collect(),
+            topology: topology_lines()?,
+        };
+        let written = record.write(folder, &rows)?;
+        out::note(&format!("record: {}", written.display()));
+    }
+    if !outcome.is_ok() {
+        bail!(Failed(format!(
+            "{} of the suite's checks failed\ndetail: {}",
+            outcome.failures.len(),
+            outcome.failures.join("; ")
+        )));
+    }
+    Ok(())
+}
+
+/// Prints rows as they come; columns grow with their widest cell so far, because a suite runs for minutes.
+struct Printer {
+    json: bool,
+    widths: Vec<usize>,
+    closed: Option<std::io::Error>,
+}
+
+impl Printer {
+    fn print(&mut self, row: &Row) {
+        if self.closed.is_some() {
+            return;
+        }
+        let printed = if self.json {
+            out::line(&row.to_json())
+        } else {
+            self.print_cells(row)
+        };
+        self.closed = printed.err();
+    }
+
+    fn print_cells(&mut self, row: &Row) -> std::io::Result<()> {
+        let mut out = out::stdout();
+        if self.widths.is_empty() {
+            // Wide enough for most names, so that few columns move while rows come in.
+            self.widths = vec![28, 22, 16, 22, 3, 9, 9, 9, 6, 8];
+            writeln!(out, "{}", self.line(&Row::CELL_HEADINGS.map(str::to_owned)))?;
+        }
+        let cells = row.cells();
+        for (width, cell) in self.widths.iter_mut().zip(&cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+        let mut line = self.line(&cells);
+        if let Some(reason) = row.parameter("reason") {
+            line.push_str(&format!("  ({reason})"));
+        }
+        writeln!(out, "{line}")?;
+        out.flush()
+    }
+
+    /// Cells side by side; the five numbers in the middle are aligned right.
+    fn line(&self, cells: &[String]) -> String {
+        let mut line = String::new();
+        for (column, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
+            match (4..8).contains(&column) {
+                true => line.push_str(&format!("{cell:>width$}  ")),
+                false => line.push_str(&format!("{cell:<width$}  ")),
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+/// What `corun topology --json` prints here.
+fn topology_lines() -> Result<Vec<String>> {
+    let program = std::env::current_exe().context("cannot find this program to ask it for the machine")?;
+    let output = std::process::Command::new(program)
+        .args(["topology", "--json"])
+        .output()
+        .context("cannot run corun topology")?;
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(str::to_owned)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_never_shrink_and_numbers_are_aligned_right() {
+        let printer = Printer {
+            json: false,
+            widths: vec![6, 2, 2, 2, 5],
+            closed: None,
+        };
+        let cells = ["case", "e", "m", "v", "7"].map(str::to_owned);
+        assert_eq!(printer.line(&cells), "case    e   m   v       7");
+    }
+}

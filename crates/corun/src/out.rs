@@ -1,0 +1,125 @@
+//! The reporting module: the only place that opens stdout and stderr for printing.
+//!
+//! Results go to stdout through [`stdout`] (buffered; the caller sees a closed pipe as an error and passes it up);
+//! errors, notes and logs go to stderr.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use serde::Serialize;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::failure::Report;
+
+/// A buffered stdout. It is flushed by [`Write::flush`] and on drop, but a drop cannot report a closed pipe: flush.
+pub fn stdout() -> BufWriter<io::Stdout> {
+    BufWriter::with_capacity(64 * 1024, io::stdout())
+}
+
+/// Prints one line to stdout at once.
+///
+/// # Errors
+/// A closed pipe.
+pub fn line(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+/// Prints one JSON object on one line to stdout at once.
+///
+/// # Errors
+/// A closed pipe.
+pub fn json_line(object: &impl Serialize) -> io::Result<()> {
+    line(&serde_json::to_string(object).map_err(io::Error::other)?)
+}
+
+/// Prints a sentence for people to stderr; it is lost when nobody listens.
+pub fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Prints an error to stderr.
+pub fn error(report: &Report) {
+    let _ = io::stderr().lock().write_all(report.lines().as_bytes());
+}
+
+
+/// Sends logs to stderr: warnings by default, more with each `-v`.
+pub fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_max_level(level)
+        .with_target(verbose > 1)
+        .without_time()
+        .init();
+}
+
+/// Prints a table for people: headings, a rule, rows; the last `numeric_columns` columns are aligned right.
+///
+/// # Errors
+/// A closed pipe.
+pub fn table(
+    out: &mut impl Write,
+    headings: &[&str],
+    numeric_columns: usize,
+    rows: &[Vec<String>],
+) -> io::Result<()> {
+    let width = |text: &str| text.chars().count();
+    let mut widths: Vec<usize> = headings.iter().map(|heading| width(heading)).collect();
+    for row in rows {
+        for (column, cell) in row.iter().enumerate().take(widths.len()) {
+            widths[column] = widths[column].max(width(cell));
+        }
+    }
+    let first_number = headings.len().saturating_sub(numeric_columns);
+    let mut write_row = |cells: &[&str]| -> io::Result<()> {
+        let mut line = String::new();
+        for (column, cell) in cells.iter().enumerate() {
+            let padding = " ".repeat(widths[column].saturating_sub(width(cell)));
+            if column > 0 {
+                line.push_str("  ");
+            }
+            if column >= first_number {
+                line.push_str(&padding);
+                line.push_str(cell);
+            } else {
+                line.push_str(cell);
+                line.push_str(&padding);
+            }
+        }
+        writeln!(out, "{}", line.trim_end())
+    };
+    write_row(headings)?;
+    let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+    write_row(&rules.iter().map(String::as_str).collect::<Vec<_>>())?;
+    for row in rows {
+        write_row(&row.iter().map(String::as_str).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align_text_left_and_numbers_right() {
+        let mut text = Vec::new();
+        let rows = vec![
+            vec!["stock".to_owned(), "1.5".to_owned()],
+            vec!["a longer name".to_owned(), "12.25".to_owned()],
+        ];
+        table(&mut text, &["side", "ms"], 1, &rows).expect("memory does not fail");
+        assert_eq!(
+            String::from_utf8(text).expect("text"),
+            "side              ms\n-------------  -----\nstock            1.5\na longer name  12.25\n"
+        );
+    }
+}

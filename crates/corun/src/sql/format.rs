@@ -1,0 +1,321 @@
+//! Results as they stream in: tables for people, CSV, or one JSON object a row.
+//!
+//! Order of calls: [`ResultWriter::new`], [`ResultWriter::write`] for every batch, [`ResultWriter::finish`]. At most one
+//! page of rows is held, so a result of a billion rows needs no more memory than a small one.
+
+use std::io::Write;
+
+use anyhow::Result;
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use arrow::util::display::FormatOptions;
+use unicode_width::UnicodeWidthStr;
+
+use super::cells;
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Aligned columns, in pages; a row count at the end.
+    Table,
+    /// A header line, then comma-separated values; NULL is empty, the empty text is "".
+    Csv,
+    /// One JSON object a row.
+    Json,
+}
+
+/// Rows of one page of a table: column widths are found within a page.
+const PAGE_ROWS: usize = 1000;
+
+/// Bytes of cell text after which a page is written even if it is not full.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// Writes one result.
+pub struct ResultWriter<'w, W: Write> {
+    out: &'w mut W,
+    format: Format,
+    schema: SchemaRef,
+    names: Vec<String>,
+    /// Cells of the page being filled, row after row.
+    page: Vec<Vec<String>>,
+    page_bytes: usize,
+    pages: usize,
+    rows: u64,
+}
+
+impl<'w, W: Write> ResultWriter<'w, W> {
+    /// Starts a result; CSV writes its header now.
+    ///
+    /// # Errors
+    /// A closed pipe.
+    pub fn new(out: &'w mut W, format: Format, schema: SchemaRef) -> Result<Self> {
+        let names = match format {
+            Format::Json => cells::distinct_names(&schema),
+            Format::Table => schema
+                .fields()
+                .iter()
+                .map(|field| cells::printable(field.name().clone()))
+                .collect(),
+            Format::Csv => schema.fields().iter().map(|field| field.name().clone()).collect(),
+        };
+        if format == Format::Csv && !names.is_empty() {
+            let mut line = String::new();
+            for (index, name) in names.iter().enumerate() {
+                if index > 0 {
+                    line.push(',');
+                }
+                cells::csv_cell(&mut line, name);
+            }
+            writeln!(out, "{line}")?;
+        }
+        Ok(ResultWriter {
+            out,
+            format,
+            schema,
+            names,
+            page: Vec::new(),
+            page_bytes: 0,
+            pages: 0,
+            rows: 0,
+        })
+    }
+
+    /// Writes a batch, or keeps it until the page is full.
+    ///
+    /// # Errors
+    /// A closed pipe, or a value that has no text.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.rows += batch.num_rows() as u64;
+        match self.format {
+            Format::Table if is_plan(&self.schema) => self.write_plan(batch),
+            Format::Table => self.write_table(batch),
+            Format::Csv => self.write_csv(batch),
+            Format::Json => self.write_json(batch),
+        }
+    }
+
+    /// Writes what is left; returns the number of rows.
+    ///
+    /// # Errors
+    /// A closed pipe.
+    pub fn finish(mut self) -> Result<u64> {
+        let columns = !self.names.is_empty() && !is_plan(&self.schema);
+        if self.format == Format::Table && columns && (!self.page.is_empty() || self.pages == 0) {
+            self.flush_page()?;
+        }
+        Ok(self.rows)
+    }
+
+    fn write_table(&mut self, batch: &RecordBatch) -> Result<()> {
+        let options = FormatOptions::default().with_null("NULL");
+        let formatters = cells::formatters(batch, &options)?;
+        for row in 0..batch.num_rows() {
+            let mut line = Vec::with_capacity(formatters.len());
+            for formatter in &formatters {
+                let cell = cells::printable(formatter.value(row).try_to_string()?);
+                self.page_bytes += cell.len();
+                line.push(cell);
+            }
+            self.page.push(line);
+            if self.page.len() == PAGE_ROWS || self.page_bytes >= PAGE_BYTES {
+                self.flush_page()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the page with its header.
+    fn flush_page(&mut self) -> Result<()> {
+        let mut widths: Vec<usize> = self.names.iter().map(|name| name.width()).collect();
+        for row in &self.page {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        if self.pages > 0 {
+            writeln!(self.out)?;
+        }
+        let line = |cells: &[String], right: &dyn Fn(usize) -> bool| {
+            let mut line = String::new();
+            for (column, cell) in cells.iter().enumerate() {
+                let padding = widths[column].saturating_sub(cell.width());
+                line.push_str(if column == 0 { " " } else { " | " });
+                if right(column) {
+                    line.extend(std::iter::repeat_n(' ', padding));
+                    line.push_str(cell);
+                } else {
+                    line.push_str(cell);
+                    line.extend(std::iter::repeat_n(' ', padding));
+                }
+            }
+            line.truncate(line.trim_end().len());
+            line
+        };
+        writeln!(self.out, "{}", line(&self.names, &|_| false))?;
+        let rule: Vec<String> = widths.iter().map(|width| "-".repeat(width + 2)).collect();
+        writeln!(self.out, "{}", rule.join("+"))?;
+        let numeric: Vec<bool> = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| cells::is_numeric(field.data_type()))
+            .collect();
+        for row in &self.page {
+            writeln!(self.out, "{}", line(row, &|column| numeric[column]))?;
+        }
+        self.pages += 1;
+        self.page.clear();
+        self.page_bytes = 0;
+        Ok(())
+    }
+
+    /// A plan is a text of many lines: written as it is, below its kind.
+    fn write_plan(&mut self, batch: &RecordBatch) -> Result<()> {
+        let options = FormatOptions::default();
+        let formatters = cells::formatters(batch, &options)?;
+        for row in 0..batch.num_rows() {
+            if self.pages > 0 || row > 0 {
+                writeln!(self.out)?;
+            }
+            writeln!(self.out, "{}:", formatters[0].value(row).try_to_string()?)?;
+            for line in formatters[1].value(row).try_to_string()?.lines() {
+                let indent = line.len() - line.trim_start().len();
+                let text = cells::printable(line.trim_start().to_owned());
+                writeln!(self.out, "  {}{text}", " ".repeat(indent))?;
+            }
+        }
+        self.pages += 1;
+        Ok(())
+    }
+
+    fn write_csv(&mut self, batch: &RecordBatch) -> Result<()> {
+        let options = FormatOptions::default();
+        let formatters = cells::formatters(batch, &options)?;
+        let mut line = String::new();
+        for row in 0..batch.num_rows() {
+            line.clear();
+            for (index, formatter) in formatters.iter().enumerate() {
+                if index > 0 {
+                    line.push(',');
+                }
+                if batch.column(index).is_valid(row) {
+                    cells::csv_cell(&mut line, &formatter.value(row).try_to_string()?);
+                }
+            }
+            writeln!(self.out, "{line}")?;
+        }
+        Ok(())
+    }
+
+    fn write_json(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut line = String::new();
+        for row in 0..batch.num_rows() {
+            line.clear();
+            line.push('{');
+            for (index, column) in batch.columns().iter().enumerate() {
+                if index > 0 {
+                    line.push(',');
+                }
+                cells::json_text(&mut line, &self.names[index]);
+                line.push(':');
+                cells::json_cell(&mut line, column.as_ref(), row)?;
+            }
+            line.push('}');
+            writeln!(self.out, "{line}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether this is the answer of an EXPLAIN.
+fn is_plan(schema: &SchemaRef) -> bool {
+    let names: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    names == ["plan_type", "plan"]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use std::sync::Arc;
+
+    fn batch(numbers: Vec<Option<i64>>, words: Vec<Option<&str>>) -> RecordBatch {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(numbers));
+        let words: ArrayRef = Arc::new(StringArray::from(words));
+        RecordBatch::try_from_iter_with_nullable([("n", numbers, true), ("word", words, true)])
+            .expect("same length")
+    }
+
+    fn written(format: Format, batches: &[RecordBatch]) -> (String, u64) {
+        let mut out = Vec::new();
+        let mut writer = ResultWriter::new(&mut out, format, batches[0].schema()).expect("starts");
+        for batch in batches {
+            writer.write(batch).expect("writes");
+        }
+        let rows = writer.finish().expect("finishes");
+        (String::from_utf8(out).expect("text"), rows)
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let rows = batch(
+            vec![Some(1), None, Some(-300)],
+            vec![Some("漢"), Some("abc"), None],
+        );
+        let (text, count) = written(Format::Table, &[rows]);
+        assert_eq!(
+            text,
+            " n    | word\n------+------\n    1 | 漢\n NULL | abc\n -300 | NULL\n"
+        );
+        assert_eq!(count, 3);
+    }
+
+    #[test]
+    fn an_empty_result_still_has_its_header() {
+        let (text, count) = written(Format::Table, &[batch(vec![], vec![])]);
+        assert_eq!(text, " n | word\n---+------\n");
+        assert_eq!(count, 0);
+    }
+
+    #[test]
+    fn long_results_come_in_pages() {
+        let rows = batch(
+            (0..2500).map(Some).collect(),
+            (0..2500).map(|_| Some("x")).collect(),
+        );
+        let (text, count) = written(Format::Table, &[rows]);
+        assert_eq!(text.matches("| word").count(), 3);
+        assert_eq!(count, 2500);
+        let (text, _) = written(
+            Format::Table,
+            &[batch((0..1000).map(Some).collect(), vec![None; 1000])],
+        );
+        assert_eq!(
+            text.matches("| word").count(),
+            1,
+            "a full last page is not followed by an empty one"
+        );
+    }
+
+    #[test]
+    fn csv_tells_null_from_empty() {
+        let (text, _) = written(Format::Csv, &[batch(vec![Some(1), None], vec![Some(""), None])]);
+        assert_eq!(text, "n,word\n1,\"\"\n,\n");
+    }
+
+    #[test]
+    fn json_is_one_object_a_row() {
+        let (text, _) = written(
+            Format::Json,
+            &[batch(vec![Some(1), None], vec![Some("a\"b"), None])],
+        );
+        assert_eq!(
+            text,
+            "{\"n\":1,\"word\":\"a\\\"b\"}\n{\"n\":null,\"word\":null}\n"
+        );
+    }
+}
