@@ -64,6 +64,8 @@ impl Pairs {
 /// Where a probe of one batch stands between calls, and its reusable buffers.
 #[derive(Debug, Default)]
 pub struct ProbeCursor {
+    /// Does the batch come straight from memory, to be read once?
+    read_once: bool,
     /// Rows (or selected rows) looked up so far.
     position: usize,
     /// Values found but not yet turned into pairs, only for tables with duplicates.
@@ -76,6 +78,16 @@ pub struct ProbeCursor {
 }
 
 impl ProbeCursor {
+    /// A cursor for batches whose codes come straight from memory and are not used again: they are then read with
+    /// [`prefetch_once`](crate::prefetch::prefetch_once), which leaves the outer caches to the table and to others. Only
+    /// for probes without validity and selection, where codes are read in sequence; others ignore it.
+    pub fn read_once() -> Self {
+        ProbeCursor {
+            read_once: true,
+            ..ProbeCursor::default()
+        }
+    }
+
     /// Begins a new batch; the buffers stay.
     pub fn reset(&mut self) {
         self.position = 0;
@@ -84,6 +96,15 @@ impl ProbeCursor {
         self.next = 0;
         self.given = 0;
     }
+}
+
+/// What one call probes.
+#[derive(Clone, Copy)]
+struct Batch<'a> {
+    codes: &'a Codes<'a>,
+    valid: Option<Validity<'a>>,
+    selection: Option<&'a [u32]>,
+    read_once: bool,
 }
 
 /// A piece of the probe rows: consecutive ones or selected ones.
@@ -114,7 +135,13 @@ impl JoinTable {
     ) -> bool {
         assert!(limit > 0, "a probe must be allowed to give at least one pair");
         out.clear();
-        let total = check_lengths(codes, valid, selection);
+        let batch = Batch {
+            codes,
+            valid,
+            selection,
+            read_once: cursor.read_once,
+        };
+        let total = batch.rows();
         loop {
             if cursor.next < cursor.values.len() {
                 self.expand(cursor, limit, out);
@@ -133,22 +160,13 @@ impl JoinTable {
             }
             if unique {
                 rows = rows.min(room);
-                self.append(
-                    codes,
-                    valid,
-                    selection,
-                    cursor.position,
-                    rows,
-                    1,
-                    &mut out.build,
-                    &mut out.probe,
-                );
+                self.append(&batch, cursor.position, rows, 1, &mut out.build, &mut out.probe);
             } else {
                 cursor.values.clear();
                 cursor.rows.clear();
                 (cursor.next, cursor.given) = (0, 0);
                 let (values, found) = (&mut cursor.values, &mut cursor.rows);
-                self.append(codes, valid, selection, cursor.position, rows, 0, values, found);
+                self.append(&batch, cursor.position, rows, 0, values, found);
             }
             cursor.position += rows;
         }
@@ -200,7 +218,13 @@ impl JoinTable {
         out: &mut Vec<u32>,
     ) {
         out.clear();
-        let total = check_lengths(codes, valid, selection);
+        let batch = Batch {
+            codes,
+            valid,
+            selection,
+            read_once: false,
+        };
+        let total = batch.rows();
         out.reserve(total + PACK_SLACK);
         let mut position = 0;
         while position < total {
@@ -212,9 +236,9 @@ impl JoinTable {
             // SAFETY: room for `total` rows was reserved, and at most one was counted for each row before `position`.
             let free = unsafe { out.as_mut_ptr().add(out.len()) };
             let sink = RowSink { rows: free, count: 0 };
-            let sink = with_rows(valid, selection, position, rows, |piece| {
+            let sink = batch.with_rows(position, rows, |piece| {
                 // SAFETY: the piece has at most `rows` rows.
-                unsafe { self.run(codes, piece, sink) }
+                unsafe { self.run(&batch, piece, sink) }
             });
             // SAFETY: the sink wrote as many as it counted.
             unsafe { out.set_len(out.len() + sink.count) };
@@ -237,7 +261,13 @@ impl JoinTable {
         selection: Option<&[u32]>,
         visited: &Visited,
     ) {
-        let total = check_lengths(codes, valid, selection);
+        let batch = Batch {
+            codes,
+            valid,
+            selection,
+            read_once: false,
+        };
+        let total = batch.rows();
         let (mut values, mut found) = (Vec::new(), Vec::new());
         let mut position = 0;
         while position < total {
@@ -245,16 +275,7 @@ impl JoinTable {
             values.clear();
             found.clear();
             let minus = u32::from(self.is_unique());
-            self.append(
-                codes,
-                valid,
-                selection,
-                position,
-                rows,
-                minus,
-                &mut values,
-                &mut found,
-            );
+            self.append(&batch, position, rows, minus, &mut values, &mut found);
             if self.is_unique() {
                 visited.mark_rows(&values);
             } else {
@@ -274,12 +295,9 @@ impl JoinTable {
     }
 
     /// Appends the found values (less `minus`) and rows of a piece of the batch.
-    #[allow(clippy::too_many_arguments)]
     fn append(
         &self,
-        codes: &Codes<'_>,
-        valid: Option<Validity<'_>>,
-        selection: Option<&[u32]>,
+        batch: &Batch<'_>,
         position: usize,
         rows: usize,
         minus: u32,
@@ -301,9 +319,9 @@ impl JoinTable {
                 minus,
             }
         };
-        let sink = with_rows(valid, selection, position, rows, |piece| {
+        let sink = batch.with_rows(position, rows, |piece| {
             // SAFETY: there is room for `rows` results, and the piece has at most as many rows.
-            unsafe { self.run(codes, piece, sink) }
+            unsafe { self.run(batch, piece, sink) }
         });
         // SAFETY: the sink wrote as many as it counted, to both.
         unsafe {
@@ -314,13 +332,15 @@ impl JoinTable {
 
     /// # Safety
     /// The sink must have room for all rows of the piece, and [`PACK_SLACK`].
-    unsafe fn run<K: Sink>(&self, codes: &Codes<'_>, piece: Rows<'_>, sink: K) -> K {
-        match (*codes, piece) {
+    unsafe fn run<K: Sink>(&self, batch: &Batch<'_>, piece: Rows<'_>, sink: K) -> K {
+        let once = batch.read_once;
+        match (*batch.codes, piece) {
             (Codes::U64 { values, bias }, Rows::Range(start, end)) => {
                 let source = Consecutive {
                     values: &values[start..end],
                     bias,
                     first_row: start as u32,
+                    once,
                 };
                 // SAFETY: the caller's promise.
                 unsafe { self.run_source(source, sink) }
@@ -330,6 +350,7 @@ impl JoinTable {
                     values: &values[start..end],
                     bias: u64::from(bias),
                     first_row: start as u32,
+                    once,
                 };
                 // SAFETY: the caller's promise.
                 unsafe { self.run_source(source, sink) }
@@ -376,39 +397,39 @@ impl JoinTable {
     }
 }
 
-/// The number of rows to probe.
-fn check_lengths(codes: &Codes<'_>, valid: Option<Validity<'_>>, selection: Option<&[u32]>) -> usize {
-    if let Some(valid) = valid {
-        assert_eq!(valid.len(), codes.len(), "validity and codes differ in length");
+impl Batch<'_> {
+    /// The number of rows to probe.
+    fn rows(&self) -> usize {
+        if let Some(valid) = self.valid {
+            assert_eq!(
+                valid.len(),
+                self.codes.len(),
+                "validity and codes differ in length"
+            );
+        }
+        assert!(
+            self.codes.len() <= u32::MAX as usize,
+            "a probe batch has more rows than row numbers"
+        );
+        self.selection.map_or(self.codes.len(), <[u32]>::len)
     }
-    assert!(
-        codes.len() <= u32::MAX as usize,
-        "a probe batch has more rows than row numbers"
-    );
-    selection.map_or(codes.len(), <[u32]>::len)
-}
 
-/// Calls `visit` with `rows` rows from `position` on, without those that are not valid. With `valid`, `rows` must be at
-/// most [`BLOCK_ROWS`].
-fn with_rows<R>(
-    valid: Option<Validity<'_>>,
-    selection: Option<&[u32]>,
-    position: usize,
-    rows: usize,
-    visit: impl FnOnce(Rows<'_>) -> R,
-) -> R {
-    let Some(valid) = valid else {
-        return visit(match selection {
-            None => Rows::Range(position, position + rows),
-            Some(selection) => Rows::Selection(&selection[position..position + rows]),
-        });
-    };
-    let mut buffer = [0_u32; BLOCK_ROWS];
-    let mut count = 0;
-    for index in position..position + rows {
-        let row = selection.map_or(index as u32, |selection| selection[index]);
-        buffer[count] = row;
-        count += usize::from(valid.is_valid(row as usize));
+    /// Calls `visit` with `rows` rows from `position` on, without those that are not valid. With a validity, `rows` must
+    /// be at most [`BLOCK_ROWS`].
+    fn with_rows<R>(&self, position: usize, rows: usize, visit: impl FnOnce(Rows<'_>) -> R) -> R {
+        let Some(valid) = self.valid else {
+            return visit(match self.selection {
+                None => Rows::Range(position, position + rows),
+                Some(selection) => Rows::Selection(&selection[position..position + rows]),
+            });
+        };
+        let mut buffer = [0_u32; BLOCK_ROWS];
+        let mut count = 0;
+        for index in position..position + rows {
+            let row = self.selection.map_or(index as u32, |selection| selection[index]);
+            buffer[count] = row;
+            count += usize::from(valid.is_valid(row as usize));
+        }
+        visit(Rows::Selection(&buffer[..count]))
     }
-    visit(Rows::Selection(&buffer[..count]))
 }
