@@ -20,4 +20,7 @@ pub mod parallel;
 pub mod ssb;
 pub mod tpch;
 
+pub mod demo;
+pub mod report;
+
 pub use error::BenchError;

@@ -21,11 +21,11 @@ use crate::out;
     subcommand_required = true,
     arg_required_else_help = true,
     after_help = "Examples:
-  corun demo                               the main job: a concurrent workload, stock against corun, and a report
-  corun sql --ssb 1                        a SQL shell over generated Star Schema Benchmark data
+  corun demo                  the main job: a concurrent workload, stock against corun
+  corun sql --ssb 1           a SQL shell over generated Star Schema Benchmark data
   corun sql sales.parquet -c 'select count(*) from sales'
-  corun topology --measure                 what this machine's caches are, and what they really give
-  corun bench join --quick                 a benchmark suite, small
+  corun topology --measure    what this machine's caches are, and what they really give
+  corun bench join --quick    a benchmark suite, small
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage. `corun COMMAND --help` has more examples."
 )]

@@ -43,7 +43,6 @@ pub fn error(report: &Report) {
     let _ = io::stderr().lock().write_all(report.lines().as_bytes());
 }
 
-
 /// Sends logs to stderr: warnings by default, more with each `-v`.
 pub fn start_logging(verbose: u8) {
     let level = match verbose {

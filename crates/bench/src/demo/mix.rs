@@ -167,7 +167,7 @@ fn short(seed: u64, variant: u64, sizes: &Sizes) -> Vec<(&'static str, String)> 
             ),
         ),
         (
-            "customers_near_suppliers",
+            "near_suppliers",
             format!(
                 "select c_city, count(*) as pairs from customer join supplier on c_city = s_city \
                  where c_region = '{region}' group by c_city"

@@ -234,7 +234,7 @@ fn latency(summary: &Summary) -> Section {
 fn queries(summary: &Summary) -> Section {
     let bars = |class: Class| BarPlot {
         label: format!("speed-up of each {} query", class.name()),
-        axis: "median time on stock / on corun, same round".to_owned(),
+        axis: "times faster on corun (stock time / corun time)".to_owned(),
         suffix: "x".to_owned(),
         base: 1.0,
         spacing: Spacing::Log,

@@ -78,7 +78,7 @@ impl Plot for BarPlot {
         }
         svg.text(
             "axis-name",
-            ((left + right) / 2.0, bottom + 36.0),
+            (width / 2.0, bottom + 36.0),
             Anchor::Middle,
             &self.axis,
         );

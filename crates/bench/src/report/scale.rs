@@ -38,12 +38,15 @@ impl Scale {
     /// `tick_count` ticks. An empty, reversed or non-finite range becomes `0..1` (`1..10` when logarithmic).
     pub fn new(spacing: Spacing, (low, high): (f64, f64), pixels: (f64, f64), tick_count: usize) -> Scale {
         let tick_count = tick_count.max(2);
-        let values = match spacing {
+        let steps = match spacing {
             Spacing::Linear => linear_ticks(low, high, tick_count),
-            Spacing::Log => log_ticks(low, high, tick_count),
+            Spacing::Log => log_steps(low, high),
         };
-        let first = values[0];
-        let last = values[values.len() - 1];
+        let (first, last) = (steps[0], steps[steps.len() - 1]);
+        let values = match spacing {
+            Spacing::Log if steps.len() > tick_count.max(3) * 3 / 2 => sparse_log_ticks(&steps, tick_count),
+            _ => steps,
+        };
         Scale {
             spacing,
             low: first,
@@ -95,31 +98,34 @@ fn linear_ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     (0..=steps).map(|i| (first + i as f64) * step).collect()
 }
 
-/// Powers of ten, with 2 and 5 between them where they fit, that cover `low..=high`.
-fn log_ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
+/// The numbers 1, 2 and 5 times powers of ten from just below `low` to just above `high`.
+fn log_steps(low: f64, high: f64) -> Vec<f64> {
     let valid = low.is_finite() && high.is_finite() && low > 0.0 && low <= high;
     let (low, high) = if valid { (low, high) } else { (1.0, 10.0) };
-    let decade_low = low.log10().floor() as i32;
-    let decade_high = high.log10().floor() as i32;
-    let factors: &[f64] = match (decade_high - decade_low) as usize + 1 {
-        decades if decades * 3 <= count.max(6) => &[1.0, 2.0, 5.0],
-        _ => &[1.0],
-    };
-    let all: Vec<f64> = (decade_low..=decade_high + 1)
-        .flat_map(|decade| factors.iter().map(move |factor| factor * 10f64.powi(decade)))
+    let decades = low.log10().floor() as i32..=high.log10().floor() as i32 + 1;
+    let all: Vec<f64> = decades
+        .flat_map(|decade| [1.0, 2.0, 5.0].map(|factor| factor * 10f64.powi(decade)))
         .collect();
-    let first = all.iter().rposition(|tick| *tick <= low * 1.000_001).unwrap_or(0);
+    let first = all.iter().rposition(|step| *step <= low * 1.000_001).unwrap_or(0);
     let last = all
         .iter()
-        .position(|tick| *tick >= high * 0.999_999)
+        .position(|step| *step >= high * 0.999_999)
         .unwrap_or(all.len() - 1);
-    let last = last.max(first + 1).min(all.len() - 1);
-    let stride = (last - first).div_ceil(count.max(2) * 2).max(1);
-    let mut ticks: Vec<f64> = all[first..=last].iter().copied().step_by(stride).collect();
-    if ticks.last() != Some(&all[last]) {
-        ticks.push(all[last]);
+    all[first..=last.max(first + 1).min(all.len() - 1)].to_vec()
+}
+
+/// The powers of ten among `steps`, every n-th where they are many; the steps' ends when that leaves fewer than two.
+fn sparse_log_ticks(steps: &[f64], count: usize) -> Vec<f64> {
+    let is_power = |step: f64| (step.log10() - step.log10().round()).abs() < 1e-9;
+    let powers: Vec<f64> = steps.iter().copied().filter(|step| is_power(*step)).collect();
+    if powers.len() < 2 {
+        return vec![steps[0], steps[steps.len() - 1]];
     }
-    ticks
+    powers
+        .iter()
+        .copied()
+        .step_by(powers.len().div_ceil(count * 2))
+        .collect()
 }
 
 #[cfg(test)]
@@ -158,6 +164,18 @@ mod tests {
     fn log_axes_of_one_decade_use_two_and_five() {
         let scale = Scale::new(Spacing::Log, (1.5, 8.0), (0.0, 1.0), 6);
         assert_eq!(values(&scale), [1.0, 2.0, 5.0, 10.0]);
+    }
+
+    #[test]
+    fn log_axes_of_many_decades_name_powers_of_ten_only() {
+        let scale = Scale::new(Spacing::Log, (0.03, 700.0), (0.0, 1.0), 4);
+        assert_eq!(values(&scale), [0.1, 1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(
+            (scale.position(0.02), scale.position(1000.0)),
+            (0.0, 1.0),
+            "the ends are 0.02 and 1000"
+        );
+        assert!(scale.position(0.03) > 0.0 && scale.position(700.0) < 1.0);
     }
 
     #[test]

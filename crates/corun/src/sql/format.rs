@@ -106,6 +106,17 @@ impl<'w, W: Write> ResultWriter<'w, W> {
         Ok(self.rows)
     }
 
+    /// Writes the rows that came before an error, without a header when there were none.
+    ///
+    /// # Errors
+    /// A closed pipe.
+    pub fn abandon(mut self) -> Result<()> {
+        match self.page.is_empty() {
+            true => Ok(()),
+            false => self.flush_page(),
+        }
+    }
+
     fn write_table(&mut self, batch: &RecordBatch) -> Result<()> {
         let options = FormatOptions::default().with_null("NULL");
         let formatters = cells::formatters(batch, &options)?;

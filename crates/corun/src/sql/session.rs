@@ -121,7 +121,7 @@ impl Session {
             match batch {
                 Ok(batch) => writer.write(&batch)?,
                 Err(error) => {
-                    writer.finish()?;
+                    writer.abandon()?;
                     return Err(error.into());
                 }
             }

@@ -1,0 +1,84 @@
+//! `corun bench` prints rows for people and for scripts, and keeps records.
+
+mod program;
+
+use std::fs;
+
+use program::corun_in;
+
+#[test]
+fn floor_rows_are_tables_or_json_and_can_be_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = corun_in(
+        folder.path(),
+        &["bench", "floor", "--quick", "--threads", "1"],
+        "",
+    );
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(
+        run.out.starts_with("case ") && run.out.contains("ns_per_line"),
+        "{run:?}"
+    );
+
+    let arguments = [
+        "bench",
+        "floor",
+        "--quick",
+        "--threads",
+        "1",
+        "--json",
+        "--record",
+        "records",
+    ];
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!(run.code, 0, "{run:?}");
+    for line in run.out.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(
+            (row["suite"].as_str(), row["metric"].as_str()),
+            (Some("floor"), Some("ns_per_line")),
+            "{line}"
+        );
+        assert!(row["bytes"].is_u64() && row["threads"] == 1, "{line}");
+    }
+    let record = fs::read_dir(folder.path().join("records"))
+        .expect("a record")
+        .next()
+        .expect("one")
+        .expect("readable");
+    let file = |name: &str| fs::read_to_string(record.path().join(name)).expect("a file of the record");
+    assert_eq!(file("floor.jsonl").lines().count(), run.out.lines().count());
+    assert!(file("floor.run").contains("commit") && file("topology.jsonl").contains("\"kind\""));
+}
+
+#[test]
+fn join_quick_checks_its_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = [
+        "bench",
+        "join",
+        "--quick",
+        "--no-peers",
+        "--threads",
+        "1",
+        "--case",
+        "sparse",
+        "--json",
+    ];
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!(run.code, 0, "{run:?}");
+    let rows: Vec<serde_json::Value> = run
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert!(
+        rows.iter()
+            .any(|row| row["engine"] == "corun" && row["metric"] == "ns_per_probe_row")
+    );
+    assert!(
+        rows.iter()
+            .any(|row| row["metric"] == "ratio" && row["versus"] == "datafusion")
+    );
+    assert!(rows.iter().all(|row| row["answer_ok"] != false));
+}
