@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::dense::build_unique;
 use super::fill::{Crowded, DensePart, Fill, Filled, LinePart, Part, Place};
 use super::hash::{Mixer, partition};
-use super::layout::{Line, Line32, Line64, ROW_MAX, SEVERAL};
+use super::layout::{LIST_PIECE, Line, Line32, Line64, ROW_MAX, SEVERAL};
 use super::plan::{self, BuildOptions, Kind, SMALL_ROWS};
 use super::scatter::{Scattered, scatter};
 use super::simd::{Compare, Instructions, Isa, Portable, with_compare};
@@ -368,7 +368,9 @@ impl Site<'_> {
         if total > SEVERAL as usize {
             return Err(BuildError::TooManyRows { rows: total as u64 });
         }
-        let lists = Unwritten::<u32>::new(total)?;
+        let lists = Unwritten::<u32>::new(total + LIST_PIECE)?;
+        // SAFETY: the last elements, after all tasks' ranges.
+        unsafe { lists.as_ptr().add(total).write_bytes(0, LIST_PIECE) };
         let index = Shared(index.as_mut_ptr());
         self.workers.run(filled.len(), &|number| {
             if filled[number].duplicates_length == 0 || self.cancel.load(Ordering::Relaxed) {
@@ -396,7 +398,7 @@ impl Site<'_> {
             };
         });
         self.check_cancelled()?;
-        // SAFETY: the tasks' ranges cover the array, and every task wrote its range.
+        // SAFETY: the tasks' ranges cover the array but for its end, written above, and every task wrote its range.
         Ok(unsafe { lists.assume_written() })
     }
 }

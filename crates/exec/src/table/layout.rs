@@ -24,6 +24,9 @@ use crate::huge::Plain;
 /// Set in a value that names several rows.
 pub(crate) const SEVERAL: u32 = 1 << 31;
 
+/// Elements after the last duplicate list that may be read (not used), so that lists are copied in pieces of this many.
+pub(crate) const LIST_PIECE: usize = 8;
+
 /// The largest row number that can be stored: `row + 1` must stay below [`SEVERAL`].
 pub(crate) const ROW_MAX: u32 = SEVERAL - 2;
 

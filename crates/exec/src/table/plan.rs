@@ -1,6 +1,6 @@
 //! What to build, decided from a few numbers: pure functions, no data is looked at.
 
-use super::layout::{Line, Line32, Line64};
+use super::layout::{LIST_PIECE, Line, Line32, Line64};
 use crate::huge::bytes_of;
 
 /// How a table maps codes to values.
@@ -144,7 +144,7 @@ pub fn bytes_max_of(kind: Kind, rows: usize, threads: usize, options: &BuildOpti
         bytes_of::<u32>(rows)
     };
     let row_numbers = bytes_of::<u32>(rows);
-    let duplicates = bytes_of::<u32>(rows + rows / 2);
+    let duplicates = bytes_of::<u32>(rows + rows / 2 + LIST_PIECE);
     let bookkeeping = threads.max(1) * (partitions * 32 + (64 << 10)) + partitions * 64 + (256 << 10);
     [index, codes, row_numbers, duplicates, bookkeeping]
         .into_iter()

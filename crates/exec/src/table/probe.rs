@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::kernel::{Consecutive, DenseView, LineView, Probe, RowSink, Selected, Sink, Source, ValueSink};
-use super::layout::SEVERAL;
+use super::layout::{LIST_PIECE, SEVERAL};
 use super::simd::{Instructions, PACK_SLACK, with_compare};
 use super::{Index, JoinTable};
 use crate::codes::{Codes, Validity};
@@ -12,6 +12,9 @@ use crate::visited::Visited;
 
 /// Probe rows handled at once where results are buffered or validity is turned into a selection.
 const BLOCK_ROWS: usize = 1024;
+
+/// Most pairs expanded between two looks at the output's capacity.
+const EXPAND_ROWS: usize = 1 << 14;
 
 /// How many duplicate lists ahead of the one being copied are asked for. Unmeasured.
 const LISTS_AHEAD: usize = 16;
@@ -34,24 +37,6 @@ impl Pairs {
     /// None?
     pub fn is_empty(&self) -> bool {
         self.probe.is_empty()
-    }
-
-    /// Adds a pair of each build row with this probe row. Lists are short as a rule, so they are copied by a plain loop;
-    /// two `extend` calls cost three times as much for four rows.
-    #[inline(always)]
-    fn append(&mut self, build: &[u32], probe: u32) {
-        self.build.reserve(build.len());
-        self.probe.reserve(build.len());
-        let (builds, probes) = (self.build.spare_capacity_mut(), self.probe.spare_capacity_mut());
-        for ((to_build, to_probe), &row) in builds.iter_mut().zip(probes).zip(build) {
-            to_build.write(row);
-            to_probe.write(probe);
-        }
-        // SAFETY: there is room for all of `build`, and the loop wrote as many to both.
-        unsafe {
-            self.build.set_len(self.build.len() + build.len());
-            self.probe.set_len(self.probe.len() + build.len());
-        }
     }
 
     /// Forgets all, keeps the memory.
@@ -174,35 +159,102 @@ impl JoinTable {
 
     /// Turns found values into pairs until `out` holds `limit`.
     fn expand(&self, cursor: &mut ProbeCursor, limit: usize, out: &mut Pairs) {
-        let far = self.duplicates.bytes() > super::plan::LISTS_NEAR_BYTES;
         while cursor.next < cursor.values.len() && out.len() < limit {
-            if far && let Some(&later) = cursor.values.get(cursor.next + LISTS_AHEAD) {
-                // The value of a key with one row names no list; the hint is then useless and harmless.
-                prefetch_read(self.duplicates.as_ptr().wrapping_add((later & !SEVERAL) as usize));
-            }
-            let (value, row) = (cursor.values[cursor.next], cursor.rows[cursor.next]);
-            if value & SEVERAL == 0 {
-                out.build.push(value - 1);
-                out.probe.push(row);
-                cursor.next += 1;
-                continue;
-            }
-            let list = self.list(value);
-            let count = (list.len() - cursor.given).min(limit - out.len());
-            out.append(&list[cursor.given..cursor.given + count], row);
-            cursor.given += count;
-            if cursor.given == list.len() {
-                cursor.next += 1;
-                cursor.given = 0;
+            // A piece of the output at a time, so that a large limit does not take memory that is not needed.
+            let room = (limit - out.len()).min(EXPAND_ROWS);
+            out.build.reserve(room + LIST_PIECE);
+            out.probe.reserve(room + LIST_PIECE);
+            // SAFETY: there is room, and the function returns how many pairs it wrote.
+            unsafe {
+                let (build, probe) = (
+                    out.build.as_mut_ptr().add(out.len()),
+                    out.probe.as_mut_ptr().add(out.len()),
+                );
+                let written = self.expand_into(cursor, room, build, probe);
+                out.build.set_len(out.build.len() + written);
+                out.probe.set_len(out.probe.len() + written);
             }
         }
     }
 
+    /// Writes at most `room` pairs and returns how many.
+    ///
+    /// # Safety
+    /// There must be room for [`LIST_PIECE`] more than `room` elements at both.
+    unsafe fn expand_into(
+        &self,
+        cursor: &mut ProbeCursor,
+        room: usize,
+        build: *mut u32,
+        probe: *mut u32,
+    ) -> usize {
+        let far = self.duplicates.bytes() > super::plan::LISTS_NEAR_BYTES;
+        let ProbeCursor {
+            values,
+            rows,
+            next,
+            given,
+            ..
+        } = cursor;
+        let mut written = 0;
+        while written < room
+            && let Some((&value, &row)) = values.get(*next).zip(rows.get(*next))
+        {
+            if far && let Some(&later) = values.get(*next + LISTS_AHEAD) {
+                // The value of a key with one row names no list; the hint is then useless and harmless.
+                prefetch_read(self.duplicates.as_ptr().wrapping_add((later & !SEVERAL) as usize));
+            }
+            if value & SEVERAL == 0 {
+                // SAFETY: there is room for one more.
+                unsafe {
+                    build.add(written).write(value - 1);
+                    probe.add(written).write(row);
+                }
+                written += 1;
+                *next += 1;
+                continue;
+            }
+            let (first, length) = self.list_range(value);
+            let first = first + *given;
+            let count = (length - *given).min(room - written);
+            // Pieces of a fixed length need no loop for short lists, the usual ones; what is copied too much is
+            // overwritten by the next pairs or never looked at.
+            for start in (0..count).step_by(LIST_PIECE) {
+                // SAFETY: a list is followed by others or by `LIST_PIECE` elements, and there is as much room after `room`.
+                unsafe {
+                    let list = self.duplicates.as_ptr().add(first + start);
+                    let piece = list.cast::<[u32; LIST_PIECE]>().read_unaligned();
+                    build
+                        .add(written + start)
+                        .cast::<[u32; LIST_PIECE]>()
+                        .write_unaligned(piece);
+                    probe
+                        .add(written + start)
+                        .cast::<[u32; LIST_PIECE]>()
+                        .write_unaligned([row; LIST_PIECE]);
+                }
+            }
+            written += count;
+            *given += count;
+            if *given == length {
+                *next += 1;
+                *given = 0;
+            }
+        }
+        written
+    }
+
+    /// Where the rows of a key with several begin among the duplicates, and how many they are.
+    #[inline(always)]
+    fn list_range(&self, value: u32) -> (usize, usize) {
+        let offset = (value & !SEVERAL) as usize;
+        (offset + 1, self.duplicates[offset] as usize)
+    }
+
     /// The rows of a key with several.
     fn list(&self, value: u32) -> &[u32] {
-        let offset = (value & !SEVERAL) as usize;
-        let count = self.duplicates[offset] as usize;
-        &self.duplicates[offset + 1..offset + 1 + count]
+        let (first, length) = self.list_range(value);
+        &self.duplicates[first..first + length]
     }
 
     /// Sets `out` to the probe rows that have at least one partner, in the order they are probed in. `valid` and
