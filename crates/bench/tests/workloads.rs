@@ -10,7 +10,9 @@ use bench::answers::{Recorded, fingerprint_of_rows, sorted_rows};
 use bench::dataset::{Dataset, TableData, table_folder};
 use bench::oracle::{Database, ssb_answer};
 use bench::progress::Silent;
+use bench::row::Row;
 use bench::ssb::{self, Sizes, Ssb};
+use bench::suites::{self, Suite, SuiteArgs};
 use bench::tpch::{self, Tpch};
 use fusion::{Engine, EngineError, EngineOptions, Joins, QueryOutput};
 
@@ -397,4 +399,88 @@ async fn the_date_table_has_two_names() {
             .unwrap();
         assert_eq!(sorted_rows(&output.batches), ["2556"], "{table}");
     }
+}
+
+/// The kinds differ in what runs, so that the tests above compare what they say.
+#[tokio::test]
+async fn kinds_plan_different_joins() {
+    let checked = Checked::ssb();
+    for (kind, corun, stock) in [(Kind::Stock, false, true), (Kind::Always, true, false)] {
+        let engine = engine(&checked.data, &kind.options(2));
+        for (name, sql) in ssb::QUERIES {
+            let plan = engine.explain(sql, false).await.unwrap();
+            assert_eq!(
+                plan.contains("CorunJoinExec"),
+                corun,
+                "{name} with {kind:?}: {plan}"
+            );
+            assert_eq!(
+                plan.contains(" HashJoinExec"),
+                stock,
+                "{name} with {kind:?}: {plan}"
+            );
+        }
+    }
+}
+
+/// The suites end to end at the quick scale: right answers, the promised rows and keys.
+#[test]
+fn quick_suites_are_right_and_complete() {
+    for (suite, queries) in [
+        (Suite::Ssb, ssb::QUERIES.len()),
+        (Suite::Tpch, tpch::QUERIES.len()),
+    ] {
+        let mut rows: Vec<Row> = Vec::new();
+        let args = SuiteArgs {
+            quick: true,
+            full: true,
+            threads: vec![1, 2],
+            ..SuiteArgs::new(suite)
+        };
+        let outcome = suites::run(&args, &mut |row| rows.push(row), &Silent).unwrap();
+        assert!(outcome.is_ok(), "{:?}", outcome.failures);
+        // In memory and from files, with one and two partitions.
+        let passes = 4;
+        let count = |metric: &str| rows.iter().filter(|row| row.metric == metric).count();
+        assert_eq!(count("ms"), passes * queries * 2);
+        // Against DataFusion, the A/A control, and two geometric means a pass.
+        assert_eq!(count("ratio"), passes * (queries * 2 + 2));
+        for row in &rows {
+            let json: serde_json::Value = serde_json::from_str(&row.to_json()).unwrap();
+            for key in [
+                "engine",
+                "query",
+                "scale_factor",
+                "partitions",
+                "label",
+                "answer_ok",
+            ] {
+                assert!(json.get(key).is_some(), "{key} in {json}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_case_selects_queries_and_an_unknown_one_is_a_usage_error() {
+    let case = |case: &str| SuiteArgs {
+        quick: true,
+        threads: vec![1],
+        case: Some(case.to_owned()),
+        ..SuiteArgs::new(Suite::Ssb)
+    };
+    let mut cases: Vec<String> = Vec::new();
+    suites::run(&case("q1.2_"), &mut |row| cases.push(row.case), &Silent).unwrap();
+    cases.dedup();
+    assert_eq!(cases, ["q1.2_sf0.01_p1"]);
+    assert!(
+        suites::run(&case("q9"), &mut |_| {}, &Silent)
+            .unwrap_err()
+            .is_usage()
+    );
+    let args = SuiteArgs {
+        scale: Some(0.0),
+        ..case("q1.1")
+    };
+    assert!(suites::run(&args, &mut |_| {}, &Silent).unwrap_err().is_usage());
 }
