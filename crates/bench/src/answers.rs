@@ -60,14 +60,21 @@ impl Recorded {
             columns => sequence_checksum(schema, batches, columns)
                 .unwrap_or_else(|| panic!("the answer has no columns {columns:?}")),
         };
-        Recorded { answer: fingerprint(schema, batches), sequence }
+        Recorded {
+            answer: fingerprint(schema, batches),
+            sequence,
+        }
     }
 }
 
 impl std::fmt::Display for Recorded {
     /// One line of a file of recorded answers: rows, checksum, order.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {:016x} {:016x}", self.answer.rows, self.answer.checksum, self.sequence)
+        write!(
+            f,
+            "{} {:016x} {:016x}",
+            self.answer.rows, self.answer.checksum, self.sequence
+        )
     }
 }
 
@@ -81,7 +88,10 @@ impl std::str::FromStr for Recorded {
         let rows = next()?.parse().map_err(|_| bad())?;
         let checksum = u64::from_str_radix(next()?, 16).map_err(|_| bad())?;
         let sequence = u64::from_str_radix(next()?, 16).map_err(|_| bad())?;
-        Ok(Recorded { answer: Answer { rows, checksum }, sequence })
+        Ok(Recorded {
+            answer: Answer { rows, checksum },
+            sequence,
+        })
     }
 }
 
@@ -345,7 +355,10 @@ mod tests {
         let recorded = Recorded::of(&b.schema(), std::slice::from_ref(&b), &["k"]);
         let file = format!("# made by hand\nq1 {recorded}\nq10 0 0 0\n");
         assert_eq!(find_recorded(&file, "q1"), Some(recorded));
-        assert_eq!(find_recorded(&file, "q10").map(|found| found.answer.rows), Some(0));
+        assert_eq!(
+            find_recorded(&file, "q10").map(|found| found.answer.rows),
+            Some(0)
+        );
         assert_eq!(find_recorded(&file, "q2"), None);
         assert!("1 2".parse::<Recorded>().is_err());
         let unordered = Recorded::of(&b.schema(), &[b.slice(1, 1), b.slice(0, 1)], &[]);

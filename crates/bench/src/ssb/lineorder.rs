@@ -34,7 +34,7 @@ const GROUP_ROWS: usize = 28;
 const ORDER_DAYS: u32 = 2406;
 /// A line is committed 30 to 90 days after its order.
 const COMMIT_DAYS: (i32, i32) = (30, 90);
-const _: () = assert!(ORDER_DAYS as usize - 1 + COMMIT_DAYS.1 as usize + 1 <= super::sizes::DATES);
+const _: () = assert!(ORDER_DAYS as usize + COMMIT_DAYS.1 as usize <= super::sizes::DATES);
 
 const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED", "5-LOW"];
 const SHIP_MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];

@@ -25,8 +25,8 @@ use std::path::Path;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-pub use recorded::{order_by, recorded};
 pub use queries::{ORDER_BY, PLQ_TERMS_MAX, QUERIES, plq};
+pub use recorded::{order_by, recorded};
 pub use sizes::{DATES, SCALE_FACTOR_MAX, SCALE_FACTOR_MIN, Sizes};
 
 use crate::dataset::{BATCH_ROWS, Dataset, DatasetError, TableData, part_file, write_parquet};

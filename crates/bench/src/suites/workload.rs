@@ -5,6 +5,8 @@
 //! that have one (see `answers_*.txt` beside the queries), elsewhere the answer of stock DataFusion, run once before,
 //! which says that the engines agree, not that both are right.
 
+use std::path::Path;
+
 use fusion::{Engine, EngineOptions, Joins, QueryOutput};
 
 use super::{SuiteArgs, all_cores};
@@ -26,6 +28,9 @@ const SCALE_FACTOR: f64 = 1.0;
 /// Scale factor of `--quick`: one with recorded answers.
 const SCALE_FACTOR_QUICK: f64 = 0.01;
 
+/// Writes a workload's tables as Parquet folders: folder, scale factor, files a table, threads.
+type WriteParquet = fn(&Path, f64, usize, usize, &dyn Progress) -> Result<usize, DatasetError>;
+
 /// One workload: how to make its data and what to ask.
 pub(super) struct Workload {
     /// Name of the suite.
@@ -40,8 +45,8 @@ pub(super) struct Workload {
     pub(super) recorded: fn(f64, &str) -> Option<Recorded>,
     /// Generates the tables: scale factor, partitions, threads.
     pub(super) generate: fn(f64, usize, usize, &dyn Progress) -> Result<Dataset, DatasetError>,
-    /// Writes the tables as Parquet folders: folder, scale factor, files, threads.
-    pub(super) write: fn(&std::path::Path, f64, usize, usize, &dyn Progress) -> Result<usize, DatasetError>,
+    /// Writes the tables as Parquet files.
+    pub(super) write: WriteParquet,
 }
 
 /// Where an engine reads the tables from.

@@ -23,8 +23,8 @@ use tpchgen_arrow::{
     SupplierArrow,
 };
 
-pub use recorded::{order_by, recorded};
 pub use queries::{ORDER_BY, QUERIES};
+pub use recorded::{order_by, recorded};
 
 use crate::dataset::{BATCH_ROWS, Dataset, DatasetError, TableData, part_file, write_parquet};
 use crate::parallel::run_jobs;

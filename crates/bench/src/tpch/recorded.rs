@@ -21,7 +21,10 @@ pub fn recorded(scale_factor: f64, query: &str) -> Option<Recorded> {
 
 /// Output columns `query` is ordered by; empty without ORDER BY.
 pub fn order_by(query: &str) -> &'static [&'static str] {
-    ORDER_BY.iter().find(|(name, _)| *name == query).map_or(&[], |(_, columns)| *columns)
+    ORDER_BY
+        .iter()
+        .find(|(name, _)| *name == query)
+        .map_or(&[], |(_, columns)| *columns)
 }
 
 #[cfg(test)]
