@@ -7,6 +7,9 @@
 /// Pairs needed before a claim near 1.0 is made (DESIGN.md, A/A rule).
 pub const PAIRS_NEAR_ONE: usize = 30;
 
+/// Pairs needed before any claim is made, however clear.
+pub const PAIRS_MIN: usize = 5;
+
 /// Smallest, middle and largest of `n` values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
@@ -134,6 +137,7 @@ impl Verdict {
 /// DESIGN.md's A/A rule.
 ///
 /// ```text
+///   fewer than 5 pairs ------------------------> undecided
 ///   all pairs > 1 ----------------------------> not slower
 ///   all pairs < 1 and median below A/A spread -> slower
 ///   otherwise near 1.0: fewer than 30 pairs ---> undecided
@@ -144,6 +148,9 @@ pub fn not_slower(ratios: &[f64], aa_ratios: &[f64]) -> Verdict {
     let (Some(spread), Some(noise)) = (Spread::of(ratios), Noise::of(aa_ratios)) else {
         return Verdict::Undecided;
     };
+    if spread.n < PAIRS_MIN {
+        return Verdict::Undecided;
+    }
     if spread.min > 1.0 {
         return Verdict::NotSlower;
     }
@@ -213,6 +220,7 @@ mod tests {
         let aa = [0.97, 1.0, 1.02, 1.01, 0.99];
         assert_eq!(not_slower(&[1.2, 1.3, 1.25, 1.4, 1.1], &aa), Verdict::NotSlower);
         assert_eq!(not_slower(&[0.8, 0.7, 0.75, 0.85, 0.8], &aa), Verdict::Slower);
+        assert_eq!(not_slower(&[1.2, 1.3, 1.25, 1.4], &aa), Verdict::Undecided);
     }
 
     #[test]
