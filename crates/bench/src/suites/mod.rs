@@ -100,7 +100,11 @@ impl SuiteArgs {
 
     /// The thread counts to run with, without repeats: those asked for, or one and all cores.
     pub fn thread_counts(&self) -> Vec<usize> {
-        let mut counts = if self.threads.is_empty() { vec![1, all_cores()] } else { self.threads.clone() };
+        let mut counts = if self.threads.is_empty() {
+            vec![1, all_cores()]
+        } else {
+            self.threads.clone()
+        };
         counts.retain(|&count| count > 0);
         counts.sort_unstable();
         counts.dedup();
@@ -138,10 +142,14 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Outcome, BenchError> {
     if args.threads.contains(&0) {
-        return Err(BenchError::BadArgument("a benchmark needs at least one thread".to_string()));
+        return Err(BenchError::BadArgument(
+            "a benchmark needs at least one thread".to_string(),
+        ));
     }
     if args.repetitions == Some(0) {
-        return Err(BenchError::BadArgument("a benchmark needs at least one repetition".to_string()));
+        return Err(BenchError::BadArgument(
+            "a benchmark needs at least one repetition".to_string(),
+        ));
     }
     let plan = Plan::from_arguments(args.quick, args.repetitions);
     let mut runner = Runner::new(plan, emit, progress);
@@ -171,15 +179,24 @@ mod tests {
 
     #[test]
     fn thread_counts_are_sorted_and_distinct() {
-        let args = SuiteArgs { threads: vec![4, 1, 4], ..SuiteArgs::new(Suite::Join) };
+        let args = SuiteArgs {
+            threads: vec![4, 1, 4],
+            ..SuiteArgs::new(Suite::Join)
+        };
         assert_eq!(args.thread_counts(), [1, 4]);
         assert_eq!(SuiteArgs::new(Suite::Join).thread_counts()[0], 1);
     }
 
     #[test]
     fn impossible_arguments_are_usage_errors() {
-        let zero_threads = SuiteArgs { threads: vec![0], ..SuiteArgs::new(Suite::Floor) };
-        let zero_rounds = SuiteArgs { repetitions: Some(0), ..SuiteArgs::new(Suite::Floor) };
+        let zero_threads = SuiteArgs {
+            threads: vec![0],
+            ..SuiteArgs::new(Suite::Floor)
+        };
+        let zero_rounds = SuiteArgs {
+            repetitions: Some(0),
+            ..SuiteArgs::new(Suite::Floor)
+        };
         for args in [zero_threads, zero_rounds] {
             let error = run(&args, &mut |_| {}, &Silent).expect_err("impossible");
             assert!(error.is_usage(), "{error}");
@@ -188,7 +205,10 @@ mod tests {
 
     #[test]
     fn a_case_selects_by_part_of_its_name() {
-        let args = SuiteArgs { case: Some("sparse_16m".to_string()), ..SuiteArgs::new(Suite::Join) };
+        let args = SuiteArgs {
+            case: Some("sparse_16m".to_string()),
+            ..SuiteArgs::new(Suite::Join)
+        };
         assert!(args.selects("sparse_16m_x_16m_hit100_t2"));
         assert!(!args.selects("dense_16m_x_16m_hit100_t2"));
         assert!(SuiteArgs::new(Suite::Join).selects("anything"));
