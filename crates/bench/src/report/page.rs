@@ -132,9 +132,9 @@ impl Section {
             if !figure.caption.is_empty() {
                 let _ = write!(html, "<figcaption>{}</figcaption>", escape(&figure.caption));
             }
-            let _ = write!(
+            let _ = writeln!(
                 html,
-                "<div class=\"wide\">{}</div><div class=\"narrow\">{}</div></figure>\n",
+                "<div class=\"wide\">{}</div><div class=\"narrow\">{}</div></figure>",
                 figure.plot.render(WIDE),
                 figure.plot.render(NARROW)
             );

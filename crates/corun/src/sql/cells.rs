@@ -12,6 +12,19 @@ pub fn is_numeric(kind: &DataType) -> bool {
     kind.is_numeric()
 }
 
+/// Whether a cell is NULL; unlike [`Array::is_null`] also where only the type or a dictionary's value says so.
+pub fn is_null(column: &dyn Array, row: usize) -> bool {
+    column.is_null(row)
+        || match column.data_type() {
+            DataType::Null => true,
+            DataType::Dictionary(_, _) => {
+                let dictionary = column.as_any_dictionary();
+                dictionary.values().is_null(dictionary.normalized_keys()[row])
+            }
+            _ => false,
+        }
+}
+
 /// Formatters of a batch's columns, in order.
 pub fn formatters<'a>(
     batch: &'a RecordBatch,
@@ -87,12 +100,11 @@ pub fn json_text(out: &mut String, text: &str) {
 /// One cell as a JSON value: numbers and booleans as such, lists and structs nested, everything else as text. Numbers
 /// JSON has no name for (NaN and infinities) become null.
 pub fn json_cell(out: &mut String, column: &dyn Array, row: usize) -> Result<()> {
-    if column.is_null(row) {
+    if is_null(column, row) {
         out.push_str("null");
         return Ok(());
     }
     match column.data_type() {
-        DataType::Null => out.push_str("null"),
         DataType::List(_) => json_list(out, column.as_list::<i32>().value(row).as_ref())?,
         DataType::LargeList(_) => json_list(out, column.as_list::<i64>().value(row).as_ref())?,
         DataType::FixedSizeList(_, _) => json_list(out, column.as_fixed_size_list().value(row).as_ref())?,

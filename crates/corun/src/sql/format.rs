@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::FormatOptions;
 use unicode_width::UnicodeWidthStr;
@@ -209,7 +209,7 @@ impl<'w, W: Write> ResultWriter<'w, W> {
                 if index > 0 {
                     line.push(',');
                 }
-                if batch.column(index).is_valid(row) {
+                if !cells::is_null(batch.column(index).as_ref(), row) {
                     cells::csv_cell(&mut line, &formatter.value(row).try_to_string()?);
                 }
             }

@@ -156,7 +156,10 @@ pub fn run(args: SqlArgs) -> Result<()> {
     let mut session = session::Session::new(engine, format);
     let one_shot = !args.commands.is_empty() || !args.files.is_empty();
     if !one_shot && std::io::stdin().is_terminal() {
-        return shell::run(&runtime, session);
+        let left = shell::run(&runtime, session);
+        // A cancelled statement may compute on until its next pause; leaving does not wait for that.
+        runtime.shutdown_background();
+        return left;
     }
     runtime.block_on(async {
         for text in &args.commands {

@@ -75,7 +75,7 @@ async fn run_or_cancel(session: &mut Session, text: &str) -> Result<Next> {
     tokio::select! {
         result = session.run_text(text) => result,
         _ = tokio::signal::ctrl_c() => {
-            out::note("cancelled");
+            out::note("\ncancelled");
             Ok(Next::Continue)
         }
     }
