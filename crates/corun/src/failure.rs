@@ -38,7 +38,11 @@ impl Report {
     /// The parts of an error and its causes.
     pub fn of(error: &anyhow::Error) -> Report {
         if let Some(error) = error.downcast_ref::<::bench::BenchError>() {
-            return Report { primary: error.to_string(), detail: error.detail(), hint: error.hint() };
+            return Report {
+                primary: error.to_string(),
+                detail: error.detail(),
+                hint: error.hint(),
+            };
         }
         let mut report = Report::parse(&error.to_string());
         let causes: Vec<String> = error

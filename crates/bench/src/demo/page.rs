@@ -260,7 +260,6 @@ fn queries(summary: &Summary) -> Section {
             let time = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), number::milliseconds);
             vec![
                 query.name.clone(),
-                query.class.name().to_owned(),
                 time(query.stock_ms),
                 time(query.corun_ms),
                 ratio_text(median(query.speed_up)),
@@ -285,7 +284,7 @@ fn queries(summary: &Summary) -> Section {
             })
             .collect(),
         table: Some(Table {
-            headings: ["query", "class", "stock", "corun", "speed-up", "over rounds"].map(str::to_owned).to_vec(),
+            headings: ["query", "stock", "corun", "speed-up", "over rounds"].map(str::to_owned).to_vec(),
             numeric_columns: 4,
             rows,
         }),

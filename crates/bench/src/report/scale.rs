@@ -114,12 +114,16 @@ fn log_steps(low: f64, high: f64) -> Vec<f64> {
     all[first..=last.max(first + 1).min(all.len() - 1)].to_vec()
 }
 
-/// The powers of ten among `steps`, every n-th where they are many; the steps' ends when that leaves fewer than two.
+/// The powers of ten among `steps`, every n-th where they are many; every n-th step when that leaves fewer than two.
 fn sparse_log_ticks(steps: &[f64], count: usize) -> Vec<f64> {
     let is_power = |step: f64| (step.log10() - step.log10().round()).abs() < 1e-9;
     let powers: Vec<f64> = steps.iter().copied().filter(|step| is_power(*step)).collect();
     if powers.len() < 2 {
-        return vec![steps[0], steps[steps.len() - 1]];
+        return steps
+            .iter()
+            .copied()
+            .step_by(steps.len().div_ceil(count.max(2)))
+            .collect();
     }
     powers
         .iter()
