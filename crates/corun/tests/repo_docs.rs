@@ -1,15 +1,15 @@
 //! The documents are true: every `corun` command in a block marked `sh` runs and succeeds, every `make` target and script named
 //! exists, every relative link leads somewhere, and the manual's contents list every page.
 //!
-//! Blocks marked `text` are output or commands too long for a test; they are not run. Rust blocks of the manual compile as
-//! doctests of `fusion`.
+//! Blocks marked `console` are a command after `$` and exactly what it prints. Blocks marked `text` are drawings or commands
+//! too long for a test; they are not run. Rust blocks of the manual compile as doctests of `fusion`.
 
 mod repo_common;
 
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use repo_common::{files, read, root};
@@ -70,8 +70,9 @@ fn blocks(text: &str, language: &str) -> Vec<Vec<String>> {
     blocks
 }
 
-/// Runs one documented line in `folder` with `corun` on the path. `Err` tells what went wrong.
-fn run(line: &str, folder: &Path) -> Result<(), String> {
+/// Runs one documented line in `folder` with `corun` on the path: whether it succeeded, and what it printed. `None`: it took
+/// too long.
+fn execute(line: &str, folder: &Path) -> Option<(ExitStatus, String)> {
     let program = Path::new(env!("CARGO_BIN_EXE_corun"));
     let path = format!(
         "{}:{}",
@@ -103,14 +104,22 @@ fn run(line: &str, folder: &Path) -> Result<(), String> {
                 .args(["-KILL", "--", &format!("-{}", child.id())])
                 .status();
             let _ = child.wait();
-            return Err(format!("still running after {} s", TIME_LIMIT.as_secs()));
+            return None;
         }
         std::thread::sleep(Duration::from_millis(20));
+    };
+    let text = String::from_utf8_lossy(&std::fs::read(&log).expect("log readable")).into_owned();
+    Some((status, text))
+}
+
+/// [`execute`]s a line that must succeed. `Err` tells what went wrong.
+fn run(line: &str, folder: &Path) -> Result<(), String> {
+    let Some((status, text)) = execute(line, folder) else {
+        return Err(format!("still running after {} s", TIME_LIMIT.as_secs()));
     };
     if status.success() {
         return Ok(());
     }
-    let text = String::from_utf8_lossy(&std::fs::read(&log).unwrap_or_default()).into_owned();
     let tail: Vec<&str> = text.lines().rev().take(12).collect();
     Err(format!(
         "{status}\n    {}",
@@ -142,6 +151,22 @@ fn documented_commands_succeed() {
         "documented commands fail:\n{}",
         wrong.join("\n")
     );
+}
+
+#[test]
+fn documented_output_is_what_the_program_prints() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let mut seen = 0;
+    for file in documents() {
+        for block in blocks(&read(&file), "console") {
+            let line = block[0].strip_prefix("$ ").expect("a command after `$`");
+            let (_, printed) = execute(line, folder.path()).expect("an answer in time");
+            let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
+            assert_eq!(printed, block[1..], "{file}: {line}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "no documented output was found");
 }
 
 #[test]

@@ -132,6 +132,11 @@ impl Engine {
         })
     }
 
+    /// DataFusion's session behind the facade.
+    pub(crate) fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
     /// Makes `partitions` of in-memory batches a table; the batches are shared, not copied.
     ///
     /// # Errors
@@ -349,14 +354,18 @@ fn file_kind(path: &Path) -> Result<FileKind, EngineError> {
 
 /// Turns "unknown setting" into an error that names the nearest valid key.
 fn unknown_setting(config: &SessionConfig, key: &str, error: EngineError) -> EngineError {
+    // DataFusion lists an extension's options without the prefix that `SET` wants.
+    let prefix = <crate::CorunOptions as datafusion::config::ConfigExtension>::PREFIX;
+    let with_prefix = |key: String| match key.starts_with("datafusion.") {
+        true => key,
+        false => format!("{prefix}.{key}"),
+    };
     let entries = config.options().entries();
-    if entries.iter().any(|entry| entry.key == key) {
+    let known: Vec<String> = entries.into_iter().map(|entry| with_prefix(entry.key)).collect();
+    if known.iter().any(|known| known == key) {
         return EngineError::new(format!("setting {key}: bad value")).with_detail(error.primary);
     }
-    let nearest = entries
-        .iter()
-        .map(|entry| &entry.key)
-        .min_by_key(|known| edit_distance(known, key));
+    let nearest = known.iter().min_by_key(|known| edit_distance(known, key));
     let unknown = EngineError::new(format!("unknown setting \"{key}\""));
     match nearest {
         Some(nearest) => unknown.with_hint(format!("did you mean \"{nearest}\"?")),
