@@ -266,3 +266,21 @@ fn the_floor_suite_gives_a_row_for_every_size_and_thread_count() {
         assert!(row.parameter("bytes").is_some() && row.parameter("threads").is_some());
     }
 }
+
+/// The plan without its join passes every probe row, at every thread count.
+#[test]
+fn the_plan_floor_passes_every_probe_row() {
+    let args = SuiteArgs {
+        quick: true,
+        peers: false,
+        case: Some("plan_floor".to_string()),
+        threads: vec![1, 2],
+        ..SuiteArgs::new(Suite::Join)
+    };
+    let (rows, outcome) = run_suite(&args);
+    assert_eq!(outcome.failures, Vec::<String>::new());
+    let measured = rows
+        .iter()
+        .filter(|row| row.engine() == "plan_floor" && row.metric == "ns_per_probe_row");
+    assert!(measured.count() >= 4);
+}

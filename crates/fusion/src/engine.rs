@@ -12,7 +12,8 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
-use futures::{Stream, StreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,9 +85,22 @@ impl Stream for BatchStream {
 }
 
 /// A SQL engine over in-memory batches and files. Clones share tables and settings.
+///
+/// The session stands behind a trait object and the methods return boxed futures, so that the code of DataFusion's
+/// futures and destructors is compiled in this crate only, not again in every crate and test that runs a query.
 #[derive(Clone)]
 pub struct Engine {
-    context: SessionContext,
+    session: Arc<dyn Session>,
+}
+
+trait Session: Send + Sync {
+    fn context(&self) -> &SessionContext;
+}
+
+impl Session for SessionContext {
+    fn context(&self) -> &SessionContext {
+        self
+    }
 }
 
 impl Engine {
@@ -128,13 +142,13 @@ impl Engine {
             state = crate::install(state);
         }
         Ok(Engine {
-            context: SessionContext::new_with_state(state.build()),
+            session: Arc::new(SessionContext::new_with_state(state.build())),
         })
     }
 
     /// DataFusion's session behind the facade.
     pub(crate) fn context(&self) -> &SessionContext {
-        &self.context
+        self.session.context()
     }
 
     /// Makes `partitions` of in-memory batches a table; the batches are shared, not copied.
@@ -155,99 +169,124 @@ impl Engine {
     ///
     /// # Errors
     /// A path that does not exist, an unknown kind of file, a folder without readable files, a corrupt file.
-    pub async fn register_path(&self, table: &str, path: &Path) -> Result<(), EngineError> {
-        let kind = file_kind(path)?;
-        let text = path
-            .to_str()
-            .ok_or_else(|| EngineError::new(format!("the path {} is not UTF-8", path.display())))?;
-        let text = if path.is_dir() && !text.ends_with('/') {
-            format!("{text}/")
-        } else {
-            text.to_string()
-        };
-        let quoted = datafusion::common::TableReference::bare(table);
-        let registered = match kind {
-            FileKind::Parquet => {
-                self.context
-                    .register_parquet(quoted, text, ParquetReadOptions::default())
-                    .await
-            }
-            FileKind::Csv => {
-                self.context
-                    .register_csv(quoted, text, CsvReadOptions::default())
-                    .await
-            }
-        };
-        registered.map_err(|error| {
-            let cause = EngineError::from(error);
-            EngineError {
-                primary: format!("cannot read {} as a table: {}", path.display(), cause.primary),
-                hint: cause
-                    .hint
-                    .or_else(|| Some(format!("is the file complete, and really {}?", kind.name()))),
-                ..cause
-            }
-        })
+    pub fn register_path<'a>(
+        &'a self,
+        table: &'a str,
+        path: &'a Path,
+    ) -> BoxFuture<'a, Result<(), EngineError>> {
+        async move {
+            let kind = file_kind(path)?;
+            let text = path
+                .to_str()
+                .ok_or_else(|| EngineError::new(format!("the path {} is not UTF-8", path.display())))?;
+            let text = if path.is_dir() && !text.ends_with('/') {
+                format!("{text}/")
+            } else {
+                text.to_string()
+            };
+            let quoted = datafusion::common::TableReference::bare(table);
+            let registered = match kind {
+                FileKind::Parquet => {
+                    self.context()
+                        .register_parquet(quoted, text, ParquetReadOptions::default())
+                        .await
+                }
+                FileKind::Csv => {
+                    self.context()
+                        .register_csv(quoted, text, CsvReadOptions::default())
+                        .await
+                }
+            };
+            registered.map_err(|error| {
+                let cause = EngineError::from(error);
+                EngineError {
+                    primary: format!("cannot read {} as a table: {}", path.display(), cause.primary),
+                    hint: cause
+                        .hint
+                        .or_else(|| Some(format!("is the file complete, and really {}?", kind.name()))),
+                    ..cause
+                }
+            })
+        }
+        .boxed()
     }
 
     /// Runs one statement and collects its rows.
     ///
     /// # Errors
     /// Whatever planning or execution reports.
-    pub async fn query(&self, sql: &str) -> Result<QueryOutput, EngineError> {
-        let (schema, mut stream) = self.stream(sql).await?;
-        let mut batches = Vec::new();
-        while let Some(batch) = stream.next().await {
-            batches.push(batch?);
+    pub fn query<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<QueryOutput, EngineError>> {
+        async move {
+            let (schema, mut stream) = self.stream(sql).await?;
+            let mut batches = Vec::new();
+            while let Some(batch) = stream.next().await {
+                batches.push(batch?);
+            }
+            Ok(QueryOutput { schema, batches })
         }
-        Ok(QueryOutput { schema, batches })
+        .boxed()
     }
 
     /// Starts one statement; its rows arrive as they are made.
     ///
     /// # Errors
     /// Whatever planning reports; execution errors come through the stream.
-    pub async fn stream(&self, sql: &str) -> Result<(SchemaRef, BatchStream), EngineError> {
-        let frame = self.context.sql(sql).await?;
-        let stream = frame.execute_stream().await?;
-        Ok((stream.schema(), BatchStream(stream)))
+    pub fn stream<'a>(
+        &'a self,
+        sql: &'a str,
+    ) -> BoxFuture<'a, Result<(SchemaRef, BatchStream), EngineError>> {
+        async move {
+            let frame = self.context().sql(sql).await?;
+            let stream = frame.execute_stream().await?;
+            Ok((stream.schema(), BatchStream(stream)))
+        }
+        .boxed()
     }
 
     /// The physical plan of a statement as indented text; with `analyze`, run and with its metrics.
     ///
     /// # Errors
     /// Whatever planning (or, with `analyze`, execution) reports.
-    pub async fn explain(&self, sql: &str, analyze: bool) -> Result<String, EngineError> {
-        let plan = self.context.sql(sql).await?.create_physical_plan().await?;
-        if analyze {
-            datafusion::physical_plan::collect(plan.clone(), self.context.task_ctx()).await?;
-            let display =
-                datafusion::physical_plan::display::DisplayableExecutionPlan::with_metrics(plan.as_ref());
-            return Ok(display.indent(false).to_string());
+    pub fn explain<'a>(&'a self, sql: &'a str, analyze: bool) -> BoxFuture<'a, Result<String, EngineError>> {
+        async move {
+            let plan = self.context().sql(sql).await?.create_physical_plan().await?;
+            if analyze {
+                datafusion::physical_plan::collect(plan.clone(), self.context().task_ctx()).await?;
+                let display =
+                    datafusion::physical_plan::display::DisplayableExecutionPlan::with_metrics(plan.as_ref());
+                return Ok(display.indent(false).to_string());
+            }
+            Ok(datafusion::physical_plan::displayable(plan.as_ref())
+                .indent(false)
+                .to_string())
         }
-        Ok(datafusion::physical_plan::displayable(plan.as_ref())
-            .indent(false)
-            .to_string())
+        .boxed()
     }
 
     /// Runs the statements of a script in order, collecting each one's rows.
     ///
     /// # Errors
     /// The first statement that fails; those before it have run.
-    pub async fn execute_script(&self, sql: &str) -> Result<Vec<QueryOutput>, EngineError> {
-        let mut outputs = Vec::new();
-        for statement in split_statements(sql)? {
-            outputs.push(self.query(&statement).await?);
+    pub fn execute_script<'a>(
+        &'a self,
+        sql: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<QueryOutput>, EngineError>> {
+        async move {
+            let mut outputs = Vec::new();
+            for statement in split_statements(sql)? {
+                outputs.push(self.query(&statement).await?);
+            }
+            Ok(outputs)
         }
-        Ok(outputs)
+        .boxed()
     }
 
     /// Names of the registered tables, sorted.
     pub fn tables(&self) -> Vec<String> {
-        let options = self.context.copied_config();
+        let options = self.context().copied_config();
         let catalog = &options.options().catalog;
         let mut names = self
-            .context
+            .context()
             .catalog(&catalog.default_catalog)
             .and_then(|c| c.schema(&catalog.default_schema))
             .map(|s| s.table_names())
@@ -260,10 +299,13 @@ impl Engine {
     ///
     /// # Errors
     /// No table of that name.
-    pub async fn table_schema(&self, table: &str) -> Result<SchemaRef, EngineError> {
-        let reference = datafusion::common::TableReference::bare(table);
-        let provider = self.context.table_provider(reference).await?;
-        Ok(provider.schema())
+    pub fn table_schema<'a>(&'a self, table: &'a str) -> BoxFuture<'a, Result<SchemaRef, EngineError>> {
+        async move {
+            let reference = datafusion::common::TableReference::bare(table);
+            let provider = self.context().table_provider(reference).await?;
+            Ok(provider.schema())
+        }
+        .boxed()
     }
 
     fn register_source(
@@ -272,13 +314,13 @@ impl Engine {
         source: Arc<dyn datafusion::catalog::TableProvider>,
     ) -> Result<(), EngineError> {
         let reference = datafusion::common::TableReference::bare(table);
-        if self.context.table_exist(reference.clone())? {
+        if self.context().table_exist(reference.clone())? {
             return Err(
                 EngineError::new(format!("there is already a table named \"{table}\""))
                     .with_hint("give one of the two another name"),
             );
         }
-        self.context.register_table(reference, source)?;
+        self.context().register_table(reference, source)?;
         Ok(())
     }
 }

@@ -7,12 +7,14 @@
 //! This is the only crate that names `datafusion`.
 
 mod caches;
+pub mod diagnostics;
 mod engine;
 mod error;
 pub mod join;
 mod options;
 mod prefilter;
 pub mod rule;
+pub mod sides;
 
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;
@@ -21,7 +23,8 @@ pub use options::{CorunOptions, JoinChoice};
 use datafusion::execution::SessionStateBuilder;
 use std::sync::Arc;
 
-/// Adds corun's operators to a session: one rule at the end of the physical optimizer, and the `corun.*` options.
+/// Adds corun's operators to a session: one rule behind DataFusion's choice of build sides, one at the end of the
+/// physical optimizer, and the `corun.*` options.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -36,13 +39,11 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     if config.options().extensions.get::<CorunOptions>().is_none() {
         config.options_mut().extensions.insert(CorunOptions::default());
     }
+    let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
+    let after_selection = rules
+        .iter()
+        .position(|rule| rule.name() == "join_selection")
+        .map_or(0, |at| at + 1);
+    rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
     builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
-
-// The Rust blocks of README and manual compile as doctests of this crate.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-mod readme {}
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/embedding.md")]
-mod manual {}

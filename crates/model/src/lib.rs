@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capability;
+pub mod cardinality;
 pub mod cpulist;
 pub mod knee;
 pub mod siblings;

@@ -72,6 +72,8 @@ pub fn rows_name(rows: usize) -> String {
 pub enum Measure {
     /// The join in SQL by every engine.
     Join,
+    /// The plan of the join with a node in the join's place that only buffers, streams and counts.
+    PlanFloor,
     /// `exec`'s table alone, on slices, beside the machine's floor.
     ProbeOnly,
 }
@@ -90,6 +92,7 @@ impl Case {
     pub fn name(&self, tables: &Tables) -> String {
         let prefix = match self.measure {
             Measure::Join => "",
+            Measure::PlanFloor => "plan_floor_",
             Measure::ProbeOnly => "probe_only_",
         };
         format!("{prefix}{}_t{}", tables.name(), self.threads)
@@ -110,7 +113,7 @@ impl Entry {
     fn new(tables: Tables, threads: &[usize]) -> Entry {
         let explained = matches!(tables.keys, KeyKind::Dense | KeyKind::Sparse) && tables.hit_rate == 100;
         let measures: &[Measure] = if explained {
-            &[Measure::Join, Measure::ProbeOnly]
+            &[Measure::Join, Measure::PlanFloor, Measure::ProbeOnly]
         } else {
             &[Measure::Join]
         };
@@ -272,6 +275,7 @@ mod tests {
         assert!(part.contains(&"sparse_16m_x_16m_hit100_t1".to_string()));
         assert!(part.contains(&"sparse_16m_x_16m_hit100_t2".to_string()));
         assert!(part.contains(&"sparse_1m_x_16m_hit100_t1".to_string()));
+        assert!(part.contains(&"plan_floor_sparse_16m_x_16m_hit100_t1".to_string()));
         assert!(part.contains(&"probe_only_sparse_16m_x_16m_hit100_t1".to_string()));
     }
 

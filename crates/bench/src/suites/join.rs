@@ -2,7 +2,8 @@
 //!
 //! Every engine joins the same rows, already in its memory, with the same number of threads, building on `b`; each answer
 //! is compared with the generator's. DataFusion's perfect-hash `ArrayMap` replaces its hash table for dense keys, so
-//! `datafusion_forced_hash` forbids it: the difference of the two says how much is the array's. `probe_only` cases take the
+//! `datafusion_forced_hash` forbids it: the difference of the two says how much is the array's. `plan_floor` cases take the
+//! join out of the plan, so that what remains is the floor in SQL; `probe_only` cases take the
 //! plan away: corun's table on slices, beside the machine's floor of random lines.
 
 use std::cell::RefCell;
@@ -29,6 +30,8 @@ pub const CORUN: &str = "corun";
 pub const DATAFUSION: &str = "datafusion";
 /// DataFusion without its perfect-hash array.
 pub const FORCED_HASH: &str = "datafusion_forced_hash";
+/// The join's plan without its join.
+pub const PLAN_FLOOR: &str = "plan_floor";
 /// Per-side metric.
 pub const METRIC: &str = "ns_per_probe_row";
 /// Seed of every data set, so that runs compare.
@@ -109,6 +112,7 @@ fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) 
     for case in &entry.cases {
         match case.measure {
             Measure::Join => compare(tables, &data, case.threads, peer.as_mut(), runner)?,
+            Measure::PlanFloor => plan_floor(tables, &data, case, runner)?,
             Measure::ProbeOnly => probe_only(tables, &data, case, runner)?,
         }
     }
@@ -193,6 +197,44 @@ fn compare(
     Ok(())
 }
 
+/// The join's plan without its join: scans, buffering, and the sum over as many rows as probe rows. It joins nothing, so
+/// only the number of rows can be checked.
+fn plan_floor(
+    tables: &Tables,
+    data: &JoinData,
+    case: &Case,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let runtime = runtime(case.threads)?;
+    let stock = engine(data, Joins::Stock, false, case.threads)?;
+    let query = sql(tables.keys, false).replacen("select sum", "select count(*), sum", 1);
+    let side = Side::timed(
+        PLAN_FLOOR,
+        || {
+            let (engine, query) = (stock.clone(), query.clone());
+            let task = runtime.spawn(async move { fusion::diagnostics::plan_floor(&engine, &query).await });
+            match runtime.block_on(task) {
+                Ok(output) => Ok(output?),
+                Err(panic) => Err(BenchError::Data(format!("the query did not finish: {panic}"))),
+            }
+        },
+        sum_text,
+    );
+    runner.compare(Comparison {
+        suite: "join",
+        case: &case.name(tables),
+        parameters: parameters(tables, case.threads),
+        metric: METRIC,
+        unit: "ns",
+        units_per_second: 1e9 / tables.probe_rows as f64,
+        subject: PLAN_FLOOR,
+        baseline: PLAN_FLOOR,
+        expected: tables.probe_rows.to_string(),
+        sides: vec![side],
+    });
+    Ok(())
+}
+
 /// The table alone beside the floor: as many random lines as probe rows, in a buffer of the table's size.
 fn probe_only(
     tables: &Tables,
@@ -263,7 +305,7 @@ fn machine_error(error: MeasureError) -> BenchError {
     BenchError::Machine(error.to_string())
 }
 
-/// The one cell of the answer as the oracle writes it.
+/// The first column of the answer as the oracle writes it.
 pub fn sum_text(output: &QueryOutput) -> String {
     let cells: Vec<String> = output
         .batches

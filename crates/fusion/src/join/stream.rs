@@ -22,7 +22,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::metrics::{BaselineMetrics, Count, Time};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput, Time};
 use exec::table::{Pairs, ProbeCursor};
 use futures::StreamExt;
 use std::ops::Range;
@@ -118,8 +118,7 @@ impl Prober {
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.out.next_completed_batch() {
-                self.metrics.baseline.record_output(batch.num_rows());
-                return Ok(Some(batch));
+                return Ok(Some(batch.record_output(&self.metrics.baseline)));
             }
             if self.finished {
                 return Ok(None);
@@ -144,8 +143,11 @@ impl Prober {
     }
 
     fn timed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let time = self.metrics.time.clone();
-        let _timer = time.timer();
+        let (time, elapsed) = (
+            self.metrics.time.clone(),
+            self.metrics.baseline.elapsed_compute().clone(),
+        );
+        let _timers = (time.timer(), elapsed.timer());
         work(self)
     }
 
@@ -369,13 +371,13 @@ impl Prober {
             self.finished = true;
             return self.out.finish();
         }
-        let piece = rest.start..rest.end.min(rest.start + self.spec.batch_size);
-        self.rest = Some(piece.end..rest.end);
         let Some(visited) = &self.side.visited else {
             return Ok(());
         };
         if self.spec.join_type == JoinType::LeftMark {
-            let rows: Vec<u32> = (piece.start as u32..piece.end as u32).collect();
+            let end = rest.end.min(rest.start + self.spec.batch_size);
+            self.rest = Some(end..rest.end);
+            let rows: Vec<u32> = (rest.start as u32..end as u32).collect();
             let mark: BooleanBuffer = rows.iter().map(|row| visited.is_marked(*row)).collect();
             let count = rows.len();
             let build = Rows::Indices(UInt32Array::from(rows));
@@ -387,14 +389,25 @@ impl Prober {
                 Some(&BooleanArray::new(mark, None)),
             );
         }
-        let mut rows = Vec::new();
-        visited.select(piece, self.spec.join_type == JoinType::LeftSemi, &mut rows);
-        if self.spec.null_aware
-            && self.side.probe_non_empty.load(Ordering::Relaxed)
-            && let Some(nulls) = &self.side.key_nulls
-        {
-            rows.retain(|row| nulls.is_valid(*row as usize));
+        let nulls = self
+            .side
+            .key_nulls
+            .as_ref()
+            .filter(|_| self.side.probe_non_empty.load(Ordering::Relaxed));
+        let semi = self.spec.join_type == JoinType::LeftSemi;
+        // Few rows may be left of many: selecting columns costs per batch, so a batch is filled first.
+        let (mut rows, mut end) = (Vec::new(), rest.start);
+        while end < rest.end && rows.len() < self.spec.batch_size {
+            let start = end;
+            end = rest.end.min(start + self.spec.batch_size);
+            let found = rows.len();
+            visited.select(start..end, semi, &mut rows);
+            if let Some(nulls) = nulls {
+                let fresh = rows.split_off(found);
+                rows.extend(fresh.into_iter().filter(|row| nulls.is_valid(*row as usize)));
+            }
         }
+        self.rest = Some(end..rest.end);
         let count = rows.len();
         let build = Rows::Indices(UInt32Array::from(rows));
         self.push(count, &build, None, &Rows::Null, None)

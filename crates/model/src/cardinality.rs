@@ -1,0 +1,92 @@
+//! How many rows a join input will have, when column statistics are missing: enough to put the smaller input, whose
+//! table fits the cache, on the build side.
+//!
+//! The estimate is the usual one for foreign keys: each row of the larger relation meets the rows its key names, and a
+//! filter on the smaller relation keeps that share of the larger one. It is crude on purpose and only decides when the
+//! inputs differ by far ([`swap_pays`]). Join order is not chosen here.
+
+/// Rows of a relation, and of the same relation before any of its filters.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cardinality {
+    /// Rows expected.
+    pub rows: f64,
+    /// Rows if no filter dropped any.
+    pub unfiltered_rows: f64,
+}
+
+/// Share of rows an opaque predicate keeps; the default of most planners, DataFusion's among them.
+pub const PREDICATE_SHARE: f64 = 0.2;
+
+/// A build side this many times smaller than the probe side is worth swapping for, although the estimate is crude.
+pub const SWAP_FACTOR: f64 = 4.0;
+
+impl Cardinality {
+    /// A stored relation.
+    pub fn of_table(rows: f64) -> Self {
+        Cardinality { rows, unfiltered_rows: rows }
+    }
+
+    /// After a predicate.
+    pub fn filtered(self) -> Self {
+        Cardinality { rows: self.rows * PREDICATE_SHARE, ..self }
+    }
+
+    /// After a join with `other` on a foreign key, whichever of the two holds the key.
+    pub fn joined(self, other: Cardinality) -> Self {
+        let (large, small) = if self.unfiltered_rows >= other.unfiltered_rows { (self, other) } else { (other, self) };
+        Cardinality { rows: large.rows * small.share(), ..large }
+    }
+
+    /// After a semi join with `other`: at most its own rows.
+    pub fn semi_joined(self, other: Cardinality) -> Self {
+        Cardinality { rows: self.rows * other.share(), ..self }
+    }
+
+    /// Share of the rows that filters left.
+    fn share(self) -> f64 {
+        if self.unfiltered_rows > 0.0 { (self.rows / self.unfiltered_rows).clamp(0.0, 1.0) } else { 1.0 }
+    }
+}
+
+/// Whether building on the probe side instead is clearly better.
+pub fn swap_pays(build: Cardinality, probe: Cardinality) -> bool {
+    build.rows > SWAP_FACTOR * probe.rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACT: f64 = 6e6;
+
+    #[test]
+    fn a_join_of_fact_and_dimension_keeps_the_facts() {
+        let fact = Cardinality::of_table(FACT);
+        let dates = Cardinality::of_table(2556.0);
+        assert_eq!(fact.joined(dates).rows, FACT);
+        assert_eq!(dates.joined(fact).rows, FACT);
+    }
+
+    #[test]
+    fn a_filtered_dimension_keeps_its_share_of_the_facts() {
+        let part = Cardinality::of_table(200_000.0).filtered();
+        let joined = Cardinality::of_table(FACT).joined(part);
+        assert_eq!(joined.rows, FACT * PREDICATE_SHARE);
+        assert!(swap_pays(joined, part));
+        assert!(!swap_pays(part, joined));
+    }
+
+    #[test]
+    fn near_sizes_stay() {
+        let a = Cardinality::of_table(100.0);
+        let b = Cardinality::of_table(60.0);
+        assert!(!swap_pays(a, b) && !swap_pays(b, a));
+    }
+
+    #[test]
+    fn empty_relations_do_not_divide_by_zero() {
+        let none = Cardinality::of_table(0.0);
+        assert_eq!(none.joined(none).rows, 0.0);
+        assert_eq!(Cardinality::of_table(5.0).semi_joined(none).rows, 5.0);
+    }
+}
