@@ -47,3 +47,11 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
     builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
+
+// The Rust blocks of README and manual compile as doctests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/embedding.md")]
+mod manual {}
