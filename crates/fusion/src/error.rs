@@ -84,7 +84,7 @@ impl From<DataFusionError> for EngineError {
             ),
             _ => ("the query failed", None),
         };
-        let text = root.strip_backtrace();
+        let text = plain_words(&root.strip_backtrace());
         let (first, rest) = match text.split_once("\n") {
             Some((first, rest)) if !rest.trim().is_empty() => (first.trim(), Some(rest.trim())),
             _ => (text.trim(), None),
@@ -99,5 +99,48 @@ impl From<DataFusionError> for EngineError {
         }
         out.resources_exhausted = resources;
         out
+    }
+}
+
+/// DataFusion's own prefixes left out: the primary line names the kind already.
+fn plain_words(text: &str) -> String {
+    const PREFIXES: [&str; 5] = [
+        "SQL error: ",
+        "Error during planning: ",
+        "Schema error: ",
+        "Invalid or Unsupported Configuration: ",
+        "This feature is not implemented: ",
+    ];
+    let mut rest = text;
+    while let Some(shorter) = PREFIXES.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
+        rest = shorter;
+    }
+    let quoted = rest
+        .strip_prefix("ParserError(\"")
+        .and_then(|inner| inner.strip_suffix("\")"));
+    quoted.map_or_else(|| rest.to_string(), |inner| inner.replace("\\n", " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_and_quotes_are_dropped() {
+        assert_eq!(
+            plain_words("SQL error: ParserError(\"Expected: a, found: b\")"),
+            "Expected: a, found: b"
+        );
+        assert_eq!(
+            plain_words("Error during planning: table 'x' not found"),
+            "table 'x' not found"
+        );
+        assert_eq!(plain_words("anything else"), "anything else");
+    }
+
+    #[test]
+    fn a_memory_limit_is_told_apart() {
+        let error = EngineError::from(DataFusionError::ResourcesExhausted("no".into()));
+        assert!(error.resources_exhausted && error.hint.is_some(), "{error}");
     }
 }

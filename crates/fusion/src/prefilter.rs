@@ -191,10 +191,13 @@ fn trace(top: &Arc<dyn ExecutionPlan>, join: &CorunJoinExec, keys: Vec<PhysicalE
             }
             let sources = join.output_sources();
             let mapped = remap(&here, |column| {
-                sources
-                    .get(column)
-                    .filter(|source| source.side == JoinSide::Right)
-                    .map(|source| source.index)
+                let source = sources.get(column)?;
+                match source.side {
+                    JoinSide::Right => Some(source.index),
+                    // A build column that the join equates with a probe column has its value in every row.
+                    JoinSide::Left => equal_probe_column(join, source.index),
+                    JoinSide::None => None,
+                }
             });
             let Some(keys) = mapped else { break };
             here = keys;
@@ -244,6 +247,19 @@ fn trace(top: &Arc<dyn ExecutionPlan>, join: &CorunJoinExec, keys: Vec<PhysicalE
             keys,
         },
     }
+}
+
+/// The probe column that an inner join makes equal to build column `index`.
+fn equal_probe_column(join: &CorunJoinExec, index: usize) -> Option<usize> {
+    let inner = *join.stock().join_type() == JoinType::Inner;
+    join.stock()
+        .on()
+        .iter()
+        .filter(|_| inner)
+        .find_map(|(left, right)| {
+            let (left, right) = (left.downcast_ref::<Column>()?, right.downcast_ref::<Column>()?);
+            (left.index() == index).then_some(right.index())
+        })
 }
 
 /// The key columns somewhere below, `None` when one of them does not come from there.

@@ -2,21 +2,25 @@
 //!
 //! DataFusion's `JoinSelection` compares statistics, which a join over in-memory tables does not have: a chain of joins
 //! then builds its table from the fact table. This rule runs right after it, estimates rows with
-//! [`model::cardinality`], and swaps inner joins whose build side is far larger. It never reorders joins.
+//! [`model::cardinality`], and swaps inner, semi and anti joins whose build side is far larger. It never reorders joins.
 
 use crate::options::{CorunOptions, JoinChoice};
 use datafusion::common::JoinType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Literal};
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use model::cardinality::{Cardinality, swap_pays};
 use std::sync::Arc;
 
-/// Swaps the inputs of inner hash joins that would build on the far larger one.
+/// Swaps the inputs of hash joins that would build on the far larger one.
 #[derive(Debug, Default)]
 pub struct SmallerBuildSide {}
 
@@ -41,7 +45,7 @@ impl PhysicalOptimizerRule for SmallerBuildSide {
             let Some(join) = node.downcast_ref::<HashJoinExec>() else {
                 return Ok(Transformed::no(node));
             };
-            if *join.join_type() != JoinType::Inner || *join.partition_mode() == PartitionMode::Auto {
+            if !may_swap(join) {
                 return Ok(Transformed::no(node));
             }
             match (estimate(join.left()), estimate(join.right())) {
@@ -67,6 +71,28 @@ impl PhysicalOptimizerRule for SmallerBuildSide {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Joins whose sides can change places at no cost; outer and mark joins would have to emit the large side at the end.
+fn may_swap(join: &HashJoinExec) -> bool {
+    use JoinType::*;
+    matches!(
+        join.join_type(),
+        Inner | LeftSemi | RightSemi | LeftAnti | RightAnti
+    ) && !join.null_aware
+        && *join.partition_mode() != PartitionMode::Auto
+}
+
+/// (equalities with a constant, other conditions) of a conjunction.
+fn conditions(predicate: &Arc<dyn PhysicalExpr>) -> (u32, u32) {
+    let (mut equalities, mut others) = (0, 0);
+    for condition in split_conjunction(predicate) {
+        let constant = condition.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
+            *binary.op() == Operator::Eq && (binary.right().is::<Literal>() || binary.left().is::<Literal>())
+        });
+        if constant { equalities += 1 } else { others += 1 }
+    }
+    (equalities, others)
 }
 
 /// Rows a plan will give; `None` where nothing is known about some input.
@@ -99,9 +125,26 @@ fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Option<Cardinality> {
             | "CoalesceBatchesExec"
             | "CooperativeExec"
     );
-    match children.as_slice() {
-        [input] if plan.is::<FilterExec>() => Some(estimate(input)?.filtered()),
-        [input] if passes_rows_on && plan.fetch().is_none() => estimate(input),
-        _ => None,
+    let [input] = children.as_slice() else { return None };
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let (equalities, others) = conditions(filter.predicate());
+        return Some(estimate(input)?.filtered(equalities, others));
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        if aggregate.group_expr().is_empty() {
+            return Some(Cardinality::of_table(1.0));
+        }
+        // The second of two stages gets groups already.
+        let rows = estimate(input)?;
+        return Some(if input.is::<AggregateExec>() {
+            rows
+        } else {
+            rows.grouped()
+        });
+    }
+    if passes_rows_on && plan.fetch().is_none() {
+        estimate(input)
+    } else {
+        None
     }
 }

@@ -14,8 +14,17 @@ pub struct Cardinality {
     pub unfiltered_rows: f64,
 }
 
-/// Share of rows an opaque predicate keeps; the default of most planners, DataFusion's among them.
-pub const PREDICATE_SHARE: f64 = 0.2;
+/// Share of rows that one condition keeps which is not an equality with a constant: a range, a pattern, anything opaque.
+pub const CONDITION_SHARE: f64 = 0.2;
+
+/// Share of rows that an equality with a constant keeps: names, types and flags have tens of values.
+pub const EQUALITY_SHARE: f64 = 0.05;
+
+/// Conditions that are counted; more of them tend to depend on each other.
+const CONDITIONS_MAX: u32 = 3;
+
+/// Groups for each row of an aggregate's input.
+pub const GROUP_SHARE: f64 = 0.25;
 
 /// A build side this many times smaller than the probe side is worth swapping for, although the estimate is crude.
 pub const SWAP_FACTOR: f64 = 4.0;
@@ -23,28 +32,59 @@ pub const SWAP_FACTOR: f64 = 4.0;
 impl Cardinality {
     /// A stored relation.
     pub fn of_table(rows: f64) -> Self {
-        Cardinality { rows, unfiltered_rows: rows }
+        Cardinality {
+            rows,
+            unfiltered_rows: rows,
+        }
     }
 
-    /// After a predicate.
-    pub fn filtered(self) -> Self {
-        Cardinality { rows: self.rows * PREDICATE_SHARE, ..self }
+    /// After a conjunction of `equalities` with constants and `others`.
+    pub fn filtered(self, equalities: u32, others: u32) -> Self {
+        let equalities = equalities.min(CONDITIONS_MAX);
+        let others = others.min(CONDITIONS_MAX - equalities);
+        let share = EQUALITY_SHARE.powi(equalities as i32) * CONDITION_SHARE.powi(others as i32);
+        Cardinality {
+            rows: self.rows * share,
+            ..self
+        }
+    }
+
+    /// After grouping.
+    pub fn grouped(self) -> Self {
+        Cardinality {
+            rows: self.rows * GROUP_SHARE,
+            unfiltered_rows: self.unfiltered_rows * GROUP_SHARE,
+        }
     }
 
     /// After a join with `other` on a foreign key, whichever of the two holds the key.
     pub fn joined(self, other: Cardinality) -> Self {
-        let (large, small) = if self.unfiltered_rows >= other.unfiltered_rows { (self, other) } else { (other, self) };
-        Cardinality { rows: large.rows * small.share(), ..large }
+        let (large, small) = if self.unfiltered_rows >= other.unfiltered_rows {
+            (self, other)
+        } else {
+            (other, self)
+        };
+        Cardinality {
+            rows: large.rows * small.share(),
+            ..large
+        }
     }
 
     /// After a semi join with `other`: at most its own rows.
     pub fn semi_joined(self, other: Cardinality) -> Self {
-        Cardinality { rows: self.rows * other.share(), ..self }
+        Cardinality {
+            rows: self.rows * other.share(),
+            ..self
+        }
     }
 
     /// Share of the rows that filters left.
     fn share(self) -> f64 {
-        if self.unfiltered_rows > 0.0 { (self.rows / self.unfiltered_rows).clamp(0.0, 1.0) } else { 1.0 }
+        if self.unfiltered_rows > 0.0 {
+            (self.rows / self.unfiltered_rows).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
     }
 }
 
@@ -69,11 +109,20 @@ mod tests {
 
     #[test]
     fn a_filtered_dimension_keeps_its_share_of_the_facts() {
-        let part = Cardinality::of_table(200_000.0).filtered();
+        let part = Cardinality::of_table(200_000.0).filtered(1, 0);
         let joined = Cardinality::of_table(FACT).joined(part);
-        assert_eq!(joined.rows, FACT * PREDICATE_SHARE);
+        assert_eq!(joined.rows, FACT * EQUALITY_SHARE);
         assert!(swap_pays(joined, part));
         assert!(!swap_pays(part, joined));
+    }
+
+    #[test]
+    fn more_conditions_keep_fewer_rows_but_never_none() {
+        let table = Cardinality::of_table(1e6);
+        assert!(table.filtered(0, 2).rows < table.filtered(0, 1).rows);
+        assert!(table.filtered(1, 0).rows < table.filtered(0, 1).rows);
+        assert!(table.filtered(9, 9).rows >= 1e6 * EQUALITY_SHARE.powi(3));
+        assert_eq!(table.filtered(0, 0), table);
     }
 
     #[test]
