@@ -112,7 +112,7 @@ fn report(name: &str, rows: usize, copies: u64, threads: usize, key: impl Fn(u64
     };
     let cancel = AtomicBool::new(false);
     let make = || JoinTable::build(&chunks, &options, &ScopedThreads(threads), &cancel).expect("a table");
-    let build_ns = best_ns(rows, 5, |_| make());
+    let build_ns = best_ns(rows, 7, |_| make());
     let table = make();
 
     let numbers: Vec<u64> = (0..PROBE_ROWS as u64)

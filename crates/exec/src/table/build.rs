@@ -5,6 +5,8 @@
 //!        --scatter-> (key, row) by partition --fill--> index, counts --place--> duplicate lists
 //! ```
 //!
+//! One thread with many rows that look unique fills lines directly instead, see [`super::direct`].
+//!
 //! A partition is a run of neighbouring buckets that fits a core's L2, so the random writes of filling stay in it
 //! (radix-partitioned building: Manegold et al., TKDE 2002; Balkesen et al., ICDE 2013). Probes see one table.
 //! Only the build is partitioned; partitioning the probe side too was rejected because it would materialise it.
@@ -14,7 +16,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::dense::build_unique;
-use super::fill::{Crowded, DensePart, Fill, Filled, LinePart, Part, Place};
+use super::direct::Direct;
+use super::fill::{Crowded, DensePart, Fill, Filled, LinePart, Lists, Part, Place};
 use super::hash::{Mixer, partition};
 use super::layout::{LIST_PIECE, Line, Line32, Line64, ROW_MAX, SEVERAL};
 use super::plan::{self, BuildOptions, Kind, SMALL_ROWS};
@@ -36,6 +39,10 @@ const PASSED_MAX: usize = 64;
 /// third of the build.
 const ESTIMATE_FROM_ROWS: usize = 16_384;
 
+/// Lines zeroed between two looks at the cancellation: 2 MiB, a huge page, whose first touch may take a millisecond and
+/// more where a hypervisor has to find the memory.
+const ZEROED_LINES: usize = 1 << 15;
+
 /// Everything a build knows about its surroundings.
 struct Site<'a> {
     chunks: &'a [Chunk<'a>],
@@ -53,6 +60,14 @@ struct Facts {
     max: u64,
     distinct_estimate: usize,
     histograms: Vec<Vec<u32>>,
+}
+
+/// How lines are cut into partitions and filled.
+struct Grid {
+    /// Partitions, as a power of two.
+    bits: u32,
+    /// Without scattering; there is one partition then.
+    direct: bool,
 }
 
 /// An index with its duplicate lists.
@@ -128,7 +143,7 @@ impl Site<'_> {
     }
 
     /// The first pass.
-    fn survey(&self, mixer: Mixer, bits: u32) -> Result<Facts, BuildError> {
+    fn survey(&self, mixer: Mixer, bits: Option<u32>) -> Result<Facts, BuildError> {
         let rows: usize = self.chunks.iter().map(|chunk| chunk.codes.len()).sum();
         let estimate = rows >= ESTIMATE_FROM_ROWS;
         let surveys = collect(self.workers, self.runs.len(), |task| {
@@ -167,7 +182,10 @@ impl Site<'_> {
         by_rows: bool,
         passed_max: usize,
     ) -> Result<Result<JoinTable, Crowded>, BuildError> {
-        let facts = self.survey(mixer, bits)?;
+        let total = self.chunks.iter().map(|chunk| chunk.codes.len()).sum();
+        let direct = plan::is_direct(total, self.runs.len());
+        // Filling directly needs no histograms.
+        let facts = self.survey(mixer, (!direct).then_some(bits))?;
         if facts.rows == 0 {
             return Ok(Ok(JoinTable::empty()?));
         }
@@ -190,6 +208,9 @@ impl Site<'_> {
             table.far = table.index_bytes() > self.options.l2_bytes / 2;
             table
         };
+        let direct = direct && plan::looks_unique(facts.rows, facts.distinct_estimate);
+        let bits = if direct { 0 } else { bits };
+        let grid = Grid { bits, direct };
         match plan::kind(facts.rows, facts.min, facts.max, self.options) {
             Kind::Dense => {
                 let built = self.dense(&facts)?;
@@ -199,7 +220,7 @@ impl Site<'_> {
             Kind::Buckets32 => {
                 let per_partition = plan::lines_for::<Line32>(distinct).div_ceil(1 << bits);
                 let built = with_compare!(self.isa, C => {
-                    self.lines::<Line32, C>(&facts, mixer, bits, per_partition, passed_max)?
+                    self.lines::<Line32, C>(&facts, mixer, &grid, per_partition, passed_max)?
                 });
                 Ok(built.map(|built| {
                     let index = Index::Lines32 {
@@ -212,7 +233,7 @@ impl Site<'_> {
             Kind::Buckets64 => {
                 let per_partition = plan::lines_for::<Line64>(distinct).div_ceil(1 << bits);
                 let built = with_compare!(self.isa, C => {
-                    self.lines::<Line64, C>(&facts, mixer, bits, per_partition, passed_max)?
+                    self.lines::<Line64, C>(&facts, mixer, &grid, per_partition, passed_max)?
                 });
                 Ok(built.map(|built| {
                     let index = Index::Lines64 {
@@ -230,20 +251,11 @@ impl Site<'_> {
         &self,
         facts: &Facts,
         mixer: Mixer,
-        bits: u32,
+        grid: &Grid,
         per_partition: usize,
         passed_max: usize,
     ) -> Result<Result<Built<L>, Crowded>, BuildError> {
-        let min = facts.min;
-        let scattered = scatter(
-            self.chunks,
-            &self.runs,
-            &facts.histograms,
-            |code| partition(mixer.mix(code), bits),
-            |code| L::key(code, min),
-            self.workers,
-            self.cancel,
-        )?;
+        let (min, bits) = (facts.min, grid.bits);
         let shape = LineShape::<L, C> {
             per_partition,
             total: per_partition << bits,
@@ -252,14 +264,109 @@ impl Site<'_> {
             passed_max: passed_max.min(per_partition),
             line: PhantomData,
         };
+        if grid.direct {
+            return self.direct(&shape);
+        }
+        let place = |code| partition(mixer.mix(code), bits);
+        let counted;
+        let histograms = if facts
+            .histograms
+            .iter()
+            .all(|histogram| histogram.len() == 1 << bits)
+        {
+            &facts.histograms
+        } else {
+            counted = self.histograms(1 << bits, place)?;
+            &counted
+        };
+        let scattered = scatter(
+            self.chunks,
+            &self.runs,
+            histograms,
+            place,
+            |code| L::key(code, min),
+            self.workers,
+            self.cancel,
+        )?;
         self.fill(&scattered, &shape, shape.total)
+    }
+
+    /// Counts each run's rows of each partition.
+    fn histograms(
+        &self,
+        partitions: usize,
+        place: impl Fn(u64) -> usize + Sync,
+    ) -> Result<Vec<Vec<u32>>, BuildError> {
+        let histograms = collect(self.workers, self.runs.len(), |task| {
+            let mut histogram = vec![0_u32; partitions];
+            for span in &self.runs[task] {
+                if self.cancel.load(Ordering::Relaxed) {
+                    break;
+                }
+                self.chunks[span.chunk].for_each(span.start, span.end, |code, _| histogram[place(code)] += 1);
+            }
+            histogram
+        });
+        self.check_cancelled()?;
+        Ok(histograms)
+    }
+
+    /// Builds an index of lines in one partition, without scattering.
+    fn direct<L: Line, C: Compare<L>>(
+        &self,
+        shape: &LineShape<L, C>,
+    ) -> Result<Result<Built<L>, Crowded>, BuildError> {
+        let index = Unwritten::<L>::new(shape.total)?;
+        for start in (0..shape.total).step_by(ZEROED_LINES) {
+            self.check_cancelled()?;
+            // SAFETY: inside the array, which nobody else uses; zero bytes are a line.
+            unsafe { zeroed_slice(&index, start..shape.total.min(start + ZEROED_LINES)) };
+        }
+        // SAFETY: every line was zeroed above, and the array is used by nobody else.
+        let lines = unsafe { std::slice::from_raw_parts_mut(index.as_ptr(), shape.total) };
+        let fill = Direct {
+            chunks: self.chunks,
+            runs: &self.runs,
+            part: shape.part(0, lines),
+            entry: Filled::default(),
+            cancel: self.cancel,
+        };
+        // SAFETY: the shape's instructions are those of `self.isa`, which was detected.
+        let filled = unsafe { C::enter(fill) };
+        self.check_cancelled()?;
+        let Ok(filled) = filled else {
+            return Ok(Err(Crowded));
+        };
+        // SAFETY: all lines were zeroed above.
+        let mut index = unsafe { index.assume_written() };
+        let duplicates = self.place(shape, &mut index, &[filled], |_, mut part, mut lists| {
+            lists.assign(&mut part);
+            let place = Direct {
+                chunks: self.chunks,
+                runs: &self.runs,
+                part,
+                entry: lists,
+                cancel: self.cancel,
+            };
+            // SAFETY: the shape's instructions are those of `self.isa`, which was detected.
+            let placed = unsafe { C::enter(place) };
+            assert!(
+                placed.is_ok() || self.cancel.load(Ordering::Relaxed),
+                "the lines took these keys before"
+            );
+        })?;
+        Ok(Ok(Built {
+            index,
+            duplicates,
+            distinct: filled.distinct,
+        }))
     }
 
     /// Builds a dense index. Its partitions are by offset, so the survey's histograms, by hash, do not serve.
     fn dense(&self, facts: &Facts) -> Result<Built<u32>, BuildError> {
         let min = facts.min;
         let slots = facts.max - min + 1;
-        if facts.distinct_estimate >= facts.rows / 10 * 9 {
+        if plan::looks_unique(facts.rows, facts.distinct_estimate) {
             let far = slots as usize * 4 > self.options.l2_bytes / 2;
             let place = (min, slots as usize);
             if let Some(index) = build_unique(self.chunks, &self.runs, place, far, self.workers, self.cancel)?
@@ -277,17 +384,8 @@ impl Site<'_> {
             let rows_of = |histogram: &Vec<u32>| vec![histogram.iter().sum::<u32>()];
             facts.histograms.iter().map(rows_of).collect()
         } else {
-            collect(self.workers, self.runs.len(), |task| {
-                let mut histogram = vec![0_u32; partitions];
-                for span in &self.runs[task] {
-                    self.chunks[span.chunk].for_each(span.start, span.end, |code, _| {
-                        histogram[((code - min) >> shift) as usize] += 1;
-                    });
-                }
-                histogram
-            })
+            self.histograms(partitions, |code| ((code - min) >> shift) as usize)?
         };
-        self.check_cancelled()?;
         let scattered = scatter(
             self.chunks,
             &self.runs,
@@ -342,7 +440,18 @@ impl Site<'_> {
         // SAFETY: the shapes' ranges cover the array, and every task zeroed its range.
         let mut index = unsafe { index.assume_written() };
         let distinct = filled.iter().map(|part| part.distinct).sum();
-        let duplicates = self.place(scattered, shape, &mut index, &filled)?;
+        let duplicates = self.place(shape, &mut index, &filled, |number, mut part, mut lists| {
+            lists.assign(&mut part);
+            let (keys, rows) = scattered.partition(number);
+            let place = Place {
+                part,
+                keys,
+                rows,
+                lists,
+            };
+            // SAFETY: the shape's instructions are those of `self.isa`, which was detected.
+            unsafe { S::Instructions::enter(place) };
+        })?;
         Ok(Ok(Built {
             index,
             duplicates,
@@ -350,12 +459,13 @@ impl Site<'_> {
         }))
     }
 
+    /// Makes room for the duplicate lists and lets `write` fill them, partition by partition.
     fn place<S: Shape>(
         &self,
-        scattered: &Scattered<S::Key>,
         shape: &S,
         index: &mut HugeBuf<S::Element>,
         filled: &[Filled],
+        write: impl Fn(usize, S::Part<'_>, Lists<'_>) + Sync,
     ) -> Result<HugeBuf<u32>, BuildError> {
         let mut starts = vec![0_usize];
         for part in filled {
@@ -376,7 +486,6 @@ impl Site<'_> {
             if filled[number].duplicates_length == 0 || self.cancel.load(Ordering::Relaxed) {
                 return;
             }
-            let (keys, rows) = scattered.partition(number);
             let range = shape.range(number);
             // SAFETY: ranges of both arrays are disjoint between tasks, each number is run once, the index is written
             // and borrowed mutably for this whole function, and zero bytes are a `u32`.
@@ -385,17 +494,7 @@ impl Site<'_> {
                 (part, zeroed_slice(&lists, starts[number]..starts[number + 1]))
             };
             let first = starts[number] as u32;
-            let part = shape.part(number, part);
-            // SAFETY: the shape's instructions are those of `self.isa`, which was detected.
-            unsafe {
-                S::Instructions::enter(Place {
-                    part,
-                    keys,
-                    rows,
-                    lists,
-                    first,
-                })
-            };
+            write(number, shape.part(number, part), Lists { lists, first });
         });
         self.check_cancelled()?;
         // SAFETY: the tasks' ranges cover the array but for its end, written above, and every task wrote its range.

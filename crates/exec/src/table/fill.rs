@@ -8,6 +8,7 @@ use super::hash::{Mixer, reduce};
 use super::layout::{Line, SEVERAL, passed_bit};
 use super::simd::{Compare, Loop};
 use crate::huge::Plain;
+use crate::prefetch::prefetch_read;
 
 /// A partition holds more keys near one place than is good for probes, or more than it has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,69 @@ pub(crate) struct Filled {
     pub(crate) distinct: usize,
     /// Elements its duplicate lists need, counts included.
     pub(crate) duplicates_length: usize,
+}
+
+/// What is done with each row that reached its value.
+pub(crate) trait Entry {
+    /// Takes the value of the row's key; 0 if the key is new.
+    fn enter(&mut self, value: &mut u32, row: u32);
+}
+
+/// Counts: the first pass.
+impl Entry for Filled {
+    #[inline(always)]
+    fn enter(&mut self, value: &mut u32, row: u32) {
+        if *value == 0 {
+            *value = row + 1;
+            self.distinct += 1;
+        } else if *value & SEVERAL == 0 {
+            *value = SEVERAL | 2;
+            self.duplicates_length += 3;
+        } else {
+            *value += 1;
+            self.duplicates_length += 1;
+        }
+    }
+}
+
+/// The duplicate lists of a partition: the second pass.
+pub(crate) struct Lists<'a> {
+    /// Room for what [`Filled::duplicates_length`] announced.
+    pub(crate) lists: &'a mut [u32],
+    /// The offset of `lists` in the table's duplicates.
+    pub(crate) first: u32,
+}
+
+impl Lists<'_> {
+    /// Replaces the counts in values by offsets of lists, which are empty then.
+    pub(crate) fn assign<P: Part>(&mut self, part: &mut P) {
+        let mut next = 0_usize;
+        part.for_each_value(|value| {
+            if *value & SEVERAL != 0 {
+                let count = *value & !SEVERAL;
+                self.lists[next] = 0;
+                *value = SEVERAL | (self.first + next as u32);
+                next += 1 + count as usize;
+            }
+        });
+        assert_eq!(
+            next,
+            self.lists.len(),
+            "duplicate lists and their counts disagree"
+        );
+    }
+}
+
+impl Entry for Lists<'_> {
+    #[inline(always)]
+    fn enter(&mut self, value: &mut u32, row: u32) {
+        if *value & SEVERAL != 0 {
+            let offset = ((*value & !SEVERAL) - self.first) as usize;
+            let written = self.lists[offset] as usize + 1;
+            self.lists[offset + written] = row;
+            self.lists[offset] = written as u32;
+        }
+    }
 }
 
 /// A partition of an index being built.
@@ -87,6 +151,23 @@ pub(crate) struct LinePart<'a, L: Line, C: Compare<L>> {
 }
 
 impl<L: Line, C: Compare<L>> LinePart<'_, L, C> {
+    /// [`Part::look`] for a key whose first line, counted from the partition's first, is known. Asks for the next line if
+    /// the first is full.
+    ///
+    /// # Safety
+    /// As [`Part::look`].
+    #[inline(always)]
+    pub(crate) unsafe fn look_at(&self, line: usize, key: L::Key) -> usize {
+        // SAFETY: the instruction set is there by the caller's promise.
+        let slot = unsafe { slot_of::<L, C>(&self.lines[line], key) };
+        prefetch_read(
+            self.lines
+                .as_ptr()
+                .wrapping_add(line + usize::from(slot == L::SLOTS)),
+        );
+        line << 3 | slot
+    }
+
     /// [`Part::visit`] from the key's first line on.
     ///
     /// # Safety
@@ -184,31 +265,19 @@ impl<P: Part> Loop for Fill<'_, P> {
             for ((&key, &row), &place) in keys.iter().zip(rows).zip(&places) {
                 // SAFETY: the caller's promise.
                 let value = unsafe { self.part.visit(key, place)? };
-                if *value == 0 {
-                    *value = row + 1;
-                    filled.distinct += 1;
-                } else if *value & SEVERAL == 0 {
-                    *value = SEVERAL | 2;
-                    filled.duplicates_length += 3;
-                } else {
-                    *value += 1;
-                    filled.duplicates_length += 1;
-                }
+                filled.enter(value, row);
             }
         }
         Ok(filled)
     }
 }
 
-/// Writes the duplicate lists of a partition that [`Fill`] has filled.
+/// Writes the duplicate lists of a partition that [`Fill`] has filled, after [`Lists::assign`].
 pub(crate) struct Place<'a, P: Part> {
     pub(crate) part: P,
     pub(crate) keys: &'a [P::Key],
     pub(crate) rows: &'a [u32],
-    /// Room for what [`Filled::duplicates_length`] announced.
-    pub(crate) lists: &'a mut [u32],
-    /// The offset of `lists` in the table's duplicates.
-    pub(crate) first: u32,
+    pub(crate) lists: Lists<'a>,
 }
 
 impl<P: Part> Loop for Place<'_, P> {
@@ -216,28 +285,12 @@ impl<P: Part> Loop for Place<'_, P> {
 
     #[inline(always)]
     unsafe fn run(mut self) {
-        let mut next = 0_usize;
-        let (lists, first) = (self.lists, self.first);
-        self.part.for_each_value(|value| {
-            if *value & SEVERAL != 0 {
-                let count = *value & !SEVERAL;
-                lists[next] = 0;
-                *value = SEVERAL | (first + next as u32);
-                next += 1 + count as usize;
-            }
-        });
-        assert_eq!(next, lists.len(), "duplicate lists and their counts disagree");
         for (&key, &row) in self.keys.iter().zip(self.rows) {
             // SAFETY: the caller's promise.
             let Ok(value) = (unsafe { self.part.visit(key, self.part.look(key)) }) else {
                 unreachable!("the partition took this key before");
             };
-            if *value & SEVERAL != 0 {
-                let offset = ((*value & !SEVERAL) - first) as usize;
-                let written = lists[offset] as usize + 1;
-                lists[offset + written] = row;
-                lists[offset] = written as u32;
-            }
+            self.lists.enter(value, row);
         }
     }
 }

@@ -62,7 +62,7 @@ unsafe impl Plain for Line32 {}
 /// What [`Line64`] and [`Line32`] share.
 pub(crate) trait Line: Plain {
     /// What a slot compares.
-    type Key: Plain + Eq;
+    type Key: Plain + Eq + Default;
 
     /// Keys in a line.
     const SLOTS: usize;

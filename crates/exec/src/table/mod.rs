@@ -23,6 +23,7 @@
 
 mod build;
 mod dense;
+mod direct;
 mod fill;
 mod hash;
 mod kernel;

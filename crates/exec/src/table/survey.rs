@@ -10,18 +10,19 @@ pub(crate) struct Survey {
     pub(crate) rows: usize,
     pub(crate) min: u64,
     pub(crate) max: u64,
-    /// Rows of each partition.
+    /// Rows of each partition, or of one that is everything.
     pub(crate) histogram: Vec<u32>,
     pub(crate) sketch: Sketch,
 }
 
 impl Survey {
-    /// Looks at a run of rows; `estimate`: also at how many different codes it has. Ends early when cancelled.
+    /// Looks at a run of rows; `bits`: counts the rows of `1 << bits` partitions, which costs a store each; `estimate`:
+    /// also looks at how many different codes it has. Ends early when cancelled.
     pub(crate) fn take(
         chunks: &[Chunk<'_>],
         run: &[Span],
         mixer: Mixer,
-        bits: u32,
+        bits: Option<u32>,
         estimate: bool,
         cancel: &AtomicBool,
     ) -> Survey {
@@ -29,7 +30,7 @@ impl Survey {
             rows: 0,
             min: u64::MAX,
             max: 0,
-            histogram: vec![0; 1 << bits],
+            histogram: vec![0; 1 << bits.unwrap_or(0)],
             sketch: Sketch::default(),
         };
         for span in run {
@@ -49,13 +50,18 @@ impl Survey {
                 low = low.min(code);
                 high = high.max(code);
                 count += 1;
-                histogram[partition(mixed, bits)] += 1;
+                if let Some(bits) = bits {
+                    histogram[partition(mixed, bits)] += 1;
+                }
                 if estimate {
                     sketch.add(mixed);
                 }
             });
             *rows += count;
             (*min, *max) = (low, high);
+        }
+        if bits.is_none() {
+            survey.histogram[0] = survey.rows as u32;
         }
         survey
     }
@@ -209,7 +215,14 @@ mod tests {
             start: 0,
             end: 4,
         }];
-        let mut survey = Survey::take(&[chunk], &run, Mixer::new(0, 0), 2, true, &AtomicBool::new(false));
+        let mut survey = Survey::take(
+            &[chunk],
+            &run,
+            Mixer::new(0, 0),
+            Some(2),
+            true,
+            &AtomicBool::new(false),
+        );
         assert_eq!((survey.rows, survey.min, survey.max), (3, 3, 7));
         assert_eq!(survey.histogram.iter().sum::<u32>(), 3);
         assert_eq!(survey.sketch.distinct(), (2, true));
