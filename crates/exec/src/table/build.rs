@@ -208,10 +208,13 @@ impl Site<'_> {
             table.far = table.index_bytes() > self.options.l2_bytes / 2;
             table
         };
-        let direct = direct && plan::looks_unique(facts.rows, facts.distinct_estimate);
+        let kind = plan::kind(facts.rows, facts.min, facts.max, self.options);
+        // Lines of 32-bit keys are filled faster by partitions: 15.5 against 18.8 CPU ns a row at 16 M rows.
+        let direct =
+            direct && kind == Kind::Buckets64 && plan::looks_unique(facts.rows, facts.distinct_estimate);
         let bits = if direct { 0 } else { bits };
         let grid = Grid { bits, direct };
-        match plan::kind(facts.rows, facts.min, facts.max, self.options) {
+        match kind {
             Kind::Dense => {
                 let built = self.dense(&facts)?;
                 let index = Index::Dense { values: built.index };

@@ -102,8 +102,8 @@ pub(crate) fn partition_bits(rows: usize, threads: usize, options: &BuildOptions
 }
 
 /// From this many rows on, lines are filled directly. Measured with `examples/probe_floor.rs` (Sapphire Rapids, other work
-/// beside it, one thread), CPU ns a row directly and by partitions: 16 M random 64-bit keys 17.7, 20.1; 32-bit keys 14.2,
-/// 16.1; 1 M: 11.1, 12.0 and 10.0, 9.2. Tests see the direct way on fewer.
+/// beside it, one thread), CPU ns a row directly and by partitions: 16 M random 64-bit keys 18.3, 19.5; 1 M: 11.1,
+/// 12.0, within what runs differ. Tests see the direct way on fewer.
 const DIRECT_FROM_ROWS: usize = if cfg!(miri) {
     100
 } else if cfg!(test) {
