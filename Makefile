@@ -1,13 +1,13 @@
 # Everything a contributor types. `make help` lists it; each target also works alone from an empty clone.
-# Recipes use the target folder Cargo uses: $CARGO_TARGET_DIR if set, ./target otherwise.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test check fmt fmt-check clippy deny bench soak miri asan fuzz docs bootstrap peers build
 
 CARGO ?= cargo
-TARGET := $(or $(CARGO_TARGET_DIR),target)
-CORUN := $(TARGET)/release/corun
+# Through cargo, which knows the target folder however it was set: by environment, by a configuration file, or not at all.
+CORUN := $(CARGO) run --release --quiet -p corun --
+TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
 # Crates without DataFusion are tested in the dev profile (debug assertions on, seconds to build). The others only ever build
 # in the release profile, so that DataFusion is compiled once.
@@ -65,7 +65,7 @@ bench: build ## every benchmark suite, recorded under bench/records (BENCH_SUITE
 
 soak: build ## long runs: many more property-test cases, then the demo for SOAK_MINUTES
 	PROPTEST_CASES=20000 $(CARGO) test --release $(SMALL)
-	@scripts/soak "$(CORUN)" "$(SOAK_MINUTES)"
+	@scripts/soak "$(TARGET)/release/corun" "$(SOAK_MINUTES)"
 
 miri: bootstrap ## every unsafe path of exec under Miri, in two minutes (nightly)
 	@scripts/nightly miri rust-src >/dev/null

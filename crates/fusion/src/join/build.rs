@@ -246,6 +246,11 @@ fn finish(
     };
     let building = bytes_max(rows, threads.threads(), &spec.table) + code_bytes + visited_bytes;
     if rows > 0 && reservation.try_grow(building).is_err() {
+        tracing::info!(
+            rows,
+            bytes = building,
+            "a join table does not fit the memory pool: the stock join takes over"
+        );
         reservation.free();
         return Ok(Build::Stock(batches));
     }

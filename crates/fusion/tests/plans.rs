@@ -1,0 +1,75 @@
+//! The plans people see in `EXPLAIN`, as snapshots.
+
+use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use fusion::{Engine, EngineOptions};
+use std::sync::Arc;
+
+fn star() -> Engine {
+    let options = EngineOptions {
+        partitions: 2,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::new(&options).unwrap();
+    let table = |name: &str, rows: i32, columns: &[&str]| {
+        let mut fields: Vec<(String, ArrayRef)> = columns
+            .iter()
+            .map(|column| {
+                (
+                    column.to_string(),
+                    Arc::new(Int32Array::from_iter_values(0..rows)) as ArrayRef,
+                )
+            })
+            .collect();
+        let names = StringArray::from_iter_values((0..rows).map(|row| format!("name {}", row % 7)));
+        fields.push((format!("{name}_name"), Arc::new(names)));
+        let batch = RecordBatch::try_from_iter(fields).unwrap();
+        let half = batch.num_rows() / 2;
+        let parts = vec![
+            vec![batch.slice(0, half)],
+            vec![batch.slice(half, batch.num_rows() - half)],
+        ];
+        engine.register_batches(name, batch.schema(), parts).unwrap();
+    };
+    table("fact", 9000, &["f_part", "f_day", "f_value"]);
+    table("part", 600, &["p_key"]);
+    table("day", 300, &["d_key", "d_year"]);
+    engine
+}
+
+async fn plan(engine: &Engine, sql: &str) -> String {
+    engine.explain(sql, false).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_star_join_builds_on_dimensions_and_prefilters_the_facts() {
+    let sql = "select d_year, sum(f_value) from fact, day, part where f_day = d_key and f_part = p_key \
+               and part_name = 'name 3' group by d_year";
+    insta::assert_snapshot!(plan(&star(), sql).await);
+}
+
+async fn partitioned_star() -> Engine {
+    let engine = star();
+    for setting in [
+        "hash_join_single_partition_threshold",
+        "hash_join_single_partition_threshold_rows",
+    ] {
+        engine
+            .query(&format!("set datafusion.optimizer.{setting} = 0"))
+            .await
+            .unwrap();
+    }
+    engine
+}
+
+#[tokio::test]
+async fn repartitioning_that_only_served_the_join_is_dropped() {
+    let sql =
+        "select f_value, p_key from fact left join part on f_part = p_key left join day on f_part = d_key";
+    insta::assert_snapshot!(plan(&partitioned_star().await, sql).await);
+}
+
+#[tokio::test]
+async fn a_full_join_keeps_its_partitions() {
+    let sql = "select f_value, p_key from fact full join part on f_part = p_key";
+    insta::assert_snapshot!(plan(&partitioned_star().await, sql).await);
+}
