@@ -302,6 +302,17 @@ impl CorunJoinExec {
     }
 }
 
+/// Lets idle workers start the streams that a finished build has just woken.
+///
+/// tokio puts a task woken by a running one into a slot of that worker which nobody can steal from, so the last woken
+/// stream would wait until this one has used up its turn: 3.6 of 14 ms in SSB Q1.1 on two cores. A new task takes the
+/// slot and moves the stream to the queue that idle workers are told about.
+fn make_woken_streams_stealable() {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        drop(runtime.spawn(async {}));
+    }
+}
+
 /// Whether build rows are emitted after the probe input has ended.
 pub fn emits_left_at_end(join_type: JoinType) -> bool {
     matches!(
@@ -499,7 +510,9 @@ impl ExecutionPlan for CorunJoinExec {
         let right = Arc::clone(right);
         let (fetch, feeds) = (self.stock.fetch(), self.feeds);
         let stream = futures::stream::once(async move {
-            match build.await.map_err(DataFusionError::Shared)? {
+            let built = build.await.map_err(DataFusionError::Shared)?;
+            make_woken_streams_stealable();
+            match built {
                 Ready::Table(side) => {
                     let context = match feeds {
                         Some(id) => prefilter::with_table(&context, id, &side),
