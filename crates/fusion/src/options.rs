@@ -18,7 +18,7 @@ extensions_options! {
         /// Build one table shared by all partitions and drop the hash repartitioning of both join inputs where no
         /// operator above needs it.
         pub join_shared_build: bool, default = true
-        /// Build on the clearly smaller input of an inner join where DataFusion has no statistics to tell.
+        /// Build on the clearly smaller input of an inner, semi or anti join where DataFusion has no statistics to tell.
         pub join_build_side: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true

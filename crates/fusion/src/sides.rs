@@ -11,6 +11,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Literal};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -83,16 +84,22 @@ fn may_swap(join: &HashJoinExec) -> bool {
         && *join.partition_mode() != PartitionMode::Auto
 }
 
-/// (equalities with a constant, other conditions) of a conjunction.
+/// (equalities with a constant, other conditions) of a conjunction. Both ends of a range count as one condition.
 fn conditions(predicate: &Arc<dyn PhysicalExpr>) -> (u32, u32) {
-    let (mut equalities, mut others) = (0, 0);
+    let mut equalities = 0;
+    let mut others = Vec::new();
     for condition in split_conjunction(predicate) {
         let constant = condition.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
             *binary.op() == Operator::Eq && (binary.right().is::<Literal>() || binary.left().is::<Literal>())
         });
-        if constant { equalities += 1 } else { others += 1 }
+        let columns = collect_columns(condition);
+        if constant {
+            equalities += 1;
+        } else if !others.contains(&columns) {
+            others.push(columns);
+        }
     }
-    (equalities, others)
+    (equalities, others.len() as u32)
 }
 
 /// Rows a plan will give; `None` where nothing is known about some input.
