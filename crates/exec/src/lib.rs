@@ -15,6 +15,7 @@ pub mod codes;
 pub mod gather;
 pub mod huge;
 pub mod prefetch;
+pub mod stage;
 pub mod table;
 pub mod visited;
 pub mod workers;
