@@ -7,6 +7,7 @@
 //! Not here: operators, SQL, or anything that prints.
 
 pub mod affinity;
+pub mod calibration;
 pub mod clock;
 pub mod counters;
 pub mod measure;
