@@ -28,6 +28,7 @@ mod fill;
 mod hash;
 mod kernel;
 mod layout;
+mod measure;
 mod plan;
 mod probe;
 mod scatter;
@@ -45,6 +46,7 @@ use hash::Mixer;
 use layout::{Line32, Line64};
 use simd::Isa;
 
+pub use measure::probe_times;
 pub use plan::{BuildOptions, Kind, bytes_max, bytes_max_of};
 pub use probe::{Pairs, ProbeCursor};
 
