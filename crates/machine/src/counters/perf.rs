@@ -219,7 +219,8 @@ mod tests {
                 assert!(
                     matches!(
                         explain(&error, None, 0, 2),
-                        CountersError::NoPerfEvents
+                        CountersError::NoCounters
+                            | CountersError::NoPerfEvents
                             | CountersError::Paranoid { .. }
                             | CountersError::Forbidden { .. }
                     ),
