@@ -17,3 +17,4 @@ pub mod spread;
 pub mod topology;
 pub mod trace;
 pub mod units;
+pub mod work_ahead;
