@@ -44,10 +44,11 @@ pub enum Contact {
     SameLine,
     /// While the helper is less than a line's entries ahead of the main thread, wherever line borders lie.
     ///
-    /// This is what the formulas of section 4.3 assume when they charge one whole line of distance at the slow speeds. With borders
-    /// that stand still, two threads less than a line apart are in contact only part of the time, and go on closing in or
-    /// parting at their undisturbed speeds for the rest. Going forward with `h'` near `m'` that frees them much sooner than the
-    /// formula says; going backward it hardly matters.
+    /// This is what the formulas of section 4.3 assume when they charge one whole line of distance at the slow speeds; with many
+    /// entries in a line the simulation then agrees with them. With borders that stand still, two threads less than a line apart
+    /// are in contact only part of the time, and close in or part at their undisturbed speeds for the rest. Going forward with
+    /// `h'` near `m'` that frees them sooner than the formulas say. Going backward it matters little on arrays of many lines; on
+    /// those of few, and without jitter, the threads may meet at one place of a line for ever, and the exact speeds decide.
     LessThanALineAhead,
 }
 
