@@ -6,9 +6,11 @@
 #![allow(dead_code, reason = "each of the programs that share it uses a part")]
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
-use exec::stage::{Context, Reference, Staged, Step};
-use model::mode::Mode;
+use exec::stage::{Context, Place, Reference, Staged, Step, Thread};
+use model::mode::{Hiding, Mode, Schedule, Threads, WorkAhead};
 use model::trace::Access;
 
 /// No cell follows.
@@ -266,4 +268,60 @@ pub fn check_answers(expected: &[(usize, u64)], output: &Answers, what: &str) {
         })
         .collect();
     assert_eq!(answers, expected, "{what}");
+}
+
+/// All of them.
+pub const SCHEDULES: [Schedule; 3] = [Schedule::Group, Schedule::Pipeline, Schedule::Amac];
+
+/// Latency hiding by prefetch instructions.
+pub fn prefetch(schedule: Schedule, distance: u16) -> Hiding {
+    Hiding::Prefetch { schedule, distance }
+}
+
+/// The paper's work-ahead set in this size.
+pub fn ahead(lines: u32) -> Hiding {
+    Hiding::WorkAhead(WorkAhead {
+        lines,
+        ..WorkAhead::PAPER
+    })
+}
+
+/// One of each kind, staged, and the plain mode.
+pub fn kinds(threads: Threads) -> Vec<Mode> {
+    let mut modes = vec![Mode {
+        threads,
+        ..Mode::PLAIN
+    }];
+    modes.extend(
+        [Hiding::None, ahead(20)]
+            .into_iter()
+            .chain(SCHEDULES.map(|schedule| prefetch(schedule, 10)))
+            .map(|hiding| Mode::staged(threads, hiding)),
+    );
+    modes
+}
+
+/// What a panic said.
+pub fn words(run: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("it should panic");
+    match panic.downcast::<String>() {
+        Ok(words) => *words,
+        Err(panic) => (*panic.downcast::<&str>().expect("panics have words")).to_owned(),
+    }
+}
+
+/// Notes which threads were placed.
+#[derive(Default)]
+pub struct Notes(Mutex<Vec<Thread>>);
+
+impl Place for Notes {
+    fn place(&self, thread: Thread) {
+        self.0.lock().unwrap().push(thread);
+    }
+}
+
+impl Notes {
+    pub fn into_inner(self) -> Vec<Thread> {
+        self.0.into_inner().unwrap()
+    }
 }
