@@ -326,6 +326,23 @@ fn nodes_hold_what_the_paper_s_do() {
     );
 }
 
+#[test]
+fn loading_fills_nodes_as_far_as_asked() {
+    let keys: Vec<u32> = (0..1100).collect();
+    let nodes = |fill| {
+        let tree = CsbTree::<u32>::bulk_load(&keys, &keys, fill).unwrap();
+        (tree.height(), tree.arena.length())
+    };
+    // 11 of 15 entries a leaf, 23 of 31 children a node.
+    assert_eq!(nodes(0.75), (2, 100 + 5 + 1));
+    assert_eq!(nodes(1.0), (2, 74 + 3 + 1));
+    // One entry and two children.
+    assert_eq!(
+        nodes(0.01),
+        (11, 1100 + 550 + 275 + 138 + 69 + 35 + 18 + 9 + 5 + 3 + 2 + 1)
+    );
+}
+
 /// Every set counts as the portable one does, in nodes of all counts.
 fn check_search<O: Order, const LINES: usize>(draw: impl Fn(usize) -> O) {
     let mut keys: Vec<O> = (0..Node::<O, LINES>::INNER_KEYS).map(draw).collect();
