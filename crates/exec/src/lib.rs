@@ -14,6 +14,7 @@
 pub mod codes;
 pub mod gather;
 pub mod huge;
+pub mod operators;
 pub mod prefetch;
 pub mod stage;
 pub mod table;
