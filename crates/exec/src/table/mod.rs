@@ -33,6 +33,7 @@ mod plan;
 mod probe;
 mod scatter;
 mod simd;
+mod step;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,8 @@ use crate::workers::Workers;
 use hash::Mixer;
 use layout::{Line32, Line64};
 use simd::Isa;
+
+pub(crate) use step::Looked;
 
 pub use measure::probe_times;
 pub use plan::{BuildOptions, Kind, bytes_max, bytes_max_of};
