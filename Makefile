@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fmt fmt-check clippy deny bench soak miri asan fuzz docs bootstrap peers build
+.PHONY: help demo test check fmt fmt-check clippy deny bench soak miri loom asan tsan fuzz docs bootstrap peers build
 
 CARGO ?= cargo
 # Through cargo, which knows the target folder however it was set: by environment, by a configuration file, or not at all.
@@ -11,7 +11,7 @@ TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"t
 
 # Crates without DataFusion are tested in the dev profile (debug assertions on, seconds to build). The others only ever build
 # in the release profile, so that DataFusion is compiled once.
-SMALL := -p model -p machine -p exec
+SMALL := -p model -p cachesim -p machine -p exec
 LARGE := -p fusion -p bench -p corun
 
 # The one place that names the nightly toolchain. It serves Miri, sanitizers and fuzzing only; nothing shipped is built with it.
@@ -69,11 +69,21 @@ soak: build ## long runs: many more property-test cases, then the demo for SOAK_
 
 miri: bootstrap ## every unsafe path of exec under Miri, in two minutes (nightly)
 	@scripts/nightly miri rust-src >/dev/null
-	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --test small --test csb_small
+	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --test small --test csb_small \
+		--test stage_small --test stage_set
+
+loom: bootstrap ## every interleaving of the two threads of a work-ahead set, in seconds once built
+	@scripts/loom
 
 asan: bootstrap ## exec and machine under the address sanitizer (nightly)
 	@scripts/nightly >/dev/null
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p exec -p machine --lib --tests \
+		--target $$(rustc -vV | sed -n 's/^host: //p')
+
+# The standard library is built with the sanitizer too: without that its locks and joins look like races.
+tsan: bootstrap ## exec's threads under the thread sanitizer (nightly)
+	@scripts/nightly rust-src >/dev/null
+	RUSTFLAGS=-Zsanitizer=thread $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p exec --lib --tests -Zbuild-std \
 		--target $$(rustc -vV | sed -n 's/^host: //p')
 
 fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (nightly, cargo-fuzz)

@@ -17,6 +17,7 @@
 //! What it is not: it chooses no mode (that is `model::technique`) and no CPU (a [`Place`] is handed in).
 
 mod budget;
+pub mod calibrate;
 mod context;
 mod drivers;
 mod race;
