@@ -57,7 +57,7 @@ fn main() {
     let mut out = HugeBuf::<OutputRow>::zeroed(n + n / 8).unwrap();
     let mut modes = vec![Mode::PLAIN, Mode::staged(Threads::One, Hiding::None)];
     for schedule in [Schedule::Group, Schedule::Pipeline, Schedule::Amac] {
-        for distance in [8, 16, 32, 64] {
+        for distance in [8, 16, 32, 64, 128] {
             modes.push(Mode::staged(
                 Threads::One,
                 Hiding::Prefetch { schedule, distance },
