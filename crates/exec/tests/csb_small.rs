@@ -62,14 +62,14 @@ fn live<K: Key, const LINES: usize>(keys: &[K]) {
 
 #[test]
 fn narrow_nodes() {
-    live::<i32, 1>(&(0..97).map(|i| i / 3 - 10).collect::<Vec<_>>());
+    live::<i32, 1>(&(0..43).map(|i| i / 3 - 10).collect::<Vec<_>>());
     live::<f64, 1>(&(0..61).map(|i| f64::from(i / 7) - 2.5).collect::<Vec<_>>());
 }
 
 #[test]
 fn wide_nodes() {
-    live::<u32, 2>(&(0..101).map(|i| u32::MAX / 64 * (i / 2)).collect::<Vec<_>>());
-    live::<f32, 3>(&(0..103_u8).map(|i| f32::from(i) / 4.0 - 9.0).collect::<Vec<_>>());
+    live::<u32, 2>(&(0..61).map(|i| u32::MAX / 64 * (i / 2)).collect::<Vec<_>>());
+    live::<f32, 3>(&(0..41_u8).map(|i| f32::from(i) / 4.0 - 9.0).collect::<Vec<_>>());
 }
 
 #[test]

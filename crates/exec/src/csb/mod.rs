@@ -251,6 +251,14 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
         Entries::new(self, node, slot, key)
     }
 
+    /// The RIDs of a key, ascending: the whole way down at once.
+    #[inline]
+    pub fn rids(&self, key: K) -> Entries<'_, K, LINES> {
+        let order = key.to_order();
+        let (leaf, slot) = self.position_of(order);
+        Entries::new(self, self.arena.node(leaf), slot, order)
+    }
+
     /// A node that must be an inner one.
     #[inline(always)]
     fn inner(&self, index: u32) -> &Node<K::Order, LINES> {

@@ -253,8 +253,6 @@ fn from_bulk<K: TestKey, const LINES: usize>(pairs: &BTreeSet<(u16, u32)>, fill:
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
     #[test]
     fn changes_agree_with_a_set(ops in ops(1500)) {
         from_empty::<i32, 1>(&ops);
