@@ -118,7 +118,8 @@ fn main() {
     let records: Vec<Record> = (0..records as u64)
         .map(|number| Record {
             value: scrambled(number) >> 32,
-            other: (number > 0 && scrambled(number) % 2 == 0).then(|| (scrambled(!number) % number) as u32),
+            other: (number > 0 && scrambled(number).is_multiple_of(2))
+                .then(|| (scrambled(!number) % number) as u32),
         })
         .collect();
     let numbers: Vec<u32> = (0..tuples as u64)
