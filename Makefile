@@ -70,7 +70,7 @@ soak: build ## long runs: many more property-test cases, then the demo for SOAK_
 miri: bootstrap ## every unsafe path of exec under Miri, in two minutes (nightly)
 	@scripts/nightly miri rust-src >/dev/null
 	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --test small --test csb_small \
-		--test stage_small --test stage_set
+		--test stage_small --test stage_set --test operators_small
 
 loom: bootstrap ## every interleaving of the two threads of a work-ahead set, in seconds once built
 	@scripts/loom

@@ -6,6 +6,8 @@
 //!
 //! [`csb::CsbTree`] is an ordered index from keys to row numbers that can change.
 //!
+//! [`operators`] are the joins of paper 000, as straight code and cut into stages that [`stage`] executes in any mode.
+//!
 //! Order of calls: make codes of key columns ([`Codes`], one [`Chunk`] a batch), [`table::JoinTable::build`], then for
 //! each probe batch [`table::JoinTable::probe`] or [`table::JoinTable::matches`], then [`gather()`] the payload.
 //!
