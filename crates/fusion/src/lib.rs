@@ -2,6 +2,7 @@
 //!
 //! - [`install`] adds corun's physical optimizer rule to a `SessionStateBuilder`; everything else stays DataFusion.
 //! - [`CorunOptions`] are the `SET corun.*` options.
+//! - [`IndexedTable`] is an in-memory table with indexes, which joins then look rows up in.
 //! - [`Engine`] is a facade without DataFusion types, for the rest of corun.
 //!
 //! This is the only crate that names `datafusion`.
@@ -10,6 +11,7 @@ mod caches;
 pub mod diagnostics;
 mod engine;
 mod error;
+mod index;
 pub mod join;
 mod options;
 mod prefilter;
@@ -18,6 +20,7 @@ pub mod sides;
 
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;
+pub use index::{IndexJoinExec, IndexedTable};
 pub use options::{CorunOptions, JoinChoice};
 
 use datafusion::execution::SessionStateBuilder;

@@ -22,6 +22,10 @@ extensions_options! {
         pub join_build_side: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
+        /// `auto`: join through an index where that is estimated to be faster; `on`: wherever it is possible; `off`: nowhere.
+        pub index_join: JoinChoice, default = JoinChoice::Auto
+        /// Let choices of technique rest on measurements of this machine; without, on cache sizes alone.
+        pub calibrate: bool, default = true
         /// Bytes of private cache a core has; 0: ask the machine.
         pub l2_bytes: usize, default = 0
         /// Bytes of last-level cache that this process can count on; 0: ask the machine.
@@ -33,10 +37,10 @@ impl ConfigExtension for CorunOptions {
     const PREFIX: &'static str = "corun";
 }
 
-/// Which joins corun takes over.
+/// Which joins an operator of corun takes over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinChoice {
-    /// Where corun's join is not slower.
+    /// Where it is not slower.
     Auto,
     /// Everywhere it is possible.
     On,
@@ -62,7 +66,7 @@ impl FromStr for JoinChoice {
             "auto" => Ok(JoinChoice::Auto),
             "on" => Ok(JoinChoice::On),
             "off" => Ok(JoinChoice::Off),
-            _ => config_err!("corun.join must be 'auto', 'on' or 'off', not '{text}'"),
+            _ => config_err!("must be 'auto', 'on' or 'off', not '{text}'"),
         }
     }
 }

@@ -37,6 +37,15 @@ pub enum Tree {
     Wide(CsbTree<u64, LINES>),
 }
 
+/// A tree and what was learnt from its keys.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The tree.
+    pub tree: Tree,
+    /// Rows a key has on average; 1 when no two rows have one key.
+    pub rows_per_key: f64,
+}
+
 /// A way down that has ended.
 #[derive(Clone, Copy, Debug)]
 struct Found {
@@ -80,19 +89,21 @@ impl Cursor {
 }
 
 impl Tree {
-    /// A tree of the codes of all rows that are not NULL, and whether each code has one row only.
+    /// A tree of the codes of all rows that are not NULL.
     ///
     /// # Errors
     /// Not enough memory.
-    pub fn build(codes: &CodeBuffer, nulls: Option<&NullBuffer>) -> Result<(Tree, bool), CsbError> {
+    pub fn build(codes: &CodeBuffer, nulls: Option<&NullBuffer>) -> Result<Loaded, CsbError> {
         match codes {
             CodeBuffer::U32(values, bias) => {
-                let (tree, unique) = load(values, *bias, nulls)?;
-                Ok((Tree::Narrow(tree), unique))
+                let (tree, rows_per_key) = load(values, *bias, nulls)?;
+                let tree = Tree::Narrow(tree);
+                Ok(Loaded { tree, rows_per_key })
             }
             CodeBuffer::U64(values, bias) => {
-                let (tree, unique) = load(values, *bias, nulls)?;
-                Ok((Tree::Wide(tree), unique))
+                let (tree, rows_per_key) = load(values, *bias, nulls)?;
+                let tree = Tree::Wide(tree);
+                Ok(Loaded { tree, rows_per_key })
             }
         }
     }
@@ -139,15 +150,16 @@ fn load<K: Key + Ord + BitXor<Output = K>>(
     codes: &[K],
     bias: K,
     nulls: Option<&NullBuffer>,
-) -> Result<(CsbTree<K, LINES>, bool), CsbError> {
+) -> Result<(CsbTree<K, LINES>, f64), CsbError> {
     let mut entries: Vec<(K, u32)> = codes.iter().map(|code| *code ^ bias).zip(0..).collect();
     if let Some(nulls) = nulls {
         entries.retain(|(_, row)| nulls.is_valid(*row as usize));
     }
     entries.sort_unstable();
-    let unique = entries.windows(2).all(|pair| pair[0].0 != pair[1].0);
+    let repeated = entries.windows(2).filter(|pair| pair[0].0 == pair[1].0).count();
+    let rows_per_key = entries.len().max(1) as f64 / (entries.len() - repeated).max(1) as f64;
     let (keys, rows): (Vec<K>, Vec<u32>) = entries.into_iter().unzip();
-    Ok((CsbTree::bulk_load(&keys, &rows, FILL)?, unique))
+    Ok((CsbTree::bulk_load(&keys, &rows, FILL)?, rows_per_key))
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -181,7 +193,13 @@ fn next_pairs<K: Key + Default + BitXor<Output = K>>(
         }
         if cursor.next_key == cursor.window_end {
             let end = codes.len().min(cursor.window_end + WINDOW_KEYS);
-            find(tree, &codes[cursor.window_end..end], bias, hiding, &mut cursor.found)?;
+            find(
+                tree,
+                &codes[cursor.window_end..end],
+                bias,
+                hiding,
+                &mut cursor.found,
+            )?;
             cursor.window_end = end;
         }
         let window_start = cursor.window_end - cursor.found.len();
@@ -297,12 +315,7 @@ impl<'a, K: Key + Default + BitXor<Output = K>> Staged<'a, LINES> for WaysDown<'
     }
 
     #[inline(always)]
-    fn resume<C: Context<'a>>(
-        &self,
-        state: &mut Way<K>,
-        output: &mut Vec<Found>,
-        context: &mut C,
-    ) -> Step {
+    fn resume<C: Context<'a>>(&self, state: &mut Way<K>, output: &mut Vec<Found>, context: &mut C) -> Step {
         if state.levels == 0 {
             output[state.tuple as usize] = self.found(state.node, state.key);
             return Step::Done;
@@ -343,7 +356,8 @@ mod tests {
     /// All pairs of looking `keys` up among `rows`, read out in steps of `limit`.
     fn pairs(rows: &[u32], keys: &[u32], limit: usize, hiding: Hiding) -> Vec<(u32, u32)> {
         let sign = 1 << 31;
-        let (tree, _) = Tree::build(&CodeBuffer::U32(rows.to_vec().into(), sign), None).unwrap();
+        let rows = CodeBuffer::U32(rows.to_vec().into(), sign);
+        let tree = Tree::build(&rows, None).unwrap().tree;
         let keys = CodeBuffer::U32(keys.to_vec().into(), sign);
         let (mut cursor, mut all) = (Cursor::default(), Vec::new());
         loop {
@@ -362,7 +376,9 @@ mod tests {
     #[test]
     fn every_step_size_and_mode_gives_the_nested_loop() {
         // Key 3 has hundreds of rows, so its entries run over several leaves.
-        let rows: Vec<u32> = (0..3000).map(|row| if row % 5 == 0 { 3 } else { row % 700 }).collect();
+        let rows: Vec<u32> = (0..3000)
+            .map(|row| if row % 5 == 0 { 3 } else { row % 700 })
+            .collect();
         let keys: Vec<u32> = (0..WINDOW_KEYS as u32 + 50).map(|key| key * 7 % 900).collect();
         let mut want = Vec::new();
         for (key, value) in keys.iter().enumerate() {
@@ -371,9 +387,19 @@ mod tests {
         }
         for limit in [1, 7, 600, 1 << 20] {
             for hiding in [Hiding::None, group(1), group(32)] {
-                assert_eq!(pairs(&rows, &keys, limit, hiding), want, "limit {limit}, {hiding}");
+                assert_eq!(
+                    pairs(&rows, &keys, limit, hiding),
+                    want,
+                    "limit {limit}, {hiding}"
+                );
             }
         }
+    }
+
+    #[test]
+    fn rows_are_counted_by_key() {
+        let codes = CodeBuffer::U64(vec![5, 6, 5, 5, 6, 9].into(), 0);
+        assert_eq!(Tree::build(&codes, None).unwrap().rows_per_key, 2.0);
     }
 
     #[test]
@@ -386,8 +412,8 @@ mod tests {
     fn null_rows_and_null_keys_are_left_out() {
         let codes = CodeBuffer::U64(vec![5, 5, 6].into(), 0);
         let nulls = NullBuffer::from(vec![true, false, true]);
-        let (tree, unique) = Tree::build(&codes, Some(&nulls)).unwrap();
-        assert!(unique);
+        let Loaded { tree, rows_per_key } = Tree::build(&codes, Some(&nulls)).unwrap();
+        assert_eq!(rows_per_key, 1.0);
         let (mut cursor, mut pairs) = (Cursor::default(), Pairs::default());
         let done = tree.next_pairs(&codes, Some(&nulls), Hiding::None, &mut cursor, 9, &mut pairs);
         assert_eq!(done, Ok(true));
