@@ -17,6 +17,7 @@ pub mod codes;
 pub mod csb;
 pub mod gather;
 pub mod huge;
+pub mod operators;
 pub mod prefetch;
 pub mod stage;
 pub mod table;
