@@ -146,8 +146,11 @@ async fn check(case: &Case) -> TestCaseResult {
             (Ok(want), Ok(got)) => {
                 prop_assert_eq!(lines(&got), lines(&want), "{}\n{:?}", sql, case);
                 prop_assert_eq!(got.schema, want.schema, "{}", sql);
-                let largest = got.batches.iter().map(|batch| batch.num_rows()).max();
-                prop_assert!(largest.unwrap_or(0) <= case.batch_size, "{}: {:?}", sql, largest);
+                let plan = corun.explain(&sql, false).await.unwrap();
+                if plan.starts_with("IndexJoinExec") {
+                    let largest = got.batches.iter().map(|batch| batch.num_rows()).max();
+                    prop_assert!(largest.unwrap_or(0) <= case.batch_size, "{}: {:?}", sql, largest);
+                }
             }
             (want, got) => prop_assert!(false, "{}: stock {:?}, corun {:?}", sql, want, got),
         }

@@ -1,32 +1,31 @@
 //! [`Tree`]: the CSB+-tree over one column's codes, and batched lookups in it.
 //!
 //! Order of calls: [`Tree::build`] once; then for each batch of keys a reset [`Cursor`] and [`Tree::next_pairs`] until it
-//! says that it is done. Ways down are staged ([`exec::stage`]): a window of keys goes down together, so that the cache
+//! says that it is done. A window of keys is looked up together ([`exec::operators::lookup_matches`]), so that the cache
 //! misses of one hide those of the others; the matches are then read out in the order of the keys. What it is not: it
 //! knows neither SQL types nor join types.
 
 use crate::join::keys::CodeBuffer;
 use arrow::buffer::NullBuffer;
-use exec::csb::{CsbError, CsbTree, Key, NodeId};
-use exec::stage::{Context, Options, Reference, RunError, Staged, Step, run};
+use exec::csb::{CsbError, CsbTree, Key};
+use exec::operators::{LookupError, Matches, lookup_matches};
+use exec::stage::Context;
 use exec::table::Pairs;
-use model::mode::{Hiding, Mode, Threads};
+use model::mode::Hiding;
 use std::ops::BitXor;
 
-/// Stands for "no row"; tables have fewer rows.
-const NO_ROW: u32 = u32::MAX;
-
-/// Keys that go down together. Their leaves stay in a private L2 until their matches are read out: 2048 leaves of two
-/// lines are 256 KiB.
+/// Keys that are looked up before any of their matches is read out: enough for every prefetch distance to run full, few
+/// enough for their matches to stay in a private cache. Unmeasured.
 const WINDOW_KEYS: usize = 2048;
+
+/// Rows of a key that are kept beside the others of its window; a key that has more is looked up again. Unmeasured.
+const KEPT_ROWS: usize = 16;
 
 /// Cache lines of a node.
 const LINES: usize = 2;
 
 /// Nodes are full: an indexed table does not change.
 const FILL: f64 = 1.0;
-
-const LINE_BYTES: usize = 64;
 
 /// Rows by code.
 #[derive(Debug)]
@@ -46,28 +45,45 @@ pub struct Loaded {
     pub rows_per_key: f64,
 }
 
-/// A way down that has ended.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    /// Smallest row of the key, or [`NO_ROW`].
-    first: u32,
-    /// The leaf to read on from when there are more rows.
-    more: Option<NodeId>,
+/// What the keys of a window found.
+#[derive(Debug, Default)]
+struct Window {
+    rows: Vec<u32>,
+    /// By key.
+    spans: Vec<Span>,
 }
 
-const NOTHING: Found = Found {
-    first: NO_ROW,
-    more: None,
-};
+/// Where the rows of a key stand in a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u32,
+    count: u16,
+    /// Whether the tree has more of them.
+    more: bool,
+}
+
+impl<'a> Matches<'a> for Window {
+    #[inline(always)]
+    fn take<C: Context<'a>>(&mut self, key: usize, _: u32, mut inner: impl Iterator<Item = u32>, _: &mut C) {
+        let start = self.rows.len();
+        self.rows.extend(inner.by_ref().take(KEPT_ROWS));
+        let count = self.rows.len() - start;
+        self.spans[key] = Span {
+            start: start as u32,
+            count: count as u16,
+            more: count == KEPT_ROWS && inner.next().is_some(),
+        };
+    }
+}
 
 /// How far the matches of a batch of keys have been read out.
 #[derive(Debug, Default)]
 pub struct Cursor {
     /// The key whose matches come next.
     next_key: usize,
-    /// Ways down of the keys before `window_end`; the last one belongs to `window_end - 1`.
+    /// The window ends before this key.
     window_end: usize,
-    found: Vec<Found>,
+    window: Window,
     /// Rows of the key before `next_key` that did not fit the last step, and how many of them were given since.
     rest: Vec<u32>,
     rest_given: usize,
@@ -84,7 +100,8 @@ impl Cursor {
 
     /// Bytes it holds.
     pub fn bytes(&self) -> usize {
-        self.found.capacity() * size_of::<Found>() + self.rest.capacity() * size_of::<u32>()
+        let rows = self.window.rows.capacity() + self.rest.capacity();
+        rows * size_of::<u32>() + self.window.spans.capacity() * size_of::<Span>()
     }
 }
 
@@ -132,7 +149,7 @@ impl Tree {
         cursor: &mut Cursor,
         limit: usize,
         pairs: &mut Pairs,
-    ) -> Result<bool, RunError> {
+    ) -> Result<bool, LookupError> {
         let valid = |key: usize| nulls.is_none_or(|nulls| nulls.is_valid(key));
         match (self, codes) {
             (Tree::Narrow(tree), CodeBuffer::U32(values, bias)) => {
@@ -172,7 +189,7 @@ fn next_pairs<K: Key + Default + BitXor<Output = K>>(
     cursor: &mut Cursor,
     limit: usize,
     pairs: &mut Pairs,
-) -> Result<bool, RunError> {
+) -> Result<bool, LookupError> {
     loop {
         let room = limit.saturating_sub(pairs.build.len());
         let rest = &cursor.rest[cursor.rest_given..];
@@ -193,151 +210,41 @@ fn next_pairs<K: Key + Default + BitXor<Output = K>>(
         }
         if cursor.next_key == cursor.window_end {
             let end = codes.len().min(cursor.window_end + WINDOW_KEYS);
-            find(
-                tree,
-                &codes[cursor.window_end..end],
-                bias,
-                hiding,
-                &mut cursor.found,
-            )?;
+            let keys: Vec<K> = codes[cursor.window_end..end]
+                .iter()
+                .map(|code| *code ^ bias)
+                .collect();
+            cursor.window.rows.clear();
+            cursor.window.spans.clear();
+            cursor.window.spans.resize(keys.len(), Span::default());
+            lookup_matches(tree, &keys, &mut cursor.window, hiding)?;
             cursor.window_end = end;
         }
-        let window_start = cursor.window_end - cursor.found.len();
+        let window_start = cursor.window_end - cursor.window.spans.len();
         while cursor.next_key < cursor.window_end && cursor.rest.is_empty() {
-            if pairs.build.len() >= limit {
+            let key = cursor.next_key;
+            let span = cursor.window.spans[key - window_start];
+            let start = span.start as usize;
+            let rows = &cursor.window.rows[start..start + usize::from(span.count)];
+            let room = limit - pairs.build.len();
+            if room == 0 {
                 return Ok(false);
             }
-            let key = cursor.next_key;
-            let found = cursor.found[key - window_start];
             cursor.next_key += 1;
-            if found.first == NO_ROW || !valid(key) {
+            if rows.is_empty() || !valid(key) {
                 continue;
             }
-            pairs.build.push(found.first);
-            pairs.probe.push(key as u32);
-            let Some(leaf) = found.more else { continue };
-            let mut rows = tree.leaf_entries_from(leaf, codes[key] ^ bias).skip(1);
-            let room = limit - pairs.build.len();
-            let before = pairs.build.len();
-            pairs.build.extend(rows.by_ref().take(room));
-            let added = pairs.build.len() - before;
-            pairs.probe.extend(std::iter::repeat_n(key as u32, added));
-            if added == room {
-                // A key may have as many rows as the table: what is left of them is read once, not once a step.
-                cursor.rest.extend(rows);
+            let given = rows.len().min(room);
+            pairs.build.extend(&rows[..given]);
+            pairs.probe.extend(std::iter::repeat_n(key as u32, given));
+            cursor.rest.extend(&rows[given..]);
+            if span.more {
+                // A key may have as many rows as the table: they are read once, not once a step.
+                let code = codes[key] ^ bias;
+                let all = tree.range(code..=code).map(|(_, row)| row);
+                cursor.rest.extend(all.skip(KEPT_ROWS));
             }
         }
-    }
-}
-
-/// The ways down of some keys.
-fn find<K: Key + Default + BitXor<Output = K>>(
-    tree: &CsbTree<K, LINES>,
-    codes: &[K],
-    bias: K,
-    hiding: Hiding,
-    found: &mut Vec<Found>,
-) -> Result<(), RunError> {
-    found.clear();
-    found.resize(codes.len(), NOTHING);
-    let mode = match hiding {
-        Hiding::None => Mode::PLAIN,
-        hiding => Mode::staged(Threads::One, hiding),
-    };
-    let ways = WaysDown { tree, codes, bias };
-    let mut outputs = [std::mem::take(found)];
-    run(mode, &[&ways], &mut outputs, &Options::default())?;
-    let [filled] = outputs;
-    *found = filled;
-    Ok(())
-}
-
-/// The staged operator: tuple `i` goes down for `codes[i]`.
-struct WaysDown<'a, K: Key> {
-    tree: &'a CsbTree<K, LINES>,
-    codes: &'a [K],
-    bias: K,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Way<K> {
-    key: K,
-    node: NodeId,
-    tuple: u32,
-    /// Inner levels still above the leaf.
-    levels: u32,
-}
-
-impl<'a, K: Key + Default + BitXor<Output = K>> WaysDown<'a, K> {
-    fn found(&self, leaf: NodeId, key: K) -> Found {
-        let mut rows = self.tree.leaf_entries_from(leaf, key);
-        match rows.next() {
-            None => NOTHING,
-            Some(first) => Found {
-                first,
-                more: rows.next().map(|_| leaf),
-            },
-        }
-    }
-}
-
-impl<'a, K: Key + Default + BitXor<Output = K>> Staged<'a, LINES> for WaysDown<'a, K> {
-    type State = Way<K>;
-    type Output = Vec<Found>;
-    const REFERENCES_MIN: usize = LINES;
-
-    fn tuples(&self) -> usize {
-        self.codes.len()
-    }
-
-    fn stages(&self) -> usize {
-        self.tree.height().max(1)
-    }
-
-    #[inline(always)]
-    fn begin<C: Context<'a>>(
-        &self,
-        tuple: usize,
-        state: &mut Way<K>,
-        output: &mut Vec<Found>,
-        context: &mut C,
-    ) {
-        *state = Way {
-            key: self.codes[tuple] ^ self.bias,
-            node: self.tree.root(),
-            tuple: tuple as u32,
-            levels: self.tree.height() as u32,
-        };
-        // The root is always in the cache: nobody waits for it.
-        if state.levels > 0 {
-            self.resume(state, output, context);
-        }
-    }
-
-    #[inline(always)]
-    fn resume<C: Context<'a>>(&self, state: &mut Way<K>, output: &mut Vec<Found>, context: &mut C) -> Step {
-        if state.levels == 0 {
-            output[state.tuple as usize] = self.found(state.node, state.key);
-            return Step::Done;
-        }
-        state.node = self.tree.child(state.node, state.key);
-        state.levels -= 1;
-        let tree: &'a CsbTree<K, LINES> = self.tree;
-        let bytes = tree.node_bytes(state.node);
-        for line in 0..LINES {
-            context.need(Reference::to(&bytes[line * LINE_BYTES]));
-        }
-        Step::Wait
-    }
-
-    #[inline(always)]
-    fn plain<C: Context<'a>>(&self, tuple: usize, output: &mut Vec<Found>, _: &mut C) {
-        let key = self.codes[tuple] ^ self.bias;
-        let mut node = self.tree.root();
-        for _ in 0..self.tree.height() {
-            node = self.tree.child(node, key);
-        }
-        output[tuple] = self.found(node, key);
     }
 }
 
