@@ -5,6 +5,7 @@ mod common;
 
 use common::{Table, engine, lines, table};
 use fusion::{Engine, EngineOptions, Joins};
+use std::sync::Arc;
 
 const KEYS: &[&str] = &[
     "a_i = b_i",

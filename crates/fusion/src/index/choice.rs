@@ -104,7 +104,6 @@ fn inputs(join: &HashJoinExec, side: &IndexedSide, config: &ConfigOptions) -> Op
         build_rows: build.rows,
         probe_rows: probe.rows,
         indexed_builds: side.inner == JoinSide::Left,
-        rows_per_key: side.index.rows_per_key,
         table_rows: side.access.indexed.rows() as f64,
         tree_bytes: side.index.tree.bytes(),
         l2_bytes: caches.l2_bytes,

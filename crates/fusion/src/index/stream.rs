@@ -196,7 +196,9 @@ impl Joiner {
         };
         let other_keys = self.spec.other_keys.iter().map(|(_, outer)| array(outer));
         let other_keys = other_keys.collect::<Result<_>>()?;
-        self.cursor.reset();
+        // One match decides about a row that is not put beside its partners.
+        let pairs_matter = matches!(self.spec.kind, Kind::Inner | Kind::Outer);
+        self.cursor.reset(!pairs_matter && self.spec.keys_decide());
         self.current = Some(Current {
             batch,
             codes,

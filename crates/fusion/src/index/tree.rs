@@ -48,6 +48,8 @@ pub struct Loaded {
 /// What the keys of a window found.
 #[derive(Debug, Default)]
 struct Window {
+    /// Rows kept of a key.
+    kept: usize,
     rows: Vec<u32>,
     /// By key.
     spans: Vec<Span>,
@@ -66,12 +68,12 @@ impl<'a> Matches<'a> for Window {
     #[inline(always)]
     fn take<C: Context<'a>>(&mut self, key: usize, _: u32, mut inner: impl Iterator<Item = u32>, _: &mut C) {
         let start = self.rows.len();
-        self.rows.extend(inner.by_ref().take(KEPT_ROWS));
+        self.rows.extend(inner.by_ref().take(self.kept));
         let count = self.rows.len() - start;
         self.spans[key] = Span {
             start: start as u32,
             count: count as u16,
-            more: count == KEPT_ROWS && inner.next().is_some(),
+            more: self.kept == KEPT_ROWS && count == KEPT_ROWS && inner.next().is_some(),
         };
     }
 }
@@ -90,8 +92,9 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Begins with the first key again.
-    pub fn reset(&mut self) {
+    /// Begins with the first key of another batch. With `one_row`, only the smallest row of each key is given.
+    pub fn reset(&mut self, one_row: bool) {
+        self.window.kept = if one_row { 1 } else { KEPT_ROWS };
         self.next_key = 0;
         self.window_end = 0;
         self.rest.clear();
@@ -267,6 +270,7 @@ mod tests {
         let tree = Tree::build(&rows, None).unwrap().tree;
         let keys = CodeBuffer::U32(keys.to_vec().into(), sign);
         let (mut cursor, mut all) = (Cursor::default(), Vec::new());
+        cursor.reset(false);
         loop {
             let mut step = Pairs::default();
             let done = tree
@@ -304,6 +308,18 @@ mod tests {
     }
 
     #[test]
+    fn one_row_of_each_key() {
+        let rows = CodeBuffer::U32((0..900).map(|row| row % 3).collect::<Vec<u32>>().into(), 0);
+        let keys = CodeBuffer::U32(vec![2, 7, 0, 2].into(), 0);
+        let tree = Tree::build(&rows, None).unwrap().tree;
+        let (mut cursor, mut pairs) = (Cursor::default(), Pairs::default());
+        cursor.reset(true);
+        let done = tree.next_pairs(&keys, None, group(8), &mut cursor, 100, &mut pairs);
+        assert_eq!(done, Ok(true));
+        assert_eq!((pairs.build, pairs.probe), (vec![2, 0, 2], vec![0, 2, 3]));
+    }
+
+    #[test]
     fn rows_are_counted_by_key() {
         let codes = CodeBuffer::U64(vec![5, 6, 5, 5, 6, 9].into(), 0);
         assert_eq!(Tree::build(&codes, None).unwrap().rows_per_key, 2.0);
@@ -322,6 +338,7 @@ mod tests {
         let Loaded { tree, rows_per_key } = Tree::build(&codes, Some(&nulls)).unwrap();
         assert_eq!(rows_per_key, 1.0);
         let (mut cursor, mut pairs) = (Cursor::default(), Pairs::default());
+        cursor.reset(false);
         let done = tree.next_pairs(&codes, Some(&nulls), Hiding::None, &mut cursor, 9, &mut pairs);
         assert_eq!(done, Ok(true));
         assert_eq!((pairs.build, pairs.probe), (vec![0, 2], vec![0, 2]));
