@@ -329,11 +329,16 @@ impl Joiner {
         let batch = spec
             .assembler
             .assemble(rows, (columns, build), (Some(batch), probe), mark)?;
-        if self.out.push_batch(batch)? == PushBatchStatus::LimitReached {
-            self.out.finish()?;
-            self.finished = true;
-            self.input = None;
-            self.current = None;
+        // Outer rows without a partner come on top of a batch of pairs, and the coalescer passes large batches on.
+        for start in (0..rows).step_by(self.batch_size) {
+            let part = batch.slice(start, self.batch_size.min(rows - start));
+            if self.out.push_batch(part)? == PushBatchStatus::LimitReached {
+                self.out.finish()?;
+                self.finished = true;
+                self.input = None;
+                self.current = None;
+                break;
+            }
         }
         Ok(())
     }
