@@ -65,7 +65,7 @@ pub fn index_probe(config: &ConfigOptions, tree_bytes: usize, levels: usize, tab
         references: levels as f64,
         hit_rate: 1.0,
         even: true,
-        tuples: config.execution.batch_size as u64,
+        tuples: config.execution.batch_size.get() as u64,
         ordered: true,
         threads: 1,
     };
