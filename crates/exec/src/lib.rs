@@ -4,6 +4,8 @@
 //! parallel without locks and probed in batches with software prefetch. Around it stand [`gather()`] (payload columns by
 //! row number), [`Visited`] (which build rows met a partner) and [`HugeBuf`] (memory in huge pages).
 //!
+//! [`csb::CsbTree`] is an ordered index from keys to row numbers that can change.
+//!
 //! Order of calls: make codes of key columns ([`Codes`], one [`Chunk`] a batch), [`table::JoinTable::build`], then for
 //! each probe batch [`table::JoinTable::probe`] or [`table::JoinTable::matches`], then [`gather()`] the payload.
 //!
@@ -12,8 +14,10 @@
 //! check.
 
 pub mod codes;
+pub mod csb;
 pub mod gather;
 pub mod huge;
+pub mod operators;
 pub mod prefetch;
 pub mod stage;
 pub mod table;

@@ -154,7 +154,9 @@ struct InFlight<S> {
 }
 
 /// A software pipeline: each turn begins one tuple and resumes the one begun `distance` turns before, the one before that,
-/// and so on for as many stages as the operator usually has. A tuple that needs more is finished on the spot.
+/// and so on for as many stages as the operator usually has. A tuple that needs more goes through the pipeline again, in
+/// place of a new one. Finishing it on the spot was measured and rejected: chains of two cells are common, and one miss in
+/// full costs more than the prefetching of four others saves.
 pub(super) struct Pipeline<S> {
     tuples: Tuples,
     /// A power of two of tuples, at least `distance * stages + 1`; turn `t` begins at `t & mask`.
@@ -162,7 +164,9 @@ pub(super) struct Pipeline<S> {
     turn: usize,
     distance: usize,
     stages: usize,
-    /// Turns after the last tuple was begun.
+    /// A tuple that has come to the end of the pipeline and waits still.
+    again: Option<S>,
+    /// Turns in which no tuple entered, since the last one did.
     drained: usize,
 }
 
@@ -182,6 +186,7 @@ impl<S: Copy + Default> Pipeline<S> {
             turn: 0,
             distance,
             stages,
+            again: None,
             drained: 0,
         }
     }
@@ -192,15 +197,16 @@ impl<'a, const M: usize, O: Staged<'a, M>> Driver<'a, M, O> for Pipeline<O::Stat
     fn advance<C: Context<'a>>(&mut self, operator: &O, output: &mut O::Output, context: &mut C) -> bool {
         let mask = self.ring.len() - 1;
         let first = &mut self.ring[self.turn & mask];
-        match self.tuples.take() {
-            Some(tuple) => {
-                operator.begin(tuple, &mut first.state, output, context);
-                first.live = true;
-            }
-            None => {
-                first.live = false;
-                self.drained += 1;
-            }
+        self.drained += 1;
+        first.live = true;
+        if let Some(state) = self.again.take() {
+            first.state = state;
+            self.drained = 0;
+        } else if let Some(tuple) = self.tuples.take() {
+            operator.begin(tuple, &mut first.state, output, context);
+            self.drained = 0;
+        } else {
+            first.live = false;
         }
         for stage in 1..=self.stages {
             let back = stage * self.distance;
@@ -211,16 +217,13 @@ impl<'a, const M: usize, O: Staged<'a, M>> Driver<'a, M, O> for Pipeline<O::Stat
             if !flight.live {
                 continue;
             }
-            let mut step = operator.resume(&mut flight.state, output, context);
-            if stage == self.stages {
-                while step == Step::Wait {
-                    step = operator.resume(&mut flight.state, output, context);
-                }
+            flight.live = operator.resume(&mut flight.state, output, context) == Step::Wait;
+            if flight.live && stage == self.stages {
+                self.again = Some(flight.state);
             }
-            flight.live = step == Step::Wait;
         }
         self.turn += 1;
-        self.drained <= self.distance * self.stages
+        self.again.is_some() || self.drained <= self.distance * self.stages
     }
 
     fn stop(&mut self) {

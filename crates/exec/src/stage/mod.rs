@@ -32,6 +32,7 @@ pub use context::{Context, Posting, Prefetching, Quiet};
 pub use race::{Raced, race};
 pub use reference::Reference;
 pub use run::{Anywhere, HelperKind, Options, Place, Report, RunError, Thread, run};
+pub(crate) use work_ahead::load as load_line;
 
 /// What a tuple does after a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

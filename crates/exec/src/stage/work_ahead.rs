@@ -297,7 +297,7 @@ impl<'a, S: Copy + Default, const M: usize> Helper<'_, 'a, S, M> {
 /// Loads one byte of the line and throws it away. The load is inline assembly: the language does not see it, so there is no
 /// data race with a thread that writes the line, and it cannot be optimised away as a prefetch of nothing.
 #[inline(always)]
-pub(super) fn load(reference: Reference<'_>) {
+pub(crate) fn load(reference: Reference<'_>) {
     let address = reference.address();
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     // SAFETY: the byte is mapped and readable for as long as the reference lives (`Reference`); the value goes nowhere.

@@ -32,6 +32,7 @@ mod plan;
 mod probe;
 mod scatter;
 mod simd;
+mod step;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,8 @@ use crate::workers::Workers;
 use hash::Mixer;
 use layout::{Line32, Line64};
 use simd::Isa;
+
+pub(crate) use step::Looked;
 
 pub use plan::{BuildOptions, Kind, bytes_max, bytes_max_of};
 pub use probe::{Pairs, ProbeCursor};

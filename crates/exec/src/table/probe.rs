@@ -252,7 +252,7 @@ impl JoinTable {
     }
 
     /// The rows of a key with several.
-    fn list(&self, value: u32) -> &[u32] {
+    pub(super) fn list(&self, value: u32) -> &[u32] {
         let (first, length) = self.list_range(value);
         &self.duplicates[first..first + length]
     }
