@@ -19,3 +19,4 @@ pub mod technique;
 pub mod topology;
 pub mod trace;
 pub mod units;
+pub mod work_ahead;

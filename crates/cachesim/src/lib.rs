@@ -1,0 +1,21 @@
+//! Simulated caches: what an access trace would have missed, and how two threads disturb each other in one shared array.
+//!
+//! Machines without performance counters cannot say how often an operator missed a cache. Operators can say what they touched,
+//! as [`model::trace::Event`]s; a [`Hierarchy`] replays these and counts. The calls, in order: describe the levels
+//! ([`Hierarchy::of`] a topology, or a [`Preset`]), hand it every event, read [`Hierarchy::counters`]. [`trace`] keeps events in
+//! a file for later. [`coherence`] stands for itself: it needs no trace, only speeds.
+//!
+//! Whatever comes from here is labelled `simulated` where it is shown. Not here: time (nothing has a latency but the agents of
+//! `coherence`), hardware prefetchers, TLBs, instruction caches.
+
+#![forbid(unsafe_code)]
+
+pub mod cache;
+pub mod coherence;
+pub mod hierarchy;
+pub mod preset;
+pub mod trace;
+
+pub use cache::{Geometry, SetAssociative};
+pub use hierarchy::{Counters, Hierarchy, Level, Sharing};
+pub use preset::Preset;
