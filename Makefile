@@ -69,7 +69,7 @@ soak: build ## long runs: many more property-test cases, then the demo for SOAK_
 
 miri: bootstrap ## every unsafe path of exec under Miri, in two minutes (nightly)
 	@scripts/nightly miri rust-src >/dev/null
-	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --test small
+	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --test small --test csb_small
 
 asan: bootstrap ## exec and machine under the address sanitizer (nightly)
 	@scripts/nightly >/dev/null

@@ -103,8 +103,15 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
         )?;
 
         let mut arena = Arena::with_capacity(u64::from(nodes))?;
-        for node in bytes[START..].chunks_exact(size) {
-            arena.push(read_node(node))?;
+        for (index, node) in (0..).zip(bytes[START..].chunks_exact(size)) {
+            let (read, used) = read_node(node);
+            let unused_are_0 = node[used..].iter().all(|&byte| byte == 0);
+            check(
+                unused_are_0,
+                "bytes that must be 0",
+                Reader::<K, LINES>::at(index),
+            )?;
+            arena.push(read)?;
         }
         let mut reader = Reader::<K, LINES> {
             arena,
@@ -276,8 +283,8 @@ fn write_node<O: Order, const LINES: usize>(node: &Node<O, LINES>, bytes: &mut V
     bytes.resize(end, 0);
 }
 
-/// Reads what [`write_node`] wrote; unused bytes at the end are not looked at.
-fn read_node<O: Order, const LINES: usize>(bytes: &[u8]) -> Node<O, LINES> {
+/// Reads what [`write_node`] wrote. Returns the number of bytes a node of its kind uses too.
+fn read_node<O: Order, const LINES: usize>(bytes: &[u8]) -> (Node<O, LINES>, usize) {
     let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let header = word(4);
     let mut node = if header & LEAF != 0 {
@@ -290,15 +297,16 @@ fn read_node<O: Order, const LINES: usize>(bytes: &[u8]) -> Node<O, LINES> {
     } else {
         node.inner_keys_mut()
     };
-    let rids_at = HEADER_BYTES + keys.len() * O::BYTES;
+    let mut used = HEADER_BYTES + keys.len() * O::BYTES;
     for (key, bytes) in keys.iter_mut().zip(bytes[HEADER_BYTES..].chunks_exact(O::BYTES)) {
         *key = O::read(bytes);
     }
     if node.is_leaf() {
-        for (index, rid) in node.rids_mut().iter_mut().enumerate() {
-            *rid = word(rids_at + 4 * index);
+        for rid in node.rids_mut() {
+            *rid = word(used);
+            used += 4;
         }
     }
     node.set_header(header);
-    node
+    (node, used)
 }
