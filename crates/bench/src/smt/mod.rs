@@ -1,0 +1,22 @@
+//! What the `smt` suite runs: paper 000's operators over inputs with known answers, in every mode, timed, traced and simulated.
+//!
+//! ```text
+//!   sizes ─▶ data (inputs, oracles) ─▶ subject (joins, index) ─▶ contest   interleaved rounds, ratios, verdicts
+//!                                                             ├▶ misses    traces into simulated caches
+//!                                      interference ──────────┤            the shared array of a work-ahead set, simulated
+//!                                                             └▶ rows ─▶ report (with paper: the numbers it is set beside)
+//! ```
+//!
+//! Start at [`crate::suites::smt::run`], which names the cases. Nothing here prints.
+
+pub mod contest;
+pub mod data;
+pub mod expected;
+pub mod index;
+pub mod interference;
+pub mod joins;
+pub mod keys;
+pub mod misses;
+pub mod sizes;
+pub mod subject;
+pub mod threads;
