@@ -82,6 +82,28 @@ fn main() {
         let table = PaperTable::build(&build, n).unwrap();
         let join = HashJoin::new(&table, &probe, Stream::unclustered(&order, n).unwrap()).unwrap();
         measure(&join, &modes, &mut out, n, reps);
+    } else if what == "table" {
+        let table = RowTable::build(&build, &exec::BuildOptions { force: arg.get(6).map(|_| exec::Kind::Buckets32), ..Default::default() }, &exec::Serial, &std::sync::atomic::AtomicBool::new(false)).unwrap();
+        println!("{:?}", table.table().kind());
+        let join = TableJoin::new(&table, &probe, Stream::unclustered(&order, n).unwrap()).unwrap();
+        measure(&join, &modes, &mut out, n, reps);
+    } else if what == "index" {
+        let sorted: Vec<u32> = (0..n as u32).collect();
+        let tree: exec::csb::CsbTree<u32> = exec::csb::CsbTree::bulk_load(&sorted, &sorted, 0.75).unwrap();
+        println!("{tree:?}");
+        let keys: Vec<u32> = (0..n).map(|_| rng.below(n)).collect();
+        let mut rids = vec![0; n];
+        let mut best = vec![f64::MAX; modes.len()];
+        for _ in 0..reps { for (i, m) in modes.iter().enumerate() { if m.workers() > 1 || (i > 0 && m.hiding == Hiding::None) { continue; }
+            let c0 = cpu(); lookup_batch(&tree, &keys, &mut rids, m.hiding).unwrap(); best[i] = best[i].min(cpu() - c0); assert_eq!(rids, keys); } }
+        for (m, b) in modes.iter().zip(&best) { println!("  {:28} cpu {:6.1} ns  {:.2}x", m.to_string(), b * 1e9 / n as f64, best[0] / b); }
+        let mut best = [f64::MAX; 2];
+        let map: std::collections::BTreeMap<u32, u32> = (0..n as u32).map(|k| (k, k)).collect();
+        for _ in 0..reps {
+            let c0 = cpu(); for (k, r) in keys.iter().zip(&mut rids) { *r = tree.get(*k).unwrap(); } best[0] = best[0].min(cpu() - c0); assert_eq!(rids, keys);
+            let c0 = cpu(); for (k, r) in keys.iter().zip(&mut rids) { *r = map[k]; } best[1] = best[1].min(cpu() - c0); assert_eq!(rids, keys);
+        }
+        println!("  get {:.1} ns, BTreeMap {:.1} ns", best[0] * 1e9 / n as f64, best[1] * 1e9 / n as f64);
     } else {
         let mut pairs = HugeBuf::<RidPair>::zeroed(n).unwrap();
         for p in pairs.iter_mut() {
@@ -105,6 +127,8 @@ fn measure<'a, const M: usize, O: exec::stage::Staged<'a, M, Output = RowSink<'a
     let mut small = vec![OutputRow::default(); 8192];
     for recycled in [false, true] {
         let mut best = vec![f64::MAX; modes.len()];
+        let mut bcpu = best.clone();
+        let mut bcpu = best.clone();
         let mut count = 0;
         for _ in 0..reps {
             for (i, m) in modes.iter().enumerate() {
@@ -129,8 +153,12 @@ fn measure<'a, const M: usize, O: exec::stage::Staged<'a, M, Output = RowSink<'a
                     }
                 };
                 let t = Instant::now();
+                let c0 = cpu();
+                let c0 = cpu();
                 run(*m, &[op], &mut outs, &Options::default()).unwrap();
                 best[i] = best[i].min(t.elapsed().as_secs_f64());
+                bcpu[i] = bcpu[i].min((cpu() - c0) / m.workers() as f64);
+                bcpu[i] = bcpu[i].min((cpu() - c0) / m.workers() as f64);
                 let c: usize = outs.iter().map(|s| s.finish().unwrap()).sum();
                 if count == 0 {
                     count = c;
@@ -139,13 +167,24 @@ fn measure<'a, const M: usize, O: exec::stage::Staged<'a, M, Output = RowSink<'a
             }
         }
         println!("recycled {recycled} rows {count}");
-        for (m, b) in modes.iter().zip(&best) {
+        for ((m, b), c) in modes.iter().zip(&best).zip(&bcpu) {
             println!(
-                "  {:28} {:6.1} ns  {:.2}x",
+                "  {:28} {:6.1} ns  {:.2}x   cpu/worker {:6.1} {:.2}x",
                 m.to_string(),
                 b * 1e9 / n as f64,
-                best[0] / b
+                best[0] / b,
+                c * 1e9 / n as f64,
+                bcpu[0] / c
             );
         }
     }
+}
+
+fn cpu() -> f64 {
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }

@@ -6,6 +6,7 @@
 //!   ColumnJoin   (columns)    probe key ▶ bucket ▶ cell ▶ five attributes ▶ cell ...     1 to 5
 //!   TableJoin    (rows)       probe row ▶ line of the join table ▶ list ▶ build row ...  1
 //!   JoinIndex    (rows)       left row, right row, output row                            3, or 2 to 3 if outer
+//!   IndexJoin    (any)        probe key ▶ node ▶ node ... ▶ leaf                         a node's lines
 //! ```
 //!
 //! Order of calls: lay out the build side ([`PaperTable`], [`ColumnTable`], [`RowTable`]), make the operator over it and a
@@ -18,6 +19,7 @@ mod chains;
 pub mod column_join;
 pub mod direct;
 pub mod hash_join;
+pub mod index_join;
 pub mod join_index;
 pub mod rows;
 pub mod stream;
@@ -25,6 +27,9 @@ pub mod table_join;
 
 pub use column_join::{ColumnJoin, ColumnTable, Columns};
 pub use hash_join::{HashJoin, PaperTable};
+pub use index_join::{
+    IndexJoin, KeyColumn, KeyRid, KeyedRids, LookupError, Matches, Probes, RowKeys, lookup_batch,
+};
 pub use join_index::{JoinIndex, NO_ROW};
 pub use rows::{ColumnSink, OutputFull, OutputRow, PairSink, RidPair, Row, RowSink};
 pub use stream::Stream;
