@@ -11,6 +11,8 @@
 //!
 //! Not here: running a mode ([`super::subject`]), and the table of winners ([`super::report`]).
 
+use model::mode::Mode;
+
 use crate::row::{Row, Value};
 use crate::run::{Runner, Side, Track, run_round};
 use crate::stats::{Noise, PAIRS_NEAR_ONE, Spread, Verdict, not_slower, pair_ratios};
@@ -47,9 +49,25 @@ pub struct Entrant<'a> {
     pub side: Side<'a>,
 }
 
+/// What a contest came to: for each entrant its mode's parts and its median ratio versus serial.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Held {
+    /// In the order of the entrants; without those that failed.
+    pub gains: Vec<(Mode, f64)>,
+}
+
+impl Held {
+    /// The gain of a mode that took part.
+    pub fn gain(&self, mode: Mode) -> Option<f64> {
+        self.gains.iter().find(|(other, _)| *other == mode).map(|(_, gain)| *gain)
+    }
+}
+
 /// Holds a contest among entrants, of which the first is serial, each run over `probes` tuples; emits its rows.
-pub fn hold(entrants: Vec<Entrant<'_>>, probes: usize, runner: &mut Runner<'_>) {
-    let Some(first) = entrants.first() else { return };
+pub fn hold(entrants: Vec<Entrant<'_>>, probes: usize, runner: &mut Runner<'_>) -> Held {
+    let Some(first) = entrants.first() else {
+        return Held::default();
+    };
     let stand = first.keys.stand;
     let (plan, progress) = (runner.plan(), runner.progress());
     let mut standings = Vec::with_capacity(entrants.len());
@@ -82,13 +100,14 @@ pub fn hold(entrants: Vec<Entrant<'_>>, probes: usize, runner: &mut Runner<'_>) 
         run_round(&mut sides, RIGHT, &mut tracks, &finals.order, round, true, SERIAL);
     }
     progress.end();
-    Results {
+    let results = Results {
         labels,
         tracks,
         probes,
         claims: plan.pairs_max >= PAIRS_NEAR_ONE,
-    }
-    .emit(&finals, runner);
+    };
+    results.emit(&finals, runner);
+    results.held()
 }
 
 /// The place of the serial entrant.
@@ -181,6 +200,16 @@ struct Results {
 }
 
 impl Results {
+    fn held(&self) -> Held {
+        let gain = |place: usize| Spread::of(&ratios(&self.tracks, place, SERIAL)).map(|spread| spread.median);
+        let gains = self.labels.iter().enumerate();
+        Held {
+            gains: gains
+                .filter_map(|(place, (keys, _))| Some((keys.parts, gain(place)?)))
+                .collect(),
+        }
+    }
+
     fn emit(&self, finals: &Finals, runner: &mut Runner<'_>) {
         for place in 0..self.labels.len() {
             self.emit_times(place, runner);
@@ -284,7 +313,7 @@ pub const METRIC: &str = "ns_per_probe";
 mod tests {
     use std::time::Duration;
 
-    use model::mode::{Hiding, Mode, Schedule, Threads};
+    use model::mode::{Hiding, Schedule, Threads};
     use model::placement::Placement;
 
     use super::super::keys::{Stand, text};

@@ -11,6 +11,7 @@ use model::mode::Mode;
 
 use super::data::IndexInput;
 use super::expected::{Expected, of_pairs};
+use super::interference::Array;
 use super::joins::{full, operator, results_max, rows_of};
 use super::subject::{How, Pool, Ran, Subject, by_input, go};
 use crate::error::BenchError;
@@ -89,6 +90,12 @@ impl<'a> TreeProbe<'a> {
     /// Nodes on the way to a leaf, the leaf included.
     pub fn levels(&self) -> usize {
         self.trees[0].height() + 1
+    }
+
+    /// The array of a work-ahead set over the clustered stream.
+    pub fn array(&self) -> Array {
+        let join = IndexJoin::new(&self.trees[0], KeyedRids(&self.inputs[0].clustered));
+        Array::of(&join)
     }
 
     /// The first input's operator over an unclustered stream and the room for its results, for a race with something else.

@@ -6,6 +6,8 @@
 //! here: machine clears that a PMU counts.
 
 use cachesim::coherence::{Contact, SharedArray};
+use exec::stage::Staged;
+use exec::stage::work_ahead::WorkAheadSet;
 use model::mode::{Direction, Hiding, Mode, Threads, WorkAhead};
 use model::placement::Placement;
 use model::units::CacheLines;
@@ -49,6 +51,15 @@ pub struct Array {
 const LINE_BYTES: usize = 64;
 
 impl Array {
+    /// Of an operator's own set.
+    pub fn of<'a, const M: usize, O: Staged<'a, M>>(operator: &O) -> Array {
+        Array {
+            entry_bytes: WorkAheadSet::<O::State, M>::ENTRY_BYTES,
+            references_min: O::REFERENCES_MIN,
+            posts_per_probe: operator.stages() as f64,
+        }
+    }
+
     fn entries_per_line(&self) -> u32 {
         (LINE_BYTES / self.entry_bytes.max(1)).max(1) as u32
     }

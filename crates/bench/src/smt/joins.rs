@@ -10,6 +10,7 @@ use model::mode::Mode;
 
 use super::data::{ColumnInput, PairInput, RowInput};
 use super::expected::{Answer, Expected, of_columns, of_rows};
+use super::interference::Array;
 use super::subject::{How, Pool, Ran, Subject, by_input, go};
 use crate::error::BenchError;
 
@@ -95,7 +96,18 @@ impl<'a> RowJoin<'a> {
         (table + self.inputs[0].build.bytes()) as u64
     }
 
-    /// The two operators of a race with something else: the first input's, in the paper's layout.
+    /// The array of a work-ahead set of the paper's join.
+    ///
+    /// # Errors
+    /// For corun's layout.
+    pub fn array(&mut self) -> Result<Array, BenchError> {
+        Ok(Array::of(&self.parts(0..0)?.0))
+    }
+
+    /// The first input's operator in the paper's layout and the room for its results, for a race with something else.
+    ///
+    /// # Errors
+    /// For corun's layout.
     pub fn parts(&mut self, tuples: Range<usize>) -> Result<(HashJoin<'_>, &mut Pool<OutputRow>), BenchError> {
         let Tables::Paper(tables) = &self.tables else {
             return Err(BenchError::Data("only the paper's layout is raced".to_string()));
@@ -258,6 +270,19 @@ impl<'a, const OUTER: bool> IndexedPairs<'a, OUTER> {
         Ok(IndexedPairs {
             inputs,
             pool: Pool::new(room, inputs.len())?,
+        })
+    }
+
+    /// The array of a work-ahead set.
+    ///
+    /// # Errors
+    /// When the join index names rows that are not there.
+    pub fn array(&self) -> Result<Array, BenchError> {
+        let input = &self.inputs[0];
+        Ok(if OUTER {
+            Array::of(&join_outer(input, 0..0)?)
+        } else {
+            Array::of(&join_inner(input, 0..0)?)
         })
     }
 

@@ -33,9 +33,12 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Tuples of a sample at most.
+    pub const TUPLES: usize = 250_000;
+
     /// 50,000 and 200,000, or fewer in the same relation if a stream is shorter.
-    pub fn of(tuples: usize) -> Sample {
-        let all = tuples.min(250_000);
+    fn of(tuples: usize) -> Sample {
+        let all = tuples.min(Sample::TUPLES);
         Sample {
             warm_up: all / 5,
             counted: all - all / 5,

@@ -98,12 +98,15 @@ impl Sizes {
         }
     }
 
-    /// Tuples of the smallest probe stream: what a sample may take at most.
-    pub fn sample_max(&self) -> usize {
-        [self.index_probes, self.row_probes, self.column_probes, self.pairs]
-            .into_iter()
-            .min()
-            .unwrap_or(0)
+    /// The same structures with shorter probe streams.
+    pub fn with_probes_at_most(self, tuples: usize) -> Sizes {
+        Sizes {
+            index_probes: self.index_probes.min(tuples),
+            row_probes: self.row_probes.min(tuples),
+            column_probes: self.column_probes.min(tuples),
+            pairs: self.pairs.min(tuples),
+            ..self
+        }
     }
 }
 

@@ -95,8 +95,15 @@ pub fn by_size(sizes: &[u32]) -> Vec<Mode> {
     modes
 }
 
-/// Serial, then each size with the helper the paper settles on, then the reference.
+/// [`by_size_alone`], then the reference.
 pub fn by_size_backward(sizes: &[u32]) -> Vec<Mode> {
+    let mut modes = by_size_alone(sizes);
+    modes.extend(REFERENCE);
+    modes
+}
+
+/// Serial, then each size with the helper the paper settles on.
+pub fn by_size_alone(sizes: &[u32]) -> Vec<Mode> {
     let mut modes = vec![Mode::PLAIN];
     modes.extend(sizes.iter().map(|&lines| {
         let set = WorkAhead {
@@ -105,7 +112,6 @@ pub fn by_size_backward(sizes: &[u32]) -> Vec<Mode> {
         };
         Mode::staged(Threads::One, Hiding::WorkAhead(set))
     }));
-    modes.extend(REFERENCE);
     modes
 }
 
