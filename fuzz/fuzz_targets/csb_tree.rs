@@ -14,7 +14,7 @@ fn run<K: Key, const LINES: usize>(begin: u8, operations: &[u8], make: impl Fn(u
     let mut tree = CsbTree::<K, LINES>::new().expect("memory for a small tree");
     let mut model = BTreeSet::new();
     if begin > 0 {
-        let numbers: Vec<u16> = (0..u16::from(begin) * 8)
+        let numbers: Vec<u16> = (0..u16::from(begin) * 2)
             .map(|index| index / u16::from(begin % 16 + 1))
             .collect();
         let keys: Vec<K> = numbers.iter().map(|&number| make(number)).collect();

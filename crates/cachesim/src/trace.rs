@@ -5,7 +5,7 @@
 //! {"role":"helper","access":"prefetch","address":4096,"bytes":8}
 //! ```
 //!
-//! [`write`] them, [`read`] them. Addresses are those of the process that was traced and mean nothing outside it but which bytes
+//! [`fn@write`] them, [`read`] them. Addresses are those of the process that was traced and mean nothing outside it but which bytes
 //! lie together.
 //!
 //! Not here: a compact format. Traces of many millions of accesses are better simulated while they arise ([`crate::Hierarchy::sink`]).

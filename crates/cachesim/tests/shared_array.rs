@@ -175,6 +175,70 @@ fn small_sets_suffer_more_interference() {
     assert!(large > 0.95 * small, "{small} {large}");
 }
 
+/// One line, so that every touch is an event.
+#[test]
+fn events_are_counted_as_worked_by_hand() {
+    let one_line = SharedArray {
+        lines: 1,
+        entries_per_line: 2,
+        speeds: Speeds {
+            helper_interfering: CLOSE.main_interfering,
+            ..CLOSE
+        },
+        direction: Forward,
+        jitter: 0.0,
+        posts: 1000,
+        ..PAPER_LIKE
+    };
+    // In step without waiting: one write and one read an entry.
+    let in_step = one_line.simulate().unwrap();
+    assert_eq!(
+        (
+            in_step.interference_events_per_entry,
+            in_step.helper_loads_per_entry
+        ),
+        (2.0, 1.0)
+    );
+    // A quicker helper that spins: it finds the next entry unchanged, the write comes, it reads that entry.
+    let chasing = SharedArray {
+        speeds: Speeds {
+            helper_interfering: 1.5 * CLOSE.main_interfering,
+            ..CLOSE
+        },
+        spin: true,
+        ..one_line
+    };
+    let chasing = chasing.simulate().unwrap();
+    assert_eq!(
+        (
+            chasing.interference_events_per_entry,
+            chasing.helper_loads_per_entry
+        ),
+        (3.0, 1.0)
+    );
+    // Going backward round eight entries, quick as light: after a wake at entry w it sweeps the seven others before the next
+    // write and waits at w for a round: of eight writes, one wakes it and seven it polls through. 8 writes, 7 polls, 1 + 7 reads
+    // that find something, 1 that finds w unchanged.
+    let sweeping = SharedArray {
+        entries_per_line: 8,
+        speeds: Speeds {
+            helper_interfering: 100.0 * CLOSE.main_interfering,
+            ..CLOSE
+        },
+        direction: Backward,
+        spin: true,
+        ..one_line
+    };
+    let sweeping = sweeping.simulate().unwrap();
+    assert_eq!(
+        (
+            sweeping.interference_events_per_entry,
+            sweeping.helper_loads_per_entry
+        ),
+        (3.0, 1.0)
+    );
+}
+
 /// The order of Fig. 4(b): forward with spin, forward, then the two backward ones, which hardly differ.
 #[test]
 fn forward_with_spin_interferes_most_and_backward_least() {

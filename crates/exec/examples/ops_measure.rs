@@ -57,7 +57,7 @@ fn main() {
     let mut out = HugeBuf::<OutputRow>::zeroed(n + n / 8).unwrap();
     let mut modes = vec![Mode::PLAIN, Mode::staged(Threads::One, Hiding::None)];
     for schedule in [Schedule::Group, Schedule::Pipeline, Schedule::Amac] {
-        for distance in [8, 16, 32, 64] {
+        for distance in [8, 16, 32, 64, 128] {
             modes.push(Mode::staged(
                 Threads::One,
                 Hiding::Prefetch { schedule, distance },
@@ -83,7 +83,16 @@ fn main() {
         let join = HashJoin::new(&table, &probe, Stream::unclustered(&order, n).unwrap()).unwrap();
         measure(&join, &modes, &mut out, n, reps);
     } else if what == "table" {
-        let table = RowTable::build(&build, &exec::BuildOptions { force: arg.get(6).map(|_| exec::Kind::Buckets32), ..Default::default() }, &exec::Serial, &std::sync::atomic::AtomicBool::new(false)).unwrap();
+        let table = RowTable::build(
+            &build,
+            &exec::BuildOptions {
+                force: arg.get(6).map(|_| exec::Kind::Buckets32),
+                ..Default::default()
+            },
+            &exec::Serial,
+            &std::sync::atomic::AtomicBool::new(false),
+        )
+        .unwrap();
         println!("{:?}", table.table().kind());
         let join = TableJoin::new(&table, &probe, Stream::unclustered(&order, n).unwrap()).unwrap();
         measure(&join, &modes, &mut out, n, reps);
@@ -94,16 +103,46 @@ fn main() {
         let keys: Vec<u32> = (0..n).map(|_| rng.below(n)).collect();
         let mut rids = vec![0; n];
         let mut best = vec![f64::MAX; modes.len()];
-        for _ in 0..reps { for (i, m) in modes.iter().enumerate() { if m.workers() > 1 || (i > 0 && m.hiding == Hiding::None) { continue; }
-            let c0 = cpu(); lookup_batch(&tree, &keys, &mut rids, m.hiding).unwrap(); best[i] = best[i].min(cpu() - c0); assert_eq!(rids, keys); } }
-        for (m, b) in modes.iter().zip(&best) { println!("  {:28} cpu {:6.1} ns  {:.2}x", m.to_string(), b * 1e9 / n as f64, best[0] / b); }
+        for _ in 0..reps {
+            for (i, m) in modes.iter().enumerate() {
+                if m.workers() > 1 || (i > 0 && m.hiding == Hiding::None) {
+                    continue;
+                }
+                let c0 = cpu();
+                lookup_batch(&tree, &keys, &mut rids, m.hiding).unwrap();
+                best[i] = best[i].min(cpu() - c0);
+                assert_eq!(rids, keys);
+            }
+        }
+        for (m, b) in modes.iter().zip(&best) {
+            println!(
+                "  {:28} cpu {:6.1} ns  {:.2}x",
+                m.to_string(),
+                b * 1e9 / n as f64,
+                best[0] / b
+            );
+        }
         let mut best = [f64::MAX; 2];
         let map: std::collections::BTreeMap<u32, u32> = (0..n as u32).map(|k| (k, k)).collect();
         for _ in 0..reps {
-            let c0 = cpu(); for (k, r) in keys.iter().zip(&mut rids) { *r = tree.get(*k).unwrap(); } best[0] = best[0].min(cpu() - c0); assert_eq!(rids, keys);
-            let c0 = cpu(); for (k, r) in keys.iter().zip(&mut rids) { *r = map[k]; } best[1] = best[1].min(cpu() - c0); assert_eq!(rids, keys);
+            let c0 = cpu();
+            for (k, r) in keys.iter().zip(&mut rids) {
+                *r = tree.get(*k).unwrap();
+            }
+            best[0] = best[0].min(cpu() - c0);
+            assert_eq!(rids, keys);
+            let c0 = cpu();
+            for (k, r) in keys.iter().zip(&mut rids) {
+                *r = map[k];
+            }
+            best[1] = best[1].min(cpu() - c0);
+            assert_eq!(rids, keys);
         }
-        println!("  get {:.1} ns, BTreeMap {:.1} ns", best[0] * 1e9 / n as f64, best[1] * 1e9 / n as f64);
+        println!(
+            "  get {:.1} ns, BTreeMap {:.1} ns",
+            best[0] * 1e9 / n as f64,
+            best[1] * 1e9 / n as f64
+        );
     } else {
         let mut pairs = HugeBuf::<RidPair>::zeroed(n).unwrap();
         for p in pairs.iter_mut() {

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p exec --example which_technique -- [MIB_MAX]
 //! ```
+#![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
 use exec::stage::calibrate::{Scope, calibrate};
 use model::mode::{Hiding, Schedule};
@@ -55,6 +56,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let mode = choose(&work, &host, Some(&calibration)).mode;
         println!("{line}  -> {mode}");
+    }
+    for probe in &calibration.probes {
+        println!(
+            "join table of {:>8}: probe {:5.1} ns plain, {:5.1} ns with prefetching",
+            probe.table.to_string(),
+            probe.plain_ns,
+            probe.prefetch_ns
+        );
+    }
+    match calibration.prefetch_probes_from() {
+        Some(bytes) => println!("probes prefetch from {bytes} on"),
+        None => println!("probes do not prefetch"),
     }
     Ok(())
 }

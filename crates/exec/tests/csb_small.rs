@@ -11,8 +11,8 @@ fn check<K: Key, const LINES: usize>(tree: &CsbTree<K, LINES>, keys: &[K], rids:
     assert!(tree.range(..).eq(expected));
     assert_eq!(tree.len(), keys.len());
     for (index, &key) in keys.iter().enumerate() {
-        let first = keys.iter().position(|&other| other == key).unwrap();
-        let last = keys.iter().rposition(|&other| other == key).unwrap();
+        let first = keys.partition_point(|&other| other < key);
+        let end = keys.partition_point(|&other| other <= key);
         assert_eq!(tree.get(key), Some(rids[first]));
         assert_eq!(tree.lower_bound(key), Some((keys[index], rids[first])));
         let mut node = tree.root();
@@ -22,7 +22,7 @@ fn check<K: Key, const LINES: usize>(tree: &CsbTree<K, LINES>, keys: &[K], rids:
         }
         assert!(
             tree.leaf_entries_from(node, key)
-                .eq(rids[first..=last].iter().copied())
+                .eq(rids[first..end].iter().copied())
         );
     }
 }
@@ -62,14 +62,14 @@ fn live<K: Key, const LINES: usize>(keys: &[K]) {
 
 #[test]
 fn narrow_nodes() {
-    live::<i32, 1>(&(0..97).map(|i| i / 3 - 10).collect::<Vec<_>>());
+    live::<i32, 1>(&(0..43).map(|i| i / 3 - 10).collect::<Vec<_>>());
     live::<f64, 1>(&(0..61).map(|i| f64::from(i / 7) - 2.5).collect::<Vec<_>>());
 }
 
 #[test]
 fn wide_nodes() {
-    live::<u32, 2>(&(0..101).map(|i| u32::MAX / 64 * (i / 2)).collect::<Vec<_>>());
-    live::<f32, 3>(&(0..103_u8).map(|i| f32::from(i) / 4.0 - 9.0).collect::<Vec<_>>());
+    live::<u32, 2>(&(0..61).map(|i| u32::MAX / 64 * (i / 2)).collect::<Vec<_>>());
+    live::<f32, 3>(&(0..41_u8).map(|i| f32::from(i) / 4.0 - 9.0).collect::<Vec<_>>());
 }
 
 #[test]

@@ -214,6 +214,33 @@ fn stages_name_what_the_next_one_touches() {
     assert!(asked.len() > 3000 * 4 / 64 + 3000 / 14);
 }
 
+/// A traced plain run goes level by level, one that is not goes down at once.
+#[test]
+fn a_traced_plain_run_finds_the_same() {
+    let indexed: Vec<u32> = (0..3000).map(|row| row / 2 * 3).collect();
+    let tree: CsbTree<u32> = tree(&indexed, 0.75);
+    let probes: Vec<KeyRid<u32>> = (0..500)
+        .map(|rid| KeyRid {
+            key: rid * 9 % 5000,
+            rid,
+        })
+        .collect();
+    let join = IndexJoin::new(&tree, KeyedRids(&probes));
+    let expected = naive(&indexed, &probes);
+    let mut memory = vec![RidPair::default(); expected.len()];
+    let mut sinks = [PairSink::new(&mut memory)];
+    let mut node_bytes = 0;
+    let mut events = |event: Event| {
+        if event.access == Access::Load && event.bytes == 128 {
+            node_bytes += u64::from(event.bytes);
+        }
+    };
+    traced::trace(Mode::PLAIN, &[&join], &mut sinks, 1, &mut events).unwrap();
+    assert_eq!(sinks[0].finish(), Ok(expected.len()));
+    assert!(memory.iter().eq(expected.iter().map(|(_, pair)| pair)));
+    assert_eq!(node_bytes, 500 * 128 * (tree.height() as u64 + 1));
+}
+
 #[test]
 fn a_work_ahead_set_takes_a_node_of_several_lines() {
     let indexed: Vec<u32> = (0..5000).collect();

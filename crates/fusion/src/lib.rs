@@ -7,6 +7,7 @@
 //! This is the only crate that names `datafusion`.
 
 mod caches;
+mod calibration;
 pub mod diagnostics;
 mod engine;
 mod error;

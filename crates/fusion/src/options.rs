@@ -22,6 +22,9 @@ extensions_options! {
         pub join_build_side: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
+        /// Measure once, for a quarter of a second, which techniques pay on this machine, and keep the answer in the
+        /// user's cache folder. Off, or with `l2_bytes` given: the size of the L2 decides.
+        pub calibrate: bool, default = true
         /// Bytes of private cache a core has; 0: ask the machine.
         pub l2_bytes: usize, default = 0
         /// Bytes of last-level cache that this process can count on; 0: ask the machine.

@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::technique::Calibration;
+use model::technique::{Calibration, ProbePoint};
 use model::topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -58,12 +58,14 @@ pub fn default_path() -> Option<PathBuf> {
 pub fn load(path: &Path, topology: &Topology) -> Option<Calibration> {
     let text = fs::read(path).ok()?;
     let kept: Kept = serde_json::from_slice(&text).ok()?;
-    let usable = kept.calibration.points.iter().all(|point| {
-        let time = |ns: f64| ns.is_finite() && ns > 0.0;
+    let time = |ns: f64| ns.is_finite() && ns > 0.0;
+    let staged = kept.calibration.points.iter().all(|point| {
         time(point.plain_ns)
             && point.references.is_finite()
             && point.staged.iter().all(|staged| time(staged.ns))
     });
+    let probed = |point: &ProbePoint| time(point.plain_ns) && time(point.prefetch_ns);
+    let usable = staged && kept.calibration.probes.iter().all(probed);
     (usable && kept.machine == fingerprint(topology)).then_some(kept.calibration)
 }
 
@@ -109,6 +111,7 @@ mod tests {
                     ns: 4.25,
                 }],
             }],
+            probes: Vec::new(),
         }
     }
 

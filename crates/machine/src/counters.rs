@@ -1,76 +1,56 @@
-//! Whether hardware performance counters can be opened.
+//! Hardware event counters of one thread: cache misses, machine clears, instructions, cycles.
 //!
-//! The only sure test is to open one: device folders exist where the hypervisor traps the counters, and permissions
-//! depend on capabilities as well as on `perf_event_paranoid`. Not here: counting; this only asks.
+//! Order of calls: [`open`] on the thread that does the work, then [`Counters::start`] and [`Counters::stop`] around each
+//! piece of it, as often as wanted. All events of one [`open`] are one group: the kernel counts all of them or none, so
+//! that their ratios are of the same stretch of work. [`SimulatedCounters`] stand in where there is no counter unit, and
+//! in the tests of whatever is built on this. [`try_open`] only asks whether counting works at all.
+//!
+//! ```no_run
+//! use machine::counters::{Counters, Event, open};
+//!
+//! let mut counters = open(&[Event::LlcMisses, Event::Instructions])?;
+//! counters.start()?;
+//! // The work.
+//! let counts = counters.stop()?;
+//! let misses = counts.get(Event::LlcMisses);
+//! # Ok::<(), machine::counters::CountersError>(())
+//! ```
+//!
+//! Not here: sampling, other threads or processes, time in the kernel, and events outside the cores (memory controllers).
 
-/// Tries to open a counter of the cycles this thread spends in user space, and closes it again.
+mod counts;
+mod error;
+mod event;
+mod perf;
+mod simulated;
+
+pub use counts::{Counts, Reading};
+pub use error::CountersError;
+pub use event::Event;
+pub use perf::{PerfCounters, open, try_open};
+pub use simulated::SimulatedCounters;
+
+/// A group of event counters: the kernel's ([`PerfCounters`]) or scripted ones ([`SimulatedCounters`]).
 ///
-/// # Errors
-/// In words, why the kernel refused.
-pub fn try_open() -> Result<(), String> {
-    // The first published version of `struct perf_event_attr`, which every later kernel accepts.
-    #[repr(C)]
-    struct Attributes {
-        kind: u32,
-        size: u32,
-        config: u64,
-        sample_period: u64,
-        sample_type: u64,
-        read_format: u64,
-        flags: u64,
-        wakeup_events: u32,
-        breakpoint_type: u32,
-        breakpoint_address: u64,
-    }
-    const SIZE: usize = size_of::<Attributes>();
-    const { assert!(SIZE == 64) };
-    const DISABLED_EXCLUDE_KERNEL_AND_HYPERVISOR: u64 = 1 | 1 << 5 | 1 << 6;
-    let attributes = Attributes {
-        kind: 0, // PERF_TYPE_HARDWARE
-        size: SIZE as u32,
-        config: 0, // PERF_COUNT_HW_CPU_CYCLES
-        sample_period: 0,
-        sample_type: 0,
-        read_format: 0,
-        flags: DISABLED_EXCLUDE_KERNEL_AND_HYPERVISOR,
-        wakeup_events: 0,
-        breakpoint_type: 0,
-        breakpoint_address: 0,
-    };
-    // SAFETY: the kernel reads `size` bytes of `attributes`, which lives across the call; pid 0 and cpu -1 mean this
-    // thread on any CPU, group -1 none.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            0,
-            -1,
-            -1,
-            libc::c_ulong::from(0u8),
-        )
-    };
-    if descriptor < 0 {
-        let error = std::io::Error::last_os_error();
-        return Err(match error.raw_os_error() {
-            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
-                "the CPU offers no cycle counter".to_owned()
-            }
-            Some(libc::EACCES | libc::EPERM) => {
-                "not permitted (perf_event_paranoid, or a sandbox)".to_owned()
-            }
-            Some(libc::ENOSYS) => "the kernel has no perf_event_open, or a sandbox hides it".to_owned(),
-            _ => format!("perf_event_open: {error}"),
-        });
-    }
-    // SAFETY: the descriptor was opened above and nobody else knows it.
-    unsafe { libc::close(descriptor as libc::c_int) };
-    Ok(())
-}
+/// ```text
+/// stopped ──start──► counting ──stop──► stopped, counts given out
+///                    │    ▲
+///                    └────┘ start: counts from here on
+/// ```
+pub trait Counters {
+    /// What is counted, in the order asked for.
+    fn events(&self) -> &[Event];
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn asking_twice_gives_one_answer() {
-        assert_eq!(super::try_open(), super::try_open());
-    }
+    /// Counts from here on; what was counted before no longer matters.
+    ///
+    /// # Errors
+    /// [`CountersError::System`] when the kernel refuses.
+    fn start(&mut self) -> Result<(), CountersError>;
+
+    /// Stops, and says what happened since [`Counters::start`].
+    ///
+    /// # Errors
+    /// [`CountersError::NotStarted`] without a `start` before; [`CountersError::NeverCounted`] when the group never got
+    /// the counters to itself meanwhile; [`CountersError::System`] when the kernel refuses.
+    fn stop(&mut self) -> Result<Counts, CountersError>;
 }

@@ -80,11 +80,24 @@ pub struct Timing {
     pub ns: f64,
 }
 
-/// What the kernel took on one machine.
+/// Times of probing corun's join table at one size of its index.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbePoint {
+    /// Bytes of the index.
+    pub table: Bytes,
+    /// Without prefetching, nanoseconds a probe row.
+    pub plain_ns: f64,
+    /// With prefetching.
+    pub prefetch_ns: f64,
+}
+
+/// What the kernels took on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Measured points, in any order.
+    /// The staged kernel, in any order.
     pub points: Vec<Point>,
+    /// The join table's probe, in any order.
+    pub probes: Vec<ProbePoint>,
 }
 
 /// What [`choose`] decided, and on what ground.
@@ -148,15 +161,16 @@ fn is_even(work: &Work) -> bool {
 }
 
 impl Calibration {
-    /// The smallest table from which on staging with prefetch is worth it for tuples of this shape; `None` if nowhere.
-    pub fn staged_from(&self, references: f64, even: bool) -> Option<Bytes> {
-        let shape = |point: &&Point| point.even == even && (point.references - references).abs() < 0.5;
-        self.points
+    /// The smallest measured index from which on, up to the largest, prefetching was not slower; `None` where even the
+    /// largest was probed faster without, or nothing was measured.
+    pub fn prefetch_probes_from(&self) -> Option<Bytes> {
+        let mut probes = self.probes.clone();
+        probes.sort_by_key(|point| std::cmp::Reverse(point.table));
+        probes
             .iter()
-            .filter(shape)
-            .filter(|point| point.best(false).0.is_some())
+            .take_while(|point| point.prefetch_ns <= point.plain_ns)
+            .last()
             .map(|point| point.table)
-            .min()
     }
 
     /// The measured point that resembles `work` most: same evenness if there is one, then references, then bytes, by ratio.
@@ -223,6 +237,7 @@ mod tests {
         };
         Calibration {
             points: vec![point(1, 10.0, 11.0, 30.0), point(64, 100.0, 40.0, 30.0)],
+            probes: Vec::new(),
         }
     }
 
@@ -298,8 +313,27 @@ mod tests {
     }
 
     #[test]
-    fn the_table_from_which_on_staging_pays() {
-        assert_eq!(calibration().staged_from(4.0, true), Some(Bytes::mib(64)));
-        assert_eq!(calibration().staged_from(1.0, true), None);
+    fn probes_prefetch_from_where_it_never_loses_again() {
+        let probe = |mib: u64, plain_ns, prefetch_ns| ProbePoint {
+            table: Bytes::mib(mib),
+            plain_ns,
+            prefetch_ns,
+        };
+        let from = |probes: Vec<ProbePoint>| {
+            Calibration {
+                probes,
+                ..Calibration::default()
+            }
+            .prefetch_probes_from()
+        };
+        let rising = vec![
+            probe(64, 9.0, 5.0),
+            probe(1, 2.0, 1.9),
+            probe(4, 3.0, 3.1),
+            probe(16, 6.0, 4.0),
+        ];
+        assert_eq!(from(rising), Some(Bytes::mib(16)));
+        assert_eq!(from(vec![probe(1, 1.0, 2.0)]), None);
+        assert_eq!(from(Vec::new()), None);
     }
 }

@@ -18,7 +18,7 @@ use super::key::Order;
 use super::node::{NONE, Node};
 use crate::huge::Unwritten;
 
-/// Nodes an arena begins with at least.
+/// Nodes an arena begins with at least. Unmeasured, as is growing by half: a large arena should not double.
 const CAPACITY_MIN: u32 = 16;
 
 /// One growable array of nodes in huge pages, named by their index.

@@ -253,8 +253,6 @@ fn from_bulk<K: TestKey, const LINES: usize>(pairs: &BTreeSet<(u16, u32)>, fill:
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
     #[test]
     fn changes_agree_with_a_set(ops in ops(1500)) {
         from_empty::<i32, 1>(&ops);
@@ -323,6 +321,23 @@ fn nodes_hold_what_the_paper_s_do() {
     assert_eq!(
         (Node::<i32, 4>::INNER_KEYS, Node::<i32, 4>::LEAF_ENTRIES),
         (62, 31)
+    );
+}
+
+#[test]
+fn loading_fills_nodes_as_far_as_asked() {
+    let keys: Vec<u32> = (0..1100).collect();
+    let nodes = |fill| {
+        let tree = CsbTree::<u32>::bulk_load(&keys, &keys, fill).unwrap();
+        (tree.height(), tree.arena.length())
+    };
+    // 11 of 15 entries a leaf, 23 of 31 children a node.
+    assert_eq!(nodes(0.75), (2, 100 + 5 + 1));
+    assert_eq!(nodes(1.0), (2, 74 + 3 + 1));
+    // One entry and two children.
+    assert_eq!(
+        nodes(0.01),
+        (11, 1100 + 550 + 275 + 138 + 69 + 35 + 18 + 9 + 5 + 3 + 2 + 1)
     );
 }
 

@@ -367,6 +367,9 @@ where
     fn plain<C: Context<'a>>(&self, tuple: usize, output: &mut S, context: &mut C) {
         let rid = self.probes.rid(tuple, context);
         let key = *load(self.probes.key(tuple, rid), size_of::<K>(), context);
+        if !C::TRACED {
+            return output.take(tuple, rid, self.tree.rids(key), context);
+        }
         let mut node = self.tree.root();
         for _ in 0..self.tree.height() {
             self.touch(node, context);

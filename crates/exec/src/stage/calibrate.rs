@@ -3,7 +3,7 @@
 //! The kernel follows links through lines in random order: the dependent references of every staged operator and nothing
 //! else. It runs plain and staged in memory the size of a private cache, of a shared one, and beyond; the times go to
 //! `model::technique`, which decides. Results depend on what else the machine does at that moment, so the least of a few
-//! runs counts.
+//! runs counts. Beside the kernel stands the join table's own probe, with and without prefetching.
 
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use super::reference::Reference;
 use super::run::{Options, run};
 use super::{Staged, Step};
 use crate::huge::{HugeBuf, OutOfMemory, Plain};
+use crate::table::{BuildError, probe_times};
 
 /// What to measure.
 #[derive(Clone, Copy)]
@@ -167,11 +168,11 @@ fn links(bytes: usize) -> Result<HugeBuf<Link>, OutOfMemory> {
 /// Measures.
 ///
 /// # Errors
-/// [`OutOfMemory`] when there is no memory of [`Scope::bytes_max`].
+/// When there is no memory for [`Scope::bytes_max`].
 ///
 /// # Panics
 /// If a technique gave another answer than plain code, which would be a defect of this crate.
-pub fn calibrate(scope: &Scope<'_>) -> Result<Calibration, OutOfMemory> {
+pub fn calibrate(scope: &Scope<'_>) -> Result<Calibration, BuildError> {
     let mut hidings: Vec<(Hiding, Options<'_>)> = CANDIDATES
         .iter()
         .map(|&(schedule, distance)| (Hiding::Prefetch { schedule, distance }, Options::default()))
@@ -186,7 +187,7 @@ pub fn calibrate(scope: &Scope<'_>) -> Result<Calibration, OutOfMemory> {
     sizes.dedup();
 
     let mut points = Vec::new();
-    for bytes in sizes {
+    for &bytes in &sizes {
         let links = links(usize::try_from(bytes).unwrap_or(usize::MAX))?;
         for (references, even) in SHAPES {
             let mut chase = Chase {
@@ -233,7 +234,9 @@ pub fn calibrate(scope: &Scope<'_>) -> Result<Calibration, OutOfMemory> {
             });
         }
     }
-    Ok(Calibration { points })
+    let sizes: Vec<Bytes> = sizes.into_iter().map(Bytes).collect();
+    let probes = probe_times(&sizes, scope.tuples, scope.repetitions)?;
+    Ok(Calibration { points, probes })
 }
 
 #[cfg(test)]
@@ -251,6 +254,7 @@ mod tests {
         };
         let calibration = calibrate(&scope).expect("64 KiB");
         assert_eq!(calibration.points.len(), 3 * SHAPES.len());
+        assert_eq!(calibration.probes.len(), 3);
         for point in &calibration.points {
             assert!(point.plain_ns > 0.0);
             assert_eq!(point.staged.len(), CANDIDATES.len() + 1);

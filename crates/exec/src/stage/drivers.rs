@@ -153,6 +153,10 @@ struct InFlight<S> {
     live: bool,
 }
 
+/// Stages of a pipeline at most: it bounds the memory that an operator's guess can take. What a tuple needs beyond them is
+/// done on the spot.
+const STAGES_MAX: usize = 64;
+
 /// A software pipeline: each turn begins one tuple and resumes the one begun `distance` turns before, the one before that,
 /// and so on for as many stages as the operator usually has. A tuple that needs more goes through the pipeline again, in
 /// place of a new one. Finishing it on the spot was measured and rejected: chains of two cells are common, and one miss in
@@ -173,7 +177,7 @@ pub(super) struct Pipeline<S> {
 impl<S: Copy + Default> Pipeline<S> {
     pub(super) fn new(tuples: Tuples, distance: usize, stages: usize) -> Self {
         let distance = distance.min(tuples.left()).max(1);
-        let stages = stages.max(1);
+        let stages = stages.clamp(1, STAGES_MAX);
         Pipeline {
             tuples,
             ring: vec![

@@ -1,10 +1,10 @@
 //! [`race`]: two different operators side by side until the first one ends (paper 000, section 6.3).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use model::mode::{Mode, Threads};
 
-use super::run::{Options, RunError, Thread, run};
+use super::run::{Options, RunError, SetAtEnd, Thread, joined, run};
 use super::{Place, Staged};
 
 /// How far both came.
@@ -32,7 +32,10 @@ impl Place for Second<'_> {
 /// processed all its tuples; the other ends the tuples it has begun. `options.stop` is not looked at.
 ///
 /// # Errors
-/// As [`run`]; a mode of several threads is one.
+/// As [`run`], and [`RunError::Race`] for a mode of several threads.
+///
+/// # Panics
+/// As [`run`]; the operator that has not panicked is stopped first.
 pub fn race<'a, const M: usize, const N: usize, A: Staged<'a, M>, B: Staged<'a, N>>(
     mode: Mode,
     first: (&A, &mut A::Output),
@@ -41,9 +44,8 @@ pub fn race<'a, const M: usize, const N: usize, A: Staged<'a, M>, B: Staged<'a, 
 ) -> Result<Raced, RunError> {
     mode.check()?;
     if mode.threads != Threads::One {
-        return Err(RunError::Inputs {
-            wanted: 1,
-            given: mode.workers(),
+        return Err(RunError::Race {
+            workers: mode.workers(),
         });
     }
     let stop = AtomicBool::new(false);
@@ -54,21 +56,19 @@ pub fn race<'a, const M: usize, const N: usize, A: Staged<'a, M>, B: Staged<'a, 
     let place = Second(options.place);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
+            let _stop = SetAtEnd(&stop);
             place.place(Thread::Worker(0));
             let options = Options {
                 place: &place,
                 ..options
             };
-            let report = run(mode, &[second.0], std::slice::from_mut(second.1), &options);
-            stop.store(true, Ordering::Relaxed);
-            report
+            run(mode, &[second.0], std::slice::from_mut(second.1), &options)
         });
-        let report = run(mode, &[first.0], std::slice::from_mut(first.1), &options);
-        stop.store(true, Ordering::Relaxed);
-        let other = match other.join() {
-            Ok(other) => other,
-            Err(panic) => std::panic::resume_unwind(panic),
+        let report = {
+            let _stop = SetAtEnd(&stop);
+            run(mode, &[first.0], std::slice::from_mut(first.1), &options)
         };
+        let other = joined(other);
         Ok(Raced {
             first: report?.tuples[0],
             second: other?.tuples[0],

@@ -3,16 +3,16 @@
 //! Worker 0 is the calling thread; other workers and helpers are started for the call and joined before it returns, so
 //! everything a helper may load outlives it. Where they run is a [`Place`]'s decision.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use model::mode::{Hiding, Mode, ModeError, Schedule, Staging, WorkAhead};
 
 use super::Staged;
-use super::budget::WorkAheadBudget;
+use super::budget::{Lease, WorkAheadBudget};
 use super::context::{Posting, Prefetching, Quiet};
 use super::drivers::{Ahead, Driver, Group, Pipeline, Plain, Ring, Tuples};
-use super::work_ahead::{Helper, Looked, WorkAheadError, WorkAheadSet, load};
+use super::work_ahead::{Helper, Looked, WorkAheadError, WorkAheadSet, entries_of, load};
 use crate::prefetch::LINE_BYTES;
 
 /// A thread of a run.
@@ -44,7 +44,8 @@ pub enum HelperKind {
     /// Loads every reference: the paper's helper.
     #[default]
     Loads,
-    /// Does not load a line again that it has loaded in its last 64 loads: the paper's negative experiment (appendix).
+    /// Remembers the last line it has loaded for each of 64 values of the line number's low bits, and does not load that one
+    /// again: the paper's negative experiment (appendix).
     SkipsDuplicates,
     /// Loads so many entries and ends; 0 never begins. For showing that no answer depends on a helper.
     EndsAfter(u64),
@@ -111,6 +112,12 @@ pub enum RunError {
         /// Outputs handed in.
         given: usize,
     },
+    /// A race of more than two threads.
+    #[error("each side of a race is one thread; this mode has {workers}")]
+    Race {
+        /// Workers of the mode.
+        workers: usize,
+    },
 }
 
 /// Tuples in flight of a staged operator whose latency nobody hides: as many as the paper's work-ahead set has lines.
@@ -125,10 +132,11 @@ const STOP_EVERY: usize = 64;
 /// tuples `i`, `i + n`, ... in output `i` (section 3).
 ///
 /// # Errors
-/// [`RunError`] before anything ran.
+/// [`RunError`] before anything ran. Whether a mode is an error does not depend on what is left of a budget.
 ///
 /// # Panics
-/// When operator code panics, on whichever thread.
+/// When operator code or a [`Place`] panics, on whichever thread, after all threads have ended; and when the operating system
+/// refuses to start one.
 pub fn run<'a, const M: usize, O: Staged<'a, M>>(
     mode: Mode,
     operators: &[&O],
@@ -138,27 +146,21 @@ pub fn run<'a, const M: usize, O: Staged<'a, M>>(
     check(mode, operators.len(), outputs.len())?;
     let workers = mode.workers();
     let mut sets = Vec::new();
+    let mut work_ahead_lines = 0;
     if let Hiding::WorkAhead(ahead) = mode.hiding {
+        let wanted = ahead.lines as usize;
+        entries_of(wanted, O::REFERENCES_MIN, M)?;
         for _ in 0..workers {
-            let lease = options.budget.map(|budget| budget.take(ahead.lines as usize));
-            let lines = lease.as_ref().map_or(ahead.lines as usize, |lease| lease.lines());
+            let lease = options.budget.map(|budget| budget.take(wanted));
+            let lines = lease.as_ref().map_or(wanted, Lease::lines);
             // An exhausted budget leaves no lines: then there is no set, and the tuples go round without a helper.
-            let set = match lines {
+            sets.push(match lines {
                 0 => None,
-                lines => Some(WorkAheadSet::new(lines, O::REFERENCES_MIN)?),
-            };
-            sets.push((lease, set));
+                lines => Some((lease, WorkAheadSet::new(lines, O::REFERENCES_MIN)?)),
+            });
+            work_ahead_lines += lines;
         }
     }
-    let work_ahead_lines = sets
-        .iter()
-        .flat_map(|(lease, set)| set.as_ref().map(|_| lease.as_ref()))
-        .map(|lease| match (lease, mode.hiding) {
-            (Some(lease), _) => lease.lines(),
-            (None, Hiding::WorkAhead(ahead)) => ahead.lines as usize,
-            (None, _) => 0,
-        })
-        .sum();
     let mut sets = sets.into_iter();
 
     let mut jobs = outputs.iter_mut().enumerate().map(|(worker, output)| {
@@ -175,38 +177,37 @@ pub fn run<'a, const M: usize, O: Staged<'a, M>>(
                 options,
                 output,
             },
-            sets.next(),
+            sets.next().flatten(),
         )
     });
 
-    let tuples = Mutex::new(vec![0; workers]);
-    let loads = Mutex::new(0);
-    let finish = |worker: usize, begun: usize, loaded: u64| {
-        tuples.lock().unwrap_or_else(|poisoned| poisoned.into_inner())[worker] = begun;
-        *loads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) += loaded;
-    };
     let (_, first, first_set) = jobs.next().expect("a mode has at least one worker");
-    std::thread::scope(|scope| {
-        for (worker, job, set) in jobs {
-            let finish = &finish;
-            scope.spawn(move || {
-                options.place.place(Thread::Worker(worker));
-                let (begun, loaded) = job.execute(worker, set.and_then(|(lease, set)| Some((lease, set?))));
-                finish(worker, begun, loaded);
-            });
-        }
-        let (begun, loaded) = first.execute(0, first_set.and_then(|(lease, set)| Some((lease, set?))));
-        finish(0, begun, loaded);
+    let done: Vec<(usize, u64)> = std::thread::scope(|scope| {
+        let others: Vec<_> = jobs
+            .map(|(worker, job, set)| {
+                scope.spawn(move || {
+                    options.place.place(Thread::Worker(worker));
+                    job.execute(worker, set)
+                })
+            })
+            .collect();
+        let first = first.execute(0, first_set);
+        std::iter::once(first)
+            .chain(others.into_iter().map(joined))
+            .collect()
     });
     Ok(Report {
-        tuples: tuples
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()),
-        helper_loads: loads
-            .into_inner()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()),
+        tuples: done.iter().map(|(begun, _)| *begun).collect(),
+        helper_loads: done.iter().map(|(_, loaded)| loaded).sum(),
         work_ahead_lines,
     })
+}
+
+/// What a thread returns; its panic goes on in the calling thread, with the words it began with.
+pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Whether operators and outputs are as many as the mode needs.
@@ -303,8 +304,8 @@ impl<'j, 'a, const M: usize, O: Staged<'a, M>> Job<'j, 'a, M, O> {
                     help(helper, ahead.spin, kind, done)
                 })
             });
-            // Told to end also when operator code panics: the scope would wait for it for ever.
-            let _end = EndHelper(done);
+            // The helper is told to end also when operator code panics: the scope would wait for it for ever.
+            let end = SetAtEnd(done);
             let mut driver = Ahead::new(self.share, main);
             let mut turns = 0_usize;
             while driver.turn(
@@ -318,17 +319,17 @@ impl<'j, 'a, const M: usize, O: Staged<'a, M>> Job<'j, 'a, M, O> {
                     driver.stop();
                 }
             }
-            done.store(true, Ordering::Relaxed);
-            let loaded = helper.map_or(0, |helper| helper.join().unwrap_or(0));
+            drop(end);
+            let loaded = helper.map_or(0, joined);
             (driver.begun(), loaded)
         })
     }
 }
 
-/// Tells a helper to end when it goes out of scope.
-struct EndHelper<'d>(&'d AtomicBool);
+/// Sets a flag when it goes out of scope, also when that is by a panic: somebody loops until it is set.
+pub(super) struct SetAtEnd<'f>(pub(super) &'f AtomicBool);
 
-impl Drop for EndHelper<'_> {
+impl Drop for SetAtEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

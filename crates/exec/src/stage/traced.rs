@@ -121,6 +121,8 @@ struct Collecting<'c, 'a, 'e, E, const M: usize> {
 }
 
 impl<'a, E: Events, const M: usize> Context<'a> for Collecting<'_, 'a, '_, E, M> {
+    const TRACED: bool = true;
+
     fn need(&mut self, reference: super::Reference<'a>) {
         self.needs.need(reference);
     }

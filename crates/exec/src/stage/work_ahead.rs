@@ -21,6 +21,23 @@
 //! [`Helper::step`] on another, until the main thread has its last state back.
 //!
 //! What it is not: it starts no threads and knows no operators; see [`super::run()`].
+//!
+//! A set's lifetime is fixed when it is made. If the main thread could shorten it, it could post memory that the helper,
+//! who still sees the longer one, would outlive:
+//!
+//! ```compile_fail,E0597
+//! use exec::stage::{Reference, work_ahead::WorkAheadSet};
+//! use model::mode::Direction;
+//!
+//! let mut set = WorkAheadSet::<'static, (), 1>::new(4, 1).unwrap();
+//! let (mut main, mut helper) = set.split(Direction::Forward);
+//! {
+//!     let short_lived = Box::new(1_u64);
+//!     main.post([Reference::to(&*short_lived)].into_iter(), ());
+//! }
+//! let mut dangling: Option<Reference<'static>> = None;
+//! helper.step(false, |reference| dangling = Some(reference));
+//! ```
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -86,12 +103,44 @@ struct Entry<S, const M: usize> {
     held: UnsafeCell<Held<S>>,
 }
 
+impl<S: Default, const M: usize> Entry<S, M> {
+    fn empty() -> Self {
+        Entry {
+            addresses: std::array::from_fn(|_| AtomicPtr::new(dummy())),
+            held: UnsafeCell::new(Held {
+                state: S::default(),
+                references: 0,
+                live: false,
+            }),
+        }
+    }
+}
+
+/// Entries of a set for `lines` valid references, of which each stage asks for `min` to `max`.
+///
+/// # Errors
+/// As [`WorkAheadSet::new`].
+pub(super) fn entries_of(lines: usize, min: usize, max: usize) -> Result<usize, WorkAheadError> {
+    if min == 0 || min > max {
+        return Err(WorkAheadError::References { min, max });
+    }
+    if lines == 0 {
+        return Err(WorkAheadError::Empty);
+    }
+    let entries = (lines / min).max(1);
+    if entries > ENTRIES_MAX {
+        return Err(WorkAheadError::TooLarge { entries });
+    }
+    Ok(entries)
+}
+
 /// The shared array. `S` is the main thread's state, `M` the references of an entry, `'a` the lifetime of what they name.
 pub struct WorkAheadSet<'a, S, const M: usize> {
     entries: Box<[Entry<S, M>]>,
     /// The threshold `t` on valid references.
     lines_max: usize,
-    memory: PhantomData<Reference<'a>>,
+    /// References go in at one end and come out at the other, so `'a` may neither grow nor shrink.
+    memory: PhantomData<fn(Reference<'a>) -> Reference<'a>>,
 }
 
 // SAFETY: the only unsynchronised part of an entry is `held`, and only `Main` touches it, of which there is one.
@@ -101,32 +150,15 @@ impl<'a, S: Copy + Default, const M: usize> WorkAheadSet<'a, S, M> {
     /// A set for at most `lines` valid references (the paper's `t`), of which every stage asks for `references_min` (`m`)
     /// to `M`: it has `lines / references_min` entries, at least one.
     ///
+    /// The threshold keeps new work out ([`Main::is_full`]); it does not stop a tuple inside from needing more references in
+    /// its next stage, so the set holds `entries * M` valid references in the worst case.
+    ///
     /// # Errors
     /// [`WorkAheadError`] when the size is zero or beyond [`ENTRIES_MAX`] entries, or `references_min` is not in `1..=M`.
     pub fn new(lines: usize, references_min: usize) -> Result<Self, WorkAheadError> {
-        if references_min == 0 || references_min > M {
-            return Err(WorkAheadError::References {
-                min: references_min,
-                max: M,
-            });
-        }
-        if lines == 0 {
-            return Err(WorkAheadError::Empty);
-        }
-        let entries = (lines / references_min).max(1);
-        if entries > ENTRIES_MAX {
-            return Err(WorkAheadError::TooLarge { entries });
-        }
-        let entry = || Entry {
-            addresses: std::array::from_fn(|_| AtomicPtr::new(dummy())),
-            held: UnsafeCell::new(Held {
-                state: S::default(),
-                references: 0,
-                live: false,
-            }),
-        };
+        let entries = entries_of(lines, references_min, M)?;
         Ok(WorkAheadSet {
-            entries: (0..entries).map(|_| entry()).collect(),
+            entries: (0..entries).map(|_| Entry::empty()).collect(),
             lines_max: lines,
             memory: PhantomData,
         })
@@ -140,8 +172,10 @@ impl<'a, S: Copy + Default, const M: usize> WorkAheadSet<'a, S, M> {
     /// The bytes of an entry: how many share a cache line decides what the threads do to each other.
     pub const ENTRY_BYTES: usize = size_of::<Entry<S, M>>();
 
-    /// The two ends: the main thread's and the helper's. The helper begins at the main thread's first entry.
+    /// The two ends: the main thread's and the helper's. The helper begins at the main thread's first entry. What earlier
+    /// ends left in the set is forgotten.
     pub fn split(&mut self, direction: Direction) -> (Main<'_, 'a, S, M>, Helper<'_, 'a, S, M>) {
+        self.entries.iter_mut().for_each(|entry| *entry = Entry::empty());
         let entries = self.entries.len();
         let set = &*self;
         let main = Main {

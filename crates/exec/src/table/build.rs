@@ -205,7 +205,7 @@ impl Site<'_> {
                 distinct,
                 far: false,
             };
-            table.far = table.index_bytes() > self.options.l2_bytes / 2;
+            table.far = table.index_bytes() >= self.options.prefetch_from_bytes;
             table
         };
         let kind = plan::kind(facts.rows, facts.min, facts.max, self.options);

@@ -28,6 +28,7 @@ mod fill;
 mod hash;
 mod kernel;
 mod layout;
+mod measure;
 mod plan;
 mod probe;
 mod scatter;
@@ -48,6 +49,7 @@ use simd::Isa;
 
 pub(crate) use step::Looked;
 
+pub use measure::probe_times;
 pub use plan::{BuildOptions, Kind, bytes_max, bytes_max_of};
 pub use probe::{Pairs, ProbeCursor};
 

@@ -17,10 +17,13 @@ pub enum Kind {
 /// What the build is told about the machine and its caller's wishes.
 #[derive(Clone, Copy, Debug)]
 pub struct BuildOptions {
-    /// Bytes of a core's private L2: partitions are built in it, and tables inside it are probed without prefetching.
+    /// Bytes of a core's private L2: partitions are built in it.
     pub l2_bytes: usize,
     /// Bytes of the last-level cache this query may count on.
     pub llc_bytes: usize,
+    /// Tables whose index takes at least this many bytes are probed with prefetching: half an L2 where nothing is known,
+    /// else what [`probe_times`](super::probe_times) measured.
+    pub prefetch_from_bytes: usize,
     /// Build this kind instead of deciding, for tests and benchmarks. [`Kind::Dense`] is then built whatever memory it
     /// takes; kinds that cannot hold the codes' range fall back to [`Kind::Buckets64`].
     pub force: Option<Kind>,
@@ -34,6 +37,7 @@ impl Default for BuildOptions {
         BuildOptions {
             l2_bytes: 1 << 20,
             llc_bytes: 16 << 20,
+            prefetch_from_bytes: 512 << 10,
             force: None,
             seed: 0,
         }

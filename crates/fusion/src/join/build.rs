@@ -11,6 +11,7 @@
 
 use super::keys::{Encoded, KeyEncoder};
 use super::lookup;
+use crate::CorunOptions;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat;
@@ -26,7 +27,7 @@ use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::{PhysicalExprRef, expressions::Column};
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::metrics::{Count, Gauge, Time};
-use exec::table::{BuildError, BuildOptions, JoinTable, bytes_max};
+use exec::table::{BuildError, JoinTable, bytes_max};
 use exec::{Chunk, ScopedThreads, Serial, Visited, Workers};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -54,8 +55,8 @@ pub struct BuildSpec {
     pub probe_streams: usize,
     /// Threads a build may use.
     pub threads: usize,
-    /// Cache sizes for the table.
-    pub table: BuildOptions,
+    /// The session's choices and cache sizes.
+    pub corun: CorunOptions,
     /// The filter to tell the probe side's scan about the keys, when somebody there reads it.
     pub dynamic: Option<Arc<lookup::FilterSink>>,
 }
@@ -244,7 +245,8 @@ fn finish(
     } else {
         0
     };
-    let building = bytes_max(rows, threads.threads(), &spec.table) + code_bytes + visited_bytes;
+    let options = crate::caches::build_options(&spec.corun, rows);
+    let building = bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes;
     if rows > 0 && reservation.try_grow(building).is_err() {
         tracing::info!(
             rows,
@@ -269,7 +271,7 @@ fn finish(
             chunk
         })
         .collect();
-    let table = match JoinTable::build(&chunks, &spec.table, threads, cancel) {
+    let table = match JoinTable::build(&chunks, &options, threads, cancel) {
         Ok(table) => table,
         Err(BuildError::OutOfMemory(_)) => {
             reservation.free();

@@ -20,6 +20,7 @@ pub(crate) mod output;
 pub(crate) mod stream;
 pub(crate) mod verify;
 
+use crate::CorunOptions;
 use crate::prefilter::{self, TableId};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -197,7 +198,7 @@ impl CorunJoinExec {
                 BuildMode::Shared => config.execution.target_partitions,
                 BuildMode::Partitioned => 1,
             },
-            table: crate::caches::build_options(config),
+            corun: CorunOptions::of(config),
             dynamic: self.filter_sink(config)?,
         })
     }

@@ -1,5 +1,6 @@
 //! Discovery and measuring on machines that exist only as files and models.
 
 mod campaign;
+mod counters;
 mod fixture;
 mod topology;
