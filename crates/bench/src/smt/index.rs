@@ -195,8 +195,7 @@ impl<'a> BTreeProbe<'a> {
 
     /// Probes the whole stream.
     pub fn probe(&mut self) -> Ran {
-        let mut part = self.pool.parts(Mode::PLAIN);
-        let output = part.next().expect("a plain run has one worker");
+        let output = self.pool.whole();
         let start = Instant::now();
         let mut count = 0;
         for KeyRid { key, rid } in &self.input.clustered {

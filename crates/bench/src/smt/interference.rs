@@ -3,7 +3,7 @@
 //!
 //! Speeds are stand-ins, since no machine tells them: the helper has less to do and is half as fast again; on one line both are
 //! slowed to what a transfer of the line takes, which is about the same for both. So the shape is the result, not the numbers. Not
-//! here: machine clears that a PMU counts.
+//! here: machine clears that a PMU counts ([`super::counted`]).
 
 use cachesim::coherence::{Contact, SharedArray};
 use exec::stage::Staged;
@@ -101,7 +101,7 @@ pub const HELPERS: [(Direction, bool); 4] = [
     (Direction::Backward, true),
 ];
 
-/// Emits events and speeds for each size and helper, and that counted events are unavailable.
+/// Emits events and speeds for each size and helper.
 ///
 /// # Errors
 /// When a size is beyond the simulation.
@@ -109,17 +109,8 @@ pub fn simulate(
     stand: Stand,
     array: Array,
     sizes: &[u32],
-    placement: Placement,
-    counted: Result<(), String>,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
-    let counter = match counted {
-        Ok(()) => "this suite does not read the counter of memory-order machine clears".to_string(),
-        Err(reason) => format!("no performance counters: {reason}"),
-    };
-    let row = Row::unavailable(SUITE, stand.case, METRIC, "events", &counter);
-    let set = Hiding::WorkAhead(WorkAhead::PAPER);
-    runner.emit(Keys::of(stand, Mode::staged(Threads::One, set), placement).put(row, ALL_THREADS));
     // Enough rounds of the largest set for its mean to stand still.
     let posts = sizes.iter().copied().max().map_or(0, |size| u64::from(size) * 8).max(100_000);
     for (direction, spin) in HELPERS {
@@ -176,8 +167,7 @@ mod tests {
         let mut rows = Vec::new();
         let mut emit = |row| rows.push(row);
         let mut runner = Runner::new(Plan::quick(), &mut emit, &Silent);
-        let none = Err("none here".to_string());
-        simulate(STAND, ARRAY, &[16, 128, 1024], Placement::Cores, none, &mut runner).expect("simulated");
+        simulate(STAND, ARRAY, &[16, 128, 1024], &mut runner).expect("simulated");
         rows
     }
 
@@ -201,8 +191,7 @@ mod tests {
     #[test]
     fn nothing_simulated_is_called_measured() {
         let rows = rows();
-        let unavailable = rows.iter().filter(|row| row.median().is_none()).count();
-        assert_eq!(unavailable, 1);
-        assert!(rows.iter().all(|row| row.label != crate::row::Label::Measured));
+        assert!(rows.iter().all(|row| row.label == crate::row::Label::Simulated));
+        assert!(rows.iter().all(|row| text(row, "placement") == "siblings"));
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn operator(error: OperatorError) -> BenchError {
     BenchError::Data(error.to_string())
 }
 
-pub(super) fn full(error: OutputFull) -> BenchError {
+pub(crate) fn full(error: OutputFull) -> BenchError {
     BenchError::Data(error.to_string())
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   sizes ─▶ data (inputs, oracles) ─▶ subject (joins, index) ─▶ contest   interleaved rounds, ratios, verdicts
 //!                                                             ├▶ misses    traces into simulated caches
+//!                                                             ├▶ counted   hardware events, where the machine counts them
 //!                                      interference ──────────┤            the shared array of a work-ahead set, simulated
 //!                                                             └▶ rows ─▶ report (with paper: the numbers it is set beside)
 //! ```
@@ -10,6 +11,7 @@
 //! Start at [`crate::suites::smt::run`], which names the cases. Nothing here prints.
 
 pub mod contest;
+pub mod counted;
 pub mod data;
 pub mod expected;
 pub mod index;

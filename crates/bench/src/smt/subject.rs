@@ -120,6 +120,11 @@ impl<T: Plain> Pool<T> {
         Ok(Pool { memory })
     }
 
+    /// All of it.
+    pub fn whole(&mut self) -> &mut [T] {
+        &mut self.memory
+    }
+
     /// One part for each worker of the mode.
     pub fn parts(&mut self, mode: Mode) -> impl Iterator<Item = &mut [T]> {
         let each = (self.memory.len() / mode.workers()).max(1);

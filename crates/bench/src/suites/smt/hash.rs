@@ -12,6 +12,7 @@ use super::Pass;
 use crate::error::BenchError;
 use crate::run::Runner;
 use crate::smt::contest::{Entrant, hold};
+use crate::smt::counted::MACHINE_CLEARS;
 use crate::smt::data::{ColumnInput, RowInput};
 use crate::smt::joins::{ColumnarJoin, RowJoin};
 use crate::smt::subject::Subject;
@@ -61,17 +62,19 @@ fn rows(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Result
         }
         if pass.traces(FIG7B) {
             misses::simulate(FIG7B, &mut join, &TECHNIQUES, &pass.machines, runner)?;
+            pass.census(FIG7B, &mut join, &TECHNIQUES, runner)?;
         }
         if pass.times(FIG14A) {
             lab.contest(FIG14A, &mut join, &modes::by_size(&sizes), shape, runner);
         }
         if pass.times(FIG14B) {
-            let counted = machine::counters::try_open();
-            interference::simulate(FIG14B, join.array()?, &sizes, lab.pair().relation, counted, runner)?;
+            interference::simulate(FIG14B, join.array()?, &sizes, runner)?;
+            lab.census(FIG14B, MACHINE_CLEARS, &mut join, &modes::by_size(&sizes), runner)?;
         }
         if pass.traces(FIG15) {
             let modes = modes::by_size_alone(&sizes);
             misses::simulate(FIG15, &mut join, &modes, &pass.machines, runner)?;
+            pass.census(FIG15, &mut join, &modes, runner)?;
         }
     }
     if pass.times(TABLES) {

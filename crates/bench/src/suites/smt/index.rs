@@ -10,6 +10,7 @@ use super::Pass;
 use crate::error::BenchError;
 use crate::run::{Runner, Side};
 use crate::smt::contest::{Entrant, Standing, hold};
+use crate::smt::counted::MACHINE_CLEARS;
 use crate::smt::data::IndexInput;
 use crate::smt::index::{BTreeProbe, ProbeStream, TreeProbe, tree};
 use crate::smt::keys::Keys;
@@ -44,12 +45,13 @@ pub fn run(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Res
             lab.contest(FIG4A, &mut clustered, &modes::by_size(&sizes), shape, runner);
         }
         if pass.times(FIG4B) {
-            let counted = machine::counters::try_open();
-            interference::simulate(FIG4B, clustered.array(), &sizes, lab.pair().relation, counted, runner)?;
+            interference::simulate(FIG4B, clustered.array(), &sizes, runner)?;
+            lab.census(FIG4B, MACHINE_CLEARS, &mut clustered, &modes::by_size(&sizes), runner)?;
         }
         if pass.traces(FIG4C) {
             let modes = modes::by_size_alone(&sizes);
             misses::simulate(FIG4C, &mut clustered, &modes, &pass.machines, runner)?;
+            pass.census(FIG4C, &mut clustered, &modes, runner)?;
         }
         if pass.times(FIG5_CLUSTERED) {
             let modes = modes::by_size_backward(&sizes);
@@ -73,6 +75,7 @@ pub fn run(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Res
         }
         if pass.traces(FIG7A) {
             misses::simulate(FIG7A, &mut unclustered, &TECHNIQUES, &pass.machines, runner)?;
+            pass.census(FIG7A, &mut unclustered, &TECHNIQUES, runner)?;
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 use exec::stage::calibrate::{Scope, calibrate};
 use exec::stage::{HelperKind, Options};
 use machine::calibration;
+use machine::counters::Counters;
 use model::mode::Mode;
 use model::placement::{Pair, Placement, place};
 use model::technique::{Calibration, Host, Work, choose};
@@ -16,6 +17,7 @@ use super::modes::standing;
 use crate::error::BenchError;
 use crate::row::Value;
 use crate::run::{Runner, Sample, Side};
+use crate::smt::counted::{Census, Count};
 use crate::smt::contest::{Entrant, Held, Standing, hold};
 use crate::smt::keys::{AUTO, Keys, Stand};
 use crate::smt::subject::{How, Subject};
@@ -109,6 +111,33 @@ impl<'a> Lab<'a> {
         let tuples = 0..subject.tuples();
         let ran = subject.execute(mode, tuples.clone(), &mut How::Timed(&options))?;
         self.checked(ran.elapsed / mode.inputs() as u32, subject.verdict(&ran.answers, tuples))
+    }
+
+    /// Counts an event in each mode, where the machine counts it.
+    ///
+    /// # Errors
+    /// When a run fails.
+    pub fn census(
+        &self,
+        stand: Stand,
+        count: Count,
+        subject: &mut dyn Subject,
+        modes: &[Mode],
+        runner: &mut Runner<'_>,
+    ) -> Result<(), BenchError> {
+        let probes = subject.tuples();
+        let shared = RefCell::new(subject);
+        let census = Census {
+            stand,
+            count,
+            modes,
+            placement: self.pair().relation,
+            probes,
+        };
+        let mut opened = machine::counters::open(&[count.event]);
+        let counters = opened.as_mut().map(|counters| counters as &mut dyn Counters);
+        let mut run = |mode| self.sample(&shared, mode, HelperKind::Loads);
+        census.take(counters.map_err(|error| error.clone()), &mut run, runner)
     }
 
     /// A sample of a run whose threads all were where they should be.

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exec::operators::{PairSink, RowSink};
 use exec::stage::{HelperKind, Options, race};
@@ -83,27 +83,18 @@ impl Both<'_> {
             place: &seating,
             ..Options::default()
         };
-        let mut pair_part = pairs.parts(Mode::PLAIN);
-        let mut row_part = rows.parts(Mode::PLAIN);
-        let (pair_part, row_part) = match (pair_part.next(), row_part.next()) {
-            (Some(pairs), Some(rows)) => (pairs, rows),
-            _ => return Err(BenchError::Data("a plain run has one worker".to_string())),
+        let (pairs, rows) = (pairs.whole(), rows.whole());
+        let (mut pair_sink, mut row_sink) = (PairSink::new(&mut *pairs), RowSink::new(&mut *rows));
+        let start = Instant::now();
+        let raced = race(Mode::PLAIN, (&index, &mut pair_sink), (&hash, &mut row_sink), &options)
+            .map_err(|error| BenchError::Data(error.to_string()))?;
+        let elapsed = start.elapsed();
+        let counts = Counts {
+            index: raced.first,
+            hash: raced.second,
         };
-        let (elapsed, counts, found_pairs, found_rows) = {
-            let mut pair_sink = PairSink::new(&mut *pair_part);
-            let mut row_sink = RowSink::new(&mut *row_part);
-            let start = std::time::Instant::now();
-            let raced = race(Mode::PLAIN, (&index, &mut pair_sink), (&hash, &mut row_sink), &options)
-                .map_err(|error| BenchError::Data(error.to_string()))?;
-            let elapsed = start.elapsed();
-            let counts = Counts {
-                index: raced.first,
-                hash: raced.second,
-            };
-            let found = (pair_sink.finish().map_err(full)?, row_sink.finish().map_err(full)?);
-            (elapsed, counts, found.0, found.1)
-        };
-        let answers = (of_pairs(&pair_part[..found_pairs]), of_rows(&row_part[..found_rows]));
+        let found = (pair_sink.finish().map_err(full)?, row_sink.finish().map_err(full)?);
+        let answers = (of_pairs(&pairs[..found.0]), of_rows(&rows[..found.1]));
         Ok(Race {
             elapsed,
             counts,

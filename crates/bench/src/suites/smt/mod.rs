@@ -1,6 +1,6 @@
 //! The `smt` suite: every figure and table of paper 000 as a case, on this machine, and what the paper could not ask.
 //!
-//! Cases stand in [`stands`], the modes they compare in `modes`. Cases of one operator are run together, since they share inputs of
+//! Cases stand in `stands`, the modes they compare in `modes`. Cases of one operator are run together, since they share inputs of
 //! hundreds of megabytes; what no selected case needs is not built. Not here: the operators and inputs ([`crate::smt`]), and
 //! the report ([`crate::smt::report`]).
 
@@ -10,17 +10,20 @@ mod lab;
 mod mixed;
 mod modes;
 mod pairs;
-pub mod stands;
+mod stands;
 mod table2;
 
+use model::mode::Mode;
 use model::placement::Placement;
 
 use super::SuiteArgs;
 use crate::error::BenchError;
 use crate::run::Runner;
+use crate::smt::counted::L2_MISSES;
 use crate::smt::keys::Stand;
 use crate::smt::misses::{Machine, Sample};
 use crate::smt::sizes::{Extent, Sizes};
+use crate::smt::subject::Subject;
 use lab::Lab;
 use table2::Table2;
 
@@ -46,6 +49,20 @@ impl Pass<'_> {
     /// Whether a case of simulated misses is to run.
     fn traces(&self, stand: Stand) -> bool {
         !self.machines.is_empty() && self.lab.args.selects(stand.case)
+    }
+
+    /// Counts the misses that were simulated, in passes that run anything.
+    fn census(
+        &self,
+        stand: Stand,
+        subject: &mut dyn Subject,
+        modes: &[Mode],
+        runner: &mut Runner<'_>,
+    ) -> Result<(), BenchError> {
+        match self.timed {
+            true => self.lab.census(stand, L2_MISSES, subject, modes, runner),
+            false => Ok(()),
+        }
     }
 
     /// How many inputs there must be for these cases.

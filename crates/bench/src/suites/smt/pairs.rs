@@ -14,6 +14,7 @@ use crate::error::BenchError;
 use crate::row::Value;
 use crate::run::{Runner, Side};
 use crate::smt::contest::{Entrant, Standing, hold};
+use crate::smt::counted::MACHINE_CLEARS;
 use crate::smt::data::PairInput;
 use crate::smt::joins::IndexedPairs;
 use crate::smt::keys::Keys;
@@ -58,12 +59,13 @@ fn inner(pass: &Pass<'_>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
         lab.contest(FIG11A, &mut join, &modes::by_size(&sizes), shape, runner);
     }
     if pass.times(FIG11B) {
-        let counted = machine::counters::try_open();
-        interference::simulate(FIG11B, join.array()?, &sizes, lab.pair().relation, counted, runner)?;
+        interference::simulate(FIG11B, join.array()?, &sizes, runner)?;
+            lab.census(FIG11B, MACHINE_CLEARS, &mut join, &modes::by_size(&sizes), runner)?;
     }
     if pass.traces(FIG12) {
         let modes = modes::by_size_alone(&sizes);
         misses::simulate(FIG12, &mut join, &modes, &pass.machines, runner)?;
+            pass.census(FIG12, &mut join, &modes, runner)?;
     }
     if pass.times(SKIPS) {
         skips(lab, &mut join, runner);
@@ -127,8 +129,8 @@ fn direct(lab: &Lab<'_>, join: &mut IndexedPairs<'_, false>, runner: &mut Runner
     let shared = RefCell::new(join);
     let sample = |mode: Mode| {
         let mut join = shared.borrow_mut();
-        let mut subject: &mut dyn Subject = &mut **join;
-        lab.sample(&RefCell::new(&mut *subject), mode, HelperKind::Loads)
+        let subject: &mut dyn Subject = &mut **join;
+        lab.sample(&RefCell::new(subject), mode, HelperKind::Loads)
     };
     let keys = |mode| Keys::of(DIRECT, mode, lab.pair().relation);
     let of_mode = |mode: Mode| Entrant {
