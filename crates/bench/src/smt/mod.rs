@@ -19,6 +19,7 @@ pub mod interference;
 pub mod joins;
 pub mod keys;
 pub mod misses;
+pub mod report;
 pub mod sizes;
 pub mod subject;
 pub mod threads;
