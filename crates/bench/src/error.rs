@@ -78,9 +78,10 @@ impl BenchError {
             BenchError::UnknownSuite(_) => {
                 Some(format!("suites: {}", crate::suites::Suite::names().join(", ")))
             }
-            BenchError::Placement(PlacementError::NoSiblings) => {
-                Some("--placement cores puts the second thread on another core, --placement auto where it can".to_string())
-            }
+            BenchError::Placement(PlacementError::NoSiblings) => Some(
+                "--placement cores puts the second thread on another core, --placement auto where it can"
+                    .to_string(),
+            ),
             BenchError::Placement(PlacementError::OneCore) => {
                 Some("--placement siblings puts the second thread on the same core".to_string())
             }

@@ -180,7 +180,14 @@ impl Row {
     }
 
     /// A row of numbers that a model of a machine gave.
-    pub fn simulated(suite: &str, case: &str, metric: &str, unit: &str, spread: Spread, answer_ok: bool) -> Row {
+    pub fn simulated(
+        suite: &str,
+        case: &str,
+        metric: &str,
+        unit: &str,
+        spread: Spread,
+        answer_ok: bool,
+    ) -> Row {
         Row {
             label: Label::Simulated,
             ..Row::measured(suite, case, metric, unit, spread, answer_ok)

@@ -171,8 +171,9 @@ pub fn run(args: BenchArgs) -> Result<()> {
         return Err(error).context("cannot print rows");
     }
     if let (Some(report), Some(path)) = (report, &args.report) {
-        let facts = facts::facts("measured, simulated or unavailable, as each figure says");
-        report.finish(&page(&rows, &facts).render())?;
+        let mut facts = facts::facts("measured, simulated or unavailable, as each figure says");
+        facts.push(("command".to_owned(), arguments().join(" ")));
+        report.finish(&page(&rows, &facts, args.quick).render())?;
         out::note(&format!("report: {}", path.display()));
     }
     if let Some(folder) = &args.record {
@@ -181,7 +182,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
             date: facts::today(),
             host: facts::host(),
             commit: facts::COMMIT.to_owned(),
-            arguments: std::env::args().skip(1).collect(),
+            arguments: arguments(),
             topology: topology_lines()?,
         };
         let written = record.write(folder, &rows)?;
@@ -248,6 +249,11 @@ impl Printer {
         line.truncate(line.trim_end().len());
         line
     }
+}
+
+/// The command line without the program.
+fn arguments() -> Vec<String> {
+    std::env::args().skip(1).collect()
 }
 
 /// What `corun topology --json` prints here.

@@ -1,7 +1,7 @@
 //! Modes against each other: interleaved rounds, ratios versus serial, and whether `auto` chose well.
 //!
 //! Order of calls: [`Entrant`]s, the serial one first, then [`hold`]. Rounds are those of [`crate::run`]: every entrant takes its
-//! turn in each, the order rotates, and the serial one runs twice so that noise is measured beside the differences.
+//! turn in each, in another order each time, and the serial one runs twice so that noise is measured beside the differences.
 //!
 //! ```text
 //!   rounds        serial, modes ..., auto, auto, serial once more
@@ -13,6 +13,7 @@
 
 use model::mode::Mode;
 
+use crate::join::random::{below, draw};
 use crate::row::{Row, Value};
 use crate::run::{Runner, Side, Track, run_round};
 use crate::stats::{Noise, PAIRS_NEAR_ONE, Spread, Verdict, not_slower, pair_ratios};
@@ -59,7 +60,10 @@ pub struct Held {
 impl Held {
     /// The gain of a mode that took part.
     pub fn gain(&self, mode: Mode) -> Option<f64> {
-        self.gains.iter().find(|(other, _)| *other == mode).map(|(_, gain)| *gain)
+        self.gains
+            .iter()
+            .find(|(other, _)| *other == mode)
+            .map(|(_, gain)| *gain)
     }
 }
 
@@ -91,13 +95,15 @@ pub fn hold(entrants: Vec<Entrant<'_>>, probes: usize, runner: &mut Runner<'_>) 
     for round in 0..rounds {
         let warm_up = round < plan.warmups;
         let order: Vec<usize> = (0..if warm_up { control } else { control + 1 }).collect();
+        let order = shuffled(&order, round);
         run_round(&mut sides, RIGHT, &mut tracks, &order, round, !warm_up, SERIAL);
         progress.advance(1);
     }
     let finals = Finals::of(&standings, &tracks);
     while finals.are_open(&tracks, plan.pairs_max) {
         let round = tracks[SERIAL].seconds.len();
-        run_round(&mut sides, RIGHT, &mut tracks, &finals.order, round, true, SERIAL);
+        let order = shuffled(&finals.order, round);
+        run_round(&mut sides, RIGHT, &mut tracks, &order, round, true, SERIAL);
     }
     progress.end();
     let results = Results {
@@ -109,6 +115,19 @@ pub fn hold(entrants: Vec<Entrant<'_>>, probes: usize, runner: &mut Runner<'_>) 
     results.emit(&finals, runner);
     results.held()
 }
+
+/// Another order in each round, the same in every run. Rotating would leave everybody behind the same neighbour, and one that keeps
+/// both CPUs busy or floods a cache is felt by the next.
+fn shuffled(order: &[usize], round: usize) -> Vec<usize> {
+    let mut order = order.to_vec();
+    for last in (1..order.len()).rev() {
+        let other = below(draw(SHUFFLE_SEED, round as u64, last as u64), last as u64 + 1);
+        order.swap(last, other as usize);
+    }
+    order
+}
+
+const SHUFFLE_SEED: u64 = 0x7368_7566;
 
 /// The place of the serial entrant.
 const SERIAL: usize = 0;
@@ -135,7 +154,8 @@ struct Finals {
 
 impl Finals {
     fn of(standings: &[Standing], tracks: &[Track]) -> Finals {
-        let median = |place: usize| Spread::of(&tracks[place].seconds).map_or(f64::INFINITY, |spread| spread.median);
+        let median =
+            |place: usize| Spread::of(&tracks[place].seconds).map_or(f64::INFINITY, |spread| spread.median);
         let best = |threads_max: usize| {
             let fixed = (0..standings.len()).filter(|&place| {
                 matches!(standings[place], Standing::Fixed { threads } if threads <= threads_max)
@@ -201,7 +221,8 @@ struct Results {
 
 impl Results {
     fn held(&self) -> Held {
-        let gain = |place: usize| Spread::of(&ratios(&self.tracks, place, SERIAL)).map(|spread| spread.median);
+        let gain =
+            |place: usize| Spread::of(&ratios(&self.tracks, place, SERIAL)).map(|spread| spread.median);
         let gains = self.labels.iter().enumerate();
         Held {
             gains: gains
@@ -308,7 +329,6 @@ impl Results {
 /// The metric of times.
 pub const METRIC: &str = "ns_per_probe";
 
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -377,9 +397,26 @@ mod tests {
     fn find<'r>(rows: &'r [Row], metric: &str, mode: &str, versus: &str) -> &'r Row {
         rows.iter()
             .find(|row| {
-                row.metric == metric && text(row, "mode") == mode && row.versus.as_deref().unwrap_or("") == versus
+                row.metric == metric
+                    && text(row, "mode") == mode
+                    && row.versus.as_deref().unwrap_or("") == versus
             })
             .unwrap_or_else(|| panic!("no {metric} of {mode} versus {versus}"))
+    }
+
+    #[test]
+    fn everybody_runs_once_a_round_after_different_neighbours() {
+        let order: Vec<usize> = (0..6).collect();
+        let mut before_two = std::collections::BTreeSet::new();
+        for round in 0..20 {
+            let shuffled = shuffled(&order, round);
+            let at = shuffled.iter().position(|&place| place == 2).expect("it runs");
+            before_two.insert(at.checked_sub(1).map(|before| shuffled[before]));
+            let mut sorted = shuffled;
+            sorted.sort_unstable();
+            assert_eq!(sorted, order);
+        }
+        assert!(before_two.len() >= 4, "{before_two:?}");
     }
 
     #[test]
@@ -387,20 +424,40 @@ mod tests {
         let (rows, failures) = held(Plan::standard(), entrants(40));
         assert!(failures.is_empty(), "{failures:?}");
         assert_eq!(find(&rows, METRIC, "one/plain", "").median(), Some(80.0));
-        assert_eq!(find(&rows, "ratio", "bi2/staged/group32", "serial").median(), Some(4.0));
+        assert_eq!(
+            find(&rows, "ratio", "bi2/staged/group32", "serial").median(),
+            Some(4.0)
+        );
         let versus = find(&rows, "ratio", "auto", "best");
         assert_eq!(text(versus, "best_mode"), "one/staged/group32");
-        assert_eq!((text(versus, "verdict"), versus.spread.map(|spread| spread.n)), ("not_slower", Some(30)));
-        let winner = rows.iter().find(|row| row.metric == "winner").expect("one winner");
+        assert_eq!(
+            (text(versus, "verdict"), versus.spread.map(|spread| spread.n)),
+            ("not_slower", Some(30))
+        );
+        let winner = rows
+            .iter()
+            .find(|row| row.metric == "winner")
+            .expect("one winner");
         let values = ["mode", "auto1", "best1", "auto1_verdict"].map(|key| text(winner, key));
-        assert_eq!(values, ["bi2/staged/group32", "one/staged/group32", "one/staged/group32", "not_slower"]);
+        assert_eq!(
+            values,
+            [
+                "bi2/staged/group32",
+                "one/staged/group32",
+                "one/staged/group32",
+                "not_slower"
+            ]
+        );
     }
 
     #[test]
     fn a_bad_choice_is_told_without_further_rounds() {
         let (rows, _) = held(Plan::standard(), entrants(60));
         let versus = find(&rows, "ratio", "auto", "best");
-        assert_eq!((text(versus, "verdict"), versus.spread.map(|spread| spread.n)), ("slower", Some(5)));
+        assert_eq!(
+            (text(versus, "verdict"), versus.spread.map(|spread| spread.n)),
+            ("slower", Some(5))
+        );
     }
 
     #[test]
@@ -411,7 +468,10 @@ mod tests {
         assert_eq!(failures.len(), 1);
         assert!(failures[0].contains("got 3 rows"), "{failures:?}");
         assert_eq!(find(&rows, "ratio", "auto", "best").parameter("verdict"), None);
-        let winner = rows.iter().find(|row| row.metric == "winner").expect("one winner");
+        let winner = rows
+            .iter()
+            .find(|row| row.metric == "winner")
+            .expect("one winner");
         assert_eq!(winner.median(), Some(4.0), "an experiment on the side cannot win");
     }
 }

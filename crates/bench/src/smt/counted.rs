@@ -60,45 +60,55 @@ impl Census<'_> {
         run: &mut dyn FnMut(Mode) -> Result<Sample, BenchError>,
         runner: &mut Runner<'_>,
     ) -> Result<(), BenchError> {
-    let Census { stand, placement, probes, .. } = *self;
-    let Count { event, metric } = self.count;
-    let unavailable = |mode: Mode, reason: &str| {
-        let row = Row::unavailable(SUITE, stand.case, metric, "events", reason);
-        Keys::of(stand, mode, placement).put(row, MAIN)
-    };
-    let counters = match counters {
-        Ok(counters) => counters,
-        Err(error) => {
-            runner.emit(unavailable(Mode::PLAIN, &error.to_string()));
-            return Ok(());
-        }
-    };
-    for &mode in self.modes {
-        let counted = counters.start().map(|()| run(mode));
-        let (counted, sample) = match counted {
-            Ok(sample) => (counters.stop(), sample?),
+        let Census {
+            stand,
+            placement,
+            probes,
+            ..
+        } = *self;
+        let Count { event, metric } = self.count;
+        let unavailable = |mode: Mode, reason: &str| {
+            let row = Row::unavailable(SUITE, stand.case, metric, "events", reason);
+            Keys::of(stand, mode, placement).put(row, MAIN)
+        };
+        let counters = match counters {
+            Ok(counters) => counters,
             Err(error) => {
-                runner.emit(unavailable(mode, &error.to_string()));
-                continue;
+                runner.emit(unavailable(Mode::PLAIN, &error.to_string()));
+                return Ok(());
             }
         };
-        let ok = sample.answer == RIGHT;
-        if !ok {
-            runner.fail(format!("{SUITE} {}: {mode}, counted: {}", stand.case, sample.answer));
-        }
-        let events = counted.map(|counts| (counts.get(event).unwrap_or(0), counts.is_estimate()));
-        match events {
-            Ok((events, estimate)) => {
-                let value = events as f64 / probes.max(1) as f64;
-                let Some(spread) = Spread::of(&[value]) else { continue };
-                let row = Row::measured(SUITE, stand.case, metric, "events", spread, ok);
-                let row = Keys::of(stand, mode, placement).put(row, MAIN);
-                runner.emit_checked(row.with("probes", probes).with("estimate", estimate));
+        for &mode in self.modes {
+            let counted = counters.start().map(|()| run(mode));
+            let (counted, sample) = match counted {
+                Ok(sample) => (counters.stop(), sample?),
+                Err(error) => {
+                    runner.emit(unavailable(mode, &error.to_string()));
+                    continue;
+                }
+            };
+            let ok = sample.answer == RIGHT;
+            if !ok {
+                runner.fail(format!(
+                    "{SUITE} {}: {mode}, counted: {}",
+                    stand.case, sample.answer
+                ));
             }
-            Err(error) => runner.emit(unavailable(mode, &error.to_string())),
+            let events = counted.map(|counts| (counts.get(event).unwrap_or(0), counts.is_estimate()));
+            match events {
+                Ok((events, estimate)) => {
+                    let value = events as f64 / probes.max(1) as f64;
+                    let Some(spread) = Spread::of(&[value]) else {
+                        continue;
+                    };
+                    let row = Row::measured(SUITE, stand.case, metric, "events", spread, ok);
+                    let row = Keys::of(stand, mode, placement).put(row, MAIN);
+                    runner.emit_checked(row.with("probes", probes).with("estimate", estimate));
+                }
+                Err(error) => runner.emit(unavailable(mode, &error.to_string())),
+            }
         }
-    }
-    Ok(())
+        Ok(())
     }
 }
 

@@ -142,7 +142,13 @@ impl ColumnInput {
             let matches = by_key.rids(probe[0][row]).iter();
             Answer::sum(matches.map(|&rid| {
                 let rid = rid as usize;
-                let record = [probe[0][row], probe[1][row], probe[2][row], build[1][rid], build[2][rid]];
+                let record = [
+                    probe[0][row],
+                    probe[1][row],
+                    probe[2][row],
+                    build[1][rid],
+                    build[2][rid],
+                ];
                 Answer::one(columnar(record))
             }))
         });
@@ -181,11 +187,19 @@ impl PairInput {
         for (at, pair) in index.iter_mut().enumerate() {
             let missing = outer && below(draw(seed, RIGHT, at as u64), 100) < NULL_PERCENT;
             pair.outer = random(seed, BUILD, at, count);
-            pair.inner = if missing { NO_ROW } else { random(seed, PROBE, at, count) };
+            pair.inner = if missing {
+                NO_ROW
+            } else {
+                random(seed, PROBE, at, count)
+            };
         }
         let expected = Expected::new(pairs, |at| {
             let RidPair { outer, inner } = index[at];
-            let right = if inner == NO_ROW { &Row::ZERO } else { &right[inner as usize] };
+            let right = if inner == NO_ROW {
+                &Row::ZERO
+            } else {
+                &right[inner as usize]
+            };
             Answer::one(joined(&left[outer as usize], right))
         });
         Ok(PairInput {
@@ -228,7 +242,11 @@ impl IndexInput {
     pub fn new(seed: u64, count: usize, probes: usize) -> Result<IndexInput, BenchError> {
         let step = match u32::try_from(count) {
             Ok(count) if count > 0 && count <= FLOATS => FLOATS / count,
-            _ => return Err(BenchError::Data(format!("there are no {count} distinct 32-bit keys"))),
+            _ => {
+                return Err(BenchError::Data(format!(
+                    "there are no {count} distinct 32-bit keys"
+                )));
+            }
         };
         let key = |at: u32| f32::from_bits(FIRST_FLOAT + at * step);
         // Some other number than the key's position, so that neither can stand for the other.
@@ -313,7 +331,10 @@ mod tests {
 
     #[test]
     fn seeds_make_different_inputs() {
-        let (a, b) = (ColumnInput::new(1, 500, 400).expect("small"), ColumnInput::new(2, 500, 400).expect("small"));
+        let (a, b) = (
+            ColumnInput::new(1, 500, 400).expect("small"),
+            ColumnInput::new(2, 500, 400).expect("small"),
+        );
         assert_ne!(a.expected.of(0..400), b.expected.of(0..400));
     }
 }

@@ -152,11 +152,13 @@ impl Subject for TreeProbe<'_> {
         let both = self.inputs.iter().zip(self.trees);
         let (elapsed, counts) = match self.stream {
             ProbeStream::Clustered => {
-                let joins = both.map(|(input, tree)| IndexJoin::new(tree, KeyedRids(&input.clustered[tuples.clone()])));
+                let joins = both
+                    .map(|(input, tree)| IndexJoin::new(tree, KeyedRids(&input.clustered[tuples.clone()])));
                 Self::run(&joins.collect::<Vec<_>>(), mode, how, &mut self.pool)?
             }
             ProbeStream::Unclustered => {
-                let joins = both.map(|(input, tree)| Ok(IndexJoin::new(tree, column(input, tuples.clone())?)));
+                let joins =
+                    both.map(|(input, tree)| Ok(IndexJoin::new(tree, column(input, tuples.clone())?)));
                 let joins: Vec<_> = joins.collect::<Result<_, BenchError>>()?;
                 Self::run(&joins, mode, how, &mut self.pool)?
             }

@@ -112,7 +112,12 @@ pub fn simulate(
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
     // Enough rounds of the largest set for its mean to stand still.
-    let posts = sizes.iter().copied().max().map_or(0, |size| u64::from(size) * 8).max(100_000);
+    let posts = sizes
+        .iter()
+        .copied()
+        .max()
+        .map_or(0, |size| u64::from(size) * 8)
+        .max(100_000);
     for (direction, spin) in HELPERS {
         for &lines in sizes {
             let set = WorkAhead {
@@ -125,7 +130,11 @@ pub fn simulate(
             let outcome = shared.simulate().map_err(|error| failed(error.to_string()))?;
             let formula = net_speed(&shared.speeds, CacheLines(u64::from(shared.lines)), direction)
                 .map_err(|error| failed(error.to_string()))?;
-            let keys = Keys::of(stand, Mode::staged(Threads::One, Hiding::WorkAhead(set)), Placement::Siblings);
+            let keys = Keys::of(
+                stand,
+                Mode::staged(Threads::One, Hiding::WorkAhead(set)),
+                Placement::Siblings,
+            );
             let mut emit = |metric: &str, unit: &str, value: f64, model: &str| {
                 if let Some(spread) = Spread::of(&[value]) {
                     let row = Row::simulated(SUITE, stand.case, metric, unit, spread, true);
@@ -135,7 +144,12 @@ pub fn simulate(
             let events = outcome.interference_events_per_entry * array.posts_per_probe;
             emit(METRIC, "events", events, "discrete_events");
             let alone = shared.speeds.main;
-            emit(NET_SPEED, "share", outcome.net_lines_per_second / alone, "discrete_events");
+            emit(
+                NET_SPEED,
+                "share",
+                outcome.net_lines_per_second / alone,
+                "discrete_events",
+            );
             emit(NET_SPEED, "share", formula / alone, "section_4_3");
         }
     }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use exec::operators::{
-    ColumnJoin, ColumnSink, ColumnTable, Columns, HashJoin, JoinIndex, OperatorError, OutputFull, OutputRow, PaperTable,
-    RowSink, RowTable, Stream, TableJoin,
+    ColumnJoin, ColumnSink, ColumnTable, Columns, HashJoin, JoinIndex, OperatorError, OutputFull, OutputRow,
+    PaperTable, RowSink, RowTable, Stream, TableJoin,
 };
 use model::mode::Mode;
 
@@ -69,7 +69,8 @@ impl<'a> RowJoin<'a> {
     /// # Errors
     /// When there is no memory.
     pub fn paper(inputs: &'a [RowInput]) -> Result<Self, BenchError> {
-        let table = |input: &'a RowInput| PaperTable::build(&input.build, input.build.len().max(1)).map_err(operator);
+        let table =
+            |input: &'a RowInput| PaperTable::build(&input.build, input.build.len().max(1)).map_err(operator);
         let tables = inputs.iter().map(table).collect::<Result<_, _>>()?;
         Self::new(inputs, Tables::Paper(tables))
     }
@@ -81,7 +82,13 @@ impl<'a> RowJoin<'a> {
     pub fn corun(inputs: &'a [RowInput]) -> Result<Self, BenchError> {
         let build = |input: &'a RowInput| {
             let never = std::sync::atomic::AtomicBool::new(false);
-            RowTable::build(&input.build, &exec::BuildOptions::default(), &exec::Serial, &never).map_err(operator)
+            RowTable::build(
+                &input.build,
+                &exec::BuildOptions::default(),
+                &exec::Serial,
+                &never,
+            )
+            .map_err(operator)
         };
         let tables = inputs.iter().map(build).collect::<Result<_, _>>()?;
         Self::new(inputs, Tables::Corun(tables))
@@ -108,7 +115,10 @@ impl<'a> RowJoin<'a> {
     ///
     /// # Errors
     /// For corun's layout.
-    pub fn parts(&mut self, tuples: Range<usize>) -> Result<(HashJoin<'_>, &mut Pool<OutputRow>), BenchError> {
+    pub fn parts(
+        &mut self,
+        tuples: Range<usize>,
+    ) -> Result<(HashJoin<'_>, &mut Pool<OutputRow>), BenchError> {
         let Tables::Paper(tables) = &self.tables else {
             return Err(BenchError::Data("only the paper's layout is raced".to_string()));
         };
@@ -151,8 +161,9 @@ impl Subject for RowJoin<'_> {
         let elapsed = match &self.tables {
             Tables::Paper(tables) => {
                 let joins = self.inputs.iter().zip(tables);
-                let joins: Result<Vec<_>, _> =
-                    joins.map(|(input, table)| paper_join(input, table, tuples.clone())).collect();
+                let joins: Result<Vec<_>, _> = joins
+                    .map(|(input, table)| paper_join(input, table, tuples.clone()))
+                    .collect();
                 go(how, mode, &joins?, &mut sinks)?
             }
             Tables::Corun(tables) => {
@@ -297,7 +308,11 @@ impl IndexedPairs<'_, false> {
     ///
     /// # Errors
     /// When the results found no room.
-    pub fn direct(&mut self, window: exec::operators::direct::Window, place: &dyn exec::stage::Place) -> Result<Ran, BenchError> {
+    pub fn direct(
+        &mut self,
+        window: exec::operators::direct::Window,
+        place: &dyn exec::stage::Place,
+    ) -> Result<Ran, BenchError> {
         let input = &self.inputs[0];
         let join = JoinIndex::inner(&input.pairs, &input.left, &input.right).map_err(operator)?;
         let mut sinks: Vec<RowSink<'_>> = self.pool.parts(Mode::PLAIN).map(RowSink::new).collect();
@@ -331,10 +346,20 @@ impl<const OUTER: bool> Subject for IndexedPairs<'_, OUTER> {
         let inputs = self.inputs.iter();
         let elapsed = if OUTER {
             let join = |input| join_outer(input, tuples.clone());
-            go(how, mode, &inputs.map(join).collect::<Result<Vec<_>, _>>()?, &mut sinks)?
+            go(
+                how,
+                mode,
+                &inputs.map(join).collect::<Result<Vec<_>, _>>()?,
+                &mut sinks,
+            )?
         } else {
             let join = |input| join_inner(input, tuples.clone());
-            go(how, mode, &inputs.map(join).collect::<Result<Vec<_>, _>>()?, &mut sinks)?
+            go(
+                how,
+                mode,
+                &inputs.map(join).collect::<Result<Vec<_>, _>>()?,
+                &mut sinks,
+            )?
         };
         let counts = finish(sinks)?;
         Ok(Ran {

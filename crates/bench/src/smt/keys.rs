@@ -110,7 +110,6 @@ fn prefetch(hiding: Hiding) -> String {
 /// Thread role of rows about a whole run.
 pub const ALL_THREADS: &str = "all";
 
-
 /// The text of a parameter; empty if it is missing or no text.
 pub fn text<'r>(row: &'r Row, key: &str) -> &'r str {
     match row.parameter(key) {
@@ -158,6 +157,9 @@ mod tests {
         let row = put(Mode::staged(Threads::BiThreaded(2), group));
         assert_eq!(row.parameter("entries"), None);
         let values = ["threads", "staging", "prefetch", "mode", "placement"].map(|key| text(&row, key));
-        assert_eq!(values, ["bi2", "staged", "group32", "bi2/staged/group32", "cores"]);
+        assert_eq!(
+            values,
+            ["bi2", "staged", "group32", "bi2/staged/group32", "cores"]
+        );
     }
 }

@@ -96,7 +96,10 @@ pub fn simulate(
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
     let progress = runner.progress();
-    progress.begin(&format!("{SUITE} {}", stand.case), (modes.len() * machines.len()) as u64);
+    progress.begin(
+        &format!("{SUITE} {}", stand.case),
+        (modes.len() * machines.len()) as u64,
+    );
     for machine in machines {
         for &mode in modes {
             trace(stand, subject, mode, machine, runner)?;
@@ -116,29 +119,51 @@ fn trace(
 ) -> Result<(), BenchError> {
     let sample = Sample::of(subject.tuples());
     let mut hierarchy = machine.hierarchy()?;
-    let level = hierarchy.levels().last().map_or(LEVEL, |last| LEVEL.min(last.level));
+    let level = hierarchy
+        .levels()
+        .last()
+        .map_or(LEVEL, |last| LEVEL.min(last.level));
     let roles = roles(mode);
     let misses = |hierarchy: &Hierarchy| -> Vec<u64> {
-        let of = |&(role, _): &(ThreadRole, &str)| hierarchy.counters(role, level).map_or(0, |counters| counters.misses);
+        let of = |&(role, _): &(ThreadRole, &str)| {
+            hierarchy
+                .counters(role, level)
+                .map_or(0, |counters| counters.misses)
+        };
         roles.iter().map(of).collect()
     };
     let (counted_from, end) = (sample.warm_up, sample.warm_up + sample.counted);
-    subject.execute(mode, 0..counted_from, &mut How::Traced(&mut |event: Event| hierarchy.event(&event)))?;
+    subject.execute(
+        mode,
+        0..counted_from,
+        &mut How::Traced(&mut |event: Event| hierarchy.event(&event)),
+    )?;
     let before = misses(&hierarchy);
     let tuples = counted_from..end;
-    let ran = subject.execute(mode, tuples.clone(), &mut How::Traced(&mut |event: Event| hierarchy.event(&event)))?;
+    let ran = subject.execute(
+        mode,
+        tuples.clone(),
+        &mut How::Traced(&mut |event: Event| hierarchy.event(&event)),
+    )?;
     let verdict = subject.verdict(&ran.answers, tuples);
     let ok = verdict == RIGHT;
     if !ok {
         runner.fail(format!("{SUITE} {}: {mode}, traced: {verdict}", stand.case));
     }
     let after = misses(&hierarchy);
-    for ((_, name), misses) in roles.iter().zip(after.iter().zip(before).map(|(after, before)| after - before)) {
+    for ((_, name), misses) in roles
+        .iter()
+        .zip(after.iter().zip(before).map(|(after, before)| after - before))
+    {
         let value = misses as f64 / sample.counted.max(1) as f64;
-        let Some(spread) = Spread::of(&[value]) else { continue };
+        let Some(spread) = Spread::of(&[value]) else {
+            continue;
+        };
         let row = Row::simulated(SUITE, stand.case, METRIC, "misses", spread, ok);
         let row = Keys::of(stand, mode, machine.placement).put(row, name);
-        let row = row.with("hierarchy", machine.name).with("cache", format!("l{level}"));
+        let row = row
+            .with("hierarchy", machine.name)
+            .with("cache", format!("l{level}"));
         runner.emit_checked(row.with("probes", sample.counted));
     }
     Ok(())

@@ -20,8 +20,8 @@ const OVER_PLANNED_LLC: u64 = 4;
 /// ... and this many times the cache the machine announces. A virtual machine may announce what it shares with others; then the
 /// first factor alone would leave tables that sometimes fit.
 const OVER_ANNOUNCED_LLC: u64 = 2;
-/// Probes of a run: enough that starting a thread does not show, few enough for a run in about a third of a second.
-const PROBES: usize = 2_000_000;
+/// Probes of a run: enough that starting a thread does not show, few enough that most modes take a fifth of a second.
+const PROBES: usize = 1_000_000;
 
 /// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +135,9 @@ mod tests {
     #[test]
     fn the_papers_sizes_are_the_papers() {
         let paper = Sizes::of(Extent::Paper, &Topology::default());
-        assert_eq!((paper.index_keys, paper.rows, paper.pairs), (10_000_000, 2_000_000, 1_000_000));
+        assert_eq!(
+            (paper.index_keys, paper.rows, paper.pairs),
+            (10_000_000, 2_000_000, 1_000_000)
+        );
     }
 }

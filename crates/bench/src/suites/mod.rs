@@ -187,7 +187,10 @@ mod tests {
         }
         let error = "jion".parse::<Suite>().expect_err("no such suite");
         assert!(error.is_usage());
-        assert_eq!(error.hint().as_deref(), Some("suites: floor, join, ssb, tpch, smt"));
+        assert_eq!(
+            error.hint().as_deref(),
+            Some("suites: floor, join, ssb, tpch, smt")
+        );
     }
 
     #[test]

@@ -26,9 +26,18 @@ fn legend<const N: usize>(names: [(usize, &str); N]) -> Vec<(usize, String)> {
 
 /// A horizontal line over the sizes of some other series.
 fn level(points: &[Series], value: f64) -> Points {
-    let sizes = points.iter().flat_map(|series| &series.points).map(|point| point.0);
-    let (low, high) = sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), size| (low.min(size), high.max(size)));
-    if low.is_finite() { vec![(low, value), (high, value)] } else { Vec::new() }
+    let sizes = points
+        .iter()
+        .flat_map(|series| &series.points)
+        .map(|point| point.0);
+    let (low, high) = sizes.fold((f64::INFINITY, 0.0_f64), |(low, high), size| {
+        (low.min(size), high.max(size))
+    });
+    if low.is_finite() {
+        vec![(low, value), (high, value)]
+    } else {
+        Vec::new()
+    }
 }
 
 fn series(name: &str, colour: usize, points: Points) -> Series {
@@ -55,10 +64,15 @@ fn line(label: &str, y_axis: &str, y_spacing: Spacing, series: Vec<Series>) -> L
 pub(super) fn by_size(view: View<'_>, case: &str) -> Section {
     let mut lines: Vec<Series> = HELPERS
         .iter()
-        .map(|&(helper, colour, name)| series(name, colour, view.by_size(case, "ns_per_probe", helper, |_| true)))
+        .map(|&(helper, colour, name)| {
+            series(name, colour, view.by_size(case, "ns_per_probe", helper, |_| true))
+        })
         .filter(|series| !series.points.is_empty())
         .collect();
-    let mut names: Vec<(usize, String)> = lines.iter().map(|line| (line.colour, line.name.clone())).collect();
+    let mut names: Vec<(usize, String)> = lines
+        .iter()
+        .map(|line| (line.colour, line.name.clone()))
+        .collect();
     let serial = view.value(case, "ns_per_probe", "one/plain", |_| true);
     let prefetched = view
         .case(case)
@@ -70,7 +84,10 @@ pub(super) fn by_size(view: View<'_>, case: &str) -> Section {
         })
         .filter_map(Row::median)
         .min_by(f64::total_cmp);
-    for (name, colour, value) in [("serial", SERIAL, serial), ("one thread, prefetching", PREFETCH, prefetched)] {
+    for (name, colour, value) in [
+        ("serial", SERIAL, serial),
+        ("one thread, prefetching", PREFETCH, prefetched),
+    ] {
         if let Some(value) = value {
             let points = level(&lines, value);
             names.push((colour, name.to_owned()));
@@ -90,7 +107,8 @@ pub(super) fn by_size(view: View<'_>, case: &str) -> Section {
 
 /// Throughput by mode, serial code being 1.
 pub(super) fn bars(view: View<'_>, case: &str) -> Section {
-    let layouts: std::collections::BTreeSet<&str> = view.ratios(case).map(|(row, _)| text(row, "layout")).collect();
+    let layouts: std::collections::BTreeSet<&str> =
+        view.ratios(case).map(|(row, _)| text(row, "layout")).collect();
     let rows = view
         .ratios(case)
         .map(|(row, spread)| {
@@ -114,7 +132,11 @@ pub(super) fn bars(view: View<'_>, case: &str) -> Section {
         .collect();
     Section {
         text: vec![label_text(view, case)],
-        legend: legend([(1, "at least as fast as serial"), (0, "slower"), (2, "what auto chose")]),
+        legend: legend([
+            (1, "at least as fast as serial"),
+            (0, "slower"),
+            (2, "what auto chose"),
+        ]),
         figures: vec![Figure {
             caption: String::new(),
             plot: Box::new(BarPlot {
@@ -163,8 +185,13 @@ pub(super) fn misses_by_size(view: View<'_>, case: &str) -> Section {
                     on_machine(row, machine) && text(row, "thread_role") == role
                 })
             };
-            let mut lines = vec![series("main thread", 1, of("main")), series("helper", 2, of("helper"))];
-            let serial = view.value(case, "misses_per_probe", "one/plain", |row| on_machine(row, machine));
+            let mut lines = vec![
+                series("main thread", 1, of("main")),
+                series("helper", 2, of("helper")),
+            ];
+            let serial = view.value(case, "misses_per_probe", "one/plain", |row| {
+                on_machine(row, machine)
+            });
             if let Some(serial) = serial {
                 let points = level(&lines, serial);
                 lines.push(series("serial", SERIAL, points));
@@ -241,7 +268,11 @@ pub(super) fn events(view: View<'_>, case: &str) -> Section {
         .map(|&(helper, colour, name)| {
             // A logarithmic axis has no zero.
             let points = view.by_size(case, EVENTS, helper, |row| model(row, "discrete_events"));
-            series(name, colour, points.into_iter().filter(|point| point.1 > 0.0).collect())
+            series(
+                name,
+                colour,
+                points.into_iter().filter(|point| point.1 > 0.0).collect(),
+            )
         })
         .collect();
     let speeds = [("backward", 2, 1), ("forward", 4, 3)]
@@ -254,7 +285,9 @@ pub(super) fn events(view: View<'_>, case: &str) -> Section {
             ]
         })
         .collect();
-    let measured = view.by_size(case, EVENTS, "backward-spin", |row| row.label == crate::row::Label::Measured);
+    let measured = view.by_size(case, EVENTS, "backward-spin", |row| {
+        row.label == crate::row::Label::Measured
+    });
     let mut figures = vec![
         Figure {
             caption: "Events a probe, simulated from stand-in speeds: the shape is the result, not the numbers".to_owned(),
@@ -270,12 +303,20 @@ pub(super) fn events(view: View<'_>, case: &str) -> Section {
     if !measured.is_empty() {
         figures.push(Figure {
             caption: "Machine clears a probe that the processor counted, backward and waiting".to_owned(),
-            plot: Box::new(line(case, "events a probe", Spacing::Linear, vec![series("counted", 1, measured)])),
+            plot: Box::new(line(
+                case,
+                "events a probe",
+                Spacing::Linear,
+                vec![series("counted", 1, measured)],
+            )),
         });
     }
     Section {
         text: vec![label_text(view, case)],
-        legend: HELPERS.iter().map(|&(_, colour, name)| (colour, name.to_owned())).collect(),
+        legend: HELPERS
+            .iter()
+            .map(|&(_, colour, name)| (colour, name.to_owned()))
+            .collect(),
         figures,
         ..Section::default()
     }

@@ -28,7 +28,11 @@ pub(super) fn winners(view: View<'_>) -> Option<Section> {
         .iter()
         .filter(|row| row.metric == "winner")
         .map(|row| {
-            let mut cells = vec![row.case.clone(), text(row, "mode").to_owned(), ratio(row.median())];
+            let mut cells = vec![
+                row.case.clone(),
+                text(row, "mode").to_owned(),
+                ratio(row.median()),
+            ];
             for threads in ["1", "2"] {
                 cells.push(text(row, &format!("auto{threads}")).to_owned());
                 cells.push(ratio(number(row, &format!("auto{threads}_versus_best"))));
@@ -80,7 +84,10 @@ pub(super) fn table2(view: View<'_>) -> Option<Section> {
             vec![
                 technique.replace('_', " "),
                 format!("{} (paper: {paper_rows})", ratio(row.median())),
-                format!("{} (paper: {paper_columns})", ratio(columns.and_then(Row::median))),
+                format!(
+                    "{} (paper: {paper_columns})",
+                    ratio(columns.and_then(Row::median))
+                ),
                 text(row, "order_kept").to_owned(),
                 flag("format_kept").to_owned(),
                 flag("cache_controlled").to_owned(),

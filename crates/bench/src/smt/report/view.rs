@@ -41,12 +41,20 @@ impl<'r> View<'r> {
 
     /// The best ratio of a set with this helper, of all its sizes.
     pub(super) fn best_set(self, case: &str, helper: &str) -> Option<f64> {
-        let sets = self.ratios(case).filter(|(row, _)| set_of(row).is_some_and(|(_, other)| other == helper));
+        let sets = self
+            .ratios(case)
+            .filter(|(row, _)| set_of(row).is_some_and(|(_, other)| other == helper));
         sets.map(|(_, spread)| spread.median).max_by(f64::total_cmp)
     }
 
     /// Values of a metric by size of the set, for one helper; `wanted` narrows the rows.
-    pub(super) fn by_size(self, case: &str, metric: &str, helper: &str, wanted: impl Fn(&Row) -> bool) -> Points {
+    pub(super) fn by_size(
+        self,
+        case: &str,
+        metric: &str,
+        helper: &str,
+        wanted: impl Fn(&Row) -> bool,
+    ) -> Points {
         let mut points: Points = self
             .case(case)
             .filter(|row| row.metric == metric && wanted(row))
@@ -60,7 +68,13 @@ impl<'r> View<'r> {
     }
 
     /// The value of a metric for one mode.
-    pub(super) fn value(self, case: &str, metric: &str, mode: &str, wanted: impl Fn(&Row) -> bool) -> Option<f64> {
+    pub(super) fn value(
+        self,
+        case: &str,
+        metric: &str,
+        mode: &str,
+        wanted: impl Fn(&Row) -> bool,
+    ) -> Option<f64> {
         let mut found = self
             .case(case)
             .filter(|row| row.metric == metric && text(row, "mode") == mode && wanted(row));

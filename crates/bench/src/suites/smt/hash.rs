@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use model::mode::{Hiding, Mode, Schedule, Threads};
 
+use super::Pass;
 use super::lab::{Lab, Shape};
 use super::modes::{self, BI, TECHNIQUES, prefetched};
 use super::stands::{FIG6B, FIG7B, FIG9, FIG14A, FIG14B, FIG15, TABLES};
 use super::table2::Table2;
-use super::Pass;
 use crate::error::BenchError;
 use crate::run::Runner;
 use crate::smt::contest::{Entrant, hold};
@@ -44,7 +44,8 @@ fn rows(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Result
     let (lab, sizes) = (pass.lab, pass.set_sizes());
     let independent = pass.times(FIG6B) || pass.traces(FIG7B);
     let timed = [FIG6B, FIG14A, FIG14B, TABLES];
-    let wanted = timed.iter().any(|&stand| pass.times(stand)) || [FIG7B, FIG15].iter().any(|&stand| pass.traces(stand));
+    let wanted = timed.iter().any(|&stand| pass.times(stand))
+        || [FIG7B, FIG15].iter().any(|&stand| pass.traces(stand));
     if !wanted {
         return Ok(());
     }
@@ -109,7 +110,10 @@ fn tables_beside(lab: &Lab<'_>, inputs: &[RowInput], runner: &mut Runner<'_>) ->
         RefCell::new(&mut corun as &mut dyn Subject),
     );
     let mut stand = TABLES;
-    let mut entrants: Vec<Entrant<'_>> = LAYOUT_MODES.iter().map(|&mode| lab.entrant(stand, &paper, mode)).collect();
+    let mut entrants: Vec<Entrant<'_>> = LAYOUT_MODES
+        .iter()
+        .map(|&mode| lab.entrant(stand, &paper, mode))
+        .collect();
     stand.layout = "corun_rows";
     entrants.extend(LAYOUT_MODES.iter().map(|&mode| lab.entrant(stand, &corun, mode)));
     entrants.extend(lab.autos(stand, &corun, shape));
@@ -133,7 +137,9 @@ fn columns(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Res
         hit_rate: HIT_RATE,
         even: false,
     };
-    let held = pass.lab.contest(FIG9, &mut join, &modes::throughput(), shape, runner);
+    let held = pass
+        .lab
+        .contest(FIG9, &mut join, &modes::throughput(), shape, runner);
     table2.columns(&held);
     Ok(())
 }

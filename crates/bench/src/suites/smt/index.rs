@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
+use super::Pass;
 use super::lab::{Lab, Shape};
 use super::modes::{self, TECHNIQUES, prefetched};
 use super::stands::{FIG4A, FIG4B, FIG4C, FIG5_CLUSTERED, FIG5_UNCLUSTERED, FIG6A, FIG7A, TREES};
 use super::table2::Table2;
-use super::Pass;
 use crate::error::BenchError;
 use crate::run::{Runner, Side};
 use crate::smt::contest::{Entrant, Standing, hold};
@@ -27,7 +27,8 @@ pub fn run(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Res
     let (lab, sizes) = (pass.lab, pass.set_sizes());
     let independent = pass.times(FIG6A) || pass.traces(FIG7A);
     let timed = [FIG4A, FIG4B, FIG5_CLUSTERED, FIG5_UNCLUSTERED, FIG6A, TREES];
-    let wanted = timed.iter().any(|&stand| pass.times(stand)) || [FIG4C, FIG7A].iter().any(|&stand| pass.traces(stand));
+    let wanted = timed.iter().any(|&stand| pass.times(stand))
+        || [FIG4C, FIG7A].iter().any(|&stand| pass.traces(stand));
     if !wanted {
         return Ok(());
     }
@@ -46,7 +47,13 @@ pub fn run(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Res
         }
         if pass.times(FIG4B) {
             interference::simulate(FIG4B, clustered.array(), &sizes, runner)?;
-            lab.census(FIG4B, MACHINE_CLEARS, &mut clustered, &modes::by_size(&sizes), runner)?;
+            lab.census(
+                FIG4B,
+                MACHINE_CLEARS,
+                &mut clustered,
+                &modes::by_size(&sizes),
+                runner,
+            )?;
         }
         if pass.traces(FIG4C) {
             let modes = modes::by_size_alone(&sizes);
@@ -111,7 +118,11 @@ fn trees_beside(
         side: Side::new("btree_map", move || {
             let ran = map.probe();
             let right = ran.answers[0] == expected;
-            let answer = if right { RIGHT.to_string() } else { ran.answers[0].to_string() };
+            let answer = if right {
+                RIGHT.to_string()
+            } else {
+                ran.answers[0].to_string()
+            };
             lab.checked(ran.elapsed, answer)
         }),
     };

@@ -17,8 +17,8 @@ use super::modes::standing;
 use crate::error::BenchError;
 use crate::row::Value;
 use crate::run::{Runner, Sample, Side};
-use crate::smt::counted::{Census, Count};
 use crate::smt::contest::{Entrant, Held, Standing, hold};
+use crate::smt::counted::{Census, Count};
 use crate::smt::keys::{AUTO, Keys, Stand};
 use crate::smt::subject::{How, Subject};
 use crate::smt::threads::Seats;
@@ -110,7 +110,10 @@ impl<'a> Lab<'a> {
         };
         let tuples = 0..subject.tuples();
         let ran = subject.execute(mode, tuples.clone(), &mut How::Timed(&options))?;
-        self.checked(ran.elapsed / mode.inputs() as u32, subject.verdict(&ran.answers, tuples))
+        self.checked(
+            ran.elapsed / mode.inputs() as u32,
+            subject.verdict(&ran.answers, tuples),
+        )
     }
 
     /// Counts an event in each mode, where the machine counts it.
@@ -146,7 +149,9 @@ impl<'a> Lab<'a> {
     /// When one was not.
     pub fn checked(&self, elapsed: Duration, answer: String) -> Result<Sample, BenchError> {
         if self.seats.was_refused() {
-            return Err(BenchError::Machine("a thread could not be pinned to its CPU".to_string()));
+            return Err(BenchError::Machine(
+                "a thread could not be pinned to its CPU".to_string(),
+            ));
         }
         Ok(Sample {
             elapsed,
@@ -209,7 +214,10 @@ impl<'a> Lab<'a> {
     ) -> Held {
         let tuples = subject.tuples();
         let shared = RefCell::new(subject);
-        let mut entrants: Vec<Entrant<'_>> = modes.iter().map(|&mode| self.entrant(stand, &shared, mode)).collect();
+        let mut entrants: Vec<Entrant<'_>> = modes
+            .iter()
+            .map(|&mode| self.entrant(stand, &shared, mode))
+            .collect();
         entrants.extend(self.autos(stand, &shared, shape));
         hold(entrants, tuples, runner)
     }
@@ -235,13 +243,15 @@ fn calibrated(
         work_ahead: host.siblings.then_some(&options),
         ..Scope::short(host.l2)
     };
-    let measured = calibrate(&scope).map_err(|error| BenchError::Machine(format!("cannot calibrate: {error}")))?;
+    let measured =
+        calibrate(&scope).map_err(|error| BenchError::Machine(format!("cannot calibrate: {error}")))?;
     if let Some(path) = path
         && let Err(error) = calibration::store(&path, topology, &measured)
     {
-        runner
-            .progress()
-            .note(&format!("the calibration was not kept in {}: {error}", path.display()));
+        runner.progress().note(&format!(
+            "the calibration was not kept in {}: {error}",
+            path.display()
+        ));
     }
     Ok(measured)
 }

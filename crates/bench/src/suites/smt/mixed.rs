@@ -86,14 +86,22 @@ impl Both<'_> {
         let (pairs, rows) = (pairs.whole(), rows.whole());
         let (mut pair_sink, mut row_sink) = (PairSink::new(&mut *pairs), RowSink::new(&mut *rows));
         let start = Instant::now();
-        let raced = race(Mode::PLAIN, (&index, &mut pair_sink), (&hash, &mut row_sink), &options)
-            .map_err(|error| BenchError::Data(error.to_string()))?;
+        let raced = race(
+            Mode::PLAIN,
+            (&index, &mut pair_sink),
+            (&hash, &mut row_sink),
+            &options,
+        )
+        .map_err(|error| BenchError::Data(error.to_string()))?;
         let elapsed = start.elapsed();
         let counts = Counts {
             index: raced.first,
             hash: raced.second,
         };
-        let found = (pair_sink.finish().map_err(full)?, row_sink.finish().map_err(full)?);
+        let found = (
+            pair_sink.finish().map_err(full)?,
+            row_sink.finish().map_err(full)?,
+        );
         let answers = (of_pairs(&pairs[..found.0]), of_rows(&rows[..found.1]));
         Ok(Race {
             elapsed,
@@ -147,7 +155,9 @@ fn contest(lab: &Lab<'_>, both: Both<'_>, counts: Counts, runner: &mut Runner<'_
             ("index_probes".to_string(), Value::from(counts.index)),
             ("hash_join_probes".to_string(), Value::from(counts.hash)),
         ],
-        side: Side::new(&modes.0.to_string(), move || both.borrow_mut().in_turn(lab, modes, counts)),
+        side: Side::new(&modes.0.to_string(), move || {
+            both.borrow_mut().in_turn(lab, modes, counts)
+        }),
     };
     let mut entrants: Vec<Entrant<'_>> = MODES.map(|mode| entrant((mode, mode), standing(mode))).into();
     // Races end after slightly other counts each time: scaled to these by the tuples of both.
@@ -171,7 +181,10 @@ fn contest(lab: &Lab<'_>, both: Both<'_>, counts: Counts, runner: &mut Runner<'_
         let mut auto = entrant(modes, Standing::Auto { threads });
         auto.keys = auto.keys.named(AUTO);
         auto.extra.extend([
-            ("chosen".to_string(), Value::from(format!("{}, {}", modes.0, modes.1))),
+            (
+                "chosen".to_string(),
+                Value::from(format!("{}, {}", modes.0, modes.1)),
+            ),
             ("auto_threads".to_string(), Value::from(threads)),
         ]);
         entrants.push(auto);

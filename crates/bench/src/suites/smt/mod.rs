@@ -97,7 +97,9 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         timed: true,
         machines: match extent {
             Extent::Paper => vec![Machine::PAPER],
-            Extent::Quick | Extent::Machine => vec![here(lab.pair().relation), here(other(lab.pair().relation))],
+            Extent::Quick | Extent::Machine => {
+                vec![here(lab.pair().relation), here(other(lab.pair().relation))]
+            }
         },
     }];
     if args.full && extent == Extent::Machine {

@@ -46,7 +46,12 @@ fn inner(pass: &Pass<'_>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     if !timed.iter().any(|&stand| pass.times(stand)) && !pass.traces(FIG12) {
         return Ok(());
     }
-    let inputs = [PairInput::new(SEEDS[0], pass.sizes.rows, pass.sizes.pairs, false)?];
+    let inputs = [PairInput::new(
+        SEEDS[0],
+        pass.sizes.rows,
+        pass.sizes.pairs,
+        false,
+    )?];
     let mut join = IndexedPairs::<false>::new(&inputs)?;
     let shape = shape(join.table_bytes());
     if pass.times(FIG10) {
@@ -60,12 +65,12 @@ fn inner(pass: &Pass<'_>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     }
     if pass.times(FIG11B) {
         interference::simulate(FIG11B, join.array()?, &sizes, runner)?;
-            lab.census(FIG11B, MACHINE_CLEARS, &mut join, &modes::by_size(&sizes), runner)?;
+        lab.census(FIG11B, MACHINE_CLEARS, &mut join, &modes::by_size(&sizes), runner)?;
     }
     if pass.traces(FIG12) {
         let modes = modes::by_size_alone(&sizes);
         misses::simulate(FIG12, &mut join, &modes, &pass.machines, runner)?;
-            pass.census(FIG12, &mut join, &modes, runner)?;
+        pass.census(FIG12, &mut join, &modes, runner)?;
     }
     if pass.times(SKIPS) {
         skips(lab, &mut join, runner);

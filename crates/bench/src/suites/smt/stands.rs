@@ -31,13 +31,25 @@ pub const FIG6A: Stand = stand("6a", "fig6a_index", "index", TREE, "unclustered"
 pub const FIG6B: Stand = stand("6b", "fig6b_hash_join", "hash_join", ROWS, "unclustered");
 pub const FIG7A: Stand = stand("7a", "fig7a_index", "index", TREE, "unclustered");
 pub const FIG7B: Stand = stand("7b", "fig7b_hash_join", "hash_join", ROWS, "unclustered");
-pub const FIG8: Stand = stand("8", "fig8_mixed", "index_and_hash_join", "paper_rows", "unclustered");
+pub const FIG8: Stand = stand(
+    "8",
+    "fig8_mixed",
+    "index_and_hash_join",
+    "paper_rows",
+    "unclustered",
+);
 pub const FIG9: Stand = stand("9", "fig9_column_join", "column_join", COLUMNS, "clustered");
 pub const FIG10: Stand = stand("10", "fig10_join_index", "join_index", ROWS, "clustered");
 pub const FIG11A: Stand = stand("11a", "fig11a_join_index", "join_index", ROWS, "clustered");
 pub const FIG11B: Stand = stand("11b", "fig11b_join_index", "join_index", ROWS, "clustered");
 pub const FIG12: Stand = stand("12", "fig12_join_index", "join_index", ROWS, "clustered");
-pub const FIG13: Stand = stand("13", "fig13_join_index_outer", "join_index_outer", ROWS, "clustered");
+pub const FIG13: Stand = stand(
+    "13",
+    "fig13_join_index_outer",
+    "join_index_outer",
+    ROWS,
+    "clustered",
+);
 pub const FIG14A: Stand = stand("14a", "fig14a_hash_join", "hash_join", ROWS, "unclustered");
 pub const FIG14B: Stand = stand("14b", "fig14b_hash_join", "hash_join", ROWS, "unclustered");
 pub const FIG15: Stand = stand("15", "fig15_hash_join", "hash_join", ROWS, "unclustered");
@@ -45,7 +57,13 @@ pub const TABLE2: Stand = stand("table2", "table2", "all", "all", "all");
 /// The appendix's helper that reads the join index itself.
 pub const DIRECT: Stand = stand("direct", "direct_join_index", "join_index", ROWS, "clustered");
 /// The appendix's helper that looks for lines it has just loaded.
-pub const SKIPS: Stand = stand("skips_duplicates", "skips_duplicates_join_index", "join_index", ROWS, "clustered");
+pub const SKIPS: Stand = stand(
+    "skips_duplicates",
+    "skips_duplicates_join_index",
+    "join_index",
+    ROWS,
+    "clustered",
+);
 /// The paper's hash table beside corun's, which the paper has no figure for.
 pub const TABLES: Stand = stand("tables", "tables_hash_join", "hash_join", ROWS, "unclustered");
 /// The CSB+-tree beside the standard library's B-tree.

@@ -82,7 +82,9 @@ impl Table2 {
     /// One row for each technique and layout.
     pub fn emit(&self, placement: Placement, runner: &mut Runner<'_>) {
         for technique in &TECHNIQUES {
-            for (layout, held, figures) in [("rows", &self.rows, "6a and 6b"), ("columns", &self.columns, "9")] {
+            for (layout, held, figures) in
+                [("rows", &self.rows, "6a and 6b"), ("columns", &self.columns, "9")]
+            {
                 let mut stand = TABLE2;
                 stand.layout = layout;
                 let gains: Vec<f64> = held.iter().filter_map(|held| held.gain(technique.mode)).collect();
