@@ -39,9 +39,10 @@ impl ConfigExtension for CorunOptions {
 }
 
 /// Which joins an operator of corun takes over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum JoinChoice {
     /// Where it is not slower.
+    #[default]
     Auto,
     /// Everywhere it is possible.
     On,
@@ -69,12 +70,6 @@ impl FromStr for JoinChoice {
             "off" => Ok(JoinChoice::Off),
             _ => config_err!("must be 'auto', 'on' or 'off', not '{text}'"),
         }
-    }
-}
-
-impl Default for JoinChoice {
-    fn default() -> Self {
-        JoinChoice::Auto
     }
 }
 

@@ -377,7 +377,13 @@ mod tests {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
         let encoder = KeyEncoder::choose(&[vec![column.clone()]], NullEquality::NullEqualsNull);
         assert!(!encoder.is_exact());
-        assert!(encoder.encode(&[column.clone()]).unwrap().valid.is_none());
+        assert!(
+            encoder
+                .encode(std::slice::from_ref(&column))
+                .unwrap()
+                .valid
+                .is_none()
+        );
         let encoder = KeyEncoder::choose(&[vec![column.clone()]], NullEquality::NullEqualsNothing);
         assert_eq!(encoder.encode(&[column]).unwrap().valid.unwrap().null_count(), 1);
     }

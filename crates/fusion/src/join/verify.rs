@@ -51,12 +51,12 @@ pub fn retain_equal(
             _ => true,
         };
         match build.data_type() {
-            DataType::Utf8 => return Ok(retain_bytes::<Utf8Type>(pairs, build, probe, live)),
-            DataType::LargeUtf8 => return Ok(retain_bytes::<LargeUtf8Type>(pairs, build, probe, live)),
-            DataType::Binary => return Ok(retain_bytes::<BinaryType>(pairs, build, probe, live)),
-            DataType::LargeBinary => return Ok(retain_bytes::<LargeBinaryType>(pairs, build, probe, live)),
-            DataType::Utf8View => return Ok(retain_views::<StringViewType>(pairs, build, probe, live)),
-            DataType::BinaryView => return Ok(retain_views::<BinaryViewType>(pairs, build, probe, live)),
+            DataType::Utf8 => return retain_bytes::<Utf8Type>(pairs, build, probe, live),
+            DataType::LargeUtf8 => return retain_bytes::<LargeUtf8Type>(pairs, build, probe, live),
+            DataType::Binary => return retain_bytes::<BinaryType>(pairs, build, probe, live),
+            DataType::LargeBinary => return retain_bytes::<LargeBinaryType>(pairs, build, probe, live),
+            DataType::Utf8View => return retain_views::<StringViewType>(pairs, build, probe, live),
+            DataType::BinaryView => return retain_views::<BinaryViewType>(pairs, build, probe, live),
             _ => {}
         }
     }
@@ -122,12 +122,13 @@ fn retain_bytes<T: ByteArrayType>(
     build: &ArrayRef,
     probe: &ArrayRef,
     live: impl Fn(usize, usize) -> bool,
-) {
+) -> Result<()> {
     let (build, probe): (&GenericByteArray<T>, &GenericByteArray<T>) = (build.as_bytes(), probe.as_bytes());
     retain(pairs, |b, p| {
         let (b_value, p_value): (&[u8], &[u8]) = (build.value(b).as_ref(), probe.value(p).as_ref());
         b_value == p_value && live(b, p)
     });
+    Ok(())
 }
 
 fn retain_views<T: ByteViewType>(
@@ -135,7 +136,7 @@ fn retain_views<T: ByteViewType>(
     build: &ArrayRef,
     probe: &ArrayRef,
     live: impl Fn(usize, usize) -> bool,
-) {
+) -> Result<()> {
     let (build, probe): (&GenericByteViewArray<T>, &GenericByteViewArray<T>) =
         (build.as_byte_view(), probe.as_byte_view());
     let (build_views, probe_views) = (build.views(), probe.views());
@@ -152,6 +153,7 @@ fn retain_views<T: ByteViewType>(
         };
         equal && live(b, p)
     });
+    Ok(())
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub fn table(prefix: &str, rows: usize, domain: u32, partitions: usize, seed: u8
     let mut rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut draw = |nulls: bool| -> Option<i64> {
         let value = rng.next_u32();
-        (!nulls || value % 10 != 0).then(|| i64::from((value / 16) % domain))
+        (!nulls || !value.is_multiple_of(10)).then(|| i64::from((value / 16) % domain))
     };
     let name = |column: &str| format!("{prefix}_{column}");
     let fields = vec![
