@@ -70,22 +70,23 @@ soak: build ## long runs: many more property-test cases, then the demo for SOAK_
 miri: bootstrap ## every unsafe path of exec under Miri, in two minutes (nightly)
 	@scripts/nightly miri rust-src >/dev/null
 	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --test small --test csb_small \
-		--test stage_small --test stage_set
+		--test stage_small --test stage_set --test operators_small
 
 loom: bootstrap ## every interleaving of the two threads of a work-ahead set, in seconds once built
 	@scripts/loom
 
+# The sanitizers' runs build no examples, so the test that runs them is left out.
 asan: bootstrap ## exec and machine under the address sanitizer (nightly)
 	@scripts/nightly >/dev/null
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p exec -p machine --lib --tests \
-		--target $$(rustc -vV | sed -n 's/^host: //p')
+		--target $$(rustc -vV | sed -n 's/^host: //p') -- --skip example_programs_run
 
 # The standard library is built with the sanitizer too: without that its locks and joins look like races. Tests ask for memory that
 # cannot be had and expect a null pointer.
 tsan: bootstrap ## exec's threads under the thread sanitizer (nightly)
 	@scripts/nightly rust-src >/dev/null
 	TSAN_OPTIONS=allocator_may_return_null=1 RUSTFLAGS=-Zsanitizer=thread $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p exec --lib --tests \
-		-Zbuild-std --no-fail-fast --target $$(rustc -vV | sed -n 's/^host: //p')
+		-Zbuild-std --no-fail-fast --target $$(rustc -vV | sed -n 's/^host: //p') -- --skip example_programs_run
 
 fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (nightly, cargo-fuzz)
 	@scripts/nightly >/dev/null

@@ -6,6 +6,8 @@
 //!
 //! [`csb::CsbTree`] is an ordered index from keys to row numbers that can change.
 //!
+//! [`operators`] are the joins of paper 000, as straight code and cut into stages that [`stage`] executes in any mode.
+//!
 //! Order of calls: make codes of key columns ([`Codes`], one [`Chunk`] a batch), [`table::JoinTable::build`], then for
 //! each probe batch [`table::JoinTable::probe`] or [`table::JoinTable::matches`], then [`gather()`] the payload.
 //!
@@ -30,3 +32,26 @@ pub use huge::HugeBuf;
 pub use table::{BuildError, BuildOptions, JoinTable, Kind, Pairs, ProbeCursor};
 pub use visited::Visited;
 pub use workers::{ScopedThreads, Serial, Workers};
+
+// The Rust blocks of the manual's pages on techniques run as doctests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/README.md")]
+mod manual_overview {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/csb-tree.md")]
+mod manual_csb_tree {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/staged.md")]
+mod manual_staged {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/bi-threading.md")]
+mod manual_bi_threading {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/work-ahead-set.md")]
+mod manual_work_ahead_set {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/hash-joins.md")]
+mod manual_hash_joins {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/join-index.md")]
+mod manual_join_index {}
