@@ -157,7 +157,7 @@ pub(super) fn bars(view: View<'_>, case: &str) -> Section {
 }
 
 /// `one/staged/workahead128-backward-spin` is longer than a phone is wide: `ahead128`.
-fn short_mode(mode: &str) -> String {
+pub(super) fn short_mode(mode: &str) -> String {
     let mode = mode.replace("workahead", "ahead").replace("-backward-spin", "");
     match mode.strip_prefix("one/staged/") {
         Some(hiding) => hiding.to_owned(),
