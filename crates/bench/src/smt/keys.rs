@@ -1,6 +1,6 @@
 //! The parameters of every row of the `smt` suite, under the names that scripts rely on.
 
-use model::mode::{Hiding, Mode, Schedule, Staging, Threads};
+use model::mode::{Hiding, Mode, Staging, Threads};
 use model::placement::Placement;
 
 use crate::row::{Row, Value};
@@ -95,15 +95,8 @@ fn staging(staging: Staging) -> &'static str {
 /// `none`, `group32`, ...; a work-ahead set is no prefetch.
 fn prefetch(hiding: Hiding) -> String {
     match hiding {
-        Hiding::None | Hiding::WorkAhead(_) => "none".to_string(),
-        Hiding::Prefetch { schedule, distance } => {
-            let schedule = match schedule {
-                Schedule::Group => "group",
-                Schedule::Pipeline => "pipeline",
-                Schedule::Amac => "amac",
-            };
-            format!("{schedule}{distance}")
-        }
+        Hiding::WorkAhead(_) => Hiding::None.to_string(),
+        Hiding::None | Hiding::Prefetch { .. } => hiding.to_string(),
     }
 }
 
@@ -120,7 +113,7 @@ pub fn text<'r>(row: &'r Row, key: &str) -> &'r str {
 
 #[cfg(test)]
 mod tests {
-    use model::mode::WorkAhead;
+    use model::mode::{Schedule, WorkAhead};
 
     use super::*;
 

@@ -1,5 +1,6 @@
 //! Tables of the report: which mode won where, and the paper's Table 2.
 
+use super::figures::short_mode;
 use super::view::View;
 use crate::report::page::{Section, Table};
 use crate::row::{Row, Value};
@@ -30,11 +31,11 @@ pub(super) fn winners(view: View<'_>) -> Option<Section> {
         .map(|row| {
             let mut cells = vec![
                 row.case.clone(),
-                text(row, "mode").to_owned(),
+                short_mode(text(row, "mode")),
                 ratio(row.median()),
             ];
             for threads in ["1", "2"] {
-                cells.push(text(row, &format!("auto{threads}")).to_owned());
+                cells.push(short_mode(text(row, &format!("auto{threads}"))));
                 cells.push(ratio(number(row, &format!("auto{threads}_versus_best"))));
             }
             cells
