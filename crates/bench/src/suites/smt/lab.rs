@@ -231,7 +231,12 @@ fn calibrated(
     runner: &Runner<'_>,
 ) -> Result<Calibration, BenchError> {
     let path = calibration::default_path();
-    if let Some(kept) = path.as_deref().and_then(|path| calibration::load(path, topology)) {
+    // What an engine measured for its own needs, which are one thread's, is not enough.
+    if let Some(kept) = path
+        .as_deref()
+        .and_then(|path| calibration::load(path, topology))
+        .filter(Calibration::has_bi_threaded)
+    {
         return Ok(kept);
     }
     let seating = seats.seating();
@@ -240,6 +245,7 @@ fn calibrated(
         ..Options::default()
     };
     let scope = Scope {
+        bi_threaded: Some(&options),
         work_ahead: host.siblings.then_some(&options),
         ..Scope::short(host.l2)
     };
