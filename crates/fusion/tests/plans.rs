@@ -5,8 +5,12 @@ use fusion::{Engine, EngineOptions};
 use std::sync::Arc;
 
 fn star() -> Engine {
+    star_in(2)
+}
+
+fn star_in(partitions: usize) -> Engine {
     let options = EngineOptions {
-        partitions: 2,
+        partitions,
         ..EngineOptions::default()
     };
     let engine = Engine::new(&options).unwrap();
@@ -23,11 +27,11 @@ fn star() -> Engine {
         let names = StringArray::from_iter_values((0..rows).map(|row| format!("name {}", row % 7)));
         fields.push((format!("{name}_name"), Arc::new(names)));
         let batch = RecordBatch::try_from_iter(fields).unwrap();
-        let half = batch.num_rows() / 2;
-        let parts = vec![
-            vec![batch.slice(0, half)],
-            vec![batch.slice(half, batch.num_rows() - half)],
-        ];
+        let part_rows = batch.num_rows().div_ceil(partitions);
+        let parts = (0..batch.num_rows())
+            .step_by(part_rows)
+            .map(|first| vec![batch.slice(first, part_rows.min(batch.num_rows() - first))])
+            .collect();
         engine.register_batches(name, batch.schema(), parts).unwrap();
     };
     table("fact", 9000, &["f_part", "f_day", "f_value"]);
@@ -76,7 +80,10 @@ async fn a_full_join_keeps_its_partitions() {
 
 /// The star with an index over the facts, and nothing that depends on the machine.
 async fn indexed_star() -> Engine {
-    let engine = star();
+    index(star()).await
+}
+
+async fn index(engine: Engine) -> Engine {
     for setting in [
         "corun.calibrate = false",
         "corun.l2_bytes = 65536",
@@ -102,6 +109,14 @@ async fn small_indexes_are_looked_up_without_prefetching() {
     let sql =
         "select f_value from day left join fact on f_part = d_key where day_name = 'name 2' and d_key < 9";
     insta::assert_snapshot!(plan(&engine, sql).await);
+}
+
+#[tokio::test]
+async fn one_partition_joins_through_the_index_too() {
+    let engine = index(star_in(1)).await;
+    let sql = "select sum(f_value) from part join fact on f_part = p_key where p_key < 5";
+    let plan = plan(&engine, sql).await;
+    assert!(plan.contains("IndexJoinExec"), "{plan}");
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use datafusion::common::{JoinSide, NullEquality};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use model::index_join::{Inputs, gain_ns};
 use std::sync::Arc;
 
@@ -59,8 +59,11 @@ fn side(join: &HashJoinExec, relied: Relied, inner: JoinSide) -> Result<Option<I
         return Ok(None);
     }
     let collected = *join.partition_mode() == PartitionMode::CollectLeft;
-    let relied_on_right =
-        (relied == Relied::Partitions && collected) || join.properties().output_ordering().is_some();
+    // A single partition holds all rows whichever side it follows.
+    let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
+    let single = partitions(join.left()) == 1 && partitions(join.right()) == 1;
+    let relied_on_right = (relied == Relied::Partitions && collected && !single)
+        || join.properties().output_ordering().is_some();
     if inner == JoinSide::Right && relied_on_right {
         return Ok(None);
     }

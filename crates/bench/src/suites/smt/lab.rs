@@ -223,6 +223,9 @@ impl<'a> Lab<'a> {
     }
 }
 
+/// The largest working set of this suite's calibration: its tables are beyond the caches, a shared one of hundreds of MiB too.
+const LARGEST: Bytes = Bytes::mib(512);
+
 /// The calibration kept for this machine, or a new one, which is then kept.
 fn calibrated(
     topology: &Topology,
@@ -245,6 +248,7 @@ fn calibrated(
         ..Options::default()
     };
     let scope = Scope {
+        bytes_max: LARGEST,
         bi_threaded: Some(&options),
         work_ahead: host.siblings.then_some(&options),
         ..Scope::short(host.l2)
