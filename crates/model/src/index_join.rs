@@ -47,38 +47,41 @@ impl Cost {
     }
 }
 
-// Nanoseconds of one thread a row, from joins in SQL measured here (2 cores with 2 MiB of L2 each, 16 M, 1 M and 65,536
-// rows indexed, 1,024 to 4 M rows outside, keys of 64 bits, one payload column each side; best of 5 while other work ran):
+// Nanoseconds of one thread a row, fitted to `corun bench join --case indexed --threads 1` (Sapphire Rapids VM, 2 MiB of L2,
+// unique 64-bit keys, one payload column each side, 2026-11-21):
 //
 //   indexed   outside   through the index   hashed
-//   16 M      100 k     13.6 ms             105 ms
-//   16 M      1 M       70 ms               151 ms
-//   16 M      4 M       228 ms              201 ms
-//   1 M       100 k     5.6 ms              16 ms
-//   1 M       262 k     11.1 ms             9.7 ms
-//   65,536    16,384    1.7 ms              1.4 ms
+//   16 M      100 k     8.0 ms              83 ms
+//   16 M      1 M       72 ms               179 ms
+//   16 M      4 M       249 ms              308 ms
+//   4 M       1 M       48 ms               71 ms
+//   4 M       4 M       188 ms              124 ms
+//   1 M       100 k     4.8 ms              8.0 ms
+//   1 M       1 M       39 ms               27 ms
+//   100 k     1 k       0.9 ms              1.3 ms
+//   100 k     100 k     4.1 ms              2.8 ms
 //
 // Rows of a key beyond the first cost the same either way: 16 rows a key in 4 M rows, 1 M outside: 162 and 166 ms.
 
-/// A row put into a hash table. In L2: unmeasured.
+/// A row put into a hash table.
 const BUILD_NS: Cost = Cost {
-    l2: 10.0,
-    llc: 17.0,
-    memory: 25.0,
+    l2: 15.0,
+    llc: 20.0,
+    memory: 30.0,
 };
 
 /// A row that is read and probes a hash table.
 const PROBE_NS: Cost = Cost {
-    l2: 9.0,
-    llc: 14.0,
-    memory: 18.0,
+    l2: 5.0,
+    llc: 6.5,
+    memory: 9.5,
 };
 
 /// A row that is looked up in an index, its match gathered.
 const LOOKUP_NS: Cost = Cost {
-    l2: 60.0,
-    llc: 75.0,
-    memory: 120.0,
+    l2: 40.0,
+    llc: 48.0,
+    memory: 63.0,
 };
 
 /// Bytes a row takes in a hash table.
@@ -120,7 +123,7 @@ mod tests {
             table_rows: table,
             tree_bytes: table as usize * 14,
             l2_bytes: 2 << 20,
-            llc_bytes: 32 << 20,
+            llc_bytes: 8 << 20,
         }
     }
 
@@ -143,10 +146,13 @@ mod tests {
         for (table, outer, index_wins) in [
             (16.0 * MILLION, 1e5, true),
             (16.0 * MILLION, MILLION, true),
-            (16.0 * MILLION, 4.0 * MILLION, false),
+            (16.0 * MILLION, 4.0 * MILLION, true),
+            (4.0 * MILLION, MILLION, true),
+            (4.0 * MILLION, 4.0 * MILLION, false),
             (MILLION, 1e5, true),
-            (MILLION, 262_144.0, false),
-            (65_536.0, 16_384.0, false),
+            (MILLION, MILLION, false),
+            (1e5, 1e3, true),
+            (1e5, 1e5, false),
         ] {
             assert_eq!(
                 gain_ns(&inputs(outer, table, false)) > 0.0,
