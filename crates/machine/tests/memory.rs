@@ -107,6 +107,7 @@ fn growing_and_shrinking_across_the_huge_threshold_keeps_contents_and_counts() {
 
 #[test]
 fn large_blocks_start_on_a_huge_page_zeroed_ones_included() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for bytes in [4 << 20, (4 << 20) + 12_345, 9 << 20] {
         let layout = Layout::from_size_align(bytes, 64).unwrap();
         // SAFETY: the layout is not empty, the blocks are freed with it, and only their own bytes are read.
