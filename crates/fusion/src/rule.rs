@@ -172,8 +172,9 @@ fn replace_join(
     }
     let below_left = below_exchange(join.left());
     let left = replace(&below_left, Relied::Nothing, options, config)?;
-    // A collected build's probe side already has the partitions that those above know.
-    let right = if partitioned {
+    // A collected build's probe side already has the partitions that those above know, and so has a single one they rely on:
+    // below its exchange there may be several.
+    let right = if partitioned && relied == Relied::Nothing {
         let wanted = join.right().output_partitioning().partition_count();
         spread(
             replace(&below_exchange(join.right()), Relied::Nothing, options, config)?,

@@ -168,6 +168,25 @@ proptest! {
     }
 }
 
+/// A join over one partition, with two below its exchange, under an aggregate that counts on one: found by the test above.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_partition_above_several_stays_one() {
+    let case = Case {
+        a_rows: 0,
+        b_rows: 1,
+        domain: 3,
+        a_partitions: 1,
+        b_partitions: 2,
+        seed: 203,
+        partitions: 1,
+        batch_size: 1,
+        indexed: "a",
+        partitioned: true,
+        prefetched: false,
+    };
+    check(&case).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_join_type_that_can_uses_the_index() {
     let (a, b) = (table("a", 300, 90, 2, 1), table("b", 200, 90, 2, 2));
