@@ -24,6 +24,47 @@
 //! **Lines.** As in [`crate::hierarchy`]: an access asks level after level, and every level asked without success then holds the
 //! line. No level includes another. Here there is no coherence either: a store leaves the other cores' private levels as they are.
 //!
+//! ```
+//! use cachesim::llc::{AtEnd, Domain, Overlap, Stream, Treatment};
+//! use cachesim::{Geometry, Replacement, Synthetic, WayMask};
+//! use model::units::{Bytes, Ways};
+//!
+//! let domain = Domain {
+//!     private: Vec::new(),
+//!     llc: Geometry::new(Bytes::mib(1), Ways(16), Bytes(64))?,
+//!     replacement: Replacement::Lru,
+//!     llc_ns: 20.0,
+//!     memory_ns: 100.0,
+//!     parallelism: 8.0,
+//!     colours: 1,
+//! };
+//! let table = Synthetic::random_probes(Bytes::kib(768), 200_000, 1)?;
+//! let scan = Synthetic::sequential_scan(Bytes::mib(64), 200_000)?;
+//! let probing = Stream {
+//!     source: &table,
+//!     space: 0,
+//!     ways: None,
+//!     objects: Vec::new(),
+//!     rest: Treatment { colours: None, overlap: Overlap::Dependent },
+//!     work_ns: 5.0,
+//!     warm_up_events: 50_000,
+//!     at_end: AtEnd::Restart,
+//! };
+//! let scanning = Stream {
+//!     source: &scan,
+//!     space: 1,
+//!     rest: Treatment { colours: None, overlap: Overlap::Independent },
+//!     ..probing.clone()
+//! };
+//! let alone = domain.alone(&probing)?;
+//! let undivided = domain.corun(&[probing.clone(), scanning.clone()])?;
+//! let confined = Stream { ways: Some(WayMask(0b11)), ..scanning };
+//! let divided = domain.corun(&[probing, confined])?;
+//! assert!(undivided[0].slow_down(&alone) > 1.5);
+//! assert!(divided[0].slow_down(&alone) < 1.1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Also not here: hardware prefetchers (a scan misses once a line; give it [`Overlap::Independent`]), the bandwidth of memory, the
 //! hash that spreads lines over slices, TLBs. Equal input gives equal output.
 
