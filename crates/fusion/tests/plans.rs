@@ -73,3 +73,39 @@ async fn a_full_join_keeps_its_partitions() {
     let sql = "select f_value, p_key from fact full join part on f_part = p_key";
     insta::assert_snapshot!(plan(&partitioned_star().await, sql).await);
 }
+
+/// The star with an index over the facts, and nothing that depends on the machine.
+async fn indexed_star() -> Engine {
+    let engine = star();
+    for setting in [
+        "corun.calibrate = false",
+        "corun.l2_bytes = 65536",
+        "corun.llc_bytes = 1048576",
+    ] {
+        engine.query(&format!("set {setting}")).await.unwrap();
+    }
+    engine.query("create index on fact (f_part)").await.unwrap();
+    engine
+}
+
+#[tokio::test]
+async fn few_outer_rows_join_through_the_index() {
+    let sql = "select p_key, sum(f_value) from fact join part on f_part = p_key \
+               where part_name = 'name 3' and p_key > 100 and f_day < 250 group by p_key";
+    insta::assert_snapshot!(plan(&indexed_star().await, sql).await);
+}
+
+#[tokio::test]
+async fn small_indexes_are_looked_up_without_prefetching() {
+    let engine = indexed_star().await;
+    engine.query("set corun.l2_bytes = 2097152").await.unwrap();
+    let sql =
+        "select f_value from day left join fact on f_part = d_key where day_name = 'name 2' and d_key < 9";
+    insta::assert_snapshot!(plan(&engine, sql).await);
+}
+
+#[tokio::test]
+async fn many_outer_rows_are_hashed() {
+    let sql = "select a.f_value, b.f_value from fact a join fact b on a.f_part = b.f_part";
+    insta::assert_snapshot!(plan(&indexed_star().await, sql).await);
+}

@@ -10,6 +10,7 @@
 pub mod capability;
 pub mod cardinality;
 pub mod cpulist;
+pub mod index_join;
 pub mod knee;
 pub mod mode;
 pub mod placement;
