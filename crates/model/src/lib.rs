@@ -9,6 +9,7 @@
 
 pub mod capability;
 pub mod cardinality;
+pub mod coschedule;
 pub mod cpulist;
 pub mod knee;
 pub mod locality;
@@ -17,6 +18,7 @@ pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;
 pub mod siblings;
+pub mod slowdown;
 pub mod spread;
 pub mod technique;
 pub mod topology;
