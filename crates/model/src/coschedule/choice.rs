@@ -103,7 +103,7 @@ impl Scheduler {
                     .iter()
                     .map(|(&other, &(_, count))| {
                         let count = count - usize::from(other == class);
-                        count as f64 * self.model.conflict(class, other)
+                        count as f64 * self.conflict_hoped(class, other)
                     })
                     .sum();
                 let average = elsewhere / others.max(1) as f64;
@@ -126,8 +126,16 @@ impl Scheduler {
     fn cost(&self, class: StatementClass, domain: usize) -> f64 {
         let beside = self.running.iter().filter(|run| run.domain == domain);
         beside
-            .map(|run| self.model.conflict(class, run.query.class))
+            .map(|run| self.conflict_hoped(class, run.query.class))
             .sum()
+    }
+
+    /// What two queries of these classes cost each other at best: what both lose of their speed alone. Hoped for, not
+    /// likely, so that pairs that were never tried are.
+    fn conflict_hoped(&self, a: StatementClass, b: StatementClass) -> f64 {
+        let excess = |victim, corunner| self.model.slowdown_hoped(victim, corunner).map(|s| s - 1.0);
+        // Classes were checked on arrival.
+        excess(a, b).unwrap_or(0.0) + excess(b, a).unwrap_or(0.0)
     }
 
     /// Where a query that must start now does least harm.

@@ -1,12 +1,11 @@
 //! A query's way through the scheduler: arrival, admission, waiting, start, running.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::locality::{Footprint, Locality};
-use crate::slowdown::{StatementClass, StatementId};
+use crate::slowdown::{Run, StatementClass, StatementId};
 use crate::units::CpuId;
 
 /// Names a query while the scheduler knows it.
@@ -111,8 +110,8 @@ pub struct Running {
     pub cpu: CpuId,
     /// When it was started.
     pub started_ns: u64,
-    /// Nanoseconds times co-runners in its domain, by class.
-    pub(super) company: BTreeMap<StatementClass, f64>,
+    /// What it will teach when it ends.
+    pub(super) run: Run,
 }
 
 /// A short query that bypassed the queues.

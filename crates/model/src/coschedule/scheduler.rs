@@ -3,7 +3,7 @@
 //! Each method is a pure transition: its answer and the next state depend on the state and the arguments alone. An error leaves
 //! the state as it was.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::config::check_time;
 use super::query::Bypassing;
@@ -117,9 +117,7 @@ impl Scheduler {
         if self.knows(query.id) {
             return Err(ScheduleError::Known(query.id));
         }
-        if !self.model.knows(query.class) {
-            return Err(SlowdownError::UnknownClass(query.class).into());
-        }
+        self.model.check(query.class)?;
         if let Some(expected) = query.expected_ns {
             check_time("the expected run time", expected)?;
         }
@@ -163,32 +161,21 @@ impl Scheduler {
             });
         }
         self.advance(now_ns)?;
-        let (query, started_ns, company) = match self.running.iter().position(|r| r.query.id == id) {
-            Some(at) => {
-                let run = self.running.remove(at);
-                (run.query, run.started_ns, run.company)
-            }
+        let run = match self.running.iter().position(|r| r.query.id == id) {
+            Some(at) => self.running.remove(at).run,
             None => {
                 let at = self.bypassing.iter().position(|b| b.query.id == id);
                 let short = self.bypassing.remove(at.expect("just found"));
-                (short.query, short.started_ns, BTreeMap::new())
+                let mut run = Run::new(short.query.statement, short.query.class);
+                run.pass(now_ns - short.started_ns, &[], &self.model)?;
+                run
             }
         };
-        let elapsed_ns = (now_ns - started_ns) as f64;
-        // A clock too coarse to see the run teaches nothing.
-        if elapsed_ns > 0.0 {
-            let corunners = company
-                .into_iter()
-                .map(|(class, ns)| (class, ns / elapsed_ns))
-                .collect();
-            self.model.observe(&Run {
-                statement: query.statement,
-                class: query.class,
-                elapsed_ns,
-                corunners,
-            })?;
+        // Refused only if its clock was too coarse to see it: then there is nothing to learn.
+        match self.model.observe(&run) {
+            Err(SlowdownError::NoTime) => Ok(()),
+            other => Ok(other?),
         }
-        Ok(())
     }
 
     /// A query is gone without an end that teaches: cancelled, failed, or panicked. If it ran, it has left its CPU.
@@ -252,12 +239,13 @@ impl Scheduler {
         }
         let seats: Vec<(usize, StatementClass)> =
             self.running.iter().map(|r| (r.domain, r.query.class)).collect();
-        for (own, run) in self.running.iter_mut().enumerate() {
-            for (other, &(domain, class)) in seats.iter().enumerate() {
-                if other != own && domain == run.domain {
-                    *run.company.entry(class).or_insert(0.0) += passed as f64;
-                }
-            }
+        for (own, running) in self.running.iter_mut().enumerate() {
+            let others = seats.iter().enumerate();
+            let beside: Vec<StatementClass> = others
+                .filter(|&(other, &(domain, _))| other != own && domain == running.domain)
+                .map(|(_, &(_, class))| class)
+                .collect();
+            running.run.pass(passed, &beside, &self.model)?;
         }
         Ok(())
     }
@@ -279,7 +267,7 @@ impl Scheduler {
             domain,
             cpu,
             started_ns: self.now_ns,
-            company: BTreeMap::new(),
+            run: Run::new(query.statement, query.class),
         });
         Start {
             id: query.id,
