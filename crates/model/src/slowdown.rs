@@ -12,10 +12,11 @@
 //! `time alone` of each statement and `excess` of each pair are learnt from whole runs. Each has a value and a variance, and a
 //! run corrects all it depends on by the shares an extended Kalman filter with a diagonal covariance gives them. So a
 //! statement first seen alone has a sure base line and teaches the matrix; one first seen in company leaves open which
-//! of the two explains its time, and teaches little until its company changes. Statements that are never alone leave that open for
-//! good: then their products, the run times, are right, and so is the order of the pairs, which is all a choice needs. Old evidence fades: each run divides the
-//! variances of its class's row by the decay factor, up to those of the prior. Decisions look at the hopeful end of what is likely
-//! ([`SlowdownModel::slowdown_hoped`]); otherwise a pair that the prior calls bad would never be tried.
+//! of the two explains its time, and teaches little until its company changes. Where statements are never alone, that stays
+//! open: the run times predicted are right then, and the order of the pairs of one class, but not what a class loses in all.
+//! Old evidence fades: each run divides the variances of its class's row by the decay factor, up to those of the prior.
+//! Decisions look at the hopeful end of what is likely ([`SlowdownModel::slowdown_hoped`]); otherwise a pair that the prior
+//! calls bad would never be tried.
 //!
 //! Call order: [`SlowdownModel::new`], [`SlowdownModel::add_class`] for classes finer than locality; then for each run
 //! [`Run::new`], [`Run::pass`] whenever its company changes, and [`SlowdownModel::observe`] at its end. The same runs in the

@@ -25,7 +25,7 @@ impl Scheduler {
             return Some((0, self.best_domain(&oldest.query, &seats), Why::Aged));
         }
         if self.policy == Policy::Learned {
-            return self.pick_by_cost(&seats, emptiest.taken());
+            return self.pick_by_cost(&seats);
         }
         self.pick_by_queue(&seats)
     }
@@ -86,18 +86,21 @@ impl Scheduler {
         smallest.map_or(oldest, |(at, _)| at)
     }
 
-    /// `learned`: of the domains with fewest queries, the class that costs least there compared with what it would cost beside an
-    /// average one of those that wait. Without that comparison the harmless ones would go first, and leave the harmful
-    /// ones to each other.
-    fn pick_by_cost(&self, seats: &[Seats], fewest: usize) -> Option<(usize, usize, Why)> {
+    /// `learned`: the class and domain with the least cost there, compared with what the class would cost beside an average one
+    /// of those that wait. Without that comparison the harmless ones would go first, and leave the harmful ones to each other.
+    /// While there are fewer queries than free CPUs only the emptiest domains come into question.
+    fn pick_by_cost(&self, seats: &[Seats]) -> Option<(usize, usize, Why)> {
         // First of each class, and how many there are.
         let mut classes: BTreeMap<StatementClass, (usize, usize)> = BTreeMap::new();
         for (at, waiting) in self.waiting.iter().enumerate() {
             classes.entry(waiting.query.class).or_insert((at, 0)).1 += 1;
         }
         let others = self.waiting.len() - 1;
-        let mut best: Option<(f64, usize, usize)> = None;
-        for seats in seats.iter().filter(|seats| seats.taken() == fewest) {
+        let free: usize = seats.iter().map(|seats| seats.free).sum();
+        let fewest = seats.iter().map(Seats::taken).min()?;
+        let all_fill = self.waiting.len() >= free;
+        let mut best: Option<(f64, usize, &Seats)> = None;
+        for seats in seats.iter().filter(|seats| all_fill || seats.taken() == fewest) {
             for (&class, &(at, _)) in &classes {
                 let elsewhere: f64 = classes
                     .iter()
@@ -108,18 +111,24 @@ impl Scheduler {
                     .sum();
                 let average = elsewhere / others.max(1) as f64;
                 let regret = self.cost(class, seats.domain) - seats.taken() as f64 * average;
-                let better = best
-                    .is_none_or(|(least, oldest, _)| regret.total_cmp(&least).then(at.cmp(&oldest)).is_lt());
+                // Of equals the older, then the emptier domain.
+                let better = best.is_none_or(|(least, oldest, there)| {
+                    let order = regret.total_cmp(&least).then(at.cmp(&oldest));
+                    order.then(seats.taken().cmp(&there.taken())).is_lt()
+                });
                 if better {
-                    best = Some((regret, at, seats.domain));
+                    best = Some((regret, at, seats));
                 }
             }
         }
-        let why = match fewest {
-            0 => Why::Alone,
-            _ => Why::Learned,
-        };
-        best.map(|(_, at, domain)| (at, domain, why))
+        best.map(|(_, at, seats)| {
+            let why = if seats.taken() == 0 {
+                Why::Alone
+            } else {
+                Why::Learned
+            };
+            (at, seats.domain, why)
+        })
     }
 
     /// What a query of this class and those that run in a domain cost each other.

@@ -18,8 +18,8 @@
 //! What holds whatever the policy and whatever arrives:
 //!
 //! - **No idle core.** After `dispatch`, a CPU is free only if nobody waits. There is no exception: a policy chooses whom
-//!   to start, never whether to. Two co-runners get more done than one alone unless both take over twice as long, which
-//!   neither the paper nor this project has seen.
+//!   to start, never whether to. Two co-runners with slow-downs `a` and `b` get more done than one alone while
+//!   `1/a + 1/b > 1`, as in every pair the paper reports: its worst is 1.56 beside less than 1.2.
 //! - **No starvation.** Before a query starts, at most `ahead + overtakes_max` others start on the CPUs after its arrival,
 //!   `ahead` being those that waited when it came. *Proof.* Of the starts before its own, those of queries that came earlier
 //!   number at most `ahead`. A start of one that came later *overtakes* it. Every query that overtakes it also

@@ -33,7 +33,7 @@ pub struct Query {
 pub enum Admission {
     /// It is short: run it now, on no CPU of the scheduler's.
     Bypass,
-    /// It waits for [`Scheduler::dispatch`].
+    /// It waits for [`Scheduler::dispatch`](super::Scheduler::dispatch).
     Queued {
         /// At most this many others start before it.
         starts_before_max: usize,
@@ -45,7 +45,7 @@ pub enum Admission {
 pub struct Start {
     /// Which.
     pub id: QueryId,
-    /// Place of its domain in [`Config::domains`].
+    /// Place of its domain in [`Config::domains`](super::Config::domains).
     pub domain: usize,
     /// The CPU, free until now.
     pub cpu: CpuId,
@@ -104,7 +104,7 @@ pub struct Waiting {
 pub struct Running {
     /// The query.
     pub query: Query,
-    /// Place of its domain in [`Config::domains`].
+    /// Place of its domain in [`Config::domains`](super::Config::domains).
     pub domain: usize,
     /// Its CPU.
     pub cpu: CpuId,

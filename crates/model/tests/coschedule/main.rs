@@ -168,20 +168,23 @@ fn sls_takes_the_smallest_tables_first() {
     assert_eq!(started.order()[..2], [3, 2]);
 }
 
-/// With several caches each kind gets its own, though they came in turns.
+/// With several caches each kind gets its own, whatever the order they came in; a kind that waits alone spreads.
 #[test]
-fn sls_leaves_an_empty_domain_to_the_other_kind() {
-    let jobs = [50, 50, 0, 0].map(|size| job(0, size));
-    let config = Config::new(PolicyName::Sls, false, domains(2, 2));
-    let machine = &mut Machine::new(config, SlowdownModel::default(), as_the_paper_says);
-    let history = machine.run(&jobs, 0);
-    let domain = |id| history.fates[&id].start.domain;
-    assert_eq!([domain(0), domain(1)], [0, 0]);
-    assert_eq!([domain(2), domain(3)], [1, 1]);
-    // Alone, a kind spreads over both.
-    let jobs = [50, 50].map(|size| job(0, size));
-    let history = machine.run(&jobs, 1 << 40);
-    assert_ne!(history.fates[&0].start.domain, history.fates[&1].start.domain);
+fn an_empty_domain_is_left_to_the_other_kind() {
+    for policy in [PolicyName::Sls, PolicyName::Learned] {
+        let started = |sizes: &[u64]| {
+            let jobs: Vec<Job> = sizes.iter().map(|&size| job(0, size)).collect();
+            let config = Config::new(policy, false, domains(2, 2));
+            let machine = &mut Machine::new(config, SlowdownModel::default(), as_the_paper_says);
+            let history = machine.run(&jobs, 0);
+            let domains: Vec<_> = history.fates.values().map(|fate| fate.start.domain).collect();
+            domains
+        };
+        assert_eq!(started(&[0, 0, 200, 200]), [0, 0, 1, 1], "{policy}");
+        assert_eq!(started(&[200, 0, 200, 0]), [0, 1, 0, 1], "{policy}");
+        assert_eq!(started(&[200, 200]), [0, 1], "{policy}");
+        assert_eq!(started(&[0, 0, 0, 0]), [0, 1, 0, 1], "{policy}");
+    }
 }
 
 /// A partitioned cache: the weak do no harm, moderate queries harm each other.
@@ -208,8 +211,8 @@ fn polluted(victim: Locality, corunner: Locality) -> f64 {
 }
 
 /// Mean slow-down and time to the end over twenty orders of the same mix, after as many for training.
-fn compare(policy: PolicyName, truth: Truth, sizes: &[u64], cpus: u32) -> (f64, f64) {
-    let mut config = config(policy, cpus);
+fn compare(policy: PolicyName, truth: Truth, sizes: &[u64], (caches, cpus): (u32, u32)) -> (f64, f64) {
+    let mut config = Config::new(policy, true, domains(caches, cpus));
     config.overtakes_max = 16;
     let machine = &mut Machine::new(config, SlowdownModel::default(), truth);
     let (mut slowdown, mut ended_ms) = (0.0, 0.0);
@@ -233,22 +236,31 @@ fn learned_is_no_worse_than_fifo_and_better_where_the_matrix_says_so() {
         ("harmless", harmless, false),
     ];
     for (name, truth, must_gain) in truths {
-        for cpus in [2, 4] {
+        for shape in [(1, 2), (1, 4), (2, 2)] {
             // Half moderate, half weak.
-            let fifo = compare(PolicyName::Fifo, truth, &[200, 0], cpus);
-            let learned = compare(PolicyName::Learned, truth, &[200, 0], cpus);
-            assert!(learned.0 <= fifo.0 * 1.001, "{name} {cpus}: {learned:?} {fifo:?}");
-            assert!(learned.1 <= fifo.1 * 1.001, "{name} {cpus}: {learned:?} {fifo:?}");
+            let fifo = compare(PolicyName::Fifo, truth, &[200, 0], shape);
+            let learned = compare(PolicyName::Learned, truth, &[200, 0], shape);
+            assert!(
+                learned.0 <= fifo.0 * 1.001,
+                "{name} {shape:?}: {learned:?} {fifo:?}"
+            );
+            assert!(
+                learned.1 <= fifo.1 * 1.001,
+                "{name} {shape:?}: {learned:?} {fifo:?}"
+            );
             let gain = (fifo.0 - 1.0) / (learned.0 - 1.0).max(1e-9);
-            assert!(gain > 1.02 || !must_gain, "{name} {cpus}: {learned:?} {fifo:?}");
+            assert!(
+                gain > 1.02 || !must_gain,
+                "{name} {shape:?}: {learned:?} {fifo:?}"
+            );
         }
     }
 }
 
 #[test]
 fn sls_and_mls_gain_where_the_paper_says() {
-    for cpus in [2, 4] {
-        let of = |policy, truth| compare(policy, truth, &[200, 0], cpus).0;
+    for shape in [(1, 2), (1, 4), (2, 2)] {
+        let of = |policy, truth| compare(policy, truth, &[200, 0], shape).0;
         assert!(of(PolicyName::Sls, as_the_paper_says) < of(PolicyName::Fifo, as_the_paper_says));
         assert!(of(PolicyName::Sls, polluted) < of(PolicyName::Fifo, polluted));
         assert!(of(PolicyName::Mls, partitioned) < of(PolicyName::Fifo, partitioned));
@@ -281,7 +293,10 @@ fn the_matrix_is_learnt_from_the_schedule_itself() {
                 let off = |found: f64| (found / truth - 1.0).abs();
                 // Jobs take 1 ms alone. Where they are never seen so, only run times can be known, not what part of them is
                 // slow-down.
-                assert!(off(alone_ms * slowdown) < 0.05, "{victim} beside {corunner}: {alone_ms} * {slowdown}");
+                assert!(
+                    off(alone_ms * slowdown) < 0.05,
+                    "{victim} beside {corunner}: {alone_ms} * {slowdown}"
+                );
                 assert!(
                     off(slowdown) < 0.1 || !now_and_then_alone,
                     "{victim} beside {corunner}: {slowdown}"
