@@ -1,6 +1,7 @@
 //! The one error of this crate, in the parts the command line prints: primary, detail, hint.
 
 use fusion::EngineError;
+use model::placement::PlacementError;
 
 /// Why a suite could not run. A wrong answer is not an error of this kind: see [`crate::run::Outcome`].
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum BenchError {
     /// An argument that makes no sense.
     #[error("{0}")]
     BadArgument(String),
+    /// Threads cannot be placed as asked.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// A peer could not be started or failed.
     #[error("{peer}: {reason}")]
     Peer {
@@ -74,6 +78,13 @@ impl BenchError {
             BenchError::UnknownSuite(_) => {
                 Some(format!("suites: {}", crate::suites::Suite::names().join(", ")))
             }
+            BenchError::Placement(PlacementError::NoSiblings) => Some(
+                "--placement cores puts the second thread on another core, --placement auto where it can"
+                    .to_string(),
+            ),
+            BenchError::Placement(PlacementError::OneCore) => {
+                Some("--placement siblings puts the second thread on the same core".to_string())
+            }
             BenchError::NoSuchCase { examples, .. } => Some(format!("cases: {} ...", examples.join(", "))),
             _ => None,
         }
@@ -83,7 +94,10 @@ impl BenchError {
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
-            BenchError::UnknownSuite(_) | BenchError::NoSuchCase { .. } | BenchError::BadArgument(_)
+            BenchError::UnknownSuite(_)
+                | BenchError::NoSuchCase { .. }
+                | BenchError::BadArgument(_)
+                | BenchError::Placement(_)
         )
     }
 }

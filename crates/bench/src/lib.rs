@@ -17,6 +17,7 @@ pub mod answers;
 pub mod dataset;
 pub mod oracle;
 pub mod parallel;
+pub mod smt;
 pub mod ssb;
 pub mod tpch;
 

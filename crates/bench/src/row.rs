@@ -136,7 +136,7 @@ const FIXED_KEYS: [&str; 11] = [
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The suite: `floor`, `join`, `ssb`, `tpch`.
+    /// The suite: `floor`, `join`, `ssb`, `tpch`, `smt`.
     pub suite: String,
     /// The case within the suite; `--case` selects by it.
     pub case: String,
@@ -176,6 +176,21 @@ impl Row {
             label: Label::Measured,
             versus: None,
             parameters: Vec::new(),
+        }
+    }
+
+    /// A row of numbers that a model of a machine gave.
+    pub fn simulated(
+        suite: &str,
+        case: &str,
+        metric: &str,
+        unit: &str,
+        spread: Spread,
+        answer_ok: bool,
+    ) -> Row {
+        Row {
+            label: Label::Simulated,
+            ..Row::measured(suite, case, metric, unit, spread, answer_ok)
         }
     }
 
@@ -255,8 +270,10 @@ impl Row {
         "case", "engine", "metric", "versus", "n", "min", "median", "max", "answer", "label",
     ];
 
-    /// The row as cells of a table for people. Parameters other than `engine` are left out: the case's name says them.
+    /// The row as cells of a table for people. Parameters other than `engine` are left out: the case's name says them. Suites that
+    /// compare modes of one engine have the mode in its place.
     pub fn cells(&self) -> [String; 10] {
+        let engine = self.parameter("engine").or_else(|| self.parameter("mode"));
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_string(), format_number);
         let answer = match self.answer_ok {
             Some(true) => "ok",
@@ -265,7 +282,7 @@ impl Row {
         };
         [
             self.case.clone(),
-            self.engine().to_string(),
+            engine.map_or_else(String::new, Value::to_string),
             self.metric.clone(),
             self.versus.clone().unwrap_or_default(),
             self.spread

@@ -245,11 +245,11 @@ pub struct Runner<'r> {
 
 /// The timed rounds of one side.
 #[derive(Default)]
-struct Track {
-    seconds: Vec<f64>,
+pub(crate) struct Track {
+    pub(crate) seconds: Vec<f64>,
     peaks: Vec<f64>,
-    wrong: Option<String>,
-    failed: Option<String>,
+    pub(crate) wrong: Option<String>,
+    pub(crate) failed: Option<String>,
 }
 
 impl<'r> Runner<'r> {
@@ -307,8 +307,8 @@ impl<'r> Runner<'r> {
         let position = |name: &str| comparison.sides.iter().position(|side| side.name == name);
         let subject = position(comparison.subject).expect("the subject is one of the sides");
         let baseline = position(comparison.baseline).expect("the baseline is one of the sides");
-        let sides = comparison.sides.len();
-        let control = sides;
+        let side_count = comparison.sides.len();
+        let control = side_count;
         let mut tracks: Vec<Track> = (0..=control).map(|_| Track::default()).collect();
         let rounds = self.plan.warmups + self.plan.repetitions;
         self.progress.begin(
@@ -318,20 +318,16 @@ impl<'r> Runner<'r> {
 
         for round in 0..rounds {
             let warm_up = round < self.plan.warmups;
-            let order: Vec<usize> = (0..if warm_up { sides } else { sides + 1 }).collect();
-            run_round(&mut comparison, &mut tracks, &order, round, !warm_up, baseline);
+            let order: Vec<usize> = (0..if warm_up { side_count } else { side_count + 1 }).collect();
+            let Comparison { sides, expected, .. } = &mut comparison;
+            run_round(sides, expected, &mut tracks, &order, round, !warm_up, baseline);
             self.progress.advance(1);
         }
         while self.wants_more_pairs(&tracks, subject, baseline, control) {
             let round = tracks[subject].seconds.len();
-            run_round(
-                &mut comparison,
-                &mut tracks,
-                &[subject, baseline, control],
-                round,
-                true,
-                baseline,
-            );
+            let order = [subject, baseline, control];
+            let Comparison { sides, expected, .. } = &mut comparison;
+            run_round(sides, expected, &mut tracks, &order, round, true, baseline);
         }
         self.progress.end();
         self.emit_rows(&comparison, &tracks, subject, baseline, control);
@@ -418,15 +414,17 @@ impl<'r> Runner<'r> {
     }
 
     /// Emits a row whose wrong answer, if any, has been reported already.
-    fn emit_checked(&mut self, row: Row) {
+    pub(crate) fn emit_checked(&mut self, row: Row) {
         self.outcome.rows += 1;
         (self.emit)(row);
     }
 }
 
-/// Runs each track of `order` once, starting at a place that moves with the round.
-fn run_round(
-    comparison: &mut Comparison<'_>,
+/// Runs each track of `order` once, starting at a place that moves with the round. Track number `sides.len()` is the baseline's
+/// second run.
+pub(crate) fn run_round(
+    sides: &mut [Side<'_>],
+    expected: &str,
     tracks: &mut [Track],
     order: &[usize],
     round: usize,
@@ -435,20 +433,15 @@ fn run_round(
 ) {
     for step in 0..order.len() {
         let index = order[(step + round) % order.len()];
-        let side = index.min(comparison.sides.len());
-        let side = if side == comparison.sides.len() {
-            baseline
-        } else {
-            side
-        };
+        let side = if index < sides.len() { index } else { baseline };
         let track = &mut tracks[index];
         if track.failed.is_some() {
             continue;
         }
-        match (comparison.sides[side].work)() {
+        match (sides[side].work)() {
             Ok(sample) => {
-                if sample.answer != comparison.expected {
-                    track.wrong = Some(format!("expected {}, got {}", comparison.expected, sample.answer));
+                if sample.answer != expected {
+                    track.wrong = Some(format!("expected {expected}, got {}", sample.answer));
                 }
                 if keep {
                     track.seconds.push(sample.elapsed.as_secs_f64().max(1e-9));

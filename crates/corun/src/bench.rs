@@ -4,15 +4,19 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use bench::BenchError;
 use bench::record::Record;
 use bench::row::Row;
+use bench::smt::report::page;
 use bench::suites::{self, Suite, SuiteArgs};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use model::placement::Placement;
 
 use crate::cli::{positive, positive_number};
 use crate::failure::Failed;
 use crate::progress::Bars;
+use crate::report_file::ReportFile;
 use crate::{facts, out};
 
 /// Arguments of `corun bench`.
@@ -22,14 +26,17 @@ use crate::{facts, out};
   join   single joins over sizes, key kinds and hit rates, against DataFusion and DuckDB
   ssb    the 13 queries of the Star Schema Benchmark, against DataFusion
   tpch   the 22 queries of TPC-H, against DataFusion
+  smt    every figure of the paper on multithreaded operators, in every mode, against serial code
 
 Examples:
   corun bench join --quick                                small and fast: checks answers, claims nothing about time
   corun bench join --case sparse_16m_x_16m --threads 1,2
   corun bench ssb --scale 1 --json > ssb.jsonl
   corun bench floor --record bench/records                keeps rows, machine and commit in DATE-HOST/
+  corun bench smt --report smt.html                       figures beside the paper's numbers
+  corun bench smt --case fig6 --placement siblings        the second thread on the same core
 
-Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun was faster.")]
+Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster.")]
 pub struct BenchArgs {
     /// The suite.
     #[arg(value_name = "SUITE", value_parser = PossibleValuesParser::new(Suite::names()))]
@@ -51,7 +58,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     repetitions: Option<usize>,
 
-    /// Thread counts, such as 1,2 [default: 1 and all cores].
+    /// Thread counts of the suites but smt, such as 1,2 [default: 1 and all cores].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     threads: Vec<usize>,
 
@@ -62,6 +69,19 @@ pub struct BenchArgs {
     /// Rows of the larger side of join [default: 16 million].
     #[arg(long, value_name = "ROWS", value_parser = positive, allow_negative_numbers = true)]
     probe_rows: Option<usize>,
+
+    /// Where the second thread of smt runs: siblings (the same core), cores (another one) or auto (a sibling if there is one)
+    /// [default: auto].
+    #[arg(long, value_name = "WHERE", value_parser = PossibleValuesParser::new(Placement::NAMES))]
+    placement: Option<String>,
+
+    /// Use the paper's sizes in smt instead of sizes made for this machine's caches.
+    #[arg(long, conflicts_with = "quick")]
+    paper_sizes: bool,
+
+    /// Write smt's figures to this HTML file.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 
     /// Leave out engines outside this program, such as DuckDB.
     #[arg(long)]
@@ -79,7 +99,9 @@ pub struct BenchArgs {
 impl BenchArgs {
     fn suite_args(&self) -> Result<SuiteArgs> {
         let suite: Suite = self.suite.parse()?;
+        self.check_flags(suite)?;
         Ok(SuiteArgs {
+            suite,
             case: self.case.clone(),
             quick: self.quick,
             full: self.full,
@@ -88,8 +110,37 @@ impl BenchArgs {
             scale: self.scale,
             peers: !self.no_peers,
             probe_rows: self.probe_rows,
-            ..SuiteArgs::new(suite)
+            placement: match &self.placement {
+                Some(name) => name.parse::<Placement>().map_err(BenchError::from)?,
+                None => Placement::Auto,
+            },
+            paper_sizes: self.paper_sizes,
         })
+    }
+
+    /// Refuses a flag that the suite has no use for: ignoring it would let numbers look like what was asked for.
+    fn check_flags(&self, suite: Suite) -> Result<()> {
+        let smt_only: &[Suite] = &[Suite::Smt];
+        let others: &[Suite] = &[Suite::Floor, Suite::Join, Suite::Ssb, Suite::Tpch];
+        let given = [
+            ("--placement", self.placement.is_some(), smt_only),
+            ("--paper-sizes", self.paper_sizes, smt_only),
+            ("--report", self.report.is_some(), smt_only),
+            ("--threads", !self.threads.is_empty(), others),
+            ("--scale", self.scale.is_some(), &[Suite::Ssb, Suite::Tpch]),
+            ("--probe-rows", self.probe_rows.is_some(), &[Suite::Join]),
+        ];
+        for (flag, is_given, suites) in given {
+            if is_given && !suites.contains(&suite) {
+                let names: Vec<&str> = suites.iter().map(|suite| suite.name()).collect();
+                bail!(BenchError::BadArgument(format!(
+                    "{flag} is for {}, not for {}",
+                    names.join(", "),
+                    suite.name()
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -99,6 +150,7 @@ impl BenchArgs {
 /// Impossible arguments, a suite that cannot run, a wrong answer, or a record that cannot be written.
 pub fn run(args: BenchArgs) -> Result<()> {
     let suite_args = args.suite_args()?;
+    let report = args.report.clone().map(ReportFile::open).transpose()?;
     let bars = Bars::new();
     let mut printer = Printer {
         json: args.json,
@@ -118,13 +170,19 @@ pub fn run(args: BenchArgs) -> Result<()> {
     if let Some(error) = printer.closed {
         return Err(error).context("cannot print rows");
     }
+    if let (Some(report), Some(path)) = (report, &args.report) {
+        let mut facts = facts::facts("measured, simulated or unavailable, as each figure says");
+        facts.push(("command".to_owned(), arguments().join(" ")));
+        report.finish(&page(&rows, &facts, args.quick).render())?;
+        out::note(&format!("report: {}", path.display()));
+    }
     if let Some(folder) = &args.record {
         let record = Record {
             suite: args.suite.clone(),
             date: facts::today(),
             host: facts::host(),
             commit: facts::COMMIT.to_owned(),
-            arguments: std::env::args().skip(1).collect(),
+            arguments: arguments(),
             topology: topology_lines()?,
         };
         let written = record.write(folder, &rows)?;
@@ -191,6 +249,11 @@ impl Printer {
         line.truncate(line.trim_end().len());
         line
     }
+}
+
+/// The command line without the program.
+fn arguments() -> Vec<String> {
+    std::env::args().skip(1).collect()
 }
 
 /// What `corun topology --json` prints here.

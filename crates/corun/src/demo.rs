@@ -1,10 +1,9 @@
 //! `corun demo`: the main job. Arguments, progress, the closing table and the report file; the work is `bench::demo`.
 
-use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use bench::demo::page::{Provenance, class_table, page, ratio_text, spread_text};
 use bench::demo::rows::rows;
 use bench::demo::summary::Summary;
@@ -16,6 +15,7 @@ use clap::Args;
 use crate::cli::{positive, positive_number};
 use crate::failure::Failed;
 use crate::progress::Bars;
+use crate::report_file::ReportFile;
 use crate::{facts, out};
 
 /// Arguments of `corun demo`.
@@ -101,7 +101,7 @@ pub fn run(args: DemoArgs) -> Result<()> {
     drop(bars);
     let summary = Summary::of(&result);
     let provenance = Provenance {
-        facts: facts::facts(),
+        facts: facts::facts("measured; none simulated"),
     };
     report.finish(&page(&result, &summary, &provenance).render())?;
     if args.json {
@@ -184,49 +184,4 @@ fn print_summary(result: &DemoResult, summary: &Summary, args: &DemoArgs) -> Res
     }
     writeln!(out, "report: {}", args.report.display())?;
     Ok(out.flush()?)
-}
-
-/// The report's file: opened before the work, so that a wrong path fails at once, and renamed into place at the end,
-/// so that a failing run leaves an older report alone.
-struct ReportFile {
-    path: PathBuf,
-    partial: PathBuf,
-    file: Option<File>,
-}
-
-impl ReportFile {
-    fn open(path: PathBuf) -> Result<ReportFile> {
-        let mut partial = path.clone().into_os_string();
-        partial.push(format!(".{}.partial", std::process::id()));
-        let partial = PathBuf::from(partial);
-        let context = || format!("cannot write the report {}", path.display());
-        if path.is_dir() {
-            bail!(
-                "{}\ndetail: it is a folder\nhint: name a file, such as {}/report.html",
-                context(),
-                path.display()
-            );
-        }
-        let file = File::create(&partial).with_context(context)?;
-        Ok(ReportFile {
-            path,
-            partial,
-            file: Some(file),
-        })
-    }
-
-    fn finish(mut self, html: &str) -> Result<()> {
-        let context = || format!("cannot write the report {}", self.path.display());
-        if let Some(mut file) = self.file.take() {
-            file.write_all(html.as_bytes()).with_context(context)?;
-        }
-        fs::rename(&self.partial, &self.path).with_context(context)
-    }
-}
-
-impl Drop for ReportFile {
-    fn drop(&mut self) {
-        // After a successful rename there is nothing left to remove.
-        let _ = fs::remove_file(&self.partial);
-    }
 }

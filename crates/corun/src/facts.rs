@@ -21,8 +21,8 @@ pub fn host() -> String {
         .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())
 }
 
-/// What a report says about where its numbers come from.
-pub fn facts() -> Vec<(String, String)> {
+/// What a report says about where its numbers come from; `numbers` tells how they came about.
+pub fn facts(numbers: &str) -> Vec<(String, String)> {
     let topology = machine::topology::discover();
     let mut facts = machine_facts(&topology);
     let profile = if cfg!(debug_assertions) {
@@ -35,7 +35,7 @@ pub fn facts() -> Vec<(String, String)> {
         format!("corun {} ({COMMIT}, {profile})", env!("CARGO_PKG_VERSION")),
     ));
     facts.push(("date".to_owned(), format!("{} (UTC)", today())));
-    facts.push(("numbers".to_owned(), "measured; none simulated".to_owned()));
+    facts.push(("numbers".to_owned(), numbers.to_owned()));
     facts
 }
 

@@ -8,6 +8,7 @@ mod facts;
 mod failure;
 mod out;
 mod progress;
+mod report_file;
 mod sql;
 mod topology;
 

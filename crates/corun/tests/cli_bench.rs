@@ -82,3 +82,64 @@ fn join_quick_checks_its_answers() {
     );
     assert!(rows.iter().all(|row| row["answer_ok"] != false));
 }
+
+#[test]
+fn smt_writes_a_report_beside_its_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = [
+        "bench", "smt", "--quick", "--case", "fig14", "--json", "--report", "smt.html",
+    ];
+    let run = corun_in(folder.path(), &arguments, "");
+    if run.code == 2 && run.err.contains("one CPU only") {
+        return;
+    }
+    assert_eq!(run.code, 0, "{run:?}");
+    for line in run.out.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(row["suite"], "smt", "{line}");
+        assert!(
+            row["figure"]
+                .as_str()
+                .is_some_and(|figure| figure.starts_with("14")),
+            "{line}"
+        );
+    }
+    let page = fs::read_to_string(folder.path().join("smt.html")).expect("a report");
+    assert!(page.contains("Figure 14(a)") && page.contains("bench smt --quick"));
+}
+
+#[test]
+fn flags_of_another_suite_are_usage_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (arguments, message) in [
+        (
+            &["bench", "join", "--placement", "cores"][..],
+            "--placement is for smt, not for join",
+        ),
+        (
+            &["bench", "floor", "--paper-sizes"],
+            "--paper-sizes is for smt, not for floor",
+        ),
+        (
+            &["bench", "ssb", "--report", "x.html"],
+            "--report is for smt, not for ssb",
+        ),
+        (
+            &["bench", "smt", "--threads", "2"],
+            "--threads is for floor, join, ssb, tpch, not for smt",
+        ),
+        (
+            &["bench", "floor", "--scale", "1"],
+            "--scale is for ssb, tpch, not for floor",
+        ),
+        (
+            &["bench", "smt", "--placement", "sockets"],
+            "invalid value 'sockets'",
+        ),
+    ] {
+        let run = corun_in(folder.path(), arguments, "");
+        assert_eq!(run.code, 2, "{run:?}");
+        assert!(run.err.contains(message), "{run:?}");
+    }
+    assert!(!folder.path().join("x.html").exists());
+}

@@ -2,7 +2,7 @@
 //! exists, every relative link leads somewhere, and the manual's contents list every page.
 //!
 //! Blocks marked `console` are a command after `$` and exactly what it prints. Blocks marked `text` are drawings or commands
-//! too long for a test; they are not run. Rust blocks of the manual compile as doctests of `fusion`.
+//! too long for a test; they are not run. Blocks marked `rust` are doctests of the crate that includes the document.
 
 mod repo_common;
 
@@ -259,6 +259,26 @@ fn links(text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+#[test]
+fn rust_blocks_are_doctests_of_some_crate() {
+    let crates: Vec<String> = files()
+        .into_iter()
+        .filter(|file| file.starts_with("crates/") && file.ends_with("/src/lib.rs"))
+        .map(|file| read(&file))
+        .collect();
+    let with_rust: Vec<String> = documents()
+        .into_iter()
+        .filter(|file| !blocks(&read(file), "rust").is_empty())
+        .collect();
+    let included = |file: &str| {
+        let text = format!("#[doc = include_str!(\"../../../{file}\")]");
+        crates.iter().any(|source| source.contains(&text))
+    };
+    let missing: Vec<&String> = with_rust.iter().filter(|file| !included(file)).collect();
+    assert!(with_rust.len() >= 5, "only {with_rust:?} have Rust blocks");
+    assert!(missing.is_empty(), "no crate runs the Rust blocks of {missing:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
+use exec::stage::Options;
 use exec::stage::calibrate::{Scope, calibrate};
 use model::mode::{Hiding, Schedule};
 use model::technique::{Host, Work, choose};
@@ -18,6 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let l2 = Bytes::mib(2);
     let scope = Scope {
         bytes_max: Bytes::mib(mib_max),
+        bi_threaded: Some(&Options::default()),
         ..Scope::short(l2)
     };
     let calibration = calibrate(&scope)?;
@@ -25,9 +27,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for point in &calibration.points {
         let shape = if point.even { "even" } else { "uneven" };
         let mut line = format!(
-            "{:>8} {:>2} references {shape:<6} plain {:6.1} ns",
+            "{:>8} {:>2} references {shape:<6} {} thread(s) plain {:6.1} ns",
             point.table.to_string(),
             point.references,
+            point.threads,
             point.plain_ns
         );
         for timing in &point.staged {
@@ -51,8 +54,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             hit_rate: 1.0,
             even: point.even,
             tuples: 1_000_000,
-            ordered: true,
-            threads: 1,
+            ordered: false,
+            threads: point.threads,
         };
         let mode = choose(&work, &host, Some(&calibration)).mode;
         println!("{line}  -> {mode}");

@@ -40,6 +40,8 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for u64 {}
 // SAFETY: integers.
 unsafe impl Plain for u128 {}
+// SAFETY: a number; zero bytes are 0.0.
+unsafe impl Plain for f32 {}
 
 /// A fixed-length array, 64-byte aligned, in huge pages from [`HUGE_FROM_BYTES`] on.
 pub struct HugeBuf<T: Plain> {

@@ -32,3 +32,26 @@ pub use huge::HugeBuf;
 pub use table::{BuildError, BuildOptions, JoinTable, Kind, Pairs, ProbeCursor};
 pub use visited::Visited;
 pub use workers::{ScopedThreads, Serial, Workers};
+
+// The Rust blocks of the manual's pages on techniques run as doctests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/README.md")]
+mod manual_overview {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/csb-tree.md")]
+mod manual_csb_tree {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/staged.md")]
+mod manual_staged {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/bi-threading.md")]
+mod manual_bi_threading {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/work-ahead-set.md")]
+mod manual_work_ahead_set {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/hash-joins.md")]
+mod manual_hash_joins {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/join-index.md")]
+mod manual_join_index {}

@@ -5,12 +5,14 @@
 //! programs that already hold a `SessionContext` need `install` only.
 
 use crate::error::EngineError;
+use crate::index::statement::{self, NewIndex, Parsed};
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::MemTable;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
+use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
@@ -91,6 +93,8 @@ impl Stream for BatchStream {
 #[derive(Clone)]
 pub struct Engine {
     session: Arc<dyn Session>,
+    /// Held while an index is made or dropped, so that of two statements about a table neither is lost.
+    definitions: Arc<tokio::sync::Mutex<()>>,
 }
 
 trait Session: Send + Sync {
@@ -143,6 +147,7 @@ impl Engine {
         }
         Ok(Engine {
             session: Arc::new(SessionContext::new_with_state(state.build())),
+            definitions: Arc::default(),
         })
     }
 
@@ -236,8 +241,13 @@ impl Engine {
         sql: &'a str,
     ) -> BoxFuture<'a, Result<(SchemaRef, BatchStream), EngineError>> {
         async move {
-            let frame = self.context().sql(sql).await?;
-            let stream = frame.execute_stream().await?;
+            let stream = match statement::run(self.context(), &self.definitions, sql).await? {
+                Parsed::Done => Box::pin(EmptyRecordBatchStream::new(Arc::new(Schema::empty()))),
+                Parsed::Other(plan) => {
+                    let frame = self.context().execute_logical_plan(plan).await?;
+                    frame.execute_stream().await?
+                }
+            };
             Ok((stream.schema(), BatchStream(stream)))
         }
         .boxed()
@@ -277,6 +287,30 @@ impl Engine {
                 outputs.push(self.query(&statement).await?);
             }
             Ok(outputs)
+        }
+        .boxed()
+    }
+
+    /// Indexes a column of an in-memory table for joins on it, as `CREATE INDEX ON table (column)` does. The table is
+    /// read-only from then on.
+    ///
+    /// # Errors
+    /// No such table or column; a table that is not in memory; a column whose type has no index, or that has one; more rows
+    /// than 32-bit row numbers can name; not enough memory.
+    pub fn create_index<'a>(
+        &'a self,
+        table: &'a str,
+        column: &'a str,
+    ) -> BoxFuture<'a, Result<(), EngineError>> {
+        async move {
+            let reference = datafusion::common::TableReference::bare(table);
+            let new = NewIndex {
+                name: None,
+                table: reference,
+                column: column.to_string(),
+                if_not_exists: false,
+            };
+            statement::create_index(self.context(), &self.definitions, new).await
         }
         .boxed()
     }

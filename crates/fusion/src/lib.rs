@@ -2,6 +2,7 @@
 //!
 //! - [`install`] adds corun's physical optimizer rule to a `SessionStateBuilder`; everything else stays DataFusion.
 //! - [`CorunOptions`] are the `SET corun.*` options.
+//! - [`IndexedTable`] is an in-memory table with indexes, which joins then look rows up in.
 //! - [`Engine`] is a facade without DataFusion types, for the rest of corun.
 //!
 //! This is the only crate that names `datafusion`.
@@ -11,6 +12,7 @@ mod calibration;
 pub mod diagnostics;
 mod engine;
 mod error;
+mod index;
 pub mod join;
 mod options;
 mod prefilter;
@@ -19,6 +21,7 @@ pub mod sides;
 
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;
+pub use index::{IndexJoinExec, IndexedTable};
 pub use options::{CorunOptions, JoinChoice};
 
 use datafusion::execution::SessionStateBuilder;

@@ -22,6 +22,8 @@ extensions_options! {
         pub join_build_side: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
+        /// `auto`: join through an index where that is estimated to be faster; `on`: wherever it is possible; `off`: nowhere.
+        pub index_join: JoinChoice, default = JoinChoice::Auto
         /// Measure once, for a quarter of a second, which techniques pay on this machine, and keep the answer in the
         /// user's cache folder. Off, or with `l2_bytes` given: the size of the L2 decides.
         pub calibrate: bool, default = true
@@ -36,10 +38,11 @@ impl ConfigExtension for CorunOptions {
     const PREFIX: &'static str = "corun";
 }
 
-/// Which joins corun takes over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which joins an operator of corun takes over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum JoinChoice {
-    /// Where corun's join is not slower.
+    /// Where it is not slower.
+    #[default]
     Auto,
     /// Everywhere it is possible.
     On,
@@ -65,14 +68,8 @@ impl FromStr for JoinChoice {
             "auto" => Ok(JoinChoice::Auto),
             "on" => Ok(JoinChoice::On),
             "off" => Ok(JoinChoice::Off),
-            _ => config_err!("corun.join must be 'auto', 'on' or 'off', not '{text}'"),
+            _ => config_err!("must be 'auto', 'on' or 'off', not '{text}'"),
         }
-    }
-}
-
-impl Default for JoinChoice {
-    fn default() -> Self {
-        JoinChoice::Auto
     }
 }
 

@@ -468,7 +468,7 @@ impl Stream {
         let elapsed = self.baseline.elapsed_compute().clone();
         let _timer = elapsed.timer();
         self.batches += 1;
-        if self.batches % MEASURED_BATCHES == 0 {
+        if self.batches.is_multiple_of(MEASURED_BATCHES) {
             self.judge();
         }
         let rows = batch.num_rows();

@@ -7,11 +7,16 @@
 //!   is then dropped;
 //! - *partitioned* otherwise, over the inputs as they are.
 //!
+//! Where one side is an indexed table, a join through its index may take the place of the hash join ([`crate::index`]).
 //! Then it adds prefilters ([`crate::prefilter`]). It changes no other node.
 
+use crate::caches::index_probe;
+use crate::index::{self, IndexJoinExec, IndexedSide};
 use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
 use crate::options::{CorunOptions, JoinChoice};
 use crate::prefilter;
+use crate::sides::estimate;
+use datafusion::common::JoinSide;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -48,7 +53,7 @@ impl PhysicalOptimizerRule for CacheConsciousJoins {
             return Ok(plan);
         }
         // Whoever runs the plan may count its partitions only.
-        let plan = replace(&plan, Relied::Nothing, &options)?;
+        let plan = replace(&plan, Relied::Nothing, &options, config)?;
         if options.join_prefilter {
             prefilter::add(plan)
         } else {
@@ -67,7 +72,7 @@ impl PhysicalOptimizerRule for CacheConsciousJoins {
 
 /// What the operators above rely on in a node's output partitioning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Relied {
+pub(crate) enum Relied {
     /// Nothing: any number of partitions with any rows will do.
     Nothing,
     /// Which rows are in which partition, or how many partitions there are.
@@ -78,18 +83,30 @@ fn replace(
     plan: &Arc<dyn ExecutionPlan>,
     relied: Relied,
     options: &CorunOptions,
+    config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>()
         && is_replaceable(join)
     {
-        return replace_join(join, relied, options);
+        let chosen = match options.index_join {
+            JoinChoice::Off => None,
+            JoinChoice::Auto => index::choose(join, relied, false, config)?,
+            JoinChoice::On => index::choose(join, relied, true, config)?,
+        };
+        return match chosen {
+            Some(side) => replace_by_index_join(join, side, relied, options, config),
+            None => replace_join(join, relied, options, config),
+        };
     }
     let distributions = plan.input_distribution_requirements().into_per_child();
     let children = plan
         .children()
         .into_iter()
         .zip(distributions)
-        .map(|(child, distribution)| replace(child, relied_on_child(plan, relied, &distribution), options))
+        .map(|(child, distribution)| {
+            let relied = relied_on_child(plan, relied, &distribution);
+            replace(child, relied, options, config)
+        })
         .collect::<Result<Vec<_>>>()?;
     replace_children_if_necessary(Arc::clone(plan), children)
 }
@@ -133,6 +150,7 @@ fn replace_join(
     join: &HashJoinExec,
     relied: Relied,
     options: &CorunOptions,
+    config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let partitioned = *join.partition_mode() == PartitionMode::Partitioned;
     let several = join.right().output_partitioning().partition_count() > 1;
@@ -143,8 +161,8 @@ fn replace_join(
         true
     };
     if !share {
-        let left = replace(join.left(), Relied::Partitions, options)?;
-        let right = replace(join.right(), Relied::Partitions, options)?;
+        let left = replace(join.left(), Relied::Partitions, options, config)?;
+        let right = replace(join.right(), Relied::Partitions, options, config)?;
         return Ok(Arc::new(CorunJoinExec::try_new(
             join,
             left,
@@ -153,16 +171,16 @@ fn replace_join(
         )?));
     }
     let below_left = below_exchange(join.left());
-    let left = replace(&below_left, Relied::Nothing, options)?;
+    let left = replace(&below_left, Relied::Nothing, options, config)?;
     // A collected build's probe side already has the partitions that those above know.
     let right = if partitioned {
         let wanted = join.right().output_partitioning().partition_count();
         spread(
-            replace(&below_exchange(join.right()), Relied::Nothing, options)?,
+            replace(&below_exchange(join.right()), Relied::Nothing, options, config)?,
             wanted,
         )?
     } else {
-        replace(join.right(), relied, options)?
+        replace(join.right(), relied, options, config)?
     };
     Ok(Arc::new(CorunJoinExec::try_new(
         join,
@@ -170,6 +188,39 @@ fn replace_join(
         right,
         BuildMode::Shared,
     )?))
+}
+
+/// The index join that stands for `join`. The outer side's exchange only served the hash join, unless somebody above
+/// relies on the partitions it makes.
+fn replace_by_index_join(
+    join: &HashJoinExec,
+    side: IndexedSide,
+    relied: Relied,
+    options: &CorunOptions,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let outer = match side.inner {
+        JoinSide::Left => join.right(),
+        _ => join.left(),
+    };
+    let hiding = index_probe(
+        config,
+        side.index.tree.bytes(),
+        side.index.tree.levels(),
+        side.access.indexed.rows(),
+    );
+    let (outer, mode) = if relied == Relied::Nothing {
+        let below = below_exchange(outer);
+        let many = estimate(&below).is_some_and(|rows| rows.rows > config.execution.batch_size.get() as f64);
+        let mut outer = replace(&below, Relied::Nothing, options, config)?;
+        if many {
+            outer = spread(outer, join.right().output_partitioning().partition_count())?;
+        }
+        (outer, PartitionMode::CollectLeft)
+    } else {
+        (replace(outer, relied, options, config)?, *join.partition_mode())
+    };
+    Ok(Arc::new(IndexJoinExec::try_new(join, side, outer, mode, hiding)?))
 }
 
 /// The plan over at least `partitions` partitions: the exchange that was dropped may have been what spread a single file

@@ -103,7 +103,7 @@ fn conditions(predicate: &Arc<dyn PhysicalExpr>) -> (u32, u32) {
 }
 
 /// Rows a plan will give; `None` where nothing is known about some input.
-fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Option<Cardinality> {
+pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Option<Cardinality> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         let (left, right) = (estimate(join.left())?, estimate(join.right())?);
         return Some(match join.join_type() {

@@ -5,8 +5,12 @@ use fusion::{Engine, EngineOptions};
 use std::sync::Arc;
 
 fn star() -> Engine {
+    star_in(2)
+}
+
+fn star_in(partitions: usize) -> Engine {
     let options = EngineOptions {
-        partitions: 2,
+        partitions,
         ..EngineOptions::default()
     };
     let engine = Engine::new(&options).unwrap();
@@ -23,11 +27,11 @@ fn star() -> Engine {
         let names = StringArray::from_iter_values((0..rows).map(|row| format!("name {}", row % 7)));
         fields.push((format!("{name}_name"), Arc::new(names)));
         let batch = RecordBatch::try_from_iter(fields).unwrap();
-        let half = batch.num_rows() / 2;
-        let parts = vec![
-            vec![batch.slice(0, half)],
-            vec![batch.slice(half, batch.num_rows() - half)],
-        ];
+        let part_rows = batch.num_rows().div_ceil(partitions);
+        let parts = (0..batch.num_rows())
+            .step_by(part_rows)
+            .map(|first| vec![batch.slice(first, part_rows.min(batch.num_rows() - first))])
+            .collect();
         engine.register_batches(name, batch.schema(), parts).unwrap();
     };
     table("fact", 9000, &["f_part", "f_day", "f_value"]);
@@ -72,4 +76,51 @@ async fn repartitioning_that_only_served_the_join_is_dropped() {
 async fn a_full_join_keeps_its_partitions() {
     let sql = "select f_value, p_key from fact full join part on f_part = p_key";
     insta::assert_snapshot!(plan(&partitioned_star().await, sql).await);
+}
+
+/// The star with an index over the facts, and nothing that depends on the machine.
+async fn indexed_star() -> Engine {
+    index(star()).await
+}
+
+async fn index(engine: Engine) -> Engine {
+    for setting in [
+        "corun.calibrate = false",
+        "corun.l2_bytes = 65536",
+        "corun.llc_bytes = 1048576",
+    ] {
+        engine.query(&format!("set {setting}")).await.unwrap();
+    }
+    engine.query("create index on fact (f_part)").await.unwrap();
+    engine
+}
+
+#[tokio::test]
+async fn few_outer_rows_join_through_the_index() {
+    let sql = "select p_key, sum(f_value) from fact join part on f_part = p_key \
+               where part_name = 'name 3' and p_key > 100 and f_day < 250 group by p_key";
+    insta::assert_snapshot!(plan(&indexed_star().await, sql).await);
+}
+
+#[tokio::test]
+async fn small_indexes_are_looked_up_without_prefetching() {
+    let engine = indexed_star().await;
+    engine.query("set corun.l2_bytes = 2097152").await.unwrap();
+    let sql =
+        "select f_value from day left join fact on f_part = d_key where day_name = 'name 2' and d_key < 9";
+    insta::assert_snapshot!(plan(&engine, sql).await);
+}
+
+#[tokio::test]
+async fn one_partition_joins_through_the_index_too() {
+    let engine = index(star_in(1)).await;
+    let sql = "select sum(f_value) from part join fact on f_part = p_key where p_key < 5";
+    let plan = plan(&engine, sql).await;
+    assert!(plan.contains("IndexJoinExec"), "{plan}");
+}
+
+#[tokio::test]
+async fn many_outer_rows_are_hashed() {
+    let sql = "select a.f_value, b.f_value from fact a join fact b on a.f_part = b.f_part";
+    insta::assert_snapshot!(plan(&indexed_star().await, sql).await);
 }

@@ -15,7 +15,7 @@ use model::topology::Topology;
 use serde::{Deserialize, Serialize};
 
 /// Changes when the kernel or the techniques measured change.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a calibration depends on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,6 +99,7 @@ mod tests {
     fn calibration() -> Calibration {
         Calibration {
             points: vec![Point {
+                threads: 1,
                 table: Bytes::mib(1),
                 references: 4.0,
                 even: true,

@@ -11,6 +11,7 @@ pub mod capability;
 pub mod cardinality;
 pub mod coschedule;
 pub mod cpulist;
+pub mod index_join;
 pub mod knee;
 pub mod locality;
 pub mod mode;

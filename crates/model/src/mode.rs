@@ -193,13 +193,23 @@ impl fmt::Display for Mode {
         })?;
         match self.hiding {
             Hiding::None => Ok(()),
+            hiding => write!(f, "/{hiding}"),
+        }
+    }
+}
+
+impl fmt::Display for Hiding {
+    /// `none`, `group32`, `workahead128-backward-spin`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hiding::None => f.write_str("none"),
             Hiding::Prefetch { schedule, distance } => {
                 let schedule = match schedule {
                     Schedule::Group => "group",
                     Schedule::Pipeline => "pipeline",
                     Schedule::Amac => "amac",
                 };
-                write!(f, "/{schedule}{distance}")
+                write!(f, "{schedule}{distance}")
             }
             Hiding::WorkAhead(set) => {
                 let direction = match set.direction {
@@ -207,7 +217,7 @@ impl fmt::Display for Mode {
                     Direction::Backward => "backward",
                 };
                 let spin = if set.spin { "-spin" } else { "" };
-                write!(f, "/workahead{}-{direction}{spin}", set.lines)
+                write!(f, "workahead{}-{direction}{spin}", set.lines)
             }
         }
     }

@@ -21,6 +21,11 @@ use crate::units::Bytes;
 /// the same code, and plain code has no start-up cost.
 const WORTH_STAGING: f64 = 0.95;
 
+/// AMAC and pipelines must take at most this share of the best group's time to be chosen before it. The kernel has one kind of
+/// stage; operators have several, and where tuples at different stages take turns their branches are mispredicted. Hash joins
+/// were 5 to 20 % slower with AMAC where the kernel saw a tie (`bench/records/2026-11-21-vm/smt.csv`, `fig6b_hash_join`).
+const BEFORE_GROUPS: f64 = 0.9;
+
 /// Fewer tuples than this end before a full set of tuples in flight has paid for itself. Unmeasured.
 const TUPLES_MIN: u64 = 64;
 
@@ -56,9 +61,12 @@ pub struct Host {
     pub siblings: bool,
 }
 
-/// Times of the kernel at one working set.
+/// Times of the kernel at one working set, on one thread or bi-threaded: two threads share the memory's bandwidth, and the
+/// schedule that is best alone is not always best then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
+    /// Threads that shared the tuples: 1, or 2 for a bi-threaded run.
+    pub threads: usize,
     /// Working set.
     pub table: Bytes,
     /// Dependent references a tuple made, on average.
@@ -124,32 +132,70 @@ pub const UNCALIBRATED_UNEVEN: Hiding = Hiding::Prefetch {
 
 /// The mode for `work`.
 pub fn choose(work: &Work, host: &Host, calibration: Option<&Calibration>) -> Choice {
-    let (hiding, gain) = if work.tuples < TUPLES_MIN {
-        (None, None)
+    let two = work.threads >= 2 && !work.ordered && work.tuples >= TUPLES_MIN_THREADED;
+    let point = |threads| calibration.and_then(|calibration| calibration.nearest(work, threads));
+    let best = if work.tuples < TUPLES_MIN {
+        Best::PLAIN
     } else {
-        match calibration.and_then(|calibration| calibration.nearest(work)) {
-            Some(point) => point.best(host.siblings),
-            None if work.table.0 <= host.l2.0 / 2 => (None, None),
-            None if is_even(work) => (Some(UNCALIBRATED), None),
-            None => (Some(UNCALIBRATED_UNEVEN), None),
+        match point(if two { 2 } else { 1 }) {
+            Some(point) => point.best(host.siblings && !two),
+            None if work.table.0 <= host.l2.0 / 2 => Best::PLAIN,
+            None if is_even(work) => Best::guess(UNCALIBRATED),
+            None => Best::guess(UNCALIBRATED_UNEVEN),
         }
     };
-    // A work-ahead set has the second thread already.
-    let helped = matches!(hiding, Some(Hiding::WorkAhead(_)));
-    let two = work.threads >= 2 && !work.ordered && !helped && work.tuples >= TUPLES_MIN_THREADED;
-    let threads = if two {
+    // The second thread of a core can be a partner or a helper.
+    if let (true, true, Some(alone)) = (two, host.siblings, point(1)) {
+        let helped = alone.best(true);
+        if let (Some(Hiding::WorkAhead(_)), Some(ns), Some(other)) = (helped.hiding, helped.ns, best.ns)
+            && ns < other
+        {
+            return helped.on(Threads::One);
+        }
+    }
+    best.on(if two {
         Threads::BiThreaded(u8::try_from(work.threads).unwrap_or(u8::MAX).min(THREADS_MAX))
     } else {
         Threads::One
+    })
+}
+
+/// The winner at a point.
+struct Best {
+    /// `None`: plain code.
+    hiding: Option<Hiding>,
+    /// Its time.
+    ns: Option<f64>,
+    gain: Option<f64>,
+}
+
+impl Best {
+    const PLAIN: Best = Best {
+        hiding: None,
+        ns: None,
+        gain: None,
     };
-    let mode = match hiding {
-        Some(hiding) => Mode::staged(threads, hiding),
-        None => Mode {
-            threads,
-            ..Mode::PLAIN
-        },
-    };
-    Choice { mode, gain }
+
+    fn guess(hiding: Hiding) -> Best {
+        Best {
+            hiding: Some(hiding),
+            ..Best::PLAIN
+        }
+    }
+
+    fn on(&self, threads: Threads) -> Choice {
+        let mode = match self.hiding {
+            Some(hiding) => Mode::staged(threads, hiding),
+            None => Mode {
+                threads,
+                ..Mode::PLAIN
+            },
+        };
+        Choice {
+            mode,
+            gain: self.gain,
+        }
+    }
 }
 
 /// Threads of one bi-threaded operator at most: one output each is as much merging as a consumer should be asked for.
@@ -173,36 +219,57 @@ impl Calibration {
             .map(|point| point.table)
     }
 
-    /// The measured point that resembles `work` most: same evenness if there is one, then references, then bytes, by ratio.
-    fn nearest(&self, work: &Work) -> Option<&Point> {
+    /// Whether bi-threaded runs were measured too.
+    pub fn has_bi_threaded(&self) -> bool {
+        self.points.iter().any(|point| point.threads == 2)
+    }
+
+    /// The point measured with so many threads (or, for want of one, with another number) that resembles `work` most: same
+    /// evenness if there is one, then references and bytes, by ratio.
+    fn nearest(&self, work: &Work, threads: usize) -> Option<&Point> {
         let even = is_even(work);
         let distance = |point: &Point| {
             let apart = |a: f64, b: f64| (a.max(1.0) / b.max(1.0)).ln().abs();
             let bytes = apart(point.table.0 as f64, work.table.0 as f64);
             let references = apart(point.references, work.references);
-            // Region of memory first: it spans factors of a thousand, the others a few.
-            bytes + references + if point.even == even { 0.0 } else { 1.0 }
+            let shape = if point.even == even { 0.0 } else { 1.0 };
+            // Threads count before all else.
+            (point.threads != threads, bytes + references + shape)
         };
-        self.points
-            .iter()
-            .min_by(|a, b| distance(a).total_cmp(&distance(b)))
+        self.points.iter().min_by(|a, b| {
+            let (a, b) = (distance(a), distance(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })
     }
 }
 
 impl Point {
     /// The technique that won here with what it gained, or none if plain code was not clearly beaten.
-    fn best(&self, siblings: bool) -> (Option<Hiding>, Option<f64>) {
-        let allowed = |timing: &&Timing| siblings || !matches!(timing.hiding, Hiding::WorkAhead(_));
+    fn best(&self, helper: bool) -> Best {
+        let allowed = |timing: &&Timing| helper || !matches!(timing.hiding, Hiding::WorkAhead(_));
+        let handicapped = |timing: &Timing| match timing.hiding {
+            Hiding::Prefetch {
+                schedule: Schedule::Amac | Schedule::Pipeline,
+                ..
+            } => timing.ns / BEFORE_GROUPS,
+            _ => timing.ns,
+        };
         let best = self
             .staged
             .iter()
             .filter(allowed)
-            .min_by(|a, b| a.ns.total_cmp(&b.ns));
+            .min_by(|a, b| handicapped(a).total_cmp(&handicapped(b)));
         match best {
-            Some(timing) if timing.ns <= self.plain_ns * WORTH_STAGING => {
-                (Some(timing.hiding), Some(self.plain_ns / timing.ns))
-            }
-            _ => (None, Some(1.0)),
+            Some(timing) if timing.ns <= self.plain_ns * WORTH_STAGING => Best {
+                hiding: Some(timing.hiding),
+                ns: Some(timing.ns),
+                gain: Some(self.plain_ns / timing.ns),
+            },
+            _ => Best {
+                hiding: None,
+                ns: Some(self.plain_ns),
+                gain: Some(1.0),
+            },
         }
     }
 }
@@ -220,6 +287,7 @@ mod tests {
 
     fn calibration() -> Calibration {
         let point = |mib: u64, plain_ns: f64, group: f64, ahead: f64| Point {
+            threads: 1,
             table: Bytes::mib(mib),
             references: 4.0,
             even: true,
@@ -276,6 +344,52 @@ mod tests {
         };
         let choice = choose(&work(64), &siblings, Some(&calibration()));
         assert_eq!(choice.mode.hiding, AHEAD);
+    }
+
+    #[test]
+    fn two_threads_go_by_what_two_threads_took() {
+        const AMAC: Hiding = Hiding::Prefetch {
+            schedule: Schedule::Amac,
+            distance: 32,
+        };
+        let mut calibration = calibration();
+        assert!(!calibration.has_bi_threaded());
+        calibration.points.push(Point {
+            threads: 2,
+            table: Bytes::mib(64),
+            references: 4.0,
+            even: true,
+            plain_ns: 60.0,
+            staged: vec![
+                Timing {
+                    hiding: GROUP,
+                    ns: 35.0,
+                },
+                Timing {
+                    hiding: AMAC,
+                    ns: 31.0,
+                },
+            ],
+        });
+        assert!(calibration.has_bi_threaded());
+        let free = Work {
+            ordered: false,
+            threads: 2,
+            ..work(64)
+        };
+        let mode = |host: &Host| choose(&free, host, Some(&calibration)).mode;
+        assert_eq!(mode(&HOST), Mode::staged(Threads::BiThreaded(2), AMAC));
+        assert_eq!(choose(&work(64), &HOST, Some(&calibration)).mode.hiding, GROUP);
+        // A tie goes to the group.
+        let mut tied = calibration.clone();
+        tied.points[2].staged[1].ns = 33.0;
+        assert_eq!(choose(&free, &HOST, Some(&tied)).mode.hiding, GROUP);
+        // On a core with two threads the helper took 30 ns, a partner 31.
+        let siblings = Host {
+            siblings: true,
+            ..HOST
+        };
+        assert_eq!(mode(&siblings), Mode::staged(Threads::One, AHEAD));
     }
 
     #[test]

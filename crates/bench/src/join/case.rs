@@ -8,6 +8,8 @@ pub const PROBE_ROWS: usize = 16_000_000;
 pub const BUILD_ROWS: [usize; 5] = [10_000, 100_000, 1_000_000, 4_000_000, 16_000_000];
 /// Hit rates in percent.
 pub const HIT_RATES: [usize; 4] = [0, 5, 50, 100];
+/// Rows of the outer side where the larger one is indexed.
+pub const OUTER_ROWS: [usize; 4] = [1_000, 100_000, 1_000_000, 4_000_000];
 /// Rows of the larger side in `--quick`.
 const QUICK_PROBE_ROWS: usize = 200_000;
 
@@ -76,6 +78,8 @@ pub enum Measure {
     PlanFloor,
     /// `exec`'s table alone, on slices, beside the machine's floor.
     ProbeOnly,
+    /// The join in SQL with an index on the larger side, `b`: through it, by hashing, and by other engines.
+    Indexed,
 }
 
 /// One measurement on given tables.
@@ -94,6 +98,7 @@ impl Case {
             Measure::Join => "",
             Measure::PlanFloor => "plan_floor_",
             Measure::ProbeOnly => "probe_only_",
+            Measure::Indexed => "indexed_",
         };
         format!("{prefix}{}_t{}", tables.name(), self.threads)
     }
@@ -122,6 +127,20 @@ impl Entry {
             .flat_map(|&measure| threads.iter().map(move |&threads| Case { measure, threads }))
             .collect();
         Entry { tables, cases }
+    }
+
+    /// The join of `outer_rows` rows with an index on `indexed_rows` rows of unique sparse keys, all hit.
+    fn indexed(indexed_rows: usize, outer_rows: usize, threads: &[usize]) -> Entry {
+        let measure = Measure::Indexed;
+        Entry {
+            tables: Tables {
+                keys: KeyKind::Sparse,
+                build_rows: indexed_rows,
+                probe_rows: outer_rows.min(indexed_rows),
+                hit_rate: 100,
+            },
+            cases: threads.iter().map(|&threads| Case { measure, threads }).collect(),
+        }
     }
 
     /// The names of its cases.
@@ -161,6 +180,7 @@ fn quick(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
     let misses = Tables::with_output(KeyKind::Sparse, 12_000.min(probe_rows), probe_rows, 0);
     entries.push(Entry::new(misses, threads));
     entries.retain(|entry| entry.tables.builds_on_b());
+    entries.push(Entry::indexed(probe_rows, 1_000, threads));
     entries
 }
 
@@ -197,7 +217,16 @@ fn representative(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
         add(keys, 1_000_000, 100, &most);
     }
     entries.retain(|entry| entry.tables.builds_on_b());
+    entries.extend(indexed(probe_rows, threads));
     entries
+}
+
+/// The largest table indexed, joined with outer sides from a few rows to a quarter of its own.
+fn indexed(indexed_rows: usize, threads: &[usize]) -> impl Iterator<Item = Entry> {
+    let entry = move |outer_rows| Entry::indexed(indexed_rows, outer_rows, threads);
+    let mut outer_rows = OUTER_ROWS.map(|rows| rows.min(indexed_rows)).to_vec();
+    outer_rows.dedup();
+    outer_rows.into_iter().map(entry)
 }
 
 fn full(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
@@ -211,6 +240,7 @@ fn full(threads: &[usize], probe_rows: usize) -> Vec<Entry> {
         }
     }
     entries.retain(|entry| entry.tables.builds_on_b());
+    entries.extend(indexed(probe_rows, threads));
     entries
 }
 
@@ -263,7 +293,13 @@ mod tests {
             );
             let kinds: HashSet<KeyKind> = entries.iter().map(|entry| entry.tables.keys).collect();
             assert_eq!(kinds.len(), KeyKind::ALL.len(), "{extent:?}");
-            assert!(entries.iter().all(|entry| entry.tables.builds_on_b()));
+            let indexed = |entry: &Entry| entry.cases.iter().all(|case| case.measure == Measure::Indexed);
+            assert!(
+                entries
+                    .iter()
+                    .all(|entry| indexed(entry) || entry.tables.builds_on_b())
+            );
+            assert!(entries.iter().any(indexed), "{extent:?}");
         }
     }
 

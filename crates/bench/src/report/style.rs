@@ -9,12 +9,14 @@ pub(super) const STYLE: &str = r"
   color-scheme: light dark;
   --page: #fbfbf9; --card: #ffffff; --ink: #1b1f24; --soft: #5b6470; --rule: #e3e4e0; --grid: #ececea;
   --series-0: #8a86a3; --series-1: #0f8b8d; --series-2: #c8702a; --series-3: #4f6fc4;
+  --series-4: #a63d6b; --series-5: #5b8c2a;
   --good: #0b6e4f; --bad: #a4262c;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #14171a; --card: #1c2024; --ink: #e8eaec; --soft: #a3abb5; --rule: #30363c; --grid: #2a2f35;
     --series-0: #a7a3c2; --series-1: #35c2bd; --series-2: #f0a060; --series-3: #8fa8f0;
+    --series-4: #e284ac; --series-5: #a3d06a;
     --good: #58cfa0; --bad: #ff8a8a;
   }
 }
@@ -38,6 +40,7 @@ section { background: var(--card); border: 1px solid var(--rule); border-radius:
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px; vertical-align: -1px; }
 .key-0 { background: var(--series-0); } .key-1 { background: var(--series-1); }
 .key-2 { background: var(--series-2); } .key-3 { background: var(--series-3); }
+.key-4 { background: var(--series-4); } .key-5 { background: var(--series-5); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 6px 12px 6px 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
@@ -66,16 +69,21 @@ svg .median { stroke: var(--card); stroke-width: 2.5; }
 svg polyline { fill: none; stroke-width: 2; stroke-linejoin: round; }
 svg .fill-0 { fill: var(--series-0); } svg .fill-1 { fill: var(--series-1); }
 svg .fill-2 { fill: var(--series-2); } svg .fill-3 { fill: var(--series-3); }
+svg .fill-4 { fill: var(--series-4); } svg .fill-5 { fill: var(--series-5); }
 svg .line-0 { stroke: var(--series-0); } svg .line-1 { stroke: var(--series-1); }
 svg .line-2 { stroke: var(--series-2); } svg .line-3 { stroke: var(--series-3); }
+svg .line-4 { stroke: var(--series-4); } svg .line-5 { stroke: var(--series-5); }
 svg .dot-0 { fill: var(--series-0); } svg .dot-1 { fill: var(--series-1); }
 svg .dot-2 { fill: var(--series-2); } svg .dot-3 { fill: var(--series-3); }
+svg .dot-4 { fill: var(--series-4); } svg .dot-5 { fill: var(--series-5); }
 svg .ring-0 { fill: var(--card); stroke: var(--series-0); stroke-width: 2; }
 svg .ring-1 { fill: var(--card); stroke: var(--series-1); stroke-width: 2; }
 svg .ring-2 { fill: var(--card); stroke: var(--series-2); stroke-width: 2; }
 svg .ring-3 { fill: var(--card); stroke: var(--series-3); stroke-width: 2; }
+svg .ring-4 { fill: var(--card); stroke: var(--series-4); stroke-width: 2; }
+svg .ring-5 { fill: var(--card); stroke: var(--series-5); stroke-width: 2; }
 @media print { section, .tile { break-inside: avoid; } }
 ";
 
 /// Series colours the style sheet knows; plots wrap around beyond them.
-pub(super) const SERIES_COLOURS: usize = 4;
+pub(super) const SERIES_COLOURS: usize = 6;

@@ -4,7 +4,8 @@
 //! is compared with the generator's. DataFusion's perfect-hash `ArrayMap` replaces its hash table for dense keys, so
 //! `datafusion_forced_hash` forbids it: the difference of the two says how much is the array's. `plan_floor` cases take the
 //! join out of the plan, so that what remains is the floor in SQL; `probe_only` cases take the
-//! plan away: corun's table on slices, beside the machine's floor of random lines.
+//! plan away: corun's table on slices, beside the machine's floor of random lines. `indexed` cases put an index on `b`, the
+//! larger side, and join through it, or hash all the same.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -30,6 +31,10 @@ pub const CORUN: &str = "corun";
 pub const DATAFUSION: &str = "datafusion";
 /// DataFusion without its perfect-hash array.
 pub const FORCED_HASH: &str = "datafusion_forced_hash";
+/// corun through an index, whatever it is estimated to cost.
+pub const CORUN_INDEX: &str = "corun_index";
+/// corun without the index.
+pub const CORUN_HASH: &str = "corun_hash";
 /// The join's plan without its join.
 pub const PLAN_FLOOR: &str = "plan_floor";
 /// Per-side metric.
@@ -114,6 +119,7 @@ fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) 
             Measure::Join => compare(tables, &data, case.threads, peer.as_mut(), runner)?,
             Measure::PlanFloor => plan_floor(tables, &data, case, runner)?,
             Measure::ProbeOnly => probe_only(tables, &data, case, runner)?,
+            Measure::Indexed => indexed(tables, &data, case, peer.as_mut(), runner)?,
         }
     }
     if let Some(peer) = peer {
@@ -129,6 +135,15 @@ fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) 
 /// When the engine refuses a setting or a table.
 pub fn engine(data: &JoinData, joins: Joins, force_hash: bool, threads: usize) -> Result<Engine, BenchError> {
     let settings = if force_hash { FORCE_HASH.as_slice() } else { &[] };
+    engine_with(data, joins, settings, threads)
+}
+
+fn engine_with(
+    data: &JoinData,
+    joins: Joins,
+    settings: &[(&str, &str)],
+    threads: usize,
+) -> Result<Engine, BenchError> {
     let options = EngineOptions {
         partitions: threads,
         joins,
@@ -185,6 +200,55 @@ fn compare(
     runner.compare(Comparison {
         suite: "join",
         case: &case,
+        parameters,
+        metric: METRIC,
+        unit: "ns",
+        units_per_second: 1e9 / tables.probe_rows as f64,
+        subject: CORUN,
+        baseline: DATAFUSION,
+        expected: data.expected.clone(),
+        sides,
+    });
+    Ok(())
+}
+
+/// The join with an index on `b.k`: `corun` chooses, `corun_index` always goes through it, `corun_hash` never does.
+fn indexed(
+    tables: &Tables,
+    data: &JoinData,
+    case: &Case,
+    peer: Option<&mut DuckDb>,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let runtime = runtime(case.threads)?;
+    let indexed_engine = |choice: &str| {
+        let settings = [("corun.index_join", choice)];
+        let engine = engine_with(data, Joins::Corun, &settings, case.threads)?;
+        runtime.block_on(engine.create_index("b", "k"))?;
+        Ok::<Engine, BenchError>(engine)
+    };
+    let engines = [
+        (CORUN, indexed_engine("auto")?),
+        (CORUN_INDEX, indexed_engine("on")?),
+        (CORUN_HASH, indexed_engine("off")?),
+        (DATAFUSION, engine(data, Joins::Stock, false, case.threads)?),
+    ];
+    let query = sql(tables.keys, false);
+    let peer_query = sql(tables.keys, true);
+    let mut sides: Vec<Side<'_>> = engines
+        .iter()
+        .map(|(name, engine)| Side::query(name, &runtime, engine, &query, sum_text))
+        .collect();
+    let mut parameters = parameters(tables, case.threads);
+    if let Some(peer) = peer {
+        peer.set_threads(case.threads)?;
+        parameters.push(("duckdb_version".to_string(), Value::from(peer.version())));
+        let peer = RefCell::new(peer);
+        sides.push(Side::new(duckdb::NAME, move || peer.borrow_mut().sample(&peer_query)).optional());
+    }
+    runner.compare(Comparison {
+        suite: "join",
+        case: &case.name(tables),
         parameters,
         metric: METRIC,
         unit: "ns",

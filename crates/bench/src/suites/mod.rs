@@ -4,11 +4,14 @@
 
 pub mod floor;
 pub mod join;
+pub mod smt;
 pub mod ssb;
 pub mod tpch;
 mod workload;
 
 use std::str::FromStr;
+
+use model::placement::Placement;
 
 use crate::error::BenchError;
 use crate::progress::Progress;
@@ -26,11 +29,13 @@ pub enum Suite {
     Ssb,
     /// The 22 queries of TPC-H.
     Tpch,
+    /// Every figure of paper 000: operators in all modes of threads, staging and latency hiding.
+    Smt,
 }
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 4] = [Suite::Floor, Suite::Join, Suite::Ssb, Suite::Tpch];
+    pub const ALL: [Suite; 5] = [Suite::Floor, Suite::Join, Suite::Ssb, Suite::Tpch, Suite::Smt];
 
     /// The name used on the command line and in rows.
     pub fn name(self) -> &'static str {
@@ -39,6 +44,7 @@ impl Suite {
             Suite::Join => "join",
             Suite::Ssb => "ssb",
             Suite::Tpch => "tpch",
+            Suite::Smt => "smt",
         }
     }
 
@@ -80,6 +86,10 @@ pub struct SuiteArgs {
     pub peers: bool,
     /// Rows of the larger side of `join` instead of 16 million.
     pub probe_rows: Option<usize>,
+    /// Where the second thread of `smt` runs.
+    pub placement: Placement,
+    /// Whether `smt` uses the paper's sizes instead of the machine's.
+    pub paper_sizes: bool,
 }
 
 impl SuiteArgs {
@@ -95,6 +105,8 @@ impl SuiteArgs {
             scale: None,
             peers: true,
             probe_rows: None,
+            placement: Placement::Auto,
+            paper_sizes: false,
         }
     }
 
@@ -158,6 +170,7 @@ pub fn run(
         Suite::Join => join::run(args, &mut runner)?,
         Suite::Ssb => ssb::run(args, &mut runner)?,
         Suite::Tpch => tpch::run(args, &mut runner)?,
+        Suite::Smt => smt::run(args, &mut runner)?,
     }
     Ok(runner.finish())
 }
@@ -174,7 +187,10 @@ mod tests {
         }
         let error = "jion".parse::<Suite>().expect_err("no such suite");
         assert!(error.is_usage());
-        assert_eq!(error.hint().as_deref(), Some("suites: floor, join, ssb, tpch"));
+        assert_eq!(
+            error.hint().as_deref(),
+            Some("suites: floor, join, ssb, tpch, smt")
+        );
     }
 
     #[test]

@@ -429,6 +429,20 @@ pub fn lookup_batch<K: Key + Default, const LINES: usize>(
             places: rids.len(),
         });
     }
+    lookup_matches(tree, keys, &mut FirstMatches(rids), hiding)
+}
+
+/// Hands the RIDs of each key of `keys` to `output`, on the calling thread. Keys are numbered as they stand in `keys`; with
+/// latency hiding they are not done in that order.
+///
+/// # Errors
+/// [`LookupError`], before anything was looked up.
+pub fn lookup_matches<'a, K: Key + Default, S: Matches<'a>, const LINES: usize>(
+    tree: &'a CsbTree<K, LINES>,
+    keys: &'a [K],
+    output: &mut S,
+    hiding: Hiding,
+) -> Result<(), LookupError> {
     check_rows(keys.len())?;
     let join = IndexJoin::with_output(tree, Batch(keys));
     let staging = match hiding {
@@ -440,6 +454,6 @@ pub fn lookup_batch<K: Key + Default, const LINES: usize>(
         staging,
         hiding,
     };
-    run(mode, &[&join], &mut [FirstMatches(rids)], &Options::default())?;
+    run(mode, &[&join], std::slice::from_mut(output), &Options::default())?;
     Ok(())
 }

@@ -29,6 +29,7 @@ pub use column_join::{ColumnJoin, ColumnTable, Columns};
 pub use hash_join::{HashJoin, PaperTable};
 pub use index_join::{
     IndexJoin, KeyColumn, KeyRid, KeyedRids, LookupError, Matches, Probes, RowKeys, lookup_batch,
+    lookup_matches,
 };
 pub use join_index::{JoinIndex, NO_ROW};
 pub use rows::{ColumnSink, OutputFull, OutputRow, PairSink, RidPair, Row, RowSink};

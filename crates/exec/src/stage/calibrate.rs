@@ -29,6 +29,8 @@ pub struct Scope<'s> {
     pub tuples: usize,
     /// Runs of each technique, of which the fastest counts.
     pub repetitions: usize,
+    /// Where partners run, if bi-threaded runs are to be measured too; it takes as long again.
+    pub bi_threaded: Option<&'s Options<'s>>,
     /// Where helpers run, if work-ahead sets are to be measured: on machines with SMT siblings.
     pub work_ahead: Option<&'s Options<'s>>,
 }
@@ -41,6 +43,7 @@ impl Scope<'_> {
             bytes_max: Bytes(64 << 20).max(Bytes(l2.0.saturating_mul(8))),
             tuples: 20_000,
             repetitions: 3,
+            bi_threaded: None,
             work_ahead: None,
         }
     }
@@ -201,10 +204,10 @@ pub fn calibrate(scope: &Scope<'_>) -> Result<Calibration, BuildError> {
                 let mut least = f64::INFINITY;
                 for _ in 0..scope.repetitions.max(1) {
                     chase.salt += scope.tuples as u64;
-                    let answer = |mode, options: &Options<'_>| {
-                        let mut sum = [0];
-                        run(mode, &[&chase], &mut sum, options).expect("calibrated modes are valid");
-                        sum[0]
+                    let answer = |mode: Mode, options: &Options<'_>| {
+                        let mut sums = vec![0; mode.workers()];
+                        run(mode, &[&chase], &mut sums, options).expect("calibrated modes are valid");
+                        sums.iter().sum::<u64>()
                     };
                     let begin = Instant::now();
                     let sum = answer(mode, options);
@@ -217,21 +220,31 @@ pub fn calibrate(scope: &Scope<'_>) -> Result<Calibration, BuildError> {
                 }
                 least
             };
-            let plain_ns = least_ns(Mode::PLAIN, &Options::default());
-            let staged = hidings
-                .iter()
-                .map(|(hiding, options)| Timing {
+            let mut point = |threads: Threads, plain: &Options<'_>, hidings: &[(Hiding, Options<'_>)]| {
+                let plain_mode = Mode {
+                    threads,
+                    ..Mode::PLAIN
+                };
+                let mut staged = |(hiding, options): &(Hiding, Options<'_>)| Timing {
                     hiding: *hiding,
-                    ns: least_ns(Mode::staged(Threads::One, *hiding), options),
-                })
-                .collect();
-            points.push(Point {
-                table: Bytes(bytes),
-                references: f64::from(references),
-                even,
-                plain_ns,
-                staged,
-            });
+                    ns: least_ns(Mode::staged(threads, *hiding), options),
+                };
+                let staged = hidings.iter().map(&mut staged).collect();
+                points.push(Point {
+                    threads: plain_mode.workers(),
+                    table: Bytes(bytes),
+                    references: f64::from(references),
+                    even,
+                    plain_ns: least_ns(plain_mode, plain),
+                    staged,
+                });
+            };
+            point(Threads::One, &Options::default(), &hidings);
+            if let Some(options) = scope.bi_threaded {
+                let prefetches = CANDIDATES
+                    .map(|(schedule, distance)| (Hiding::Prefetch { schedule, distance }, *options));
+                point(Threads::BiThreaded(2), options, &prefetches);
+            }
         }
     }
     let sizes: Vec<Bytes> = sizes.into_iter().map(Bytes).collect();
@@ -250,14 +263,17 @@ mod tests {
             bytes_max: Bytes::kib(64),
             tuples: 500,
             repetitions: 1,
+            bi_threaded: Some(&Options::default()),
             work_ahead: Some(&Options::default()),
         };
         let calibration = calibrate(&scope).expect("64 KiB");
-        assert_eq!(calibration.points.len(), 3 * SHAPES.len());
+        assert_eq!(calibration.points.len(), 3 * SHAPES.len() * 2);
+        assert!(calibration.has_bi_threaded());
         assert_eq!(calibration.probes.len(), 3);
         for point in &calibration.points {
             assert!(point.plain_ns > 0.0);
-            assert_eq!(point.staged.len(), CANDIDATES.len() + 1);
+            let helped = usize::from(point.threads == 1);
+            assert_eq!(point.staged.len(), CANDIDATES.len() + helped);
         }
     }
 

@@ -36,14 +36,15 @@ impl CodeBuffer {
     }
 
     /// Code of one row.
-    fn get(&self, row: usize) -> u64 {
+    pub(crate) fn get(&self, row: usize) -> u64 {
         match self {
             CodeBuffer::U64(values, bias) => values[row] ^ bias,
             CodeBuffer::U32(values, bias) => u64::from(values[row] ^ bias),
         }
     }
 
-    fn len(&self) -> usize {
+    /// Rows.
+    pub(crate) fn len(&self) -> usize {
         match self {
             CodeBuffer::U64(values, _) => values.len(),
             CodeBuffer::U32(values, _) => values.len(),
@@ -210,7 +211,7 @@ const SIGN_64: u64 = 1 << 63;
 ///
 /// # Panics
 /// If the type is not [`is_integer_like`].
-fn integer_codes(column: &ArrayRef) -> CodeBuffer {
+pub(crate) fn integer_codes(column: &ArrayRef) -> CodeBuffer {
     use DataType::*;
     match column.data_type() {
         Int8 => widen(
@@ -376,7 +377,13 @@ mod tests {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
         let encoder = KeyEncoder::choose(&[vec![column.clone()]], NullEquality::NullEqualsNull);
         assert!(!encoder.is_exact());
-        assert!(encoder.encode(&[column.clone()]).unwrap().valid.is_none());
+        assert!(
+            encoder
+                .encode(std::slice::from_ref(&column))
+                .unwrap()
+                .valid
+                .is_none()
+        );
         let encoder = KeyEncoder::choose(&[vec![column.clone()]], NullEquality::NullEqualsNothing);
         assert_eq!(encoder.encode(&[column]).unwrap().valid.unwrap().null_count(), 1);
     }

@@ -24,6 +24,24 @@ pub enum Rows {
     Indices(UInt32Array),
 }
 
+impl Rows {
+    /// Selected rows, where they are listed.
+    pub fn listed(&self) -> usize {
+        match self {
+            Rows::Indices(indices) => indices.len(),
+            Rows::All | Rows::Null => 0,
+        }
+    }
+
+    /// The row numbers' memory back, for the next step; empty if somebody else holds it.
+    pub fn into_vec(self) -> Vec<u32> {
+        match self {
+            Rows::Indices(indices) => indices.into_parts().1.into(),
+            Rows::All | Rows::Null => Vec::new(),
+        }
+    }
+}
+
 /// Assembles batches of one schema from both sides.
 pub struct Assembler {
     /// Output schema.

@@ -12,8 +12,8 @@ use super::align;
 use super::build::BuildSide;
 use super::keys::Encoded;
 use super::output::{Assembler, Rows};
-use super::verify::retain_equal;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
+use super::verify::{retain_equal, retain_true};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::BooleanBuffer;
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
@@ -224,7 +224,13 @@ impl Prober {
             )?;
         }
         if let (Some(filter), Some(assembler)) = (&self.spec.filter, &self.spec.filter_assembler) {
-            self.retain_filtered(&mut pairs, &current.batch, filter, assembler)?;
+            retain_true(
+                &mut pairs,
+                filter.expression(),
+                assembler,
+                &self.side.columns,
+                &current.batch,
+            )?;
         }
         let first = current.last_matched.map_or(0, |row| row as usize + 1);
         let end = if done {
@@ -238,37 +244,6 @@ impl Prober {
         if !done && !self.finished {
             self.current = Some(current);
         }
-        Ok(())
-    }
-
-    /// Keeps the pairs for which the residual condition is true.
-    fn retain_filtered(
-        &self,
-        pairs: &mut Pairs,
-        batch: &RecordBatch,
-        filter: &JoinFilter,
-        assembler: &Assembler,
-    ) -> Result<()> {
-        if pairs.is_empty() {
-            return Ok(());
-        }
-        let build = Rows::Indices(UInt32Array::from(std::mem::take(&mut pairs.build)));
-        let probe = Rows::Indices(UInt32Array::from(std::mem::take(&mut pairs.probe)));
-        let rows = row_count(&build);
-        let candidates =
-            assembler.assemble(rows, (&self.side.columns, &build), (Some(batch), &probe), None)?;
-        let verdict = filter.expression().evaluate(&candidates)?.into_array(rows)?;
-        let verdict = verdict.as_boolean();
-        (pairs.build, pairs.probe) = (into_vec(build), into_vec(probe));
-        let keep = |row: usize| verdict.is_valid(row) && verdict.value(row);
-        let mut kept = 0;
-        for row in 0..rows {
-            pairs.build[kept] = pairs.build[row];
-            pairs.probe[kept] = pairs.probe[row];
-            kept += usize::from(keep(row));
-        }
-        pairs.build.truncate(kept);
-        pairs.probe.truncate(kept);
         Ok(())
     }
 
@@ -312,9 +287,9 @@ impl Prober {
             Rows::Indices(UInt32Array::from(std::mem::take(&mut pairs.probe)))
         };
         self.push(rows, &build, Some(batch), &probe, None)?;
-        pairs.build = into_vec(build);
+        pairs.build = build.into_vec();
         if !all {
-            pairs.probe = into_vec(probe);
+            pairs.probe = probe.into_vec();
         }
         Ok(())
     }
@@ -435,21 +410,6 @@ impl Prober {
             self.current = None;
         }
         Ok(())
-    }
-}
-
-fn row_count(rows: &Rows) -> usize {
-    match rows {
-        Rows::Indices(indices) => indices.len(),
-        Rows::All | Rows::Null => 0,
-    }
-}
-
-/// The row numbers' memory back, for the next step; empty if somebody else holds it.
-fn into_vec(rows: Rows) -> Vec<u32> {
-    match rows {
-        Rows::Indices(indices) => indices.into_parts().1.into(),
-        Rows::All | Rows::Null => Vec::new(),
     }
 }
 

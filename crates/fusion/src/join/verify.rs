@@ -1,10 +1,13 @@
-//! Real key equality for the candidate pairs that hashed codes gave.
+//! Real key equality for the candidate pairs that hashed codes gave, and conditions beyond the keys.
 //!
 //! Equality is DataFusion's: -0.0 equals 0.0, NaN equals NaN, NULL equals NULL only where the join says so. The
 //! common case, one string or binary column, compares bytes in a typed loop; everything else goes through DataFusion's
 //! own comparator.
 
-use arrow::array::{Array, ArrayRef, AsArray, ByteView, GenericByteArray, GenericByteViewArray};
+use super::output::{Assembler, Rows};
+use arrow::array::{
+    Array, ArrayRef, AsArray, ByteView, GenericByteArray, GenericByteViewArray, RecordBatch, UInt32Array,
+};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{
     BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType, LargeUtf8Type,
@@ -12,6 +15,7 @@ use arrow::datatypes::{
 };
 use datafusion::common::NullEquality;
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::JoinKeyComparator;
 use exec::table::Pairs;
 
@@ -47,12 +51,12 @@ pub fn retain_equal(
             _ => true,
         };
         match build.data_type() {
-            DataType::Utf8 => return Ok(retain_bytes::<Utf8Type>(pairs, build, probe, live)),
-            DataType::LargeUtf8 => return Ok(retain_bytes::<LargeUtf8Type>(pairs, build, probe, live)),
-            DataType::Binary => return Ok(retain_bytes::<BinaryType>(pairs, build, probe, live)),
-            DataType::LargeBinary => return Ok(retain_bytes::<LargeBinaryType>(pairs, build, probe, live)),
-            DataType::Utf8View => return Ok(retain_views::<StringViewType>(pairs, build, probe, live)),
-            DataType::BinaryView => return Ok(retain_views::<BinaryViewType>(pairs, build, probe, live)),
+            DataType::Utf8 => return retain_bytes::<Utf8Type>(pairs, build, probe, live),
+            DataType::LargeUtf8 => return retain_bytes::<LargeUtf8Type>(pairs, build, probe, live),
+            DataType::Binary => return retain_bytes::<BinaryType>(pairs, build, probe, live),
+            DataType::LargeBinary => return retain_bytes::<LargeBinaryType>(pairs, build, probe, live),
+            DataType::Utf8View => return retain_views::<StringViewType>(pairs, build, probe, live),
+            DataType::BinaryView => return retain_views::<BinaryViewType>(pairs, build, probe, live),
             _ => {}
         }
     }
@@ -63,6 +67,41 @@ pub fn retain_equal(
         null_equality,
     )?;
     retain(pairs, |b, p| comparator.is_equal(b, p));
+    Ok(())
+}
+
+/// Drops the pairs for which a condition is not true, keeping the order of the others.
+///
+/// `assembler` makes the condition's intermediate batch from the build columns and the probe batch.
+///
+/// # Errors
+/// Errors of the condition.
+pub fn retain_true(
+    pairs: &mut Pairs,
+    condition: &PhysicalExprRef,
+    assembler: &Assembler,
+    build_columns: &[Option<ArrayRef>],
+    batch: &RecordBatch,
+) -> Result<()> {
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    let build = Rows::Indices(UInt32Array::from(std::mem::take(&mut pairs.build)));
+    let probe = Rows::Indices(UInt32Array::from(std::mem::take(&mut pairs.probe)));
+    let rows = build.listed();
+    let candidates = assembler.assemble(rows, (build_columns, &build), (Some(batch), &probe), None)?;
+    let verdict = condition.evaluate(&candidates)?.into_array(rows)?;
+    let verdict = verdict.as_boolean();
+    (pairs.build, pairs.probe) = (build.into_vec(), probe.into_vec());
+    let keep = |row: usize| verdict.is_valid(row) && verdict.value(row);
+    let mut kept = 0;
+    for row in 0..rows {
+        pairs.build[kept] = pairs.build[row];
+        pairs.probe[kept] = pairs.probe[row];
+        kept += usize::from(keep(row));
+    }
+    pairs.build.truncate(kept);
+    pairs.probe.truncate(kept);
     Ok(())
 }
 
@@ -83,12 +122,13 @@ fn retain_bytes<T: ByteArrayType>(
     build: &ArrayRef,
     probe: &ArrayRef,
     live: impl Fn(usize, usize) -> bool,
-) {
+) -> Result<()> {
     let (build, probe): (&GenericByteArray<T>, &GenericByteArray<T>) = (build.as_bytes(), probe.as_bytes());
     retain(pairs, |b, p| {
         let (b_value, p_value): (&[u8], &[u8]) = (build.value(b).as_ref(), probe.value(p).as_ref());
         b_value == p_value && live(b, p)
     });
+    Ok(())
 }
 
 fn retain_views<T: ByteViewType>(
@@ -96,7 +136,7 @@ fn retain_views<T: ByteViewType>(
     build: &ArrayRef,
     probe: &ArrayRef,
     live: impl Fn(usize, usize) -> bool,
-) {
+) -> Result<()> {
     let (build, probe): (&GenericByteViewArray<T>, &GenericByteViewArray<T>) =
         (build.as_byte_view(), probe.as_byte_view());
     let (build_views, probe_views) = (build.views(), probe.views());
@@ -113,6 +153,7 @@ fn retain_views<T: ByteViewType>(
         };
         equal && live(b, p)
     });
+    Ok(())
 }
 
 #[cfg(test)]
