@@ -12,6 +12,7 @@ pub mod cardinality;
 pub mod cpulist;
 pub mod knee;
 pub mod mode;
+pub mod partition;
 pub mod placement;
 pub mod siblings;
 pub mod spread;
