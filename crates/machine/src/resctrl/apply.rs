@@ -273,6 +273,9 @@ impl<F: Files> Client<F> {
     /// Removes a group if it is there; says whether it was.
     fn remove_group(&self, class: Class) -> Result<bool, ResctrlError> {
         let path = self.folder(class);
+        if !self.exists(class)? {
+            return Ok(false);
+        }
         match self.files.remove_folder(&path) {
             Ok(()) if self.exists(class)? => Err(ResctrlError::System {
                 doing: "remove",

@@ -265,5 +265,5 @@ impl ResctrlError {
 }
 
 fn one_line(text: &str) -> String {
-    text.trim().replace('\n', " ")
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -174,7 +174,12 @@ impl<F: Files> Client<F> {
             }
             return Ok(Origin::of_group(&group, None));
         }
-        Ok(Origin::Root)
+        // In no group but the root's, or gone while they were asked.
+        Ok(if self.lives(task)? {
+            Origin::Root
+        } else {
+            Origin::Gone
+        })
     }
 
     fn monitors(&self, group: &Path) -> Result<Vec<String>, ResctrlError> {

@@ -79,6 +79,7 @@ fn other_tool(twin: &Twin, doing: &Doing) {
         let tasks: Vec<u32> = twin.tasks().into_iter().collect();
         tasks[at % tasks.len()]
     };
+    // What another tool is refused is its own affair.
     let _ = match *doing {
         Doing::Make(group) => twin.mkdir(&name(group.max(1))),
         Doing::Remove(group) => twin.rmdir(&name(group.max(1))),
@@ -103,8 +104,14 @@ fn other_tool(twin: &Twin, doing: &Doing) {
             &format!("{}/mon_groups/m/tasks", name(group)),
             &format!("{}\n", task(at)),
         ),
-        Doing::Fork(at) => return drop(twin.fork(task(at))),
-        Doing::Thread(at) => return drop(twin.thread(task(at))),
+        Doing::Fork(at) => {
+            twin.fork(task(at));
+            return;
+        }
+        Doing::Thread(at) => {
+            twin.thread(task(at));
+            return;
+        }
         Doing::Exit(at) => {
             let task = task(at);
             if task != 1 {
