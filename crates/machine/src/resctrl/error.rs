@@ -231,8 +231,7 @@ impl ResctrlError {
     /// A refused write; `status` is what `info/last_cmd_status` says right after it.
     pub(super) fn write(path: &Path, wrote: &str, error: &io::Error, status: Option<String>) -> Self {
         match error.raw_os_error() {
-            // Older kernels knew other numbers for a value they do not like.
-            Some(libc::EINVAL | libc::E2BIG | libc::ENODEV) => Self::Refused {
+            Some(libc::EINVAL) => Self::Refused {
                 path: path.to_owned(),
                 wrote: wrote.to_owned(),
                 status,

@@ -153,6 +153,8 @@ impl Kernel {
         match *parts {
             [] => Ok(ids(None)),
             // Any thread's number leads to its process, though only first ones are listed.
+            [id] => self.task(id).map(|_| vec!["task".to_owned()]),
+            [process, "task", id] if self.task(process)?.process == self.task(id)?.process => Ok(vec![]),
             [id, "task"] => Ok(ids(Some(self.task(id)?.process))),
             _ => Err(ENOENT),
         }

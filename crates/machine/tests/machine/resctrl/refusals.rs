@@ -73,6 +73,20 @@ fn this_machine_has_it_or_says_why_not() {
 }
 
 #[test]
+fn a_machine_that_can_only_monitor() {
+    let mut spec = Spec::xeon();
+    (spec.caches, spec.bandwidth) = (vec![], None);
+    let client = client(&Twin::new(spec));
+    assert_eq!(
+        text(&client.plan(&wishes(2)).unwrap_err()),
+        "no cache of this machine can be partitioned\n\
+         detail: resctrl lists no resource with masks of ways: this CPU can only monitor\n\
+         hint: rely on co-scheduling and streaming instead of partitions"
+    );
+    assert!(client.status().unwrap().classes.is_empty());
+}
+
+#[test]
 fn unmounting_leaves_only_the_journal() {
     let twin = Twin::new(Spec::xeon());
     let client = client(&twin);
