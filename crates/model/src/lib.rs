@@ -15,6 +15,7 @@ pub mod index_join;
 pub mod knee;
 pub mod locality;
 pub mod mode;
+pub mod partition;
 pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;
