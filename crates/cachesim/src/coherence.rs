@@ -30,6 +30,8 @@
 use model::mode::Direction;
 use model::work_ahead::{Speeds, WorkAheadError};
 
+use crate::random::SplitMix64;
+
 /// Most entries of a simulated array.
 const ENTRIES_MAX: u64 = 1 << 20;
 /// Most entries posted in one simulation.
@@ -208,7 +210,7 @@ struct Simulation<'a> {
     helper: Agent,
     waiting: bool,
     now: f64,
-    random: u64,
+    random: SplitMix64,
     // Counted; cleared when the first round is over.
     events: u64,
     loads: u64,
@@ -234,7 +236,7 @@ impl<'a> Simulation<'a> {
             },
             waiting: false,
             now: 0.0,
-            random: given.seed,
+            random: SplitMix64::new(given.seed),
             events: 0,
             loads: 0,
             useful: 0,
@@ -362,14 +364,8 @@ impl<'a> Simulation<'a> {
         if self.given.jitter == 0.0 {
             return 1.0;
         }
-        // SplitMix64: a counter, scrambled. Any even sequence would do; this one needs no crate and has no bad seeds.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.random;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
         // The upper 53 bits, as -1 up to 1.
-        let even = (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+        let even = (self.random.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
         1.0 + self.given.jitter * even
     }
 }

@@ -3,19 +3,24 @@
 //! Machines without performance counters cannot say how often an operator missed a cache. Operators can say what they touched,
 //! as [`model::trace::Event`]s; a [`Hierarchy`] replays these and counts. The calls, in order: describe the levels
 //! ([`Hierarchy::of`] a topology, or a [`Preset`]), hand it every event, read [`Hierarchy::counters`]. [`trace`] keeps events in
-//! a file for later. [`coherence`] stands for itself: it needs no trace, only speeds.
+//! a file for later. [`llc`] runs several such streams side by side over one shared cache, limited by way masks or page colours, and
+//! times them; [`synthetic`] makes streams up. [`coherence`] stands for itself: it needs no trace, only speeds.
 //!
-//! Whatever comes from here is labelled `simulated` where it is shown. Not here: time (nothing has a latency but the agents of
-//! `coherence`), hardware prefetchers, TLBs, instruction caches.
+//! Whatever comes from here is labelled `simulated` where it is shown. Not here: time in a [`Hierarchy`] (latencies are known to
+//! `llc` and `coherence` only), hardware prefetchers, TLBs, instruction caches.
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod coherence;
 pub mod hierarchy;
+pub mod llc;
 pub mod preset;
+mod random;
+pub mod synthetic;
 pub mod trace;
 
-pub use cache::{Geometry, SetAssociative};
+pub use cache::{Geometry, Replacement, SetAssociative, WayMask};
 pub use hierarchy::{Counters, Hierarchy, Level, Sharing};
 pub use preset::Preset;
+pub use synthetic::Synthetic;

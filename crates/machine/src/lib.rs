@@ -1,9 +1,9 @@
 //! Linux as corun uses it: what the machine is made of, which CPU a thread runs on, how much memory is live, how fast
-//! memory really is, and what the CPU counts of a thread.
+//! memory really is, what the CPU counts of a thread, and which ways of the shared cache a class of threads may fill.
 //!
 //! Effects only, and thin: decisions taken from what is found here are pure functions in the model crate. Start with
 //! [`topology::discover`]; [`measure`] times what discovery cannot know; [`memory`] counts the heap; [`counters`] count
-//! cache misses and other events of the cores.
+//! cache misses and other events of the cores; [`resctrl`] partitions the last-level cache.
 //!
 //! Not here: operators, SQL, or anything that prints.
 
@@ -13,4 +13,5 @@ pub mod clock;
 pub mod counters;
 pub mod measure;
 pub mod memory;
+pub mod resctrl;
 pub mod topology;

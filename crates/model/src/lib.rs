@@ -9,12 +9,18 @@
 
 pub mod capability;
 pub mod cardinality;
+pub mod coschedule;
 pub mod cpulist;
 pub mod index_join;
 pub mod knee;
+pub mod locality;
 pub mod mode;
+pub mod partition;
+pub mod pipeline;
 pub mod placement;
+pub mod plan_choice;
 pub mod siblings;
+pub mod slowdown;
 pub mod spread;
 pub mod technique;
 pub mod topology;

@@ -3,4 +3,5 @@
 mod campaign;
 mod counters;
 mod fixture;
+mod resctrl;
 mod topology;

@@ -1,0 +1,122 @@
+//! A query's way through the scheduler: arrival, admission, waiting, start, running.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::locality::{Footprint, Locality};
+use crate::slowdown::{Run, StatementClass, StatementId};
+use crate::units::CpuId;
+
+/// Names a query while the scheduler knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct QueryId(pub u64);
+
+/// A query as the scheduler sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Query {
+    /// Its name; not that of a query the scheduler still knows.
+    pub id: QueryId,
+    /// The statement it is a run of.
+    pub statement: StatementId,
+    /// The class its slow-downs are learnt under, of the scheduler's own model.
+    pub class: StatementClass,
+    /// What its main pipeline keeps touching; see [`crate::pipeline::Pipelines::main`].
+    pub footprint: Footprint,
+    /// Nanoseconds the host expects it to run. Only asked while the statement's own runs have taught nothing better.
+    pub expected_ns: Option<f64>,
+}
+
+/// What became of an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is short: run it now, on no CPU of the scheduler's.
+    Bypass,
+    /// It waits for [`Scheduler::dispatch`](super::Scheduler::dispatch).
+    Queued {
+        /// At most this many others start before it.
+        starts_before_max: usize,
+    },
+}
+
+/// A query to be started now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Which.
+    pub id: QueryId,
+    /// Place of its domain in [`Config::domains`](super::Config::domains).
+    pub domain: usize,
+    /// The CPU, free until now.
+    pub cpu: CpuId,
+    /// Its locality in that domain: what part of the cache it should get.
+    pub locality: Locality,
+    /// What decided.
+    pub why: Why,
+    /// How long it waited.
+    pub waited_ns: u64,
+}
+
+/// Why a query was started there and then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// It came first.
+    Oldest,
+    /// It was overtaken as often as is allowed.
+    Aged,
+    /// Nobody else runs in that domain.
+    Alone,
+    /// At least half of those that run there are of its queue.
+    SameQueue,
+    /// Most of those that run there are of the other queue.
+    OtherQueue,
+    /// By the slow-downs learnt it fits best there.
+    Learned,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Why::Oldest => "oldest",
+            Why::Aged => "overtaken as often as allowed",
+            Why::Alone => "alone in its cache",
+            Why::SameQueue => "beside its own queue",
+            Why::OtherQueue => "beside the other queue",
+            Why::Learned => "least learnt slow-down",
+        })
+    }
+}
+
+/// A query that waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waiting {
+    /// The query.
+    pub query: Query,
+    /// When it came.
+    pub arrived_ns: u64,
+    /// How many that came later were started before it.
+    pub overtaken: u32,
+}
+
+/// A query that runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Running {
+    /// The query.
+    pub query: Query,
+    /// Place of its domain in [`Config::domains`](super::Config::domains).
+    pub domain: usize,
+    /// Its CPU.
+    pub cpu: CpuId,
+    /// When it was started.
+    pub started_ns: u64,
+    /// What it will teach when it ends.
+    pub(super) run: Run,
+}
+
+/// A short query that bypassed the queues.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bypassing {
+    pub(super) query: Query,
+    pub(super) started_ns: u64,
+}
