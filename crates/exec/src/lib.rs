@@ -19,6 +19,7 @@ pub mod codes;
 pub mod csb;
 pub mod gather;
 pub mod huge;
+mod isa;
 pub mod operators;
 pub mod prefetch;
 pub mod stage;

@@ -5,50 +5,9 @@
 //! taken or not, because unused slots hold the largest order. What it is not: a binary search, which would wait for a
 //! mispredicted branch at nearly every step.
 
-/// The instruction sets a search is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isa {
-    /// Whatever the target guarantees.
-    Portable,
-    /// 256-bit compares.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// A whole line in one compare.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
+pub(crate) use crate::isa::Isa;
 
 impl Isa {
-    /// The best set this processor has.
-    pub(crate) fn detect() -> Isa {
-        if cfg!(miri) {
-            return Isa::Portable;
-        }
-        #[cfg(target_arch = "x86_64")]
-        {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt");
-            if avx2 && is_x86_feature_detected!("avx512f") {
-                return Isa::Avx512;
-            }
-            if avx2 {
-                return Isa::Avx2;
-            }
-        }
-        Isa::Portable
-    }
-
-    /// All sets this processor has, the portable one first. For tests of one against the other.
-    #[cfg(test)]
-    pub(crate) fn available() -> Vec<Isa> {
-        match Isa::detect() {
-            Isa::Portable => vec![Isa::Portable],
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => vec![Isa::Portable, Isa::Avx2],
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => vec![Isa::Portable, Isa::Avx2, Isa::Avx512],
-        }
-    }
-
     /// Runs a task with this set.
     ///
     /// # Safety

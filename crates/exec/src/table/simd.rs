@@ -4,56 +4,7 @@
 //! through [`Isa`]'s `match`, so no detection happens inside them.
 
 use super::layout::{Line, Line32, Line64};
-
-/// The instruction sets the loops are compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isa {
-    /// Whatever the target guarantees.
-    Portable,
-    /// 256-bit compares.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// A whole line in one compare.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Isa {
-    /// The best set this processor has.
-    pub(crate) fn detect() -> Isa {
-        if cfg!(miri) {
-            return Isa::Portable;
-        }
-        #[cfg(target_arch = "x86_64")]
-        {
-            let bits = is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2");
-            if bits
-                && is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-            {
-                return Isa::Avx512;
-            }
-            if bits && is_x86_feature_detected!("avx2") {
-                return Isa::Avx2;
-            }
-        }
-        Isa::Portable
-    }
-
-    /// All sets this processor has, the portable one first. For tests of one against the other.
-    #[cfg(test)]
-    pub(crate) fn available() -> Vec<Isa> {
-        match Isa::detect() {
-            Isa::Portable => vec![Isa::Portable],
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => vec![Isa::Portable, Isa::Avx2],
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => vec![Isa::Portable, Isa::Avx2, Isa::Avx512],
-        }
-    }
-}
+pub(crate) use crate::isa::Isa;
 
 /// A loop to be compiled once per instruction set. Implementations must be `#[inline(always)]`.
 pub(crate) trait Loop {

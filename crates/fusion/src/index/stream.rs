@@ -244,14 +244,9 @@ impl Joiner {
                 &current.batch,
             )?;
         }
-        let first = current.last_matched.map_or(0, |row| row as usize + 1);
-        let end = if done {
-            current.batch.num_rows()
-        } else {
-            pairs.probe.last().map_or(first, |row| *row as usize + 1)
-        };
-        current.last_matched = pairs.probe.last().copied().or(current.last_matched);
-        self.emit(&current.batch, &mut pairs, first..end.max(first))?;
+        let rows = done.then(|| current.batch.num_rows());
+        let complete = align::complete(&pairs.probe, &mut current.last_matched, rows);
+        self.emit(&current.batch, &mut pairs, complete)?;
         self.pairs = pairs;
         if !done && !self.finished {
             self.current = Some(current);

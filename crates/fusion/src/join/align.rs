@@ -5,6 +5,19 @@
 
 use std::ops::Range;
 
+/// The probe rows that a step completes: those behind the last row that had a pair before (`last_matched`) up to the last one
+/// that has a pair now, or, when the step finished its batch of `rows` rows, to its end. Moves `last_matched` on.
+///
+/// `probe` is ascending.
+pub fn complete(probe: &[u32], last_matched: &mut Option<u32>, rows: Option<usize>) -> Range<usize> {
+    let behind = |row: u32| row as usize + 1;
+    let last = probe.last().copied();
+    let first = last_matched.map_or(0, behind);
+    let end = rows.or(last.map(behind)).unwrap_or(first);
+    *last_matched = last.or(*last_matched);
+    first..end.max(first)
+}
+
 /// Pairs with the unmatched probe rows of `range` put between them in row order, their build row `None`.
 ///
 /// `probe` is ascending; pairs before `range` continue a row of the step before and are kept.
@@ -56,6 +69,17 @@ pub fn unmatched(probe: &[u32], range: Range<usize>) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_complete_every_row_once() {
+        let mut last = None;
+        // The second step finds more pairs of row 4 and no others; the third finds none but ends the batch.
+        assert_eq!(complete(&[1, 4], &mut last, None), 0..5);
+        assert_eq!(complete(&[4, 4], &mut last, None), 5..5);
+        assert_eq!(complete(&[], &mut last, None), 5..5);
+        assert_eq!(last, Some(4));
+        assert_eq!(complete(&[], &mut last, Some(9)), 5..9);
+    }
 
     #[test]
     fn unmatched_rows_stand_in_order() {
