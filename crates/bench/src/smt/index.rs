@@ -136,10 +136,6 @@ fn column(input: &IndexInput, tuples: Range<usize>) -> Result<KeyColumn<'_, f32>
 }
 
 impl Subject for TreeProbe<'_> {
-    fn tuples(&self) -> usize {
-        self.expected(0).tuples()
-    }
-
     fn inputs(&self) -> usize {
         self.inputs.len()
     }

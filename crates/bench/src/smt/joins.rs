@@ -144,10 +144,6 @@ fn paper_join<'a>(
 }
 
 impl Subject for RowJoin<'_> {
-    fn tuples(&self) -> usize {
-        self.inputs[0].expected.tuples()
-    }
-
     fn inputs(&self) -> usize {
         self.inputs.len()
     }
@@ -232,10 +228,6 @@ impl<'a> ColumnarJoin<'a> {
 }
 
 impl Subject for ColumnarJoin<'_> {
-    fn tuples(&self) -> usize {
-        self.inputs[0].expected.tuples()
-    }
-
     fn inputs(&self) -> usize {
         self.inputs.len()
     }
@@ -329,10 +321,6 @@ impl IndexedPairs<'_, false> {
 }
 
 impl<const OUTER: bool> Subject for IndexedPairs<'_, OUTER> {
-    fn tuples(&self) -> usize {
-        self.inputs[0].expected.tuples()
-    }
-
     fn inputs(&self) -> usize {
         self.inputs.len()
     }
