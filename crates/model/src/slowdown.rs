@@ -15,6 +15,8 @@
 //! of the two explains its time, and teaches little until its company changes. Where statements are never alone, that stays
 //! open: the run times predicted are right then, and the order of the pairs of one class, but not what a class loses in all.
 //! Old evidence fades: each run divides the variances of its class's row by the decay factor, up to those of the prior.
+//! A run on several CPUs at once says neither: what a statement takes *wide* is remembered by itself, and
+//! [`SlowdownModel::observe_wide`] touches nothing else.
 //! Decisions look at the hopeful end of what is likely ([`SlowdownModel::slowdown_hoped`]); otherwise a pair that the prior
 //! calls bad would never be tried.
 //!
@@ -158,10 +160,29 @@ struct Estimate {
     variance: f64,
 }
 
-/// What a statement takes alone; the variance is that of the relative error.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Alone {
-    ns: Estimate,
+impl Estimate {
+    /// Corrects a time, whose variance is relative, by a run that took `elapsed_ns` when `predicted` times this time were
+    /// expected, `unsure` being the variance of that factor. Answers how far off the factor was, and the variance expected of
+    /// that.
+    fn correct(&mut self, elapsed_ns: f64, predicted: f64, unsure: f64, decay: f64) -> (f64, f64) {
+        self.variance = (self.variance / decay).min(1.0);
+        let observed = (elapsed_ns / self.value).clamp(*FACTOR.start(), *FACTOR.end());
+        let surprise = observed - predicted;
+        let total = predicted * predicted * (self.variance + NOISE * NOISE) + unsure;
+        let gain = predicted * self.variance / total;
+        self.value *= (1.0 + gain * surprise).max(0.5);
+        self.variance *= 1.0 - gain * predicted;
+        (surprise, total)
+    }
+}
+
+/// What a statement takes by itself; the variances are those of the relative errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Times {
+    /// On one CPU, nobody beside it.
+    alone_ns: Option<Estimate>,
+    /// On all CPUs of a domain.
+    wide_ns: Option<Estimate>,
     /// Number of the run that last used it.
     used: u64,
 }
@@ -173,7 +194,7 @@ pub struct SlowdownModel {
     localities: Vec<Locality>,
     /// Row by row: `excess[victim][co-runner]`, the slow-down less one.
     excess: Vec<Vec<Estimate>>,
-    alone: BTreeMap<StatementId, Alone>,
+    times: BTreeMap<StatementId, Times>,
     runs: u64,
 }
 
@@ -197,7 +218,7 @@ impl SlowdownModel {
             decay,
             localities: Vec::new(),
             excess: Vec::new(),
-            alone: BTreeMap::new(),
+            times: BTreeMap::new(),
             runs: 0,
         };
         for locality in [Locality::Strong, Locality::Moderate, Locality::Weak] {
@@ -279,7 +300,14 @@ impl SlowdownModel {
 
     /// Nanoseconds the statement takes alone, as far as its runs tell; `None` before the first.
     pub fn alone_ns(&self, statement: StatementId) -> Option<f64> {
-        self.alone.get(&statement).map(|alone| alone.ns.value)
+        let alone = self.times.get(&statement)?.alone_ns?;
+        Some(alone.value)
+    }
+
+    /// Nanoseconds the statement takes on all CPUs of a domain; `None` before its first such run.
+    pub fn wide_ns(&self, statement: StatementId) -> Option<f64> {
+        let wide = self.times.get(&statement)?.wide_ns?;
+        Some(wide.value)
     }
 
     /// Learns from a run that came to its end.
@@ -293,7 +321,7 @@ impl SlowdownModel {
         for &class in std::iter::once(&run.class).chain(run.pull_ns.keys()) {
             self.check(class)?;
         }
-        self.runs += 1;
+        let times = self.times_of(run.statement);
         let row = &mut self.excess[run.class.0];
         for excess in row.iter_mut() {
             excess.variance = (excess.variance / self.decay).min(PRIOR_DEVIATION * PRIOR_DEVIATION);
@@ -312,43 +340,66 @@ impl SlowdownModel {
             .sum::<f64>();
         let noise = NOISE * NOISE;
 
-        let Some(alone) = self.alone.get_mut(&run.statement) else {
-            self.forget_one_statement();
-            let ns = Estimate {
+        let Some(mut alone) = times.alone_ns else {
+            let alone_ns = Estimate {
                 value: run.alone_ns,
                 variance: noise + unsure / (predicted * predicted),
             };
-            self.alone.insert(run.statement, Alone { ns, used: self.runs });
+            self.remember(run.statement, |times| times.alone_ns = Some(alone_ns));
             return Ok(());
         };
-        alone.used = self.runs;
-        alone.ns.variance = (alone.ns.variance / self.decay).min(1.0);
-
         // Observation: elapsed / alone = (1 + relative error of `alone`) × mean slow-down × (1 + noise).
-        let observed = (run.elapsed_ns / alone.ns.value).clamp(*FACTOR.start(), *FACTOR.end());
-        let surprise = observed - predicted;
-        let total = predicted * predicted * (alone.ns.variance + noise) + unsure;
-        let gain = predicted * alone.ns.variance / total;
-        alone.ns.value *= (1.0 + gain * surprise).max(0.5);
-        alone.ns.variance *= 1.0 - gain * predicted;
+        let (surprise, total) = alone.correct(run.elapsed_ns, predicted, unsure, self.decay);
         for (class, slope) in met {
             let excess = &mut row[class];
             let gain = slope * excess.variance / total;
             excess.value = (excess.value + gain * surprise).clamp(*EXCESS.start(), *EXCESS.end());
             excess.variance *= 1.0 - gain * slope;
         }
+        self.remember(run.statement, |times| times.alone_ns = Some(alone));
         Ok(())
     }
 
-    /// Makes room for one more statement.
-    fn forget_one_statement(&mut self) {
-        if self.alone.len() < STATEMENTS_MAX {
-            return;
+    /// Learns from a run on all CPUs of a domain that came to its end: how long its statement takes so, and nothing of the time
+    /// alone or the slow-downs, which are of runs on one CPU.
+    ///
+    /// # Errors
+    /// As [`SlowdownModel::observe`].
+    pub fn observe_wide(&mut self, run: &Run) -> Result<(), SlowdownError> {
+        if run.elapsed_ns <= 0.0 {
+            return Err(SlowdownError::NoTime);
         }
-        let oldest = self.alone.iter().min_by_key(|(_, alone)| alone.used);
-        if let Some(statement) = oldest.map(|(&statement, _)| statement) {
-            self.alone.remove(&statement);
+        self.check(run.class)?;
+        let wide_ns = match self.times_of(run.statement).wide_ns {
+            Some(mut wide) => {
+                wide.correct(run.elapsed_ns, 1.0, 0.0, self.decay);
+                wide
+            }
+            None => Estimate {
+                value: run.elapsed_ns,
+                variance: NOISE * NOISE,
+            },
+        };
+        self.remember(run.statement, |times| times.wide_ns = Some(wide_ns));
+        Ok(())
+    }
+
+    fn times_of(&self, statement: StatementId) -> Times {
+        self.times.get(&statement).copied().unwrap_or_default()
+    }
+
+    /// Notes what a run told of its statement's times; if there are too many statements, in place of the one seen longest ago.
+    fn remember(&mut self, statement: StatementId, note: impl FnOnce(&mut Times)) {
+        self.runs += 1;
+        if self.times.len() >= STATEMENTS_MAX && !self.times.contains_key(&statement) {
+            let oldest = self.times.iter().min_by_key(|(_, times)| times.used);
+            if let Some(oldest) = oldest.map(|(&oldest, _)| oldest) {
+                self.times.remove(&oldest);
+            }
         }
+        let times = self.times.entry(statement).or_default();
+        note(times);
+        times.used = self.runs;
     }
 }
 
@@ -481,10 +532,36 @@ mod tests {
             let first = run(&model, 0, Strong, &[(MS, &[])]);
             model.observe(&first).expect("good");
         }
-        assert_eq!(model.alone.len(), STATEMENTS_MAX);
+        assert_eq!(model.times.len(), STATEMENTS_MAX);
         assert!(model.alone_ns(StatementId(0)).is_some());
         assert!(model.alone_ns(StatementId(1)).is_none());
         assert!(model.alone_ns(StatementId(STATEMENTS_MAX as u64 + 9)).is_some());
+    }
+
+    #[test]
+    fn wide_runs_teach_their_own_time_and_nothing_else() {
+        let mut model = SlowdownModel::default();
+        observe(&mut model, Moderate, &[(3 * MS, &[])]);
+        let excess = model.excess.clone();
+        for _ in 0..50 {
+            let wide = run(&model, 1, Moderate, &[(MS, &[])]);
+            model.observe_wide(&wide).expect("good");
+        }
+        assert_eq!(model.excess, excess);
+        let (alone_ns, wide_ns) = (model.alone_ns(StatementId(1)), model.wide_ns(StatementId(1)));
+        assert_eq!((alone_ns, wide_ns), (Some(3e6), Some(1e6)));
+        // It follows a change, and leaves statements it has not seen alone.
+        for _ in 0..100 {
+            let wide = run(&model, 1, Moderate, &[(2 * MS, &[])]);
+            model.observe_wide(&wide).expect("good");
+        }
+        assert!((model.wide_ns(StatementId(1)).expect("seen") - 2e6).abs() < 1e4);
+        assert_eq!(model.wide_ns(StatementId(2)), None);
+        let nothing = run(&model, 2, Moderate, &[(0, &[])]);
+        assert_eq!(model.observe_wide(&nothing), Err(SlowdownError::NoTime));
+        let seen_wide_only = run(&model, 3, Moderate, &[(MS, &[])]);
+        model.observe_wide(&seen_wide_only).expect("good");
+        assert_eq!(model.alone_ns(StatementId(3)), None);
     }
 
     #[test]
@@ -540,15 +617,17 @@ mod tests {
                         run.pass(*ns, &beside, model).expect("known classes");
                     }
                     model.observe(&run).expect("good");
+                    model.observe_wide(&run).expect("good");
                 }
             }
             for estimate in models[0].excess.iter().flatten() {
                 prop_assert!(EXCESS.contains(&estimate.value));
                 prop_assert!(estimate.variance >= 0.0 && estimate.variance <= PRIOR_DEVIATION * PRIOR_DEVIATION + 1e-12);
             }
-            for alone in models[0].alone.values() {
-                prop_assert!(alone.ns.value.is_finite() && alone.ns.value > 0.0);
-                prop_assert!(alone.ns.variance >= 0.0);
+            for ns in models[0].times.values().flat_map(|times| [times.alone_ns, times.wide_ns]) {
+                let ns = ns.expect("seen both ways");
+                prop_assert!(ns.value.is_finite() && ns.value > 0.0);
+                prop_assert!(ns.variance >= 0.0);
             }
             prop_assert_eq!(&models[0], &models[1]);
         }

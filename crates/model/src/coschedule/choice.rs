@@ -180,7 +180,7 @@ impl Scheduler {
             running: Balance::default(),
         };
         for run in self.running.iter().filter(|run| run.domain == domain) {
-            seats.free -= 1;
+            seats.free -= run.cpus.len();
             seats.running.add(self.queue_in(&run.query, domain));
         }
         seats

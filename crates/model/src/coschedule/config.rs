@@ -24,11 +24,13 @@ pub struct Config {
     pub short_below_ns: f64,
     /// Most queries that do so at a time; more wait like others.
     pub bypass_max: usize,
+    /// Whether a query gets every CPU of its domain where nobody else waits and nobody runs there.
+    pub widen: bool,
 }
 
 impl Config {
-    /// The usual setting: overtaken 8 times, 1024 waiting, 64 at a time bypassing if expected to take less than 10 ms.
-    /// All four are unmeasured.
+    /// The usual setting: overtaken 8 times, 1024 waiting, 64 at a time bypassing if expected to take less than 10 ms, one CPU
+    /// each. The four numbers are unmeasured.
     pub fn new(policy: PolicyName, partitioner: bool, domains: Vec<LlcDomain>) -> Self {
         Self {
             policy,
@@ -39,6 +41,7 @@ impl Config {
             waiting_max: 1024,
             short_below_ns: 10e6,
             bypass_max: 64,
+            widen: false,
         }
     }
 }

@@ -41,14 +41,14 @@ pub enum Admission {
 }
 
 /// A query to be started now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
     /// Which.
     pub id: QueryId,
     /// Place of its domain in [`Config::domains`](super::Config::domains).
     pub domain: usize,
-    /// The CPU, free until now.
-    pub cpu: CpuId,
+    /// Its CPUs, free until now: one, or all of the domain (*wide*).
+    pub cpus: Vec<CpuId>,
     /// Its locality in that domain: what part of the cache it should get.
     pub locality: Locality,
     /// What decided.
@@ -106,8 +106,8 @@ pub struct Running {
     pub query: Query,
     /// Place of its domain in [`Config::domains`](super::Config::domains).
     pub domain: usize,
-    /// Its CPU.
-    pub cpu: CpuId,
+    /// Its CPUs: one, or all of the domain.
+    pub cpus: Vec<CpuId>,
     /// When it was started.
     pub started_ns: u64,
     /// What it will teach when it ends.

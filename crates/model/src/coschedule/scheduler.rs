@@ -121,7 +121,9 @@ impl Scheduler {
         if let Some(expected) = query.expected_ns {
             check_time("the expected run time", expected)?;
         }
-        let expected_ns = self.model.alone_ns(query.statement).or(query.expected_ns);
+        let learnt_ns = self.model.alone_ns(query.statement);
+        let learnt_ns = learnt_ns.or_else(|| self.model.wide_ns(query.statement));
+        let expected_ns = learnt_ns.or(query.expected_ns);
         let short = expected_ns.is_some_and(|ns| ns < self.config.short_below_ns);
         let bypass = short && self.bypassing.len() < self.config.bypass_max;
         if !bypass && self.waiting.len() >= self.config.waiting_max {
@@ -162,7 +164,13 @@ impl Scheduler {
         }
         self.advance(now_ns)?;
         let run = match self.running.iter().position(|r| r.query.id == id) {
-            Some(at) => self.running.remove(at).run,
+            Some(at) => {
+                let Running { cpus, run, .. } = self.running.remove(at);
+                if cpus.len() > 1 {
+                    return Ok(ignore_no_time(self.model.observe_wide(&run))?);
+                }
+                run
+            }
             None => {
                 let at = self.bypassing.iter().position(|b| b.query.id == id);
                 let short = self.bypassing.remove(at.expect("just found"));
@@ -171,11 +179,7 @@ impl Scheduler {
                 run
             }
         };
-        // Refused only if its clock was too coarse to see it: then there is nothing to learn.
-        match self.model.observe(&run) {
-            Err(SlowdownError::NoTime) => Ok(()),
-            other => Ok(other?),
-        }
+        Ok(ignore_no_time(self.model.observe(&run))?)
     }
 
     /// A query is gone without an end that teaches: cancelled, failed, or panicked. If it ran, it has left its CPU.
@@ -258,24 +262,36 @@ impl Scheduler {
             earlier.overtaken = earlier.overtaken.saturating_add(1);
         }
         let cpus = &self.config.domains[domain].cpus;
-        let free = cpus
-            .iter()
-            .find(|&&cpu| self.running.iter().all(|run| run.cpu != cpu));
-        let cpu = *free.expect("a domain with a free CPU");
+        let nobody_else = self.waiting.is_empty() && self.running.iter().all(|run| run.domain != domain);
+        let cpus = if self.config.widen && nobody_else {
+            cpus.clone()
+        } else {
+            let taken = |cpu| self.running.iter().any(|run| run.cpus.contains(cpu));
+            let free = cpus.iter().find(|cpu| !taken(cpu));
+            vec![*free.expect("a domain with a free CPU")]
+        };
         self.running.push(Running {
             query,
             domain,
-            cpu,
+            cpus: cpus.clone(),
             started_ns: self.now_ns,
             run: Run::new(query.statement, query.class),
         });
         Start {
             id: query.id,
             domain,
-            cpu,
+            cpus,
             locality: self.classifiers[domain].locality(query.footprint),
             why,
             waited_ns: self.now_ns - arrived_ns,
         }
+    }
+}
+
+/// A run is refused so only if the host's clock was too coarse to see it: then there is nothing to learn.
+fn ignore_no_time(learnt: Result<(), SlowdownError>) -> Result<(), SlowdownError> {
+    match learnt {
+        Err(SlowdownError::NoTime) => Ok(()),
+        other => other,
     }
 }

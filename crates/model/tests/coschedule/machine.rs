@@ -105,7 +105,7 @@ impl History {
     /// Identifiers in order of start.
     pub fn order(&self) -> Vec<u64> {
         let mut order: Vec<_> = self.fates.iter().collect();
-        order.sort_by_key(|(_, fate)| (fate.started_ns, fate.start.cpu));
+        order.sort_by_key(|(_, fate)| (fate.started_ns, fate.start.cpus[0]));
         order.into_iter().map(|(&id, _)| id).collect()
     }
 }
@@ -121,6 +121,8 @@ struct Active {
     id: u64,
     domain: usize,
     locality: Locality,
+    /// CPUs it runs on; each does its share of the work.
+    cpus: usize,
     left_ns: f64,
 }
 
@@ -197,7 +199,7 @@ impl Machine {
             .filter(|(i, other)| *i != own && other.domain == me.domain)
             .map(|(_, other)| (self.truth)(me.locality, other.locality) - 1.0)
             .sum();
-        1.0 + excess
+        (1.0 + excess) / me.cpus as f64
     }
 
     fn next_end(&self, now_ns: u64) -> Option<u64> {
@@ -277,12 +279,19 @@ impl Machine {
                 pending.overtaken += u32::from(later);
             }
             let job = &jobs[id as usize];
-            assert!(self.config.domains[start.domain].cpus.contains(&start.cpu));
+            let cpus = &self.config.domains[start.domain].cpus;
+            let nobody_there = self.active.iter().all(|active| active.domain != start.domain);
+            if self.config.widen && self.pending.is_empty() && nobody_there {
+                assert_eq!(&start.cpus, cpus, "alone in its domain");
+            } else {
+                assert!(start.cpus.len() == 1 && cpus.contains(&start.cpus[0]));
+            }
             assert_eq!(start.locality, locality(job.footprint));
             self.active.push(Active {
                 id,
                 domain: start.domain,
                 locality: start.locality,
+                cpus: start.cpus.len(),
                 left_ns: job.alone_ns as f64,
             });
             let fate = Fate {
@@ -298,14 +307,16 @@ impl Machine {
             self.fates.insert(id, fate);
         }
         // No CPU has two queries, and none idles while one waits.
-        let mut busy: Vec<CpuId> = self.scheduler.running().iter().map(|r| r.cpu).collect();
-        assert_eq!(busy.len(), self.active.len());
+        assert_eq!(self.scheduler.running().len(), self.active.len());
+        let running = self.scheduler.running().iter();
+        let mut busy: Vec<CpuId> = running.flat_map(|r| r.cpus.clone()).collect();
+        let taken = busy.len();
         busy.sort_unstable();
         busy.dedup();
-        assert_eq!(busy.len(), self.active.len());
+        assert_eq!(busy.len(), taken);
         let cpus: usize = self.config.domains.iter().map(|d| d.cpus.len()).sum();
         assert!(
-            self.pending.is_empty() || self.active.len() == cpus,
+            self.pending.is_empty() || taken == cpus,
             "a CPU idles while {} wait",
             self.pending.len()
         );
@@ -341,7 +352,8 @@ impl Machine {
         };
         let own = forbidden(start.domain, queue(id));
         for domain in 0..self.config.domains.len() {
-            let taken = self.active.iter().filter(|a| a.domain == domain).count();
+            let there = self.active.iter().filter(|a| a.domain == domain);
+            let taken: usize = there.map(|active| active.cpus).sum();
             if taken == self.config.domains[domain].cpus.len() {
                 continue;
             }

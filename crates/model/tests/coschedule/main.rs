@@ -74,9 +74,11 @@ proptest! {
         policy in prop::sample::select(ALL.to_vec()),
         shape in (1u32..4, 1u32..5),
         overtakes_max in 0u32..6,
+        widen in any::<bool>(),
     ) {
         let mut config = Config::new(policy, true, domains(shape.0, shape.1));
         config.overtakes_max = overtakes_max;
+        config.widen = widen;
         let run = |config: Config| {
             Machine::new(config, SlowdownModel::default(), as_the_paper_says).run(&jobs, 0)
         };
@@ -358,6 +360,62 @@ fn short_queries_bypass_until_they_are_too_many_and_learnt_times_decide() {
 }
 
 #[test]
+fn a_query_that_finds_nobody_gets_its_domain_until_it_ends() {
+    let mut config = Config::new(PolicyName::Sls, false, domains(2, 2));
+    config.widen = true;
+    let mut s = scheduler(config);
+    let arrive = |s: &mut Scheduler, now_ns, id| {
+        let query = query(s, id, Footprint::Tables(Bytes::mib(2)));
+        s.arrive(now_ns, query).expect("room");
+    };
+    let started = |s: &mut Scheduler| -> Vec<(u64, Vec<u32>)> {
+        let cpus = |cpus: &[CpuId]| cpus.iter().map(|cpu| cpu.0).collect();
+        let starts = s.dispatch();
+        starts
+            .iter()
+            .map(|start| (start.id.0, cpus(&start.cpus)))
+            .collect()
+    };
+    arrive(&mut s, 0, 1);
+    assert_eq!(started(&mut s), [(1, vec![0, 1])]);
+    // Of two that wait together, the first leaves room for the second, which then has nobody beside it.
+    arrive(&mut s, 10, 2);
+    arrive(&mut s, 10, 3);
+    assert_eq!(started(&mut s), [(2, vec![2]), (3, vec![3])]);
+    // It occupies its domain: whoever comes now waits for an end.
+    arrive(&mut s, 20, 4);
+    arrive(&mut s, 20, 5);
+    assert_eq!(started(&mut s), []);
+    s.finish(30, QueryId(1)).expect("ran");
+    assert_eq!(started(&mut s), [(4, vec![0]), (5, vec![1])]);
+    // What the wide run took is known, and not as time on one CPU.
+    let learnt = s.slowdowns();
+    assert_eq!(learnt.wide_ns(StatementId(1)), Some(30.0));
+    assert_eq!(learnt.alone_ns(StatementId(1)), None);
+}
+
+#[test]
+fn the_time_a_wide_run_took_decides_who_is_short() {
+    let mut config = config(PolicyName::Sls, 2);
+    config.widen = true;
+    let mut s = scheduler(config);
+    let dear = |s: &Scheduler, id| Query {
+        statement: StatementId(7),
+        expected_ns: Some(1e9),
+        ..query(s, id, Footprint::Streams)
+    };
+    let queued = s.arrive(0, dear(&s, 1)).expect("room");
+    assert!(matches!(queued, Admission::Queued { .. }));
+    assert_eq!(s.dispatch()[0].cpus.len(), 2);
+    s.finish(1_000_000, QueryId(1)).expect("ran");
+    assert_eq!(s.arrive(1_000_000, dear(&s, 2)), Ok(Admission::Bypass));
+    // On one CPU it takes longer than the limit: that counts from then on.
+    s.finish(51_000_000, QueryId(2)).expect("ran");
+    let queued = s.arrive(51_000_000, dear(&s, 3)).expect("room");
+    assert!(matches!(queued, Admission::Queued { .. }));
+}
+
+#[test]
 fn corrected_footprints_change_later_choices() {
     let mut s = scheduler(config(PolicyName::Sls, 2));
     let table = |mib| Footprint::Tables(Bytes::mib(mib));
@@ -407,7 +465,7 @@ fn domains_of_different_sizes_see_different_classes() {
     let seen: Vec<_> = s
         .dispatch()
         .iter()
-        .map(|start| (start.cpu, start.locality))
+        .map(|start| (start.cpus[0], start.locality))
         .collect();
     assert_eq!(seen, [(CpuId(0), Locality::Weak), (CpuId(1), Locality::Moderate)]);
 }
