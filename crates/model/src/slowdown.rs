@@ -551,7 +551,7 @@ mod tests {
         let (alone_ns, wide_ns) = (model.alone_ns(StatementId(1)), model.wide_ns(StatementId(1)));
         assert_eq!((alone_ns, wide_ns), (Some(3e6), Some(1e6)));
         // It follows a change, and leaves statements it has not seen alone.
-        for _ in 0..100 {
+        for _ in 0..400 {
             let wide = run(&model, 1, Moderate, &[(2 * MS, &[])]);
             model.observe_wide(&wide).expect("good");
         }
