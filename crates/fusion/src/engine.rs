@@ -14,6 +14,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use std::path::Path;
@@ -156,6 +157,11 @@ impl Engine {
         self.session.context()
     }
 
+    /// What is held while an index is made or dropped.
+    pub(crate) fn definitions(&self) -> &Arc<tokio::sync::Mutex<()>> {
+        &self.definitions
+    }
+
     /// Makes `partitions` of in-memory batches a table; the batches are shared, not copied.
     ///
     /// # Errors
@@ -241,13 +247,8 @@ impl Engine {
         sql: &'a str,
     ) -> BoxFuture<'a, Result<(SchemaRef, BatchStream), EngineError>> {
         async move {
-            let stream = match statement::run(self.context(), &self.definitions, sql).await? {
-                Parsed::Done => Box::pin(EmptyRecordBatchStream::new(Arc::new(Schema::empty()))),
-                Parsed::Other(plan) => {
-                    let frame = self.context().execute_logical_plan(plan).await?;
-                    frame.execute_stream().await?
-                }
-            };
+            let statement = statement::parse(self.context(), sql)?;
+            let stream = start(self.context(), &self.definitions, statement).await?;
             Ok((stream.schema(), BatchStream(stream)))
         }
         .boxed()
@@ -356,6 +357,21 @@ impl Engine {
         }
         self.context().register_table(reference, source)?;
         Ok(())
+    }
+}
+
+/// Starts a statement of any kind; those about indexes are done when it returns.
+pub(crate) async fn start(
+    context: &SessionContext,
+    definitions: &tokio::sync::Mutex<()>,
+    statement: Statement,
+) -> Result<SendableRecordBatchStream, EngineError> {
+    match statement::run(context, definitions, statement).await? {
+        Parsed::Done => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::new(Schema::empty())))),
+        Parsed::Other(plan) => {
+            let frame = context.execute_logical_plan(plan).await?;
+            Ok(frame.execute_stream().await?)
+        }
     }
 }
 

@@ -4,11 +4,13 @@
 //! - [`CorunOptions`] are the `SET corun.*` options.
 //! - [`IndexedTable`] is an in-memory table with indexes, which joins then look rows up in.
 //! - [`Engine`] is a facade without DataFusion types, for the rest of corun.
+//! - [`Coordinator`] runs concurrent queries beside those that harm them least.
 //!
 //! This is the only crate that names `datafusion`.
 
 mod caches;
 mod calibration;
+mod coordinate;
 pub mod diagnostics;
 mod engine;
 mod error;
@@ -19,6 +21,10 @@ mod prefilter;
 pub mod rule;
 pub mod sides;
 
+pub use coordinate::{
+    Alternative, Coordinator, CoordinatorOptions, Decision, PipelineReport, Report, RunningQuery, Slowdown,
+    State, Submitted, TableBuilt, TableEstimate, WaitingQuery,
+};
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;
 pub use index::{IndexJoinExec, IndexedTable};

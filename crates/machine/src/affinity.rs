@@ -27,6 +27,9 @@ pub enum AffinityError {
         #[source]
         source: io::Error,
     },
+    /// The kernel refused all of several CPUs.
+    #[error("cannot run on the CPUs given: {0}")]
+    Allow(#[source] io::Error),
 }
 
 /// A mask of 64 Ki CPUs; larger than any kernel's, so that reading never fails for lack of room.
@@ -37,10 +40,13 @@ const MASK_WORDS: usize = 1024;
 struct Mask(Box<[u64]>);
 
 impl Mask {
-    fn of(cpu: CpuId) -> Self {
+    /// CPUs beyond the mask are left out.
+    fn of(cpus: &[CpuId]) -> Self {
         let mut words = vec![0; MASK_WORDS].into_boxed_slice();
-        if let Some(word) = words.get_mut(cpu.0 as usize / 64) {
-            *word = 1 << (cpu.0 % 64);
+        for cpu in cpus {
+            if let Some(word) = words.get_mut(cpu.0 as usize / 64) {
+                *word |= 1 << (cpu.0 % 64);
+            }
         }
         Self(words)
     }
@@ -93,13 +99,22 @@ pub fn allowed_cpus() -> Result<Vec<CpuId>, AffinityError> {
 /// When the CPU does not exist, is offline or is not allowed.
 pub fn pin(cpu: CpuId) -> Result<Pinned, AffinityError> {
     let before = Mask::current().map_err(AffinityError::Read)?;
-    Mask::of(cpu)
+    Mask::of(&[cpu])
         .apply()
         .map_err(|source| AffinityError::Pin { cpu, source })?;
     Ok(Pinned {
         before,
         _this_thread: PhantomData,
     })
+}
+
+/// Lets the calling thread run on these CPUs from now on, and on no others. For threads of a pool, which keep their place, and
+/// for those that would otherwise inherit the place of a pinned parent.
+///
+/// # Errors
+/// When the kernel allows none of them, or there are none.
+pub fn allow(cpus: &[CpuId]) -> Result<(), AffinityError> {
+    Mask::of(cpus).apply().map_err(AffinityError::Allow)
 }
 
 /// A pinned thread; dropping it restores the mask the thread had.
@@ -131,6 +146,29 @@ mod tests {
             drop(pinned);
             assert_eq!(allowed_cpus().unwrap(), before);
         }
+    }
+
+    #[test]
+    fn a_thread_is_moved_and_freed_for_good() {
+        let before = allowed_cpus().unwrap();
+        for &cpu in &before {
+            allow(&[cpu]).unwrap();
+            // What a pinned thread starts is pinned as well, until it is freed.
+            let child = std::thread::spawn({
+                let before = before.clone();
+                move || {
+                    let inherited = allowed_cpus().unwrap();
+                    allow(&before).unwrap();
+                    (inherited, allowed_cpus().unwrap())
+                }
+            });
+            assert_eq!(child.join().unwrap(), (vec![cpu], before.clone()));
+            assert_eq!(allowed_cpus().unwrap(), [cpu]);
+        }
+        allow(&before).unwrap();
+        assert!(matches!(allow(&[]), Err(AffinityError::Allow(_))));
+        assert!(matches!(allow(&[CpuId(u32::MAX)]), Err(AffinityError::Allow(_))));
+        assert_eq!(allowed_cpus().unwrap(), before);
     }
 
     #[test]

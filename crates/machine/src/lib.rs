@@ -13,5 +13,6 @@ pub mod clock;
 pub mod counters;
 pub mod measure;
 pub mod memory;
+pub mod partition;
 pub mod resctrl;
 pub mod topology;

@@ -1,6 +1,6 @@
 //! `CREATE INDEX` and `DROP INDEX`, which DataFusion parses (or not even that) but leaves to its host.
 //!
-//! [`run`] takes a statement and says whether it was one of these. An index is made beside the table as it is, and then the
+//! [`run`] takes a statement that [`parse`] made of its text and says whether it was one of these. An index is made beside the table as it is, and then the
 //! indexed table takes its place in the catalog; statements planned before keep the table they have. What it is not: it
 //! does not keep an index across changes of a table, those are refused ([`super::table`]).
 
@@ -27,6 +27,16 @@ pub enum Parsed {
     Done,
 }
 
+/// Parses one statement.
+///
+/// # Errors
+/// A syntax error, or several statements.
+pub fn parse(context: &SessionContext, sql: &str) -> Result<DfStatement, EngineError> {
+    let state = context.state();
+    let dialect = state.config_options().sql_parser.dialect;
+    Ok(state.sql_to_statement(sql, &dialect)?)
+}
+
 /// Plans a statement, or carries it out when it creates or drops an index.
 ///
 /// # Errors
@@ -34,11 +44,9 @@ pub enum Parsed {
 pub async fn run(
     context: &SessionContext,
     definitions: &Mutex<()>,
-    sql: &str,
+    statement: DfStatement,
 ) -> Result<Parsed, EngineError> {
     let state = context.state();
-    let dialect = state.config_options().sql_parser.dialect;
-    let statement = state.sql_to_statement(sql, &dialect)?;
     if let DfStatement::Statement(inner) = &statement {
         match inner.as_ref() {
             Statement::Drop {
