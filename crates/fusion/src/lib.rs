@@ -9,6 +9,7 @@
 
 mod caches;
 mod calibration;
+pub mod coordinate;
 pub mod diagnostics;
 mod engine;
 mod error;
@@ -18,7 +19,11 @@ mod options;
 mod prefilter;
 pub mod rule;
 pub mod sides;
+mod steering;
 
+pub use coordinate::decision::{
+    Alternative, DecideOptions, Decision, PipelineReport, Source, TableBuilt, TableEstimate, decision_text,
+};
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;
 pub use index::{IndexJoinExec, IndexedTable};

@@ -15,6 +15,7 @@ use crate::index::{self, IndexJoinExec, IndexedSide};
 use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
 use crate::options::{CorunOptions, JoinChoice};
 use crate::prefilter;
+use crate::steering::Steering;
 use crate::sides::estimate;
 use datafusion::common::JoinSide;
 use datafusion::config::ConfigOptions;
@@ -88,7 +89,7 @@ fn replace(
     if let Some(join) = plan.downcast_ref::<HashJoinExec>()
         && is_replaceable(join)
     {
-        let chosen = match options.index_join {
+        let chosen = match Steering::of(config, join).unwrap_or(options.index_join) {
             JoinChoice::Off => None,
             JoinChoice::Auto => index::choose(join, relied, false, config)?,
             JoinChoice::On => index::choose(join, relied, true, config)?,

@@ -1,0 +1,4 @@
+//! The coordinator: queries side by side on one last-level cache.
+
+pub mod decision;
+pub(crate) mod plan;
