@@ -1,6 +1,7 @@
 //! What to build, decided from a few numbers: pure functions, no data is looked at.
 
 use super::layout::{LIST_PIECE, Line, Line32, Line64};
+use super::survey::KEPT;
 use crate::huge::bytes_of;
 
 /// How a table maps codes to values.
@@ -167,8 +168,8 @@ pub struct KeysExpected {
 
 /// The bytes that [`crate::JoinTable::bytes`] will say of a table with these keys, built by `threads` threads: index and
 /// duplicate lists, as the build itself decides. As right as the expectation is; keys that are estimated from a survey
-/// (16,384 rows and more) add a few per cent, and keys so crowded that a build starts again, which random ones are not, may
-/// double it. Of the keys that have several rows, as many as possible are assumed.
+/// (16,384 rows and more) add a few per cent. Keys are taken for random, and as many of them as possible to have several
+/// rows.
 pub fn bytes_expected(keys: &KeysExpected, threads: usize, options: &BuildOptions) -> usize {
     let KeysExpected {
         rows, bounds, ..
@@ -179,6 +180,9 @@ pub fn bytes_expected(keys: &KeysExpected, threads: usize, options: &BuildOption
     let distinct = keys.distinct.clamp(1, rows);
     let room = if rows < ESTIMATE_FROM_ROWS {
         rows
+    } else if distinct < KEPT {
+        // The survey counts so few.
+        distinct
     } else {
         room_for(rows, distinct)
     };
@@ -191,8 +195,8 @@ pub fn bytes_expected(keys: &KeysExpected, threads: usize, options: &BuildOption
     };
     let index = match kind {
         Kind::Dense => bytes_of::<u32>((bounds.1.saturating_sub(bounds.0)) as usize + 2),
-        Kind::Buckets32 => bytes_of::<Line32>(lines_per_partition::<Line32>(room, bits) << bits),
-        Kind::Buckets64 => bytes_of::<Line64>(lines_per_partition::<Line64>(room, bits) << bits),
+        Kind::Buckets32 => lines_bytes::<Line32>(rows, distinct, room, bits),
+        Kind::Buckets64 => lines_bytes::<Line64>(rows, distinct, room, bits),
     };
     // A list is its length and its rows; a key with a single row has none.
     let extra = rows - distinct;
@@ -201,6 +205,20 @@ pub fn bytes_expected(keys: &KeysExpected, threads: usize, options: &BuildOption
         _ => bytes_of::<u32>(extra + 2 * extra.min(distinct) + LIST_PIECE),
     };
     index.saturating_add(lists)
+}
+
+/// Lines with room for `room` keys; for all rows where some partition will probably get more of the `distinct` keys than it
+/// has slots (three standard deviations), so that the build starts again.
+fn lines_bytes<L: Line>(rows: usize, distinct: usize, room: usize, bits: u32) -> usize {
+    let lines = lines_per_partition::<L>(room, bits);
+    let keys = distinct as f64 / (1_u64 << bits) as f64;
+    let crowded = bits > 0 && keys + 3.0 * keys.sqrt() > (lines * L::SLOTS) as f64;
+    let lines = if crowded {
+        lines_per_partition::<L>(rows, bits)
+    } else {
+        lines
+    };
+    bytes_of::<L>(lines << bits)
 }
 
 /// An upper bound of the bytes a build of `rows` rows takes at any time, everything included, when neither the kind nor

@@ -346,7 +346,7 @@ fn tables_take_the_bytes_that_were_expected() {
     let every = |step: u64, rows: u64| (0..rows).map(|row| row * step).collect::<Vec<u64>>();
     let repeated = |keys: u64, rows: u64| (0..rows).map(|row| scrambled(row % keys)).collect::<Vec<u64>>();
     // As a build knows it after its survey, and what it makes of it.
-    let cases: [(&str, Vec<u64>, Kind); 8] = [
+    let cases: [(&str, Vec<u64>, Kind); 9] = [
         ("no rows", Vec::new(), Kind::Dense),
         ("one row", vec![7], Kind::Dense),
         ("dense", every(3, 20_000), Kind::Dense),
@@ -354,7 +354,8 @@ fn tables_take_the_bytes_that_were_expected() {
         ("narrow, estimated", every(1000, 150_000), Kind::Buckets32),
         ("wide", every(1 << 40, 10_000), Kind::Buckets64),
         ("four rows a key", repeated(5_000, 20_000), Kind::Buckets64),
-        ("many rows a key", repeated(50, 120_000), Kind::Buckets64),
+        ("many rows a key", repeated(6_000, 120_000), Kind::Buckets64),
+        ("few keys crowd partitions", repeated(50, 120_000), Kind::Buckets64),
     ];
     for (name, codes, kind) in cases {
         let distinct = codes.iter().collect::<std::collections::HashSet<_>>().len();
