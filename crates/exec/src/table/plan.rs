@@ -171,9 +171,7 @@ pub struct KeysExpected {
 /// (16,384 rows and more) add a few per cent. Keys are taken for random, and as many of them as possible to have several
 /// rows.
 pub fn bytes_expected(keys: &KeysExpected, threads: usize, options: &BuildOptions) -> usize {
-    let KeysExpected {
-        rows, bounds, ..
-    } = *keys;
+    let KeysExpected { rows, bounds, .. } = *keys;
     if rows == 0 {
         return bytes_of::<u32>(1) + bytes_of::<u32>(0);
     }

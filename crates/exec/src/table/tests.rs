@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::simd::Isa;
 use super::{
-    BuildError, BuildOptions, JoinTable, KeysExpected, Kind, Pairs, ProbeCursor, build, bytes_expected, bytes_max,
+    BuildError, BuildOptions, JoinTable, KeysExpected, Kind, Pairs, ProbeCursor, build, bytes_expected,
+    bytes_max,
 };
 use crate::codes::{Chunk, Codes, Validity};
 use crate::visited::Visited;
@@ -355,7 +356,11 @@ fn tables_take_the_bytes_that_were_expected() {
         ("wide", every(1 << 40, 10_000), Kind::Buckets64),
         ("four rows a key", repeated(5_000, 20_000), Kind::Buckets64),
         ("many rows a key", repeated(6_000, 120_000), Kind::Buckets64),
-        ("few keys crowd partitions", repeated(50, 120_000), Kind::Buckets64),
+        (
+            "few keys crowd partitions",
+            repeated(50, 120_000),
+            Kind::Buckets64,
+        ),
     ];
     for (name, codes, kind) in cases {
         let distinct = codes.iter().collect::<std::collections::HashSet<_>>().len();
@@ -370,8 +375,14 @@ fn tables_take_the_bytes_that_were_expected() {
             let isa = Isa::detect();
             let table = table_of(&build, 8192, 0, &options, &ScopedThreads(threads), isa).unwrap();
             assert_eq!(table.kind(), kind, "{name}");
-            let (built, expected) = (table.bytes() as f64, bytes_expected(&keys, threads, &options) as f64);
-            assert!((expected / built - 1.0).abs() < 0.12, "{name}: {expected} for {built}");
+            let (built, expected) = (
+                table.bytes() as f64,
+                bytes_expected(&keys, threads, &options) as f64,
+            );
+            assert!(
+                (expected / built - 1.0).abs() < 0.12,
+                "{name}: {expected} for {built}"
+            );
         }
     }
 }

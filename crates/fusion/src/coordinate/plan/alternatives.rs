@@ -71,7 +71,8 @@ pub async fn forms(
         if flips & impossible != 0 {
             continue;
         }
-        let wanted = |(at, join): (usize, &MainJoin)| (join.name.clone(), join.indexed != (flips >> at & 1 == 1));
+        let wanted =
+            |(at, join): (usize, &MainJoin)| (join.name.clone(), join.indexed != (flips >> at & 1 == 1));
         let steering = Steering::new(joins.iter().enumerate().map(wanted));
         state.config_mut().options_mut().extensions.insert(steering);
         let form = form(state, optimized, memory, names).await?;
@@ -90,7 +91,10 @@ pub async fn forms(
 }
 
 async fn form(state: &SessionState, optimized: &LogicalPlan, memory: &Memory, names: &Names) -> Result<Form> {
-    let plan = state.query_planner().create_physical_plan(optimized, state).await?;
+    let plan = state
+        .query_planner()
+        .create_physical_plan(optimized, state)
+        .await?;
     let knowledge = Knowledge {
         memory,
         names,
@@ -135,7 +139,11 @@ fn operators(plan: &Arc<dyn ExecutionPlan>) -> Result<(JoinNames, JoinNames)> {
 ///
 /// # Errors
 /// A cost that is no number, which is a bug.
-pub fn choose(forms: &[Form], rule: Option<ChoiceRule>, classifier: &Classifier) -> Result<Chosen, EngineError> {
+pub fn choose(
+    forms: &[Form],
+    rule: Option<ChoiceRule>,
+    classifier: &Classifier,
+) -> Result<Chosen, EngineError> {
     if forms.len() == 1 {
         return Ok(Chosen {
             index: 0,

@@ -27,7 +27,9 @@ fn finished(table: &Table, metrics: &MetricsSet) -> Option<Remembered> {
     match table.sizing {
         Sizing::Corun => {
             // The gauge of a partition is there from the start of its build and written at the end.
-            let gauges = metrics.iter().filter(|metric| metric.value().name() == REUSED_BYTES);
+            let gauges = metrics
+                .iter()
+                .filter(|metric| metric.value().name() == REUSED_BYTES);
             let (mut bytes, mut all) = (0, true);
             for gauge in gauges {
                 all &= gauge.value().as_usize() > 0;

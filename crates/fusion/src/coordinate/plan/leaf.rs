@@ -1,7 +1,7 @@
 //! [`Leaf`]: filters and projections over an in-memory table, known from a sample of its rows.
 //!
 //! ```text
-//!   FilterExec  p_category = …          sample: 64 runs of 256 rows, evenly spread ─▶ the same filter ─▶ rows kept
+//!   FilterExec  p_category = …          sample: 64 runs of rows, evenly spread ─▶ the same filter ─▶ rows kept
 //!     DataSourceExec  part                                                                             widths, key ranges
 //! ```
 //!
@@ -36,6 +36,13 @@ use std::sync::{Arc, OnceLock};
 
 /// Rows of a sample: enough to find the share of a condition that keeps one row of 25 to 4 % (one standard deviation).
 const SAMPLE_ROWS: usize = 16 << 10;
+
+/// A sample of which fewer rows are kept is taken again with [`LARGER`] times the rows: conditions that keep one row of a
+/// thousand are then found to 9 %. Conditions that keep next to nothing stay unsure, and make small tables.
+const KEPT_MIN: usize = 128;
+
+/// See [`KEPT_MIN`].
+const LARGER: usize = 8;
 
 /// Runs of neighbouring rows that a sample consists of: neighbours share cache lines, and are alike in sorted tables.
 const SAMPLE_RUNS: usize = 64;
@@ -78,23 +85,31 @@ impl Leaf {
     pub fn of(plan: &Arc<dyn ExecutionPlan>, memory: &Memory) -> Option<Leaf> {
         let mut chain = Chain::default();
         let source = chain.follow(plan)?;
-        let rows: usize = source.partitions().iter().flatten().map(RecordBatch::num_rows).sum();
+        let rows: usize = source
+            .partitions()
+            .iter()
+            .flatten()
+            .map(RecordBatch::num_rows)
+            .sum();
         let fingerprint = format!("{:x}:{rows}{}", identity(source), chain.text);
         let kept = OnceLock::new();
         let numbers = memory.leaf(&fingerprint, || {
-            let seen = rows.min(SAMPLE_ROWS);
-            let kept_rows = if chain.filters == 0 {
-                seen
-            } else {
-                let batch = run(plan)?;
-                kept.get_or_init(|| Some(batch)).as_ref()?.num_rows()
+            let mut sample = Sample {
+                table_rows: rows,
+                seen: rows.min(SAMPLE_ROWS),
+                kept: rows.min(SAMPLE_ROWS),
             };
+            if chain.filters > 0 {
+                let mut batch = run(plan, sample.seen)?;
+                if batch.num_rows() < KEPT_MIN && !sample.is_whole() {
+                    sample.seen = rows.min(SAMPLE_ROWS * LARGER);
+                    batch = run(plan, sample.seen)?;
+                }
+                sample.kept = batch.num_rows();
+                let _ = kept.set(Some(batch));
+            }
             Some(LeafNumbers {
-                sample: Sample {
-                    table_rows: rows,
-                    seen,
-                    kept: kept_rows,
-                },
+                sample,
                 widths: Mutex::default(),
                 keys: Mutex::default(),
             })
@@ -115,7 +130,9 @@ impl Leaf {
     }
 
     fn kept(&self) -> Option<&RecordBatch> {
-        self.kept.get_or_init(|| run(&self.plan)).as_ref()
+        self.kept
+            .get_or_init(|| run(&self.plan, self.sample().seen))
+            .as_ref()
     }
 
     /// Bytes of a row in a column without a fixed width, on average; `None` where no row was kept.
@@ -135,7 +152,10 @@ impl Leaf {
             return Some(*key);
         }
         let kept = self.kept()?;
-        let arrays: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(kept.column(*column))).collect();
+        let arrays: Vec<ArrayRef> = columns
+            .iter()
+            .map(|column| Arc::clone(kept.column(*column)))
+            .collect();
         let key = key_numbers(&arrays, self.sample())?;
         self.numbers.keys.lock().insert(columns.to_vec(), key);
         Some(key)
@@ -255,7 +275,11 @@ fn may_be_called(expression: &Arc<dyn PhysicalExpr>) -> bool {
             let ours = OURS.get_or_init(SessionStateDefaults::default_scalar_functions);
             foreign |= !ours.iter().any(|one| std::ptr::eq(one.as_ref(), call.fun()));
         }
-        Ok(if foreign { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        Ok(if foreign {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
     });
     visited.is_ok() && !foreign
 }
@@ -279,14 +303,19 @@ fn identity(source: &MemorySourceConfig) -> u64 {
     sum
 }
 
-/// A sample of the rows `plan` gives.
-fn run(plan: &Arc<dyn ExecutionPlan>) -> Option<RecordBatch> {
+/// What `plan` gives of a sample of `wanted` rows of its table.
+fn run(plan: &Arc<dyn ExecutionPlan>, wanted: usize) -> Option<RecordBatch> {
     if let Some(source) = memory_source(plan) {
-        return take(source, &plan.schema());
+        return take(source, &plan.schema(), wanted);
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        let batch = run(filter.input())?;
-        let kept = filter.predicate().evaluate(&batch).ok()?.into_array(batch.num_rows()).ok()?;
+        let batch = run(filter.input(), wanted)?;
+        let kept = filter
+            .predicate()
+            .evaluate(&batch)
+            .ok()?
+            .into_array(batch.num_rows())
+            .ok()?;
         let batch = filter_record_batch(&batch, kept.as_boolean_opt()?).ok()?;
         return match filter.projection().as_ref() {
             Some(columns) => batch.project(columns).ok(),
@@ -294,7 +323,7 @@ fn run(plan: &Arc<dyn ExecutionPlan>) -> Option<RecordBatch> {
         };
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let batch = run(projection.input())?;
+        let batch = run(projection.input(), wanted)?;
         let columns = projection.expr().iter().map(|item| {
             let value = item.expr.evaluate(&batch).ok()?;
             value.into_array(batch.num_rows()).ok()
@@ -302,15 +331,20 @@ fn run(plan: &Arc<dyn ExecutionPlan>) -> Option<RecordBatch> {
         return RecordBatch::try_new(plan.schema(), columns.collect::<Option<_>>()?).ok();
     }
     match plan.children().as_slice() {
-        [input] => run(input),
+        [input] => run(input, wanted),
         _ => None,
     }
 }
 
-/// Rows spread evenly over a table, or all of a small one.
-fn take(source: &MemorySourceConfig, schema: &SchemaRef) -> Option<RecordBatch> {
-    let rows = source.partitions().iter().flatten().map(RecordBatch::num_rows).sum();
-    let mut runs = runs(rows).into_iter().peekable();
+/// `wanted` rows spread evenly over a table, or all of a small one.
+fn take(source: &MemorySourceConfig, schema: &SchemaRef, wanted: usize) -> Option<RecordBatch> {
+    let rows = source
+        .partitions()
+        .iter()
+        .flatten()
+        .map(RecordBatch::num_rows)
+        .sum();
+    let mut runs = runs(rows, wanted).into_iter().peekable();
     let (mut pieces, mut first) = (Vec::new(), 0);
     for batch in source.partitions().iter().flatten() {
         let rows = first..first + batch.num_rows();
@@ -336,15 +370,18 @@ fn take(source: &MemorySourceConfig, schema: &SchemaRef) -> Option<RecordBatch> 
 }
 
 /// The rows of a sample.
-fn runs(rows: usize) -> Vec<Range<usize>> {
-    if rows <= SAMPLE_ROWS {
+fn runs(rows: usize, wanted: usize) -> Vec<Range<usize>> {
+    if rows <= wanted {
         // One range only, and not the numbers in it.
         return std::iter::once(0..rows).filter(|run| !run.is_empty()).collect();
     }
-    let length = SAMPLE_ROWS / SAMPLE_RUNS;
+    let length = wanted / SAMPLE_RUNS;
     let last = (rows - length) as u128;
     let start = |run: usize| (run as u128 * last / (SAMPLE_RUNS - 1) as u128) as usize;
-    (0..SAMPLE_RUNS).map(start).map(|start| start..start + length).collect()
+    (0..SAMPLE_RUNS)
+        .map(start)
+        .map(|start| start..start + length)
+        .collect()
 }
 
 #[cfg(test)]
@@ -353,24 +390,15 @@ mod tests {
 
     #[test]
     fn a_sample_reaches_from_the_first_row_to_the_last() {
-        assert_eq!(runs(0), []);
-        assert_eq!(runs(5).concat_len(), 5);
-        assert_eq!(runs(SAMPLE_ROWS).concat_len(), SAMPLE_ROWS);
+        let length = |runs: &[Range<usize>]| runs.iter().map(Range::len).sum::<usize>();
+        assert_eq!(runs(0, SAMPLE_ROWS), []);
+        assert_eq!(length(&runs(5, SAMPLE_ROWS)), 5);
+        assert_eq!(length(&runs(SAMPLE_ROWS, SAMPLE_ROWS)), SAMPLE_ROWS);
         for rows in [SAMPLE_ROWS + 1, 20_000, 1 << 20, 1 << 40] {
-            let runs = runs(rows);
+            let runs = runs(rows, SAMPLE_ROWS);
             assert_eq!((runs[0].start, runs[SAMPLE_RUNS - 1].end), (0, rows));
-            assert_eq!(runs.concat_len(), SAMPLE_ROWS);
+            assert_eq!(length(&runs), SAMPLE_ROWS);
             assert!(runs.windows(2).all(|pair| pair[0].end <= pair[1].start), "{rows}");
-        }
-    }
-
-    trait Length {
-        fn concat_len(&self) -> usize;
-    }
-
-    impl Length for Vec<Range<usize>> {
-        fn concat_len(&self) -> usize {
-            self.iter().map(Range::len).sum()
         }
     }
 }

@@ -116,7 +116,10 @@ mod tests {
         assert_eq!(map.get("0"), Some(0));
         map.put("new".into(), 7);
         assert_eq!(map.entries.len(), ENTRIES_MAX);
-        assert_eq!((map.get("0"), map.get("1"), map.get("new")), (Some(0), None, Some(7)));
+        assert_eq!(
+            (map.get("0"), map.get("1"), map.get("new")),
+            (Some(0), None, Some(7))
+        );
         map.put("new".into(), 8);
         assert_eq!((map.entries.len(), map.get("new")), (ENTRIES_MAX, Some(8)));
     }

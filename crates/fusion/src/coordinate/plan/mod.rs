@@ -87,7 +87,10 @@ pub(crate) async fn plan(request: &PlanRequest<'_>, logical: &LogicalPlan) -> Re
     let task = state.task_ctx();
     let mut forms = alternatives::forms(&mut state, &optimized, &memory, &names).await?;
     let choice = alternatives::choose(&forms, request.choice, &request.classifier)?;
-    let described = forms.iter().map(|form| form.described(&request.classifier)).collect();
+    let described = forms
+        .iter()
+        .map(|form| form.described(&request.classifier))
+        .collect();
     let alternatives::Form { plan, reading } = forms.swap_remove(choice.index);
     let found = pipelines(&reading.shape);
     let report = |pipeline: &model::pipeline::Pipeline| PipelineReport {
@@ -105,7 +108,11 @@ pub(crate) async fn plan(request: &PlanRequest<'_>, logical: &LogicalPlan) -> Re
         chosen: choice.index,
         why: choice.why,
         pipelines: found.all().iter().map(report).collect(),
-        tables: reading.tables.iter().map(|table| table.estimate.clone()).collect(),
+        tables: reading
+            .tables
+            .iter()
+            .map(|table| table.estimate.clone())
+            .collect(),
         expected_ns: reading.cost_ns / request.partitions.max(1) as f64,
     };
     Ok(Planned {
@@ -123,13 +130,18 @@ impl Planned {
     /// The hash tables with what they turned out to be, as far as they are built; any time. Finished ones are remembered for
     /// later plans of the session.
     pub(crate) fn built(&self) -> Vec<TableBuilt> {
-        self.tables.iter().map(|table| built::built(table, &self.memory)).collect()
+        self.tables
+            .iter()
+            .map(|table| built::built(table, &self.memory))
+            .collect()
     }
 
     /// `S` with the sizes of those tables that are built.
     pub(crate) fn footprint_built(&self) -> Footprint {
         let built = self.built();
-        let mut sizes = built.iter().map(|table| table.bytes.unwrap_or(table.estimate.bytes));
+        let mut sizes = built
+            .iter()
+            .map(|table| table.bytes.unwrap_or(table.estimate.bytes));
         shape::footprint(&shape::resized(&self.shape, &mut sizes))
     }
 }

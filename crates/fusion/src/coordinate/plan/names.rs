@@ -29,7 +29,12 @@ impl Names {
     /// has all these columns, else `rows`. For people only: two tables of one schema may be taken for each other.
     pub fn of(&self, table: Option<&SchemaRef>, schema: &SchemaRef) -> String {
         let same = |known: &SchemaRef| table.is_some_and(|table| Arc::ptr_eq(known, table));
-        let has_all = |known: &SchemaRef| schema.fields().iter().all(|field| known.column_with_name(field.name()).is_some());
+        let has_all = |known: &SchemaRef| {
+            schema
+                .fields()
+                .iter()
+                .all(|field| known.column_with_name(field.name()).is_some())
+        };
         let exact = self.0.iter().find(|(known, _)| same(known));
         let found = exact.or_else(|| self.0.iter().find(|(known, _)| has_all(known)));
         found.map_or_else(|| "rows".to_string(), |(_, name)| name.clone())

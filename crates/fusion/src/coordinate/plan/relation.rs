@@ -83,7 +83,11 @@ impl Column {
 
 /// A column of each type.
 pub fn columns_of(schema: &SchemaRef) -> Vec<Column> {
-    schema.fields().iter().map(|field| Column::of_type(field.data_type())).collect()
+    schema
+        .fields()
+        .iter()
+        .map(|field| Column::of_type(field.data_type()))
+        .collect()
 }
 
 impl Relation {
@@ -91,10 +95,13 @@ impl Relation {
     pub fn of_leaf(leaf: Leaf, schema: &SchemaRef, table: String) -> Self {
         let sample = leaf.sample();
         let leaf = Arc::new(leaf);
-        let columns = columns_of(schema).into_iter().enumerate().map(|(index, column)| Column {
-            leaf: Some((Arc::clone(&leaf), index)),
-            ..column
-        });
+        let columns = columns_of(schema)
+            .into_iter()
+            .enumerate()
+            .map(|(index, column)| Column {
+                leaf: Some((Arc::clone(&leaf), index)),
+                ..column
+            });
         Relation {
             rows: Cardinality {
                 rows: sample.rows(),

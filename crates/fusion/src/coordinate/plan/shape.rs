@@ -117,7 +117,11 @@ pub fn read(plan: &Arc<dyn ExecutionPlan>, knowledge: &Knowledge<'_>) -> Reading
                 reader.tables[at].estimate.counts = true;
                 if let Some((name, of)) = join {
                     let text = format!("hash {of} {}", reader.tables[at].estimate.bytes);
-                    joins.push(MainJoin { name, indexed: false, text });
+                    joins.push(MainJoin {
+                        name,
+                        indexed: false,
+                        text,
+                    });
                 }
             }
             Operator::Index { name, of } => joins.push(MainJoin {
@@ -151,7 +155,11 @@ pub fn resized(shape: &PlanShape, sizes: &mut dyn Iterator<Item = Bytes>) -> Pla
         PlanShape::HashAggregate { table, groups, input } => {
             let input = Box::new(resized(input, sizes));
             let table = sizes.next().unwrap_or(*table);
-            PlanShape::HashAggregate { table, groups: *groups, input }
+            PlanShape::HashAggregate {
+                table,
+                groups: *groups,
+                input,
+            }
         }
         PlanShape::Sort { rows, input } => PlanShape::Sort {
             rows: *rows,
@@ -173,8 +181,14 @@ fn caches_of(config: &ConfigOptions) -> Caches {
 
 /// An operator with memory of its own.
 enum Operator {
-    Table { at: usize, join: Option<(JoinName, String)> },
-    Index { name: JoinName, of: String },
+    Table {
+        at: usize,
+        join: Option<(JoinName, String)>,
+    },
+    Index {
+        name: JoinName,
+        of: String,
+    },
 }
 
 /// A pipeline that still grows upward, as in [`model::pipeline`].
@@ -265,7 +279,9 @@ impl Reader<'_> {
     fn scan(&mut self, table_rows: f64, relation: Relation) -> Walked {
         self.cost_ns += plan_cost::scan_ns(table_rows);
         Walked {
-            shape: PlanShape::Scan { rows: rows(table_rows) },
+            shape: PlanShape::Scan {
+                rows: rows(table_rows),
+            },
             open: Open {
                 rows: rows(table_rows).0,
                 first: Vec::new(),
@@ -276,20 +292,28 @@ impl Reader<'_> {
 
     /// A scan of something that is not in memory.
     fn other_scan(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Walked {
-        let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok();
+        let statistics = StatisticsContext::new()
+            .compute(plan.as_ref(), &StatisticsArgs::new())
+            .ok();
         let statistics = statistics.as_deref();
         let (known, from) = match statistics.map(|statistics| &statistics.num_rows) {
             Some(Precision::Exact(rows)) => (*rows as f64, Source::Exact),
             Some(Precision::Inexact(rows)) => (*rows as f64, Source::Statistics),
-            _ => (plan.fetch().map_or(ROWS_UNKNOWN, |fetch| fetch as f64), Source::Guess),
+            _ => (
+                plan.fetch().map_or(ROWS_UNKNOWN, |fetch| fetch as f64),
+                Source::Guess,
+            ),
         };
-        let columns = columns_of(&plan.schema()).into_iter().enumerate().map(|(index, column)| {
-            let data_type = plan.schema().field(index).data_type().clone();
-            match statistics.and_then(|statistics| statistics.column_statistics.get(index)) {
-                Some(found) => of_statistics(column, found, &data_type, known),
-                None => column,
-            }
-        });
+        let columns = columns_of(&plan.schema())
+            .into_iter()
+            .enumerate()
+            .map(|(index, column)| {
+                let data_type = plan.schema().field(index).data_type().clone();
+                match statistics.and_then(|statistics| statistics.column_statistics.get(index)) {
+                    Some(found) => of_statistics(column, found, &data_type, known),
+                    None => column,
+                }
+            });
         let relation = Relation {
             rows: Cardinality::of_table(known),
             from,
@@ -302,17 +326,27 @@ impl Reader<'_> {
 
     /// An operator with one input that is no join and no aggregate.
     fn pass(&mut self, plan: &Arc<dyn ExecutionPlan>, walked: Walked) -> Walked {
-        let Walked { shape, mut relation, open } = walked;
+        let Walked {
+            shape,
+            mut relation,
+            open,
+        } = walked;
         self.cost_ns += relation.rows.rows * PASS_NS;
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
             relation = self.filtered(plan, filter, relation);
         } else if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
             let schema = plan.schema();
-            let columns = projection.expr().iter().zip(schema.fields()).map(|(item, field)| {
-                let column = item.expr.downcast_ref::<ColumnExpr>();
-                let below = column.and_then(|column| relation.columns.get(column.index()));
-                below.cloned().unwrap_or_else(|| Column::of_type(field.data_type()))
-            });
+            let columns = projection
+                .expr()
+                .iter()
+                .zip(schema.fields())
+                .map(|(item, field)| {
+                    let column = item.expr.downcast_ref::<ColumnExpr>();
+                    let below = column.and_then(|column| relation.columns.get(column.index()));
+                    below
+                        .cloned()
+                        .unwrap_or_else(|| Column::of_type(field.data_type()))
+                });
             relation.columns = columns.collect();
         } else if relation.columns.len() != plan.schema().fields().len() {
             relation.columns = columns_of(&plan.schema());
@@ -327,27 +361,50 @@ impl Reader<'_> {
             self.closed.push(open);
             let rows = rows(relation.rows.rows);
             return Walked {
-                shape: PlanShape::Sort { rows, input: Box::new(shape) },
-                open: Open { rows: rows.0, first: Vec::new() },
+                shape: PlanShape::Sort {
+                    rows,
+                    input: Box::new(shape),
+                },
+                open: Open {
+                    rows: rows.0,
+                    first: Vec::new(),
+                },
                 relation,
             };
         }
         if !passes_rows_on(plan) && !plan.is::<FilterExec>() && !plan.is::<ProjectionExec>() {
             relation.fingerprint = format!("{} {}", plan.name(), relation.fingerprint);
         }
-        Walked { shape, relation, open }
+        Walked {
+            shape,
+            relation,
+            open,
+        }
     }
 
     /// What a filter leaves that could not be sampled.
-    fn filtered(&self, plan: &Arc<dyn ExecutionPlan>, filter: &FilterExec, mut relation: Relation) -> Relation {
+    fn filtered(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        filter: &FilterExec,
+        mut relation: Relation,
+    ) -> Relation {
         let predicate = filter.predicate();
         relation.fingerprint.push_str(&format!(" where {predicate}"));
         // The interval analysis of statistics knows comparisons of numbers only.
-        let analysed = relation.from <= Source::Statistics && check_support(predicate, &filter.input().schema());
+        let analysed =
+            relation.from <= Source::Statistics && check_support(predicate, &filter.input().schema());
         let statistics = analysed
-            .then(|| StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok())
+            .then(|| {
+                StatisticsContext::new()
+                    .compute(plan.as_ref(), &StatisticsArgs::new())
+                    .ok()
+            })
             .flatten();
-        match statistics.as_deref().and_then(|found: &Statistics| found.num_rows.get_value()) {
+        match statistics
+            .as_deref()
+            .and_then(|found: &Statistics| found.num_rows.get_value())
+        {
             Some(rows) => {
                 relation.rows.rows = *rows as f64;
                 relation.from = Source::Statistics;
@@ -359,7 +416,10 @@ impl Reader<'_> {
             }
         }
         if let Some(projection) = filter.projection().as_ref() {
-            relation.columns = projection.iter().map(|index| relation.columns[*index].clone()).collect();
+            relation.columns = projection
+                .iter()
+                .map(|index| relation.columns[*index].clone())
+                .collect();
         }
         self.corrected(relation)
     }
@@ -385,7 +445,8 @@ impl Reader<'_> {
         };
         self.closed.push(build.open.through(operator()));
         let probe = self.walk(children[1]);
-        self.cost_ns += plan_cost::hash_join_ns(build.relation.rows.rows, probe.relation.rows.rows, self.caches);
+        self.cost_ns +=
+            plan_cost::hash_join_ns(build.relation.rows.rows, probe.relation.rows.rows, self.caches);
         Walked {
             shape: PlanShape::HashJoin {
                 table: self.tables[at].estimate.bytes,
@@ -453,7 +514,11 @@ impl Reader<'_> {
                 what,
                 rows: built.map_or_else(|| rows(build.rows.rows), |built| Rows(built.rows)),
                 bytes: Bytes(built.map_or(bytes, |built| built.bytes)),
-                from: if built.is_some() { Source::Built } else { build.from },
+                from: if built.is_some() {
+                    Source::Built
+                } else {
+                    build.from
+                },
                 counts: false,
             },
             node: Arc::clone(node),
@@ -501,7 +566,9 @@ impl Reader<'_> {
         let name = JoinName::of(join.stock());
         let of = indexed.name();
         Walked {
-            shape: PlanShape::IndexJoin { outer: Box::new(outer.shape) },
+            shape: PlanShape::IndexJoin {
+                outer: Box::new(outer.shape),
+            },
             open: outer.open.through(Operator::Index { name, of }),
             relation,
         }
@@ -511,7 +578,12 @@ impl Reader<'_> {
         let first = first_stage(aggregate);
         let walked = self.walk(first.input());
         let input = &walked.relation;
-        let keys: Vec<PhysicalExprRef> = first.group_expr().expr().iter().map(|(key, _)| Arc::clone(key)).collect();
+        let keys: Vec<PhysicalExprRef> = first
+            .group_expr()
+            .expr()
+            .iter()
+            .map(|(key, _)| Arc::clone(key))
+            .collect();
         self.cost_ns += input.rows.rows * if keys.is_empty() { PASS_NS } else { GROUP_NS };
         let known = input.groups(&keys);
         let groups = if keys.is_empty() {
@@ -528,7 +600,9 @@ impl Reader<'_> {
         let columns = schema.fields().iter().enumerate().map(|(index, field)| {
             let key = keys.get(index).and_then(|key| key.downcast_ref::<ColumnExpr>());
             let below = key.and_then(|key| input.columns.get(key.index()));
-            below.cloned().unwrap_or_else(|| Column::of_type(field.data_type()))
+            below
+                .cloned()
+                .unwrap_or_else(|| Column::of_type(field.data_type()))
         });
         let relation = Relation {
             rows: Cardinality::of_table(groups),
@@ -547,7 +621,8 @@ impl Reader<'_> {
         let bytes = sizing.bytes(relation.rows.rows);
         let key = format!("{what} {:?} {}", first.aggr_expr(), relation.fingerprint);
         let at = self.table(plan, &relation, what, key, sizing, bytes);
-        self.closed.push(walked.open.through(Operator::Table { at, join: None }));
+        self.closed
+            .push(walked.open.through(Operator::Table { at, join: None }));
         let groups = rows(relation.rows.rows);
         Walked {
             shape: PlanShape::HashAggregate {
@@ -555,7 +630,10 @@ impl Reader<'_> {
                 groups,
                 input: Box::new(walked.shape),
             },
-            open: Open { rows: groups.0, first: Vec::new() },
+            open: Open {
+                rows: groups.0,
+                first: Vec::new(),
+            },
             relation,
         }
     }
@@ -583,7 +661,12 @@ impl Reader<'_> {
                     from: weaker(&so_far, &walked.relation),
                     columns: columns_of(&plan.schema()),
                     tables: both(&so_far, &walked.relation),
-                    fingerprint: format!("{} {} {}", plan.name(), so_far.fingerprint, walked.relation.fingerprint),
+                    fingerprint: format!(
+                        "{} {} {}",
+                        plan.name(),
+                        so_far.fingerprint,
+                        walked.relation.fingerprint
+                    ),
                 },
                 None => walked.relation,
             });
@@ -598,14 +681,20 @@ impl Reader<'_> {
         Walked {
             shape: PlanShape::Merge { inputs: shapes },
             relation: relation.unwrap_or(nothing),
-            open: open.unwrap_or(Open { rows: 0, first: Vec::new() }),
+            open: open.unwrap_or(Open {
+                rows: 0,
+                first: Vec::new(),
+            }),
         }
     }
 }
 
 /// The stage that reads the rows: of two stages the lower, whatever lies between.
 fn first_stage(aggregate: &AggregateExec) -> &AggregateExec {
-    if !matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned) {
+    if !matches!(
+        aggregate.mode(),
+        AggregateMode::Final | AggregateMode::FinalPartitioned
+    ) {
         return aggregate;
     }
     let mut below = aggregate.input();
@@ -645,7 +734,8 @@ fn joined(join: &HashJoinExec, left: &Relation, right: &Relation) -> Relation {
             JoinSide::Right => right.columns.get(source.index),
             JoinSide::None => None,
         };
-        side.cloned().unwrap_or_else(|| Column::of_type(field.data_type()))
+        side.cloned()
+            .unwrap_or_else(|| Column::of_type(field.data_type()))
     });
     Relation {
         rows,
@@ -653,7 +743,12 @@ fn joined(join: &HashJoinExec, left: &Relation, right: &Relation) -> Relation {
         from: weaker(left, right).max(Source::Statistics),
         columns: columns.collect(),
         tables: both(left, right),
-        fingerprint: format!("({} {} {})", left.fingerprint, JoinName::of(join), right.fingerprint),
+        fingerprint: format!(
+            "({} {} {})",
+            left.fingerprint,
+            JoinName::of(join),
+            right.fingerprint
+        ),
     }
 }
 
@@ -677,7 +772,10 @@ fn of_statistics(
     data_type: &arrow::datatypes::DataType,
     table_rows: f64,
 ) -> Column {
-    let width = statistics.byte_size.get_value().map(|bytes| *bytes as f64 / table_rows.max(1.0));
+    let width = statistics
+        .byte_size
+        .get_value()
+        .map(|bytes| *bytes as f64 / table_rows.max(1.0));
     let code = |value: &Precision<datafusion::common::ScalarValue>| {
         let array = value.get_value()?.to_array().ok()?;
         let known = is_integer_like(data_type) && array.data_type() == data_type && array.is_valid(0);
@@ -687,7 +785,9 @@ fn of_statistics(
     let distinct = statistics.distinct_count.get_value().map(|count| *count as f64);
     // Keys that repeat less than once for two codes of their range are taken for unique.
     let by_range = bounds.map(|(min, max)| ((max - min) as f64 + 1.0).min(table_rows));
-    let key = distinct.or(by_range).map(|distinct| KeyNumbers { bounds, distinct });
+    let key = distinct
+        .or(by_range)
+        .map(|distinct| KeyNumbers { bounds, distinct });
     column.with_statistics(width, key)
 }
 

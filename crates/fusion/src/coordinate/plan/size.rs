@@ -66,7 +66,9 @@ impl Sizing {
                 of(row, map.saturating_mul(tables))
             }
             Sizing::Rows { row } => of(row, 0),
-            Sizing::Groups { group } => of(group, index(estimate_memory_size::<(u64, u64)>(rows as usize, 0))),
+            Sizing::Groups { group } => {
+                of(group, index(estimate_memory_size::<(u64, u64)>(rows as usize, 0)))
+            }
         }
     }
 }
@@ -97,7 +99,11 @@ pub fn corun_join(join: &CorunJoinExec, build: &Relation, config: &ConfigOptions
         None => bounds_of_types(&types),
     };
     let distinct = key.map_or(rows, |key| (key.distinct / tables as f64).round() as usize);
-    let expected = KeysExpected { rows, distinct, bounds };
+    let expected = KeysExpected {
+        rows,
+        distinct,
+        bounds,
+    };
     let threads = if rows < PARALLEL_FROM_ROWS { 1 } else { threads };
     let table = bytes_expected(&expected, threads, &caches::build_options(&corun, rows));
     let visited = if emits_left_at_end(*stock.join_type()) {
@@ -106,12 +112,26 @@ pub fn corun_join(join: &CorunJoinExec, build: &Relation, config: &ConfigOptions
         0
     };
     // Hashed keys are compared when a code is found; several integers may be packed into one code.
-    let exact = types.iter().all(is_integer_like) && (types.len() == 1 || key.is_some_and(|key| key.bounds.is_some()));
-    let mut kept: BTreeSet<usize> = join.needed().iter().enumerate().filter(|(_, needed)| **needed).map(|(at, _)| at).collect();
+    let exact = types.iter().all(is_integer_like)
+        && (types.len() == 1 || key.is_some_and(|key| key.bounds.is_some()));
+    let mut kept: BTreeSet<usize> = join
+        .needed()
+        .iter()
+        .enumerate()
+        .filter(|(_, needed)| **needed)
+        .map(|(at, _)| at)
+        .collect();
     if !exact || stock.null_aware {
-        kept.extend(keys.iter().filter_map(|key| Some(key.downcast_ref::<Column>()?.index())));
+        kept.extend(
+            keys.iter()
+                .filter_map(|key| Some(key.downcast_ref::<Column>()?.index())),
+        );
     }
-    let width: f64 = kept.iter().filter_map(|column| build.columns.get(*column)).map(|column| column.width()).sum();
+    let width: f64 = kept
+        .iter()
+        .filter_map(|column| build.columns.get(*column))
+        .map(|column| column.width())
+        .sum();
     ((table + visited) * tables) as u64 + (build.rows.rows * width) as u64
 }
 
@@ -123,7 +143,10 @@ pub fn stock_join(join: &HashJoinExec, build: &Relation, config: &ConfigOptions)
     };
     let types = key_types(join);
     let integer = types.len() == 1 && is_integer_like(&types[0]);
-    let bounds = build.key(&left_keys(join)).filter(|_| integer).and_then(|key| key.bounds);
+    let bounds = build
+        .key(&left_keys(join))
+        .filter(|_| integer)
+        .and_then(|key| key.bounds);
     let execution = &config.execution;
     let range = bounds.map(|(min, max)| max - min).filter(|range| {
         let dense = build.rows.rows / tables as f64 / (*range as f64 + 1.0);
@@ -143,9 +166,14 @@ pub fn groups(aggregate: &AggregateExec, input: &Relation) -> Sizing {
         .group_expr()
         .expr()
         .iter()
-        .map(|(expression, _)| match expression.downcast_ref::<Column>().and_then(|c| input.columns.get(c.index())) {
-            Some(column) => column.width(),
-            None => 8.0,
+        .map(|(expression, _)| {
+            match expression
+                .downcast_ref::<Column>()
+                .and_then(|c| input.columns.get(c.index()))
+            {
+                Some(column) => column.width(),
+                None => 8.0,
+            }
         })
         .sum();
     // A state of unknown type is taken for a number.

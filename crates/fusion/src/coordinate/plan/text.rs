@@ -24,7 +24,12 @@ fn write_decision(text: &mut String, decision: &Decision, thresholds: &Threshold
     writeln!(text, "expected: {} alone", milliseconds(decision.expected_ns))?;
     writeln!(text, "pipelines, in the order they run:")?;
     for (number, pipeline) in decision.pipelines.iter().enumerate() {
-        let PipelineReport { rows, footprint, class, end } = pipeline;
+        let PipelineReport {
+            rows,
+            footprint,
+            class,
+            end,
+        } = pipeline;
         let end = match end {
             PipelineEnd::Build => "a join's table",
             PipelineEnd::Aggregate => "groups",
