@@ -147,7 +147,7 @@ pub fn choose(
     if forms.len() == 1 {
         return Ok(Chosen {
             index: 0,
-            why: "the plan has no other form: no join of its main pipeline could use an index instead, or a hash table".into(),
+            why: "no join of its main pipeline has another form".into(),
         });
     }
     let Some(rule) = rule else {

@@ -148,9 +148,12 @@ impl Relation {
         })
     }
 
-    /// Groups by these expressions: every combination of their values, as far as there are rows. `None` where some
-    /// expression's values are unknown.
+    /// Groups by these expressions: of columns of one sample those found there, else every combination of their values, as
+    /// far as there are rows. `None` where some expression's values are unknown.
     pub fn groups(&self, expressions: &[PhysicalExprRef]) -> Option<f64> {
+        if let Some(together) = self.key(expressions) {
+            return Some(together.distinct.max(1.0).min(self.rows.rows));
+        }
         let values = expressions.iter().map(|expression| {
             let one = std::slice::from_ref(expression);
             self.key(one).map(|key| key.distinct.max(1.0))
