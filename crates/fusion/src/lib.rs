@@ -20,10 +20,11 @@ mod options;
 mod prefilter;
 pub mod rule;
 pub mod sides;
+mod steering;
 
 pub use coordinate::{
-    Alternative, Coordinator, CoordinatorOptions, Decision, PipelineReport, Report, RunningQuery, Slowdown,
-    State, Submitted, TableBuilt, TableEstimate, WaitingQuery,
+    Alternative, Coordinator, CoordinatorOptions, DecideOptions, Decision, PipelineReport, Report, RunningQuery,
+    Slowdown, Source, State, Submitted, TableBuilt, TableEstimate, WaitingQuery, decision_text,
 };
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;

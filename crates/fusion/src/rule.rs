@@ -16,6 +16,7 @@ use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
 use crate::options::{CorunOptions, JoinChoice};
 use crate::prefilter;
 use crate::sides::estimate;
+use crate::steering::Steering;
 use datafusion::common::JoinSide;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -88,7 +89,7 @@ fn replace(
     if let Some(join) = plan.downcast_ref::<HashJoinExec>()
         && is_replaceable(join)
     {
-        let chosen = match options.index_join {
+        let chosen = match Steering::of(config, join).unwrap_or(options.index_join) {
             JoinChoice::Off => None,
             JoinChoice::Auto => index::choose(join, relied, false, config)?,
             JoinChoice::On => index::choose(join, relied, true, config)?,

@@ -85,7 +85,7 @@ fn may_swap(join: &HashJoinExec) -> bool {
 }
 
 /// (equalities with a constant, other conditions) of a conjunction. Both ends of a range count as one condition.
-fn conditions(predicate: &Arc<dyn PhysicalExpr>) -> (u32, u32) {
+pub(crate) fn conditions(predicate: &Arc<dyn PhysicalExpr>) -> (u32, u32) {
     let mut equalities = 0;
     let mut others = Vec::new();
     for condition in split_conjunction(predicate) {

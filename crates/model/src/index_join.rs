@@ -87,21 +87,38 @@ const LOOKUP_NS: Cost = Cost {
 /// Bytes a row takes in a hash table.
 const TABLE_BYTES_PER_ROW: f64 = 16.0;
 
-/// A row of the indexed table that the hash join's scan reads and a filter drops. Unmeasured.
-const SCAN_NS: f64 = 1.0;
+/// A row that a scan reads and a filter drops. Unmeasured.
+pub const SCAN_NS: f64 = 1.0;
+
+impl Inputs {
+    /// Rows of the indexed side that reach the join, and of the other one.
+    fn indexed_and_outer(&self) -> (f64, f64) {
+        if self.indexed_builds {
+            (self.build_rows, self.probe_rows)
+        } else {
+            (self.probe_rows, self.build_rows)
+        }
+    }
+}
+
+/// Nanoseconds of the hash join, the scan of rows that a filter of the indexed side drops included.
+pub fn hash_ns(inputs: &Inputs) -> f64 {
+    let table_bytes = inputs.build_rows * TABLE_BYTES_PER_ROW;
+    let (indexed_rows, _) = inputs.indexed_and_outer();
+    inputs.build_rows * BUILD_NS.at(table_bytes, inputs)
+        + inputs.probe_rows * PROBE_NS.at(table_bytes, inputs)
+        + (inputs.table_rows - indexed_rows).max(0.0) * SCAN_NS
+}
+
+/// Nanoseconds of the join through the index.
+pub fn index_ns(inputs: &Inputs) -> f64 {
+    let (_, outer_rows) = inputs.indexed_and_outer();
+    outer_rows * LOOKUP_NS.at(inputs.tree_bytes as f64, inputs)
+}
 
 /// Nanoseconds that the join through the index is expected to take less than the hash join; negative where it takes more.
 pub fn gain_ns(inputs: &Inputs) -> f64 {
-    let table_bytes = inputs.build_rows * TABLE_BYTES_PER_ROW;
-    let (indexed_rows, outer_rows) = if inputs.indexed_builds {
-        (inputs.build_rows, inputs.probe_rows)
-    } else {
-        (inputs.probe_rows, inputs.build_rows)
-    };
-    let hash_ns = inputs.build_rows * BUILD_NS.at(table_bytes, inputs)
-        + inputs.probe_rows * PROBE_NS.at(table_bytes, inputs)
-        + (inputs.table_rows - indexed_rows).max(0.0) * SCAN_NS;
-    hash_ns - outer_rows * LOOKUP_NS.at(inputs.tree_bytes as f64, inputs)
+    hash_ns(inputs) - index_ns(inputs)
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub mod partition;
 pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;
+pub mod plan_cost;
+pub mod sampling;
 pub mod siblings;
 pub mod slowdown;
 pub mod spread;

@@ -164,6 +164,16 @@ impl Thresholds {
             weak_factor,
         })
     }
+
+    /// Strong ends at the cache divided by this.
+    pub fn strong_divisor(&self) -> f64 {
+        self.strong_divisor
+    }
+
+    /// Weak begins at the cache times this.
+    pub fn weak_factor(&self) -> f64 {
+        self.weak_factor
+    }
 }
 
 /// Names the locality of work that shares one last-level cache.

@@ -20,7 +20,7 @@ use super::direct::Direct;
 use super::fill::{Crowded, DensePart, Fill, Filled, LinePart, Lists, Part, Place};
 use super::hash::{Mixer, partition};
 use super::layout::{LIST_PIECE, Line, Line32, Line64, ROW_MAX, SEVERAL};
-use super::plan::{self, BuildOptions, Kind, SMALL_ROWS};
+use super::plan::{self, BuildOptions, ESTIMATE_FROM_ROWS, Kind, SMALL_ROWS};
 use super::scatter::{Scattered, scatter};
 use super::simd::{Compare, Instructions, Isa, Portable, with_compare};
 use super::survey::Survey;
@@ -34,10 +34,6 @@ const ATTEMPTS: u32 = 3;
 
 /// Lines a key may pass in all but the last try. Random keys at the planned load pass fewer than ten.
 const PASSED_MAX: usize = 64;
-
-/// Below this many rows every row gets room: a table of 16,384 rows takes 316 KiB at most, and estimating would cost a
-/// third of the build.
-const ESTIMATE_FROM_ROWS: usize = 16_384;
 
 /// Lines zeroed between two looks at the cancellation: 2 MiB, a huge page, whose first touch may take a millisecond and
 /// more where a hypervisor has to find the memory.
@@ -168,8 +164,7 @@ impl Site<'_> {
         facts.distinct_estimate = match sketch.distinct() {
             _ if !estimate => facts.rows,
             (distinct, true) => distinct,
-            // Two and a half standard deviations; the rest is taken by the slack in the lines' load.
-            (distinct, false) => (distinct + distinct / 9).min(facts.rows),
+            (distinct, false) => plan::room_for(facts.rows, distinct),
         };
         Ok(facts)
     }
@@ -221,7 +216,7 @@ impl Site<'_> {
                 Ok(Ok(finish(index, built.duplicates, built.distinct)))
             }
             Kind::Buckets32 => {
-                let per_partition = plan::lines_for::<Line32>(distinct).div_ceil(1 << bits);
+                let per_partition = plan::lines_per_partition::<Line32>(distinct, bits);
                 let built = with_compare!(self.isa, C => {
                     self.lines::<Line32, C>(&facts, mixer, &grid, per_partition, passed_max)?
                 });
@@ -234,7 +229,7 @@ impl Site<'_> {
                 }))
             }
             Kind::Buckets64 => {
-                let per_partition = plan::lines_for::<Line64>(distinct).div_ceil(1 << bits);
+                let per_partition = plan::lines_per_partition::<Line64>(distinct, bits);
                 let built = with_compare!(self.isa, C => {
                     self.lines::<Line64, C>(&facts, mixer, &grid, per_partition, passed_max)?
                 });

@@ -50,7 +50,7 @@ use simd::Isa;
 pub(crate) use step::Looked;
 
 pub use measure::probe_times;
-pub use plan::{BuildOptions, Kind, bytes_max, bytes_max_of};
+pub use plan::{BuildOptions, KeysExpected, Kind, bytes_expected, bytes_max, bytes_max_of};
 pub use probe::{Pairs, ProbeCursor};
 
 /// The largest build row number a table can hold.

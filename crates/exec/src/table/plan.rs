@@ -1,6 +1,7 @@
 //! What to build, decided from a few numbers: pure functions, no data is looked at.
 
 use super::layout::{LIST_PIECE, Line, Line32, Line64};
+use super::survey::KEPT;
 use crate::huge::bytes_of;
 
 /// How a table maps codes to values.
@@ -60,6 +61,10 @@ pub(crate) const LISTS_NEAR_BYTES: usize = 1 << 20;
 
 /// Below this many rows one thread builds one partition. Miri, which interprets, sees the partitioned build on fewer.
 pub(crate) const SMALL_ROWS: usize = if cfg!(miri) { 256 } else { 100_000 };
+
+/// Below this many rows every row gets room: a table of 16,384 rows takes 316 KiB at most, and estimating would cost a
+/// third of the build.
+pub(crate) const ESTIMATE_FROM_ROWS: usize = 16_384;
 
 /// The most partitions, as a power of two: more would not fit their write positions in L1 and L2.
 const PARTITION_BITS_MAX: u32 = 11;
@@ -137,6 +142,81 @@ pub(crate) fn dense_shift(rows: usize, slots: u64, options: &BuildOptions) -> u3
     let wanted = (options.l2_bytes / 4 / 4).max(1 << 12).ilog2();
     let needed = slots.div_ceil(most).next_power_of_two().trailing_zeros();
     wanted.max(needed)
+}
+
+/// Different keys that lines make room for, where a survey of `rows` rows estimated `distinct` of them: two and a half
+/// standard deviations more. The rest is taken by the slack in the lines' load.
+pub(crate) fn room_for(rows: usize, distinct: usize) -> usize {
+    (distinct + distinct / 9).min(rows)
+}
+
+/// Lines of each of `1 << bits` partitions.
+pub(crate) fn lines_per_partition<L: Line>(distinct: usize, bits: u32) -> usize {
+    lines_for::<L>(distinct).div_ceil(1 << bits)
+}
+
+/// What somebody expects of the keys of a table that is not built yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeysExpected {
+    /// Rows with a key.
+    pub rows: usize,
+    /// Different keys among them, at most `rows`.
+    pub distinct: usize,
+    /// Smallest and largest code; what is not known is `0` to `u64::MAX`.
+    pub bounds: (u64, u64),
+}
+
+/// The bytes that [`crate::JoinTable::bytes`] will say of a table with these keys, built by `threads` threads: index and
+/// duplicate lists, as the build itself decides. As right as the expectation is; keys that are estimated from a survey
+/// (16,384 rows and more) add a few per cent. Keys are taken for random, and as many of them as possible to have several
+/// rows.
+pub fn bytes_expected(keys: &KeysExpected, threads: usize, options: &BuildOptions) -> usize {
+    let KeysExpected { rows, bounds, .. } = *keys;
+    if rows == 0 {
+        return bytes_of::<u32>(1) + bytes_of::<u32>(0);
+    }
+    let distinct = keys.distinct.clamp(1, rows);
+    let room = if rows < ESTIMATE_FROM_ROWS {
+        rows
+    } else if distinct < KEPT {
+        // The survey counts so few.
+        distinct
+    } else {
+        room_for(rows, distinct)
+    };
+    let threads = if rows < SMALL_ROWS { 1 } else { threads };
+    let kind = kind(rows, bounds.0, bounds.1.max(bounds.0), options);
+    let bits = if kind == Kind::Buckets64 && is_direct(rows, threads) && looks_unique(rows, distinct) {
+        0
+    } else {
+        partition_bits(rows, threads, options)
+    };
+    let index = match kind {
+        Kind::Dense => bytes_of::<u32>((bounds.1.saturating_sub(bounds.0)) as usize + 2),
+        Kind::Buckets32 => lines_bytes::<Line32>(rows, distinct, room, bits),
+        Kind::Buckets64 => lines_bytes::<Line64>(rows, distinct, room, bits),
+    };
+    // A list is its length and its rows; a key with a single row has none.
+    let extra = rows - distinct;
+    let lists = match extra {
+        0 => bytes_of::<u32>(0),
+        _ => bytes_of::<u32>(extra + 2 * extra.min(distinct) + LIST_PIECE),
+    };
+    index.saturating_add(lists)
+}
+
+/// Lines with room for `room` keys; for all rows where some partition will probably get more of the `distinct` keys than it
+/// has slots (three standard deviations), so that the build starts again.
+fn lines_bytes<L: Line>(rows: usize, distinct: usize, room: usize, bits: u32) -> usize {
+    let lines = lines_per_partition::<L>(room, bits);
+    let keys = distinct as f64 / (1_u64 << bits) as f64;
+    let crowded = bits > 0 && keys + 3.0 * keys.sqrt() > (lines * L::SLOTS) as f64;
+    let lines = if crowded {
+        lines_per_partition::<L>(rows, bits)
+    } else {
+        lines
+    };
+    bytes_of::<L>(lines << bits)
 }
 
 /// An upper bound of the bytes a build of `rows` rows takes at any time, everything included, when neither the kind nor

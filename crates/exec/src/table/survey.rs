@@ -68,7 +68,7 @@ impl Survey {
 }
 
 /// Distinct hashes kept by a [`Sketch`]. The estimate's standard deviation is about one in the root of this: 4.4 %.
-const KEPT: usize = 512;
+pub(crate) const KEPT: usize = 512;
 
 /// Hashes gathered before they are cut down to [`KEPT`].
 const GATHERED_MAX: usize = 4 * KEPT;

@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 
 use super::simd::Isa;
-use super::{BuildError, BuildOptions, JoinTable, Kind, Pairs, ProbeCursor, build, bytes_max};
+use super::{
+    BuildError, BuildOptions, JoinTable, KeysExpected, Kind, Pairs, ProbeCursor, build, bytes_expected,
+    bytes_max,
+};
 use crate::codes::{Chunk, Codes, Validity};
 use crate::visited::Visited;
 use crate::workers::{ScopedThreads, Serial, Workers};
@@ -331,6 +334,55 @@ fn large_tables_equal_the_oracle() {
                 check(&table, &build, &probe, None, 10_000);
                 assert!(table.bytes() <= bytes_max(rows, threads, &options), "{name}");
             }
+        }
+    }
+}
+
+#[test]
+fn tables_take_the_bytes_that_were_expected() {
+    let options = BuildOptions {
+        l2_bytes: 256 << 10,
+        ..BuildOptions::default()
+    };
+    let every = |step: u64, rows: u64| (0..rows).map(|row| row * step).collect::<Vec<u64>>();
+    let repeated = |keys: u64, rows: u64| (0..rows).map(|row| scrambled(row % keys)).collect::<Vec<u64>>();
+    // As a build knows it after its survey, and what it makes of it.
+    let cases: [(&str, Vec<u64>, Kind); 9] = [
+        ("no rows", Vec::new(), Kind::Dense),
+        ("one row", vec![7], Kind::Dense),
+        ("dense", every(3, 20_000), Kind::Dense),
+        ("narrow", every(1000, 10_000), Kind::Buckets32),
+        ("narrow, estimated", every(1000, 150_000), Kind::Buckets32),
+        ("wide", every(1 << 40, 10_000), Kind::Buckets64),
+        ("four rows a key", repeated(5_000, 20_000), Kind::Buckets64),
+        ("many rows a key", repeated(6_000, 120_000), Kind::Buckets64),
+        (
+            "few keys crowd partitions",
+            repeated(50, 120_000),
+            Kind::Buckets64,
+        ),
+    ];
+    for (name, codes, kind) in cases {
+        let distinct = codes.iter().collect::<std::collections::HashSet<_>>().len();
+        let bounds = codes.iter().min().zip(codes.iter().max());
+        let keys = KeysExpected {
+            rows: codes.len(),
+            distinct,
+            bounds: bounds.map_or((0, 0), |(min, max)| (*min, *max)),
+        };
+        let build = Column::all_valid(codes);
+        for threads in [1, 4] {
+            let isa = Isa::detect();
+            let table = table_of(&build, 8192, 0, &options, &ScopedThreads(threads), isa).unwrap();
+            assert_eq!(table.kind(), kind, "{name}");
+            let (built, expected) = (
+                table.bytes() as f64,
+                bytes_expected(&keys, threads, &options) as f64,
+            );
+            assert!(
+                (expected / built - 1.0).abs() < 0.12,
+                "{name}: {expected} for {built}"
+            );
         }
     }
 }

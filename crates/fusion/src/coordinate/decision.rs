@@ -1,78 +1,114 @@
-//! What was decided about a query, and why.
+//! What was decided about a query before it ran, and what its tables turned out to be.
+//!
+//! Plain data, for reports and `EXPLAIN`; `plan` makes it, [`decision_text`] prints it.
+
+pub use super::plan::facade::DecideOptions;
+pub use super::plan::text::decision_text;
 
 use model::locality::{Footprint, Locality};
-use model::units::Bytes;
+use model::pipeline::PipelineEnd;
+use model::units::{Bytes, Rows};
 use serde::Serialize;
 
-/// What was decided about a query before it ran, and why.
-#[derive(Serialize, Clone, Debug)]
+/// A planned query.
+#[derive(Clone, Debug, Serialize)]
 pub struct Decision {
-    /// Locality of the plan chosen.
+    /// Locality of the chosen plan.
     pub class: Locality,
-    /// What its main pipeline keeps touching, `S`.
+    /// `S`: what the main pipeline of the chosen plan comes back to.
     pub footprint: Footprint,
-    /// Effective last-level cache the class is of, `C`.
+    /// `C`: the effective last-level cache the class was found for.
     pub cache: Bytes,
-    /// The plans there were.
+    /// The forms of the plan that were compared, the planner's own first.
     pub alternatives: Vec<Alternative>,
-    /// Place of the one chosen.
+    /// Which of them it is.
     pub chosen: usize,
-    /// What decided.
+    /// Why that one.
     pub why: String,
-    /// In order of running.
+    /// Pipelines of the chosen plan in the order they run.
     pub pipelines: Vec<PipelineReport>,
-    /// Each hash table.
+    /// Hash tables of the chosen plan.
     pub tables: Vec<TableEstimate>,
-    /// Nanoseconds it is expected to run.
+    /// Nanoseconds the chosen plan takes alone, all its partitions busy.
     pub expected_ns: f64,
 }
 
-/// A plan that was considered.
-#[derive(Serialize, Clone, Debug)]
+/// A form of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alternative {
-    /// Its first joins.
+    /// The first two joins of its main pipeline: `hash part 12 MiB`, `index lineorder`.
     pub joins: Vec<String>,
-    /// Nanoseconds.
+    /// Nanoseconds of one thread that the whole plan costs.
     pub cost_ns: f64,
-    /// `S`.
+    /// `S` of its main pipeline.
     pub footprint: Footprint,
     /// Its locality.
     pub class: Locality,
 }
 
-/// A pipeline of the plan.
-#[derive(Serialize, Clone, Debug)]
+/// A pipeline of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PipelineReport {
-    /// Rows that pass.
-    pub rows: u64,
-    /// `S`.
+    /// Rows that enter it.
+    pub rows: Rows,
+    /// What it comes back to.
     pub footprint: Footprint,
     /// Its locality.
     pub class: Locality,
-    /// What ends it.
-    pub end: String,
+    /// Where its rows end up.
+    pub end: PipelineEnd,
+}
+
+/// Where an estimate comes from, the surest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A table like it was built before.
+    Built,
+    /// All rows were counted.
+    Exact,
+    /// The table's statistics.
+    Statistics,
+    /// A sample of the table's rows.
+    Sample,
+    /// Nothing but rules of thumb, for a part of it at least.
+    Guess,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Source::Built => "built",
+            Source::Exact => "exact",
+            Source::Statistics => "statistics",
+            Source::Sample => "sample",
+            Source::Guess => "guess",
+        })
+    }
 }
 
 /// A hash table before it is built.
-#[derive(Serialize, Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableEstimate {
-    /// What it is of.
+    /// What it is of: `join part`, `join part+supplier`, `groups of lineorder+date`.
     pub what: String,
-    /// Rows.
-    pub rows: u64,
-    /// Bytes.
+    /// Rows in it, or groups.
+    pub rows: Rows,
+    /// Its bytes: buckets and rows (paper 002, section 4.2, footnote 4).
     pub bytes: Bytes,
-    /// Where the number of rows comes from.
-    pub from: String,
+    /// How that is known.
+    pub from: Source,
+    /// Whether it is one of the first two of the main pipeline, which the class rests on.
+    pub counts: bool,
 }
 
-/// A hash table that was built, beside its estimate.
-#[derive(Serialize, Clone, Debug)]
+/// A hash table with what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableBuilt {
-    /// What it is of.
-    pub what: String,
-    /// Bytes expected.
-    pub expected: Bytes,
-    /// Bytes taken.
-    pub built: Bytes,
+    /// As expected.
+    pub estimate: TableEstimate,
+    /// Rows really in it; `None` until it is built.
+    pub rows: Option<Rows>,
+    /// Bytes it really takes; `None` until it is built.
+    pub bytes: Option<Bytes>,
 }

@@ -26,7 +26,9 @@ mod run;
 mod state;
 mod submitted;
 
-pub use decision::{Alternative, Decision, PipelineReport, TableBuilt, TableEstimate};
+pub use decision::{
+    Alternative, DecideOptions, Decision, PipelineReport, Source, TableBuilt, TableEstimate, decision_text,
+};
 pub use options::CoordinatorOptions;
 pub use state::{RunningQuery, Slowdown, State, WaitingQuery};
 pub use submitted::{Report, Submitted};

@@ -160,7 +160,27 @@ impl IndexJoinExec {
         })
     }
 
-    fn outer(&self) -> &Arc<dyn ExecutionPlan> {
+    /// The join this node stands for, over the indexed plan and the outer one.
+    pub(crate) fn stock(&self) -> &HashJoinExec {
+        &self.stock
+    }
+
+    /// The side of the join the indexed table is on.
+    pub(crate) fn inner(&self) -> JoinSide {
+        self.inner
+    }
+
+    /// Bytes of the index asked.
+    pub(crate) fn tree_bytes(&self) -> usize {
+        self.spec.index.tree.bytes()
+    }
+
+    /// Rows of the indexed table.
+    pub(crate) fn table_rows(&self) -> usize {
+        self.spec.access.indexed.rows()
+    }
+
+    pub(crate) fn outer(&self) -> &Arc<dyn ExecutionPlan> {
         match self.inner {
             JoinSide::Left => self.stock.right(),
             _ => self.stock.left(),

@@ -23,4 +23,5 @@ mod tree;
 
 pub use choice::choose;
 pub use join::{IndexJoinExec, IndexedSide};
+pub use source::IndexedSource;
 pub use table::IndexedTable;

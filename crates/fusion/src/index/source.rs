@@ -37,6 +37,11 @@ impl IndexedSource {
         &self.indexed
     }
 
+    /// DataFusion's source of the same rows.
+    pub fn memory(&self) -> &MemorySourceConfig {
+        &self.memory
+    }
+
     /// The table columns this scan gives, in order.
     pub fn columns(&self) -> Vec<usize> {
         match self.memory.projection() {

@@ -72,7 +72,12 @@ pub struct BuildMetrics {
     pub rows: Count,
     /// Bytes reserved.
     pub bytes: Gauge,
+    /// Bytes that probes come back to: the table, the columns they gather from, the marks of rows met.
+    pub reused: Gauge,
 }
+
+/// Rows a build is spread over threads from.
+pub const PARALLEL_FROM_ROWS: usize = INLINE_ROWS_MAX + 1;
 
 /// The finished build side. Probe streams share it.
 pub struct BuildSide {
@@ -293,6 +298,8 @@ fn finish(
     } else {
         concat_keys(spec, &key_batches, &columns)?
     };
+    let reused = kept + columns_bytes(&columns, &key_values);
+    metrics.reused.add(reused);
     let key_nulls = if spec.null_aware {
         key_values.first().and_then(|key| key.logical_nulls())
     } else {
@@ -351,6 +358,28 @@ fn concat_needed(
             }
         }
     })
+}
+
+/// Bytes of the rows of these arrays, each array counted once.
+fn columns_bytes(columns: &[Option<ArrayRef>], key_values: &[ArrayRef]) -> usize {
+    let columns = columns.iter().flatten();
+    let own_keys = key_values
+        .iter()
+        .filter(|key| !columns.clone().any(|column| Arc::ptr_eq(column, key)));
+    columns.clone().chain(own_keys).map(row_bytes).sum()
+}
+
+/// Bytes that the rows of an array take: of slices their part, of views the bytes they point to and not the buffers.
+pub fn row_bytes(array: &ArrayRef) -> usize {
+    let nulls = array.nulls().map_or(0, |_| array.len().div_ceil(8));
+    match array.data_type() {
+        DataType::Utf8View => array.len() * 16 + array.as_string_view().total_buffer_bytes_used() + nulls,
+        DataType::BinaryView => array.len() * 16 + array.as_binary_view().total_buffer_bytes_used() + nulls,
+        _ => array
+            .to_data()
+            .get_slice_memory_size()
+            .unwrap_or_else(|_| array.get_array_memory_size()),
+    }
 }
 
 /// More data buffers than this behind a view column are copied into few: every batch made from the column would

@@ -53,6 +53,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use stream::{ProbeMetrics, ProbeSpec, Prober};
 
+/// The metric of bytes that probes come back to. It is written when a table is finished.
+pub const REUSED_BYTES: &str = "build_reused_bytes";
+
 /// How many tables a join builds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuildMode {
@@ -177,14 +180,20 @@ impl CorunJoinExec {
             .collect()
     }
 
+    /// For each left column whether output or residual filter read it, so that it is kept beside the table.
+    pub(crate) fn needed(&self) -> Vec<bool> {
+        let mut needed = vec![false; self.left.schema().fields().len()];
+        stream::left_columns(&self.output_sources()).for_each(|column| needed[column] = true);
+        if let Some(filter) = self.stock.filter() {
+            stream::left_columns(filter.column_indices()).for_each(|column| needed[column] = true);
+        }
+        needed
+    }
+
     fn build_spec(&self, context: &TaskContext) -> Result<BuildSpec> {
         let join = &self.stock;
         let config = context.session_config().options();
-        let mut needed = vec![false; self.left.schema().fields().len()];
-        stream::left_columns(&self.output_sources()).for_each(|column| needed[column] = true);
-        if let Some(filter) = join.filter() {
-            stream::left_columns(filter.column_indices()).for_each(|column| needed[column] = true);
-        }
+        let needed = self.needed();
         let probes = join.right().output_partitioning().partition_count();
         Ok(BuildSpec {
             on_left: self.on_left(),
@@ -252,6 +261,7 @@ impl CorunJoinExec {
             batches: MetricBuilder::new(&self.metrics).counter("build_input_batches", partition),
             rows: MetricBuilder::new(&self.metrics).counter("build_input_rows", partition),
             bytes: MetricBuilder::new(&self.metrics).gauge("build_mem_used", partition),
+            reused: MetricBuilder::new(&self.metrics).gauge(REUSED_BYTES, partition),
         };
         let pool = Arc::clone(context.memory_pool());
         let shared = self.mode == BuildMode::Shared;
