@@ -22,7 +22,8 @@ pub mod sides;
 mod steering;
 
 pub use coordinate::decision::{
-    Alternative, DecideOptions, Decision, PipelineReport, Source, TableBuilt, TableEstimate, decision_text,
+    Alternative, DecideOptions, DecidedRun, Decision, PipelineReport, Source, TableBuilt, TableEstimate,
+    decision_text,
 };
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;
