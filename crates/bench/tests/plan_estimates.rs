@@ -43,7 +43,7 @@ async fn tables_of_the_first_two_joins_are_expected_within_15_percent() {
             for (name, sql) in ssb::QUERIES {
                 // An engine of its own: nothing is remembered from another query.
                 let engine = engine(&data, joins, partitions, &[]);
-                let (_, _, tables) = engine.decide_and_run(sql, &options).await.unwrap();
+                let tables = engine.decide_and_run(sql, &options).await.unwrap().tables;
                 let counted: Vec<&TableBuilt> = tables
                     .iter()
                     .filter(|table| table.estimate.counts && table.estimate.what.starts_with("join"))
@@ -90,7 +90,7 @@ async fn sampled_tables_are_expected_within_15_percent() {
     let mut sampled = 0;
     for (name, sql) in ssb::QUERIES {
         let engine = engine(&data, Joins::Corun, 2, &[]);
-        let (_, _, tables) = engine.decide_and_run(sql, &options).await.unwrap();
+        let tables = engine.decide_and_run(sql, &options).await.unwrap().tables;
         for table in tables
             .iter()
             .filter(|table| table.estimate.counts && table.estimate.what.starts_with("join"))

@@ -179,7 +179,7 @@ async fn expected_tables_are_built() {
             let mut near = 0;
             for sql in queries {
                 let options = DecideOptions::with_cache(Bytes::mib(1));
-                let (_, _, built) = engine.decide_and_run(sql, &options).await.unwrap();
+                let built = engine.decide_and_run(sql, &options).await.unwrap().tables;
                 assert!(!built.is_empty(), "{sql}");
                 for table in built {
                     let Some((rows, bytes)) = table.rows.zip(table.bytes) else {
@@ -294,7 +294,7 @@ async fn built_sizes_are_remembered_until_a_table_changes() {
     };
     let first = engine.decide(&of(1), &options).await.unwrap();
     assert_eq!(first.tables[0].from, Source::Sample);
-    let (_, _, built) = engine.decide_and_run(&of(1), &options).await.unwrap();
+    let built = engine.decide_and_run(&of(1), &options).await.unwrap().tables;
     let again = engine.decide(&of(1), &options).await.unwrap();
     assert_eq!(again.tables[0].from, Source::Built);
     assert_eq!(
@@ -328,7 +328,8 @@ async fn guesses_are_corrected_by_what_was_built() {
     engine.register_path("supplier", &path).await.unwrap();
     let sql = "select count(*) from supplier left join fact on f_part = s_key where s_name = 'n1'";
     let options = DecideOptions::with_cache(Bytes::mib(1));
-    let (_, decision, built) = engine.decide_and_run(sql, &options).await.unwrap();
+    let run = engine.decide_and_run(sql, &options).await.unwrap();
+    let (decision, built) = (run.decision, run.tables);
     assert!(
         decision.tables.iter().all(|table| table.from == Source::Guess),
         "{decision:?}"
@@ -336,4 +337,63 @@ async fn guesses_are_corrected_by_what_was_built() {
     let again = engine.decide(sql, &options).await.unwrap();
     assert_eq!(again.tables[0].from, Source::Built);
     assert_eq!(Some(again.tables[0].bytes), built[0].bytes);
+}
+
+/// `S` after the run has the built sizes in the estimates' places, the build side's own tables included.
+#[tokio::test]
+async fn the_footprint_follows_what_was_built() {
+    let engine = star_engine(Joins::Corun, 1);
+    let options = DecideOptions::with_cache(Bytes::mib(1));
+    let sql = "select count(*) from fact join (select p_key, p_name, count(*) as c from part p join day on p_key = d_key * 100 \
+               group by p_key, p_name) x on f_part = p_key and c > 0 and p_name <> 'name 1'";
+    for sql in [sql, STAR] {
+        let run = engine.decide_and_run(sql, &options).await.unwrap();
+        let counted = run.tables.iter().filter(|table| table.estimate.counts);
+        let built: u64 = counted.clone().map(|table| table.bytes.unwrap().0).sum();
+        assert_eq!(
+            run.footprint_built,
+            Footprint::Tables(Bytes(built)),
+            "{sql}: {run:?}"
+        );
+        let expected: u64 = counted.map(|table| table.estimate.bytes.0).sum();
+        assert_eq!(
+            run.decision.footprint,
+            Footprint::Tables(Bytes(expected)),
+            "{sql}: {run:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn constants_do_not_make_another_statement() {
+    let engine = star_engine(Joins::Corun, 1);
+    let options = DecideOptions::with_cache(Bytes::mib(1));
+    let id = async |sql: &str| engine.decide_and_run(sql, &options).await.unwrap().statement;
+    let one = id("select count(*) from day where d_key = 1 and d_year in (1990, 1991)").await;
+    assert_eq!(
+        one,
+        id("select count(*) from day where d_key = 7 and d_year in (1990, 1992)").await
+    );
+    for other in [
+        "select count(*) from day where d_key < 1 and d_year in (1990, 1991)",
+        "select count(*) from day where d_year = 1 and d_year in (1990, 1991)",
+        "select count(*) from day where d_key = 1 and d_year in (1990)",
+        "select max(d_key) from day where d_key = 1 and d_year in (1990, 1991)",
+        "select count(*) from part where p_key = 1",
+    ] {
+        assert_ne!(one, id(other).await, "{other}");
+    }
+}
+
+/// What is another value at each call says nothing when it is sampled.
+#[tokio::test]
+async fn volatile_conditions_are_not_sampled() {
+    let engine = star_engine(Joins::Corun, 1);
+    let sql =
+        "select count(*) from fact join (select * from part where p_key * random() < 10) on f_part = p_key";
+    let decision = decide(&engine, sql, None).await;
+    assert!(
+        decision.tables.iter().any(|table| table.from == Source::Guess),
+        "{decision:?}"
+    );
 }

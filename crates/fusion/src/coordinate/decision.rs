@@ -2,7 +2,7 @@
 //!
 //! Plain data, for reports and `EXPLAIN`; `plan` makes it, [`decision_text`] prints it.
 
-pub use super::plan::facade::DecideOptions;
+pub use super::plan::facade::{DecideOptions, DecidedRun};
 pub use super::plan::text::decision_text;
 
 use model::locality::{Footprint, Locality};

@@ -27,7 +27,8 @@ mod state;
 mod submitted;
 
 pub use decision::{
-    Alternative, DecideOptions, Decision, PipelineReport, Source, TableBuilt, TableEstimate, decision_text,
+    Alternative, DecideOptions, DecidedRun, Decision, PipelineReport, Source, TableBuilt, TableEstimate,
+    decision_text,
 };
 pub use options::CoordinatorOptions;
 pub use state::{RunningQuery, Slowdown, State, WaitingQuery};

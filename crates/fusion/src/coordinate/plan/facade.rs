@@ -7,8 +7,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::collect;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use model::locality::{Classifier, Thresholds};
+use model::locality::{Classifier, Footprint, Thresholds};
 use model::plan_choice::ChoiceRule;
+use model::slowdown::StatementId;
 use model::units::Bytes;
 
 /// What a decision is made for.
@@ -36,6 +37,21 @@ impl DecideOptions {
     }
 }
 
+/// A query that was decided about and has run.
+#[derive(Clone, Debug)]
+pub struct DecidedRun {
+    /// Its rows.
+    pub output: QueryOutput,
+    /// What was decided.
+    pub decision: Decision,
+    /// Its hash tables beside what was expected of them.
+    pub tables: Vec<TableBuilt>,
+    /// `S` by the sizes of the tables that were built.
+    pub footprint_built: Footprint,
+    /// Which statement it is, whatever its constants.
+    pub statement: StatementId,
+}
+
 impl Engine {
     /// What would be decided about a query. It is planned, not run.
     ///
@@ -61,7 +77,7 @@ impl Engine {
         async move { Ok(self.planned(sql, options).await?.explain(&options.thresholds)) }.boxed()
     }
 
-    /// Decides about a query and runs it: its rows, the decision, and its hash tables beside what was expected of them.
+    /// Decides about a query and runs it.
     ///
     /// # Errors
     /// Those of [`Engine::decide`], and of running it.
@@ -69,13 +85,18 @@ impl Engine {
         &'a self,
         sql: &'a str,
         options: &'a DecideOptions,
-    ) -> BoxFuture<'a, Result<(QueryOutput, Decision, Vec<TableBuilt>), EngineError>> {
+    ) -> BoxFuture<'a, Result<DecidedRun, EngineError>> {
         async move {
             let planned = self.planned(sql, options).await?;
             let schema = planned.plan.schema();
             let batches = collect(planned.plan.clone(), planned.task.clone()).await?;
-            let built = planned.built();
-            Ok((QueryOutput { schema, batches }, planned.decision, built))
+            Ok(DecidedRun {
+                output: QueryOutput { schema, batches },
+                tables: planned.built(),
+                footprint_built: planned.footprint_built(),
+                decision: planned.decision,
+                statement: planned.statement,
+            })
         }
         .boxed()
     }

@@ -10,7 +10,8 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `shape` | reads a physical plan |
+//! | `shape` | a physical plan as the cache sees it |
+//! | `reader`, `reader_joins`, `reader_scans` | the walk that finds it |
 //! | `leaf` | samples of in-memory tables |
 //! | `relation` | what is known of rows on their way |
 //! | `size` | bytes of hash tables |
@@ -26,6 +27,9 @@ pub(crate) mod facade;
 mod leaf;
 mod memory;
 mod names;
+mod reader;
+mod reader_joins;
+mod reader_scans;
 mod relation;
 mod shape;
 mod size;
