@@ -137,3 +137,113 @@ impl<'a> Staged<'a, 1> for TableProbe<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use model::mode::{Hiding, Mode, Schedule, Threads};
+
+    use super::*;
+    use crate::codes::{Chunk, Codes};
+    use crate::stage::{Options, run};
+    use crate::table::{BuildOptions, Kind, Pairs, ProbeCursor};
+    use crate::workers::Serial;
+
+    #[test]
+    fn pairs_are_those_of_the_batch_probe_in_every_schedule() {
+        let rows = if cfg!(miri) { 60 } else { 3000 };
+        // Some keys twice, some three times, gaps between.
+        let build: Vec<u32> = (0..rows).map(|row| row * 7 % (rows / 2) * 3).collect();
+        let keys: Vec<u32> = (0..2 * rows).map(|at| at * 13 % (2 * rows)).collect();
+        for force in [None, Some(Kind::Buckets32), Some(Kind::Buckets64)] {
+            let chunk = Chunk {
+                codes: Codes::U32 {
+                    values: &build,
+                    bias: 0,
+                },
+                valid: None,
+                first_row: 0,
+            };
+            let options = BuildOptions {
+                force,
+                ..BuildOptions::default()
+            };
+            let table = JoinTable::build(&[chunk], &options, &Serial, &AtomicBool::new(false)).unwrap();
+            let codes = Codes::U32 {
+                values: &keys,
+                bias: 0,
+            };
+            let (mut cursor, mut expected) = (ProbeCursor::default(), Pairs::default());
+            while !table.probe(&codes, None, None, &mut cursor, 1 << 20, &mut expected) {}
+            let expected: Vec<RidPair> = expected
+                .probe
+                .iter()
+                .zip(&expected.build)
+                .map(|(&outer, &inner)| RidPair { outer, inner })
+                .collect();
+            assert!(expected.len() > keys.len() / 4, "{} pairs", expected.len());
+            let schedules = [Schedule::Group, Schedule::Pipeline, Schedule::Amac];
+            let hidden = schedules.map(|schedule| {
+                let distance = 8;
+                Mode::staged(Threads::One, Hiding::Prefetch { schedule, distance })
+            });
+            for mode in hidden.into_iter().chain([Mode::PLAIN]) {
+                let mut places = vec![RidPair::default(); expected.len()];
+                let probe = TableProbe::new(&table, &keys).unwrap();
+                let mut sinks = [PairSink::new(&mut places)];
+                run(mode, &[&probe], &mut sinks, &Options::default()).unwrap();
+                assert_eq!(sinks[0].finish(), Ok(expected.len()), "{mode}");
+                let [sink] = sinks;
+                drop(sink);
+                // Tuples may overtake each other; the rows of one may not.
+                places.sort_by_key(|pair| pair.outer);
+                assert_eq!(places, expected, "{mode} {force:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn its_memory_is_where_it_looks() {
+        use crate::stage::traced::trace;
+        use model::trace::Event;
+        let build: Vec<u32> = (0..500).map(|row| row / 2 * 5).collect();
+        let chunk = Chunk {
+            codes: Codes::U32 {
+                values: &build,
+                bias: 0,
+            },
+            valid: None,
+            first_row: 0,
+        };
+        let table =
+            JoinTable::build(&[chunk], &BuildOptions::default(), &Serial, &AtomicBool::new(false)).unwrap();
+        let mut places = vec![RidPair::default(); build.len() * 2];
+        let inside = |range: std::ops::Range<*const u8>, event: &Event| {
+            (range.start as u64..range.end as u64).contains(&event.address)
+        };
+        let bytes = |range: std::ops::Range<*const u32>| range.start.cast()..range.end.cast();
+        let keys = bytes(build.as_ptr_range());
+        let pairs = places.as_ptr_range();
+        let pairs = pairs.start.cast()..pairs.end.cast();
+        let (mut in_table, mut elsewhere) = (0, 0);
+        let memory = table.memory();
+        let probe = TableProbe::new(&table, &build).unwrap();
+        trace(
+            Mode::PLAIN,
+            &[&probe],
+            &mut [PairSink::new(&mut places)],
+            0,
+            &mut |event: Event| {
+                if memory.iter().any(|range| range.contains(&(event.address as usize))) {
+                    in_table += 1;
+                } else {
+                    elsewhere += usize::from(!inside(keys.clone(), &event) && !inside(pairs.clone(), &event));
+                }
+            },
+        )
+        .unwrap();
+        // A line or element, a count and two rows for each of 500 keys.
+        assert_eq!((in_table, elsewhere), (500 * 4, 0));
+    }
+}

@@ -270,7 +270,8 @@ impl Stage<'_> {
             let queries = [MODERATE, weak];
             let (lab, mix) = (self.lab(&queries)?, mix_name(&queries));
             let colours = COLOURS.map(|of_32| self.colours(of_32));
-            let apart = colours.into_iter().filter(|&count| count < self.machine.colours());
+            let all = self.machine.colours();
+            let apart = colours.into_iter().filter(|&count| count < all);
             let divisions = std::iter::once(Division::Undivided)
                 .chain(colours.map(Division::Colours))
                 .chain(apart.map(Division::Apart))
@@ -278,7 +279,7 @@ impl Stage<'_> {
             for division in divisions {
                 for (at, outcome) in self.run(&lab, division)?.iter().enumerate() {
                     let paper = match at {
-                        0 => paper_fig5(weak, division, self.machine.colours()),
+                        0 => paper_fig5(weak, division, all),
                         _ => [None; 2],
                     };
                     let corunner = queries[1 - at].to_string();

@@ -124,7 +124,7 @@ impl Machine {
 
     /// Colours of its pages: at most 32, and as many as a way has pages.
     pub fn colours(&self) -> u32 {
-        let pages = self.llc.0 / u64::from(self.ways.max(1)) / PAGE_BYTES;
+        let pages = (self.llc.0 / u64::from(self.ways.max(1)) / PAGE_BYTES).max(1);
         let mut colours = COLOURS_MAX;
         while colours > 1 && !pages.is_multiple_of(colours) {
             colours /= 2;

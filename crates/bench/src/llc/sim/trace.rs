@@ -139,11 +139,10 @@ impl Recorder {
             return;
         }
         let begin = (self.regions.len() as u64 + 1) << REGION_SHIFT;
-        // Where in its line the memory begins is kept; which line that is, is not.
-        let offset = real.start as u64 % 64;
+        // At the begin of a line, wherever the allocator put it: small differences there would change what shares a line.
         self.regions.push(Region {
             role,
-            addresses: begin + offset..begin + offset + (real.end - real.start) as u64,
+            addresses: begin..begin + (real.end - real.start) as u64,
         });
         self.real.push(real.start as u64..real.end as u64);
     }
