@@ -26,7 +26,10 @@ fn slow_downs(lab: &Lab, division: Division) -> Vec<f64> {
 }
 
 fn near(actual: f64, expected: f64, tolerance: f64, what: &str) {
-    assert!((actual - expected).abs() <= tolerance, "{what}: {actual}, not {expected}");
+    assert!(
+        (actual - expected).abs() <= tolerance,
+        "{what}: {actual}, not {expected}"
+    );
 }
 
 /// Figure 5 (b) and (d).
@@ -43,8 +46,14 @@ fn four_colours_take_the_loss_from_a_moderate_query_and_nothing_from_the_weak_on
     near(four[0], 1.28, 0.03, "tables in all colours");
     let apart = slow_downs(&lab, Division::Apart(4));
     assert!(apart[0] < 1.01, "the loss is gone: {apart:?}");
-    assert!(apart[0] / undivided[0].slow_down < 0.67, "more than a third shorter: {apart:?}");
-    assert!(four[1] < 1.02 && apart[1] < 1.02, "the weak one keeps its time: {four:?} {apart:?}");
+    assert!(
+        apart[0] / undivided[0].slow_down < 0.67,
+        "more than a third shorter: {apart:?}"
+    );
+    assert!(
+        four[1] < 1.02 && apart[1] < 1.02,
+        "the weak one keeps its time: {four:?} {apart:?}"
+    );
     // The mask of a class comes within some percent.
     let ways = slow_downs(&lab, Division::Ways(4));
     assert!(ways[0] < 1.05 && ways[1] < 1.01, "{ways:?}");
@@ -96,7 +105,14 @@ fn equal_seeds_give_equal_numbers_and_others_nearly() {
 #[test]
 fn tables_are_as_large_as_their_names_say() {
     let machine = Machine::preset(Preset::Paper, 4);
-    for text in ["plq1:hash", "plq5:hash", "plq25:hash", "plq25@4:chained", "plq5:chained", "agg:64KiB"] {
+    for text in [
+        "plq1:hash",
+        "plq5:hash",
+        "plq25:hash",
+        "plq25@4:chained",
+        "plq5:chained",
+        "agg:64KiB",
+    ] {
         let mix = mix(text).expect("a mix");
         let lab = Lab::new(&machine, &mix, 1).expect("a lab");
         let built = lab.corun(Division::Undivided).expect("a run")[0].table.0 as f64;
@@ -112,10 +128,16 @@ fn what_cannot_be_simulated_is_refused() {
         let queries = mix(text)?;
         Lab::new(machine, &queries, 1).map(|_| ())
     };
-    assert!(matches!(refused(&machine, "plq25@99:hash"), Err(SimError::Query { number: 1, .. })));
+    assert!(matches!(
+        refused(&machine, "plq25@99:hash"),
+        Err(SimError::Query { number: 1, .. })
+    ));
     let mut tiny = machine.clone();
     tiny.llc = Bytes(4096);
-    assert!(matches!(refused(&tiny, "scan"), Err(SimError::Size { given: 4096, .. })));
+    assert!(matches!(
+        refused(&tiny, "scan"),
+        Err(SimError::Size { given: 4096, .. })
+    ));
     let mut odd = machine.clone();
     odd.ways = 3;
     assert!(matches!(refused(&odd, "scan"), Err(SimError::Geometry { .. })));
@@ -131,7 +153,10 @@ fn what_cannot_be_simulated_is_refused() {
         Division::Apart(8),
     ] {
         let error = lab.corun(division).expect_err("no such share");
-        assert!(matches!(&error, SimError::Share(_)) && error.is_usage(), "{error}");
+        assert!(
+            matches!(&error, SimError::Share(_)) && error.is_usage(),
+            "{error}"
+        );
     }
     let bug = Recorder::default();
     let mut bug = bug;
@@ -154,7 +179,11 @@ fn figures_have_their_rows_and_their_shapes() {
         assert_eq!((row.suite.as_str(), row.label), ("llc", Label::Simulated));
         assert_eq!(row.answer_ok, Some(true));
         assert!(["slowdown", "miss_rate", "miss_rate_alone"].contains(&row.metric.as_str()));
-        assert!(!text(row, "mix").is_empty() && !text(row, "class").is_empty() && !text(row, "partition").is_empty());
+        assert!(
+            !text(row, "mix").is_empty()
+                && !text(row, "class").is_empty()
+                && !text(row, "partition").is_empty()
+        );
     }
     let of = |figure: Figure| -> Vec<&Row> {
         all.iter()
@@ -166,9 +195,9 @@ fn figures_have_their_rows_and_their_shapes() {
     // Figure 2: in a half of the cache only the moderate ones lose.
     let half = |query: &str| {
         let rows = of(Figure::Fig2);
-        let row = rows.iter().find(|row| {
-            text(row, "query") == query && row.parameter("ways") == Some(&Value::Integer(8))
-        });
+        let row = rows
+            .iter()
+            .find(|row| text(row, "query") == query && row.parameter("ways") == Some(&Value::Integer(8)));
         median(row.expect(query))
     };
     assert!(half("plq1:hash") < 1.02 && half("plq25:index") < 1.02 && half("scan") < 1.02);
@@ -180,7 +209,9 @@ fn figures_have_their_rows_and_their_shapes() {
         let query = format!("plq{categories}:hash");
         let rows = of(Figure::Fig6);
         let row = rows.iter().find(|row| {
-            text(row, "query") == query && text(row, "policy") == policy && text(row, "partition") == partition
+            text(row, "query") == query
+                && text(row, "policy") == policy
+                && text(row, "partition") == partition
         });
         median(row.expect(policy))
     };
@@ -205,6 +236,9 @@ fn figures_have_their_rows_and_their_shapes() {
     let five = of(Figure::Fig5);
     assert!(five.iter().any(|row| row.parameter("paper").is_some()));
     for partition in ["none", "colours", "apart", "ways"] {
-        assert!(five.iter().any(|row| text(row, "partition") == partition), "{partition}");
+        assert!(
+            five.iter().any(|row| text(row, "partition") == partition),
+            "{partition}"
+        );
     }
 }

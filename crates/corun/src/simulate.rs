@@ -26,7 +26,7 @@ const BAR_FULL_MIN: f64 = 1.5;
 /// Arguments of `corun simulate`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  corun simulate llc                     a hash join beside an index join on the machine of paper 002
+  corun simulate llc                     a hash join beside an index join
   corun simulate llc --help              every option, and how a mix is written")]
 pub struct SimulateArgs {
     #[command(subcommand)]
@@ -42,10 +42,10 @@ enum What {
 
 /// Arguments of `corun simulate llc`.
 #[derive(Debug, Args)]
-#[command(after_help = "A mix is one to eight queries with commas between them, each on a core of its own:
-  plqK:hash      K of 25 categories of parts joined with lineorder, over corun's join table; its table takes the share of the
-                 cache that it took of the paper's 4 MB in a 2 GB database
-  plqK@GB:hash   the same with parts of a database of GB gigabytes, such as plq25@4:hash
+#[command(
+    after_help = "A mix is one to eight queries with commas between them, each on a core of its own:
+  plqK:hash      K of 25 categories of parts joined with lineorder, over corun's join table
+  plqK@GB:hash   the same with parts of a database of GB gigabytes instead of 2: plq25@4:hash
   plqK:chained   the same over buckets with chains of cells, the layout of 2009
   plqK:index     the same through an index over lineorder
   scan           a scan with a sum
@@ -53,12 +53,15 @@ enum What {
 
 Examples:
   corun simulate llc --mix plq5:hash,plq25:index --ways-weak 1..16
-  corun simulate llc --mix plq5:hash,plq25@4:hash --partition colours --colours-weak 4,8,16,32
+  corun simulate llc --mix plq5:hash,plq25@4:hash --partition colours --colours-weak 4,16
   corun simulate llc --mix plq5:hash,scan --preset modern --ways-weak 2,4 --json
   corun simulate llc --mix agg:256KiB,scan,scan --llc 8MiB --ways 16 --replacement plru
 
-Every number is simulated, from the accesses of corun's own operators over generated data. Equal arguments give equal numbers.
-A slow-down of 1.56 means 1.56 times the time alone in the whole, undivided cache.")]
+A hash table takes the share of the cache that it took of the paper's 4 MB.
+
+Every number is simulated, from accesses of corun's own operators over generated data.
+Equal arguments give equal numbers. A slow-down of 1.56 means 1.56 times the time alone in the whole, undivided cache."
+)]
 struct LlcArgs {
     /// The queries that run together.
     #[arg(long, value_name = "QUERY,...", default_value = "plq5:hash,plq25:index")]
@@ -297,7 +300,9 @@ fn print(out: &mut impl Write, machine: &Machine, results: &[(Division, Vec<Outc
         machine.memory_ns,
     )?;
     let slow_downs = results.iter().flat_map(|(_, outcomes)| outcomes);
-    let most = slow_downs.map(|outcome| outcome.slow_down).fold(BAR_FULL_MIN, f64::max);
+    let most = slow_downs
+        .map(|outcome| outcome.slow_down)
+        .fold(BAR_FULL_MIN, f64::max);
     let mut rows = Vec::new();
     for (division, outcomes) in results {
         for (at, outcome) in outcomes.iter().enumerate() {
@@ -323,7 +328,15 @@ fn print(out: &mut impl Write, machine: &Machine, results: &[(Division, Vec<Outc
         }
     }
     let headings = [
-        "partition", "weak", "query", "class", "lost time", "table", "misses alone", "misses", "slow-down",
+        "partition",
+        "weak",
+        "query",
+        "class",
+        "lost time",
+        "table",
+        "misses alone",
+        "misses",
+        "slow-down",
     ];
     out::table(out, &headings, 4, &rows)?;
     if let Some(text) = conclusion(results) {
@@ -345,7 +358,12 @@ fn conclusion(results: &[(Division, Vec<Outcome>)]) -> Option<String> {
     let changes: Vec<String> = undivided
         .iter()
         .zip(divided)
-        .map(|(before, after)| format!("{} {:.2} to {:.2}", before.query, before.slow_down, after.slow_down))
+        .map(|(before, after)| {
+            format!(
+                "{} {:.2} to {:.2}",
+                before.query, before.slow_down, after.slow_down
+            )
+        })
         .collect();
     let unit = match best {
         Division::Ways(_) => "ways",

@@ -216,8 +216,13 @@ mod tests {
             valid: None,
             first_row: 0,
         };
-        let table =
-            JoinTable::build(&[chunk], &BuildOptions::default(), &Serial, &AtomicBool::new(false)).unwrap();
+        let table = JoinTable::build(
+            &[chunk],
+            &BuildOptions::default(),
+            &Serial,
+            &AtomicBool::new(false),
+        )
+        .unwrap();
         let mut places = vec![RidPair::default(); build.len() * 2];
         let inside = |range: std::ops::Range<*const u8>, event: &Event| {
             (range.start as u64..range.end as u64).contains(&event.address)
@@ -235,7 +240,10 @@ mod tests {
             &mut [PairSink::new(&mut places)],
             0,
             &mut |event: Event| {
-                if memory.iter().any(|range| range.contains(&(event.address as usize))) {
+                if memory
+                    .iter()
+                    .any(|range| range.contains(&(event.address as usize)))
+                {
                     in_table += 1;
                 } else {
                     elsewhere += usize::from(!inside(keys.clone(), &event) && !inside(pairs.clone(), &event));

@@ -70,13 +70,15 @@ impl SimError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            SimError::Query { .. } | SimError::Queries { .. } => {
-                Some("for example plq5:chained,plq25:index; queries are plqK:hash, plqK:chained, plqK:index, scan and agg:SIZE")
-            }
+            SimError::Query { .. } | SimError::Queries { .. } => Some(
+                "for example plq5:chained,plq25:index; queries are plqK:hash, plqK:chained, plqK:index, scan and agg:SIZE",
+            ),
             SimError::Geometry { .. } => {
                 Some("sizes are a multiple of ways times 64 bytes; private caches have 8 ways")
             }
-            SimError::Trace(_) | SimError::Operator { .. } => Some("this is a bug in corun: please report it"),
+            SimError::Trace(_) | SimError::Operator { .. } => {
+                Some("this is a bug in corun: please report it")
+            }
             _ => None,
         }
     }

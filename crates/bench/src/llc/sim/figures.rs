@@ -166,7 +166,13 @@ pub fn mix_name(queries: &[Query]) -> String {
 }
 
 /// A row of a simulated number with the keys every such row has.
-pub fn row(suite: &str, case: &str, (metric, unit, value): (&str, &str, f64), mix: &str, of: &Outcome) -> Option<Row> {
+pub fn row(
+    suite: &str,
+    case: &str,
+    (metric, unit, value): (&str, &str, f64),
+    mix: &str,
+    of: &Outcome,
+) -> Option<Row> {
     // Answers were compared when the query was recorded: a wrong one leaves no outcome.
     let row = Row::simulated(suite, case, metric, unit, Spread::of(&[value])?, true);
     Some(

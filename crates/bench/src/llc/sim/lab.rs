@@ -230,7 +230,9 @@ impl Lab {
             source: trace,
             space: at as u8,
             ways: match division {
-                Division::Ways(count) if is_weak => Some(WayMask(u64::MAX >> (u64::BITS - count.clamp(1, u64::BITS)))),
+                Division::Ways(count) if is_weak => {
+                    Some(WayMask(u64::MAX >> (u64::BITS - count.clamp(1, u64::BITS))))
+                }
                 _ => None,
             },
             objects: objects.collect(),

@@ -19,8 +19,8 @@ use std::sync::atomic::AtomicBool;
 
 use exec::csb::CsbTree;
 use exec::operators::{
-    ColumnJoin, ColumnSink, ColumnTable, Columns, IndexJoin, JoinIndex, KeyRid, KeyedRids, OutputRow, PairSink,
-    RidPair, Row, RowSink, Stream, TableProbe,
+    ColumnJoin, ColumnSink, ColumnTable, Columns, IndexJoin, JoinIndex, KeyRid, KeyedRids, OutputRow,
+    PairSink, RidPair, Row, RowSink, Stream, TableProbe,
 };
 use exec::stage::{Staged, traced};
 use exec::{BuildOptions, Chunk, Codes, JoinTable, Kind, Serial};
@@ -73,9 +73,7 @@ pub fn record(query: &Query, llc: Bytes, seed: u64) -> Result<Trace, SimError> {
     };
     let mut recorder = Recorder::default();
     let recorded = match *query {
-        Query::Plq {
-            categories, join, ..
-        } => match join {
+        Query::Plq { categories, join, .. } => match join {
             Join::Hash => hash(&sizes, categories, &mut recorder),
             Join::Chained => chained(&sizes, categories, &mut recorder),
             Join::Index => index(&sizes, &mut recorder),
@@ -152,7 +150,9 @@ impl Sizes {
 
 /// A batch of rows, in a row of batches that cover `rows`.
 fn batches(rows: usize, each: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..rows).step_by(each).map(move |begin| begin..(begin + each).min(rows))
+    (0..rows)
+        .step_by(each)
+        .map(move |begin| begin..(begin + each).min(rows))
 }
 
 /// Traces an operator as straight code.
@@ -200,7 +200,10 @@ fn part_rows(keys: &[u32]) -> Vec<Row> {
 /// What rows with one of `keys` of 1 to `all` amount to.
 fn matching(keys: &[u32], all: usize, fact_keys: &[u32], amounts: &[u32]) -> u64 {
     let is_member = members(keys, all);
-    let of_members = fact_keys.iter().zip(amounts).filter(|(key, _)| is_member[**key as usize]);
+    let of_members = fact_keys
+        .iter()
+        .zip(amounts)
+        .filter(|(key, _)| is_member[**key as usize]);
     of_members.map(|(_, &amount)| u64::from(amount)).sum()
 }
 
@@ -259,7 +262,11 @@ fn hash(sizes: &Sizes, categories: u32, recorder: &mut Recorder) -> Result<Answe
         }
         let amounts = &amounts[range.clone()];
         let mut sink = PairSink::new(&mut pairs);
-        go(&TableProbe::new(&table, &fact_keys[range]).map_err(text)?, &mut sink, recorder)?;
+        go(
+            &TableProbe::new(&table, &fact_keys[range]).map_err(text)?,
+            &mut sink,
+            recorder,
+        )?;
         let found = sink.finish().map_err(text)?;
         drop(sink);
         for pair in &pairs[..found] {
@@ -366,7 +373,11 @@ fn index(sizes: &Sizes, recorder: &mut Recorder) -> Result<Answers, String> {
             recorder.warmed_up();
         }
         let mut sink = PairSink::new(&mut pairs);
-        go(&IndexJoin::new(&tree, KeyedRids(&outer[range])), &mut sink, recorder)?;
+        go(
+            &IndexJoin::new(&tree, KeyedRids(&outer[range])),
+            &mut sink,
+            recorder,
+        )?;
         let found = sink.finish().map_err(text)?;
         drop(sink);
         let join = JoinIndex::inner(&pairs[..found], &part_rows, &facts).map_err(text)?;

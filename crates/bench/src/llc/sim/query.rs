@@ -141,6 +141,9 @@ impl fmt::Display for Query {
                 })
             }
             Query::Scan => f.write_str("scan"),
+            Query::Aggregate { groups } if groups.0.is_multiple_of(1024) => {
+                write!(f, "agg:{}KiB", groups.0 / 1024)
+            }
             Query::Aggregate { groups } => write!(f, "agg:{}", groups.0),
         }
     }
@@ -184,7 +187,9 @@ fn plq(name: &str, join: Option<&str>) -> Result<Query, String> {
         .parse::<u32>()
         .ok()
         .filter(|count| (1..=CATEGORIES).contains(count))
-        .ok_or_else(|| format!("plq is followed by a number of categories, 1 to {CATEGORIES}, not \"{categories}\""))?;
+        .ok_or_else(|| {
+            format!("plq is followed by a number of categories, 1 to {CATEGORIES}, not \"{categories}\"")
+        })?;
     let gigabytes = match gigabytes {
         None => DATABASE_GB,
         Some(text) => text
@@ -251,12 +256,17 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        let text = "plq5:hash,plq25@4:chained,plq1:index,scan,agg:65536";
+        let text = "plq5:hash,plq25@4:chained,plq1:index,scan,agg:64KiB,agg:100";
         let queries = mix(text).expect("a mix");
         let names: Vec<String> = queries.iter().map(Query::to_string).collect();
         assert_eq!(names.join(","), text);
         assert_eq!(queries[0], Query::plq(5, Join::Hash));
-        assert_eq!(mix("agg:64KiB").expect("a mix"), [Query::Aggregate { groups: Bytes::kib(64) }]);
+        assert_eq!(
+            mix("agg:64KiB").expect("a mix"),
+            [Query::Aggregate {
+                groups: Bytes::kib(64)
+            }]
+        );
     }
 
     #[test]
@@ -278,14 +288,19 @@ mod tests {
             ("scan:2", 1, "nothing after it"),
         ] {
             match mix(text) {
-                Err(SimError::Query { number: at, reason, .. }) => {
+                Err(SimError::Query {
+                    number: at, reason, ..
+                }) => {
                     assert_eq!(at, number, "{text}");
                     assert!(reason.contains(words), "{text}: {reason}");
                 }
                 other => panic!("{text}: {other:?}"),
             }
         }
-        assert!(matches!(mix(&["scan"; 9].join(",")), Err(SimError::Queries { given: 9, .. })));
+        assert!(matches!(
+            mix(&["scan"; 9].join(",")),
+            Err(SimError::Queries { given: 9, .. })
+        ));
     }
 
     #[test]

@@ -135,7 +135,8 @@ impl Recorder {
             return;
         }
         if self.regions.len() == REGIONS_MAX {
-            self.error.get_or_insert(SimError::Trace("touches too many regions"));
+            self.error
+                .get_or_insert(SimError::Trace("touches too many regions"));
             return;
         }
         let begin = (self.regions.len() as u64 + 1) << REGION_SHIFT;
@@ -156,7 +157,11 @@ impl Recorder {
     /// The next event.
     #[inline]
     pub fn event(&mut self, event: Event) {
-        if self.real.get(self.last).is_none_or(|real| !real.contains(&event.address)) {
+        if self
+            .real
+            .get(self.last)
+            .is_none_or(|real| !real.contains(&event.address))
+        {
             match self.real.iter().position(|real| real.contains(&event.address)) {
                 Some(at) => self.last = at,
                 None => {
@@ -167,8 +172,9 @@ impl Recorder {
             }
         }
         if self.events.len() == EVENTS_MAX || event.bytes >> BYTES_BITS != 0 {
-            self.error
-                .get_or_insert(SimError::Trace("has too many accesses, or too large ones, to be kept"));
+            self.error.get_or_insert(SimError::Trace(
+                "has too many accesses, or too large ones, to be kept",
+            ));
             return;
         }
         let address = event.address - self.real[self.last].start + self.regions[self.last].addresses.start;
@@ -230,7 +236,10 @@ mod tests {
         recorder.touch(Access::Prefetch, &table[1], 1);
         let trace = recorder.finish().expect("all named");
         assert_eq!((trace.events(), trace.warm_up_events()), (3, 1));
-        assert_eq!((trace.bytes(Role::Table), trace.bytes(Role::State)), (Bytes(800), Bytes(0)));
+        assert_eq!(
+            (trace.bytes(Role::Table), trace.bytes(Role::State)),
+            (Bytes(800), Bytes(0))
+        );
         let [table, rows] = [0, 1].map(|at: usize| trace.regions()[at].addresses.start);
         assert_eq!([table >> 40, rows >> 40], [1, 2]);
         let events: Vec<_> = Source::events(&trace)
