@@ -10,9 +10,11 @@
 //!   2 of 16 ways, as much cache as 4 colours                              1.01           1.03
 //! ```
 
+use bench::llc::sim::operators::record;
 use bench::llc::sim::trace::{Recorder, Role};
 use bench::llc::sim::{Division, Figure, Lab, Machine, Outcome, Preset, SimArgs, SimError, mix, rows};
 use bench::row::{Label, Row, Value};
+use cachesim::llc::{AtEnd, Overlap, Source, Stream, Treatment};
 use model::locality::Locality;
 use model::units::Bytes;
 
@@ -99,6 +101,81 @@ fn equal_seeds_give_equal_numbers_and_others_nearly() {
     for (one, two) in first.iter().zip(&other) {
         assert_eq!((one.query, one.locality), (two.query, two.locality));
         near(one.slow_down, two.slow_down, 0.1, &one.query.to_string());
+    }
+}
+
+/// A cache as a list of lists: what was used last is in front.
+struct Naive {
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+}
+
+impl Naive {
+    fn new(bytes: u64, ways: usize) -> Naive {
+        Naive {
+            sets: vec![Vec::new(); bytes as usize / 64 / ways],
+            ways,
+        }
+    }
+
+    fn misses(&mut self, line: u64) -> bool {
+        let at = line as usize % self.sets.len();
+        let set = &mut self.sets[at];
+        let held = set.iter().position(|&other| other == line);
+        if let Some(at) = held {
+            set.remove(at);
+        }
+        set.insert(0, line);
+        set.truncate(self.ways);
+        held.is_none()
+    }
+}
+
+#[test]
+fn traced_operators_miss_as_in_a_naive_cache() {
+    let machine = Machine::preset(Preset::Paper, 16);
+    let domain = machine.domain().expect("a domain");
+    for query in mix("plq5:hash,plq5:chained,plq25:index,scan,agg:4KiB").expect("a mix") {
+        let trace = record(&query, machine.llc, 3).expect("a trace");
+        let stream = Stream {
+            source: &trace,
+            space: 0,
+            ways: None,
+            objects: Vec::new(),
+            rest: Treatment {
+                colours: None,
+                overlap: Overlap::Dependent,
+            },
+            work_ns: 0.0,
+            warm_up_events: trace.warm_up_events(),
+            at_end: AtEnd::Stop,
+        };
+        let run = domain.alone(&stream).expect("a run");
+        let mut levels = [Naive::new(machine.private.0, 8), Naive::new(machine.llc.0, 16)];
+        let (mut accesses, mut misses) = ([0; 2], [0; 2]);
+        for (at, event) in Source::events(&trace).enumerate() {
+            if at as u64 == trace.warm_up_events() {
+                (accesses, misses) = ([0; 2], [0; 2]);
+            }
+            let lines = event.address / 64..=(event.address + u64::from(event.bytes) - 1) / 64;
+            for line in lines {
+                for (level, cache) in levels.iter_mut().enumerate() {
+                    accesses[level] += 1;
+                    if !cache.misses(line) {
+                        break;
+                    }
+                    misses[level] += 1;
+                }
+            }
+        }
+        let counted: Vec<(u64, u64)> = run
+            .levels
+            .iter()
+            .map(|level| (level.accesses, level.misses))
+            .collect();
+        let naive: Vec<(u64, u64)> = accesses.into_iter().zip(misses).collect();
+        assert_eq!(counted, naive, "{query}");
+        assert!(misses[1] > 500, "{query}: {misses:?}");
     }
 }
 
