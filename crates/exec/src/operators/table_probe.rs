@@ -6,9 +6,9 @@
 //!   phase 2    list of a key with several rows           output
 //! ```
 //!
-//! It looks at the lines that [`JoinTable::probe`] looks at, in the same order, and so its traces are what that has to wait for; timed
-//! joins call that, which compares whole lines at once. Beside [`super::TableJoin`] it leaves rows alone: what is built is the
-//! table, and nothing else is come back to.
+//! For each key it looks at the lines that [`JoinTable::probe`] looks at, so that a trace says what a join has to wait for; timed joins
+//! call that, which compares whole lines at once. Beside [`super::TableJoin`] it leaves rows alone: what is come back to is the table,
+//! and nothing else.
 
 use super::rows::{PairSink, RidPair};
 use super::{OperatorError, check_rows, load};

@@ -30,9 +30,9 @@ const SUITE: &str = "llc";
 const WAYS: [u32; 8] = [16, 12, 8, 6, 4, 3, 2, 1];
 /// Colours of the weak query, as parts of 32 (Figure 5's axis).
 const COLOURS: [u32; 5] = [32, 24, 16, 8, 4];
-/// What the paper gives weak queries (section 6.2), as parts of 32, and the same of 16 ways with as much again (see the module
-/// `lab`: a class's own state shares its ways).
+/// What the paper gives weak queries (section 6.2), as parts of 32.
 const FEW_COLOURS: u32 = 4;
+/// Ways of 16 for weak queries: twice as much cache, since their own state shares the class's ways with what floods them.
 const FEW_WAYS: u32 = 4;
 
 const MODERATE: Query = Query::plq(5, Join::Hash);
@@ -107,7 +107,7 @@ pub struct SimArgs {
 }
 
 impl SimArgs {
-    /// All figures on half the paper's machine, in some ten seconds; with `quick` on an eighth, in two.
+    /// All figures on half the paper's machine, in some ten seconds; with `quick` on an eighth, in some three.
     pub fn new(quick: bool) -> SimArgs {
         SimArgs {
             preset: Preset::Paper,
