@@ -3,6 +3,8 @@
 use fusion::EngineError;
 use model::placement::PlacementError;
 
+use crate::llc::sim::SimError;
+
 /// Why a suite could not run. A wrong answer is not an error of this kind: see [`crate::run::Outcome`].
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -48,6 +50,9 @@ pub enum BenchError {
     /// Generated data could not be turned into Arrow batches or Parquet files.
     #[error("data generation failed: {0}")]
     Data(String),
+    /// A simulation cannot be run.
+    #[error(transparent)]
+    Simulation(#[from] SimError),
     /// A measurement of the machine failed.
     #[error("{0}")]
     Machine(String),
@@ -85,6 +90,7 @@ impl BenchError {
             BenchError::Placement(PlacementError::OneCore) => {
                 Some("--placement siblings puts the second thread on the same core".to_string())
             }
+            BenchError::Simulation(error) => error.hint().map(str::to_string),
             BenchError::NoSuchCase { examples, .. } => Some(format!("cases: {} ...", examples.join(", "))),
             _ => None,
         }
@@ -92,6 +98,9 @@ impl BenchError {
 
     /// Whether the caller asked for something impossible (exit code 2) rather than something failing (1).
     pub fn is_usage(&self) -> bool {
+        if let BenchError::Simulation(error) = self {
+            return error.is_usage();
+        }
         matches!(
             self,
             BenchError::UnknownSuite(_)

@@ -9,6 +9,7 @@ mod failure;
 mod out;
 mod progress;
 mod report_file;
+mod simulate;
 mod sql;
 mod topology;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         cli::Command::Demo(args) => demo::run(args),
         cli::Command::Sql(args) => sql::run(args),
         cli::Command::Topology(args) => topology::run(args),
+        cli::Command::Simulate(args) => simulate::run(args),
         cli::Command::Bench(args) => bench::run(args),
     };
     failure::finish(result)

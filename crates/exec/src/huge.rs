@@ -71,6 +71,12 @@ fn layout_of<T>(length: usize) -> Option<Layout> {
     Layout::from_size_align(rounded, alignment.max(HUGE_PAGE_BYTES)).ok()
 }
 
+/// The addresses of a slice's memory.
+pub(crate) fn addresses<T>(slice: &[T]) -> std::ops::Range<usize> {
+    let range = slice.as_ptr_range();
+    range.start as usize..range.end as usize
+}
+
 /// The bytes a [`HugeBuf`] of `length` elements takes from the allocator (saturating).
 pub fn bytes_of<T: Plain>(length: usize) -> usize {
     layout_of::<T>(length).map_or(usize::MAX, |layout| layout.size())

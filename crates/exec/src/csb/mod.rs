@@ -159,6 +159,11 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
         self.arena.bytes()
     }
 
+    /// Where its nodes are. For access traces.
+    pub fn memory(&self) -> std::ops::Range<usize> {
+        self.arena.address(0) as usize..self.arena.address(self.arena.length()) as usize
+    }
+
     /// The smallest RID of a key.
     #[inline]
     pub fn get(&self, key: K) -> Option<u32> {

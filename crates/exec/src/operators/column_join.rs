@@ -19,6 +19,7 @@ use super::chains::{Chains, NONE, hash};
 use super::rows::ColumnSink;
 use super::stream::Stream;
 use super::{OperatorError, load};
+use crate::huge::addresses;
 use crate::stage::{Context, Reference, Staged, Step};
 
 /// A relation of a key and two attributes, stored by column.
@@ -68,6 +69,11 @@ impl<'a> ColumnTable<'a> {
             columns,
             chains: Chains::build(columns.rows(), |row| columns.key[row], buckets)?,
         })
+    }
+
+    /// Where buckets and cells are. For access traces.
+    pub fn memory(&self) -> [std::ops::Range<usize>; 2] {
+        [addresses(&self.chains.buckets), addresses(&self.chains.cells)]
     }
 
     /// Bytes of buckets and cells.

@@ -5,6 +5,7 @@
 //!   HashJoin     (rows)       probe row ▶ bucket ▶ cell ▶ build row ▶ cell ...           1
 //!   ColumnJoin   (columns)    probe key ▶ bucket ▶ cell ▶ five attributes ▶ cell ...     1 to 5
 //!   TableJoin    (rows)       probe row ▶ line of the join table ▶ list ▶ build row ...  1
+//!   TableProbe   (columns)    probe key ▶ line of the join table ▶ list                  1
 //!   JoinIndex    (rows)       left row, right row, output row                            3, or 2 to 3 if outer
 //!   IndexJoin    (any)        probe key ▶ node ▶ node ... ▶ leaf                         a node's lines
 //! ```
@@ -24,6 +25,7 @@ pub mod join_index;
 pub mod rows;
 pub mod stream;
 pub mod table_join;
+pub mod table_probe;
 
 pub use column_join::{ColumnJoin, ColumnTable, Columns};
 pub use hash_join::{HashJoin, PaperTable};
@@ -35,6 +37,7 @@ pub use join_index::{JoinIndex, NO_ROW};
 pub use rows::{ColumnSink, OutputFull, OutputRow, PairSink, RidPair, Row, RowSink};
 pub use stream::Stream;
 pub use table_join::{RowTable, TableJoin};
+pub use table_probe::TableProbe;
 
 use model::trace::Access;
 

@@ -41,7 +41,7 @@ mod tests;
 use std::sync::atomic::AtomicBool;
 
 use crate::codes::Chunk;
-use crate::huge::{HugeBuf, OutOfMemory};
+use crate::huge::{HugeBuf, OutOfMemory, addresses};
 use crate::workers::Workers;
 use hash::Mixer;
 use layout::{Line32, Line64};
@@ -162,6 +162,16 @@ impl JoinTable {
     /// Bytes taken from the allocator.
     pub fn bytes(&self) -> usize {
         self.index_bytes() + self.duplicates.bytes()
+    }
+
+    /// Where its memory is: the index, then the lists of keys with several rows. For access traces.
+    pub fn memory(&self) -> [std::ops::Range<usize>; 2] {
+        let index = match &self.index {
+            Index::Dense { values } => addresses(values),
+            Index::Lines32 { lines, .. } => addresses(lines),
+            Index::Lines64 { lines, .. } => addresses(lines),
+        };
+        [index, addresses(&self.duplicates)]
     }
 
     fn index_bytes(&self) -> usize {

@@ -1,0 +1,3 @@
+//! Co-running queries on one last-level cache: paper 002's experiments.
+
+pub mod sim;
