@@ -3,7 +3,8 @@
 //!
 //! Effects only, and thin: decisions taken from what is found here are pure functions in the model crate. Start with
 //! [`topology::discover`]; [`measure`] times what discovery cannot know; [`memory`] counts the heap; [`counters`] count
-//! cache misses and other events of the cores; [`resctrl`] partitions the last-level cache.
+//! cache misses and other events of the cores; [`resctrl`] partitions the last-level cache; [`partition`] chooses how
+//! queries are kept apart in it.
 //!
 //! Not here: operators, SQL, or anything that prints.
 
@@ -13,5 +14,6 @@ pub mod clock;
 pub mod counters;
 pub mod measure;
 pub mod memory;
+pub mod partition;
 pub mod resctrl;
 pub mod topology;

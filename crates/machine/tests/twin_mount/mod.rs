@@ -259,7 +259,9 @@ impl Gate {
     /// Whether an operation waits for its answer now; waits up to `limit` for one.
     pub fn stopped(&self, limit: Duration) -> bool {
         let state = self.state();
-        let waited = self.changed.wait_timeout_while(state, limit, |state| !state.stopped);
+        let waited = self
+            .changed
+            .wait_timeout_while(state, limit, |state| !state.stopped);
         waited.unwrap_or_else(PoisonError::into_inner).0.stopped
     }
 
