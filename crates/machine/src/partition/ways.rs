@@ -130,12 +130,11 @@ mod tests {
 
     #[test]
     fn the_current_task_is_a_thread_of_this_process() {
-        let folder = |task| std::path::PathBuf::from(format!("/proc/self/task/{task}"));
-        let other = std::thread::spawn(|| {
-            let task = current_task();
-            (task, folder(task).is_dir())
-        });
+        fn is_ours(task: u32) -> bool {
+            std::path::PathBuf::from(format!("/proc/self/task/{task}")).is_dir()
+        }
+        let other = std::thread::spawn(|| (current_task(), is_ours(current_task())));
         let (other, there) = other.join().expect("no panic");
-        assert!(there && folder(current_task()).is_dir() && other != current_task());
+        assert!(there && is_ours(current_task()) && other != current_task());
     }
 }
