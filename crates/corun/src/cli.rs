@@ -25,6 +25,7 @@ use crate::out;
   corun sql --ssb 1           a SQL shell over generated Star Schema Benchmark data
   corun sql sales.parquet -c 'select count(*) from sales'
   corun topology --measure    what this machine's caches are, and what they really give
+  corun partition plan        how the shared cache could be divided between queries, and why
   corun bench join --quick    a benchmark suite, small
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage. `corun COMMAND --help` has more examples."
@@ -48,6 +49,8 @@ pub enum Command {
     Sql(crate::sql::SqlArgs),
     /// Show caches, cores, SMT siblings, memory, resctrl and PMU: what this machine can and cannot do.
     Topology(crate::topology::TopologyArgs),
+    /// Divide the shared cache between classes of queries: plan, apply, status, clear (needs resctrl).
+    Partition(crate::partition::PartitionArgs),
     /// Run a benchmark suite: every published number comes from here.
     Bench(crate::bench::BenchArgs),
 }

@@ -90,7 +90,7 @@ impl Front {
 }
 
 fn number(error: &io::Error) -> Errno {
-    Errno::from_i32(error.raw_os_error().unwrap_or(libc::EIO))
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_i32)
 }
 
 impl Filesystem for Front {
