@@ -1,110 +1,18 @@
-//! `corun partition` as a process: on this machine, on one without resctrl, and on the kernel's twin behind a FUSE mount,
-//! where it is also killed after every single operation.
+//! `corun partition` as a process: on this machine, on one without resctrl, and on the kernel's twin behind a FUSE mount.
 //!
 //! Where nothing can be mounted the tests on the twin say so and pass; its rules are tested in the machine crate without.
 
+mod partitioned;
 mod program;
 #[path = "../../machine/tests/twin_mount/mod.rs"]
 mod twin_mount;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use machine::resctrl::twin::{Spec, Twin};
-use program::{Run, check_error, corun};
-use serde_json::{Value, json};
-use twin_mount::Mounted;
-
-/// Longest a command on the twin may take; each is meant to take milliseconds.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
-
-/// The options that lead to a mounted twin.
-fn place(mounted: &Mounted) -> Vec<String> {
-    let settings = mounted.settings();
-    vec![
-        format!("--root={}", settings.root.display()),
-        format!("--proc={}", settings.proc.display()),
-        format!("--journal={}", settings.journal.display()),
-    ]
-}
-
-/// Runs `corun partition` with these words on a mounted twin.
-fn run(mounted: &Mounted, words: &[&str]) -> Run {
-    let place = place(mounted);
-    let mut arguments = vec!["partition"];
-    arguments.extend(words);
-    arguments.extend(place.iter().map(String::as_str));
-    corun(&arguments)
-}
-
-/// The same with `--json`: it must succeed; its rows.
-fn rows(mounted: &Mounted, words: &[&str]) -> Vec<Value> {
-    let run = run(mounted, &[words, &["--json"]].concat());
-    assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
-    parse(&run.out)
-}
-
-fn parse(text: &str) -> Vec<Value> {
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("one JSON object a line"))
-        .collect()
-}
-
-fn of_kind<'a>(rows: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    rows.iter().filter(|row| row["kind"] == kind).collect()
-}
-
-/// A machine with another tool's group and a task in it, as `runc` makes them.
-fn busy() -> Option<(Mounted, u32)> {
-    let mounted = Mounted::new(Spec::xeon())?;
-    let twin = &mounted.twin;
-    let contained = twin.fork(1);
-    twin.mkdir("runc-1").expect("a group");
-    twin.shell("runc-1/schemata", "L3:0=f0;1=ff\n").expect("taken");
-    twin.shell("runc-1/tasks", &format!("{contained}\n"))
-        .expect("moved");
-    Some((mounted, contained))
-}
-
-/// Everything corun must leave as it is; its own groups count as the root group, where `clear` puts their tasks.
-fn others(twin: &Twin) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for group in ["", "runc-1"] {
-        let schemata = twin.peek(&format!("{group}/schemata")).expect("there");
-        all.insert(format!("{group}/schemata"), schemata);
-    }
-    for task in twin.tasks() {
-        let group = twin.group_of(task).expect("a living task");
-        let group = if group.starts_with("corun-") {
-            String::new()
-        } else {
-            group
-        };
-        all.insert(format!("task {task}"), group);
-    }
-    all
-}
-
-/// Nothing of corun's is left, journal included.
-fn assert_nothing_left(mounted: &Mounted) {
-    mounted.twin.check();
-    let groups = mounted.twin.groups();
-    assert!(
-        !groups.iter().any(|group| group.starts_with("corun-")),
-        "{groups:?}"
-    );
-    let journal = mounted.settings().journal;
-    let left: Vec<_> = match fs::read_dir(journal.parent().expect("a folder")) {
-        Ok(entries) => entries
-            .map(|entry| entry.expect("readable").file_name())
-            .collect(),
-        Err(_) => vec![],
-    };
-    assert!(left.is_empty(), "{left:?}");
-}
+use partitioned::{assert_nothing_left, busy, of_kind, others, parse, rows, run};
+use program::{check_error, corun};
+use serde_json::json;
 
 #[test]
 fn this_machine_has_it_or_says_what_corun_does_instead() {
@@ -387,125 +295,6 @@ fn what_cannot_be_had_says_why_and_changes_nothing() {
     assert_eq!(others(&mounted.twin), untouched);
 }
 
-/// What is running when it is killed.
-#[derive(Clone, Copy, Debug)]
-enum Doing {
-    Apply,
-    ApplyAgain,
-    Assign,
-    Clear,
-}
-
-/// Starts `corun partition` without waiting for it.
-fn start(mounted: &Mounted, words: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_corun"))
-        .arg("partition")
-        .args(words)
-        .args(place(mounted))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program starts")
-}
-
-/// Lets the program run until it has done so many operations, and kills it between the last of them and its answer: for
-/// the program, in the middle of a system call it never returns from. False if it came to its end before that.
-fn kill_after(mounted: &Mounted, words: &[&str], operations: u64) -> bool {
-    mounted.gate.stop_after(operations);
-    let mut child = start(mounted, words);
-    let began = Instant::now();
-    let killed = loop {
-        if mounted.gate.stopped(Duration::from_millis(1)) {
-            child.kill().expect("SIGKILL reaches our child");
-            break true;
-        }
-        if child.try_wait().expect("our child").is_some() {
-            break false;
-        }
-        assert!(
-            began.elapsed() < TIME_LIMIT,
-            "{words:?} hangs after {operations} operations"
-        );
-    };
-    mounted.gate.release();
-    let status = child.wait().expect("our child");
-    assert_eq!(status.success(), !killed, "{words:?} {operations}: {status}");
-    killed
-}
-
-fn clear_recovers_from(doing: Doing) {
-    let mut kills = 0;
-    for operations in 1.. {
-        let Some((mounted, _)) = busy() else { return };
-        let twin = &mounted.twin;
-        let process = twin.fork(1);
-        twin.thread(process);
-        twin.fork(process);
-        let tree = process.to_string();
-        if !matches!(doing, Doing::Apply) {
-            assert_eq!(run(&mounted, &["apply"]).code, 0);
-            assert_eq!(
-                run(&mounted, &["assign", "--class", "default", "--tid", &tree]).code,
-                0
-            );
-        }
-        let untouched = others(twin);
-        let words: &[&str] = match doing {
-            Doing::Apply => &["apply", "--weak-ways", "2"],
-            Doing::ApplyAgain => &["apply", "--weak-ways", "4"],
-            Doing::Assign => &["assign", "--class", "weak", "--tree", &tree],
-            Doing::Clear => &["clear"],
-        };
-        let killed = kill_after(&mounted, words, operations);
-        assert_eq!(others(twin), untouched, "{doing:?} {operations}");
-        // Every other time another `apply` comes first: that must work too.
-        if operations % 2 == 0 {
-            let applied = rows(&mounted, &["apply", "--weak-ways", "3"]);
-            let classes = of_kind(&applied, "class");
-            assert!(classes.len() == 2 && classes.iter().all(|class| class["state"] == "planned"));
-        }
-        let cleared = run(&mounted, &["clear"]);
-        assert_eq!(
-            (cleared.code, cleared.err.as_str()),
-            (0, ""),
-            "{doing:?} {operations}"
-        );
-        assert_nothing_left(&mounted);
-        assert_eq!(others(twin), untouched, "{doing:?} {operations}");
-        if !killed {
-            break;
-        }
-        kills += 1;
-    }
-    let least = match doing {
-        Doing::Apply | Doing::ApplyAgain => 20,
-        Doing::Assign => 10,
-        Doing::Clear => 5,
-    };
-    assert!(kills >= least, "{doing:?} was killed {kills} times only");
-}
-
-#[test]
-fn clear_recovers_from_killing_apply_after_any_operation() {
-    clear_recovers_from(Doing::Apply);
-}
-
-#[test]
-fn clear_recovers_from_killing_another_apply_after_any_operation() {
-    clear_recovers_from(Doing::ApplyAgain);
-}
-
-#[test]
-fn clear_recovers_from_killing_assign_after_any_operation() {
-    clear_recovers_from(Doing::Assign);
-}
-
-#[test]
-fn clear_recovers_from_killing_clear_after_any_operation() {
-    clear_recovers_from(Doing::Clear);
-}
-
 #[test]
 fn a_journal_of_another_mount_is_not_used() {
     let Some((first, _)) = busy() else { return };
@@ -515,5 +304,5 @@ fn a_journal_of_another_mount_is_not_used() {
     let root = format!("--root={}", second.settings().root.display());
     let run = corun(&["partition", "clear", &journal, &root]);
     check_error(&run, 1, "the journal", "it is about");
-    assert!(first.twin.groups().contains("corun-weak") && Path::new(&first.settings().journal).exists());
+    assert!(first.twin.groups().contains("corun-weak") && first.settings().journal.exists());
 }
