@@ -345,13 +345,17 @@ fn absence(error: &ResctrlError) -> String {
 }
 
 fn failed(error: &ResctrlError) -> anyhow::Error {
-    let detail = if is_absent(error) {
-        Some(format!("{}; instead: {INSTEAD}", absence(error)))
-    } else {
-        error.detail()
+    let (detail, hint) = match error {
+        ResctrlError::Unavailable { .. } => (
+            Some(absence(error)),
+            Some(format!(
+                "instead: {INSTEAD}, which need no partition and no rights"
+            )),
+        ),
+        _ => (error.detail(), error.hint()),
     };
     let mut text = error.to_string();
-    for (name, part) in [("detail", detail), ("hint", error.hint())] {
+    for (name, part) in [("detail", detail), ("hint", hint)] {
         if let Some(part) = part {
             text.push_str(&format!("\n{name}: {part}"));
         }

@@ -103,12 +103,21 @@ pub fn run(args: TopologyArgs) -> anyhow::Result<()> {
 
 /// Keeps what was measured for later processes. Failing to costs nothing but measuring again.
 fn keep_effective_llc(topology: &Topology, results: &[Measurement]) {
+    let Some(path) = effective_llc::default_path() else {
+        return;
+    };
     for result in results {
-        if let Measurement::EffectiveLlc(fit) = result
-            && let Some(path) = effective_llc::default_path()
-            && let Err(error) = effective_llc::store(&path, topology, fit)
-        {
-            tracing::warn!(path = %path.display(), %error, "the effective last-level cache is not kept");
+        let Measurement::EffectiveLlc(fit) = result else {
+            continue;
+        };
+        match effective_llc::store(&path, topology, fit) {
+            Ok(true) => {}
+            Ok(false) => out::note(
+                "the effective last-level cache is too unsure to be kept; measure in a quiet moment",
+            ),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "the effective last-level cache is not kept")
+            }
         }
     }
 }

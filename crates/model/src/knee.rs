@@ -40,7 +40,7 @@ pub struct CurvePoint {
 pub enum EffectiveLlc {
     /// The curve bends at a size.
     Found {
-        /// Effective size, from the median latencies.
+        /// Effective size, from the least latency of each size: other work only ever makes accesses slower.
         bytes: Bytes,
         /// Smallest size any single repetition gives.
         bytes_min: Bytes,
@@ -93,18 +93,14 @@ pub fn effective_llc(points: &[CurvePoint], private: Bytes) -> EffectiveLlc {
     }
     let largest = curve.last().map_or(private, |(bytes, _)| *bytes);
 
-    let medians: Vec<(f64, f64)> = curve.iter().map(|(bytes, ns)| (*bytes, median(ns))).collect();
-    let fit = match fit_bend(&medians, private) {
+    let least = |ns: &[f64]| ns.iter().copied().fold(f64::INFINITY, f64::min);
+    let leasts: Vec<(f64, f64)> = curve.iter().map(|(bytes, ns)| (*bytes, least(ns))).collect();
+    let fit = match fit_bend(&leasts, private) {
         Ok(fit) => fit,
         Err(reason) => return not_found(reason),
     };
     // The plateau beyond the knee must have been seen, not extrapolated.
-    if medians
-        .iter()
-        .filter(|(bytes, _)| *bytes > fit.knee * 1.2)
-        .count()
-        < 2
-    {
+    if leasts.iter().filter(|(bytes, _)| *bytes > fit.knee * 1.2).count() < 2 {
         return not_found(format!(
             "the curve still rises at the largest size, {}",
             Bytes(largest as u64)
@@ -123,7 +119,7 @@ pub fn effective_llc(points: &[CurvePoint], private: Bytes) -> EffectiveLlc {
         bytes_max: Bytes(knees.iter().copied().fold(0.0, f64::max).round() as u64),
         cache_ns: fit.cache_ns,
         memory_ns: fit.memory_ns,
-        fit_error_percent: 100.0 * (fit.error / medians.len() as f64).sqrt(),
+        fit_error_percent: 100.0 * (fit.error / leasts.len() as f64).sqrt(),
     }
 }
 

@@ -12,10 +12,8 @@ use model::units::Bytes;
 
 use super::{Machine, MeasureError};
 
-/// No further round begins after this time.
-const BUDGET: Duration = Duration::from_millis(1200);
-/// Fewest rounds: one alone would have no spread. A loaded machine may take a second for each.
-const ROUNDS_MIN: usize = 2;
+/// Nothing new is begun after this time, but the first round is always finished.
+const BUDGET: Duration = Duration::from_millis(1500);
 /// Most rounds.
 const ROUNDS_MAX: usize = 9;
 /// Stretches of accesses for each size and round, of which the shortest counts.
@@ -65,11 +63,10 @@ fn rounds(machine: &mut dyn Machine, sizes: &[Bytes]) -> Result<Vec<CurvePoint>,
         .collect();
     let began = machine.elapsed();
     for round in 0..ROUNDS_MAX {
-        let spent = machine.elapsed().saturating_sub(began);
-        if round >= ROUNDS_MIN && spent >= BUDGET {
-            break;
-        }
         for point in &mut points {
+            if round > 0 && machine.elapsed().saturating_sub(began) >= BUDGET {
+                return Ok(points);
+            }
             let times = machine.uniform_ns(point.bytes, REPETITIONS)?;
             point.ns.extend(times.into_iter().reduce(f64::min));
         }
