@@ -26,6 +26,7 @@ use crate::out;
   corun sql sales.parquet -c 'select count(*) from sales'
   corun topology --measure    what this machine's caches are, and what they really give
   corun simulate llc          a mix of queries on a shared cache, undivided and divided
+  corun partition plan        how the shared cache could be divided between queries, and why
   corun bench join --quick    a benchmark suite, small
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage. `corun COMMAND --help` has more examples."
@@ -51,6 +52,8 @@ pub enum Command {
     Topology(crate::topology::TopologyArgs),
     /// Predict what queries do to each other on a cache this machine may not have.
     Simulate(crate::simulate::SimulateArgs),
+    /// Divide the shared cache between classes of queries: plan, apply, status, clear (needs resctrl).
+    Partition(crate::partition::PartitionArgs),
     /// Run a benchmark suite: every published number comes from here.
     Bench(crate::bench::BenchArgs),
 }

@@ -7,6 +7,7 @@ mod demo;
 mod facts;
 mod failure;
 mod out;
+mod partition;
 mod progress;
 mod report_file;
 mod simulate;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         cli::Command::Sql(args) => sql::run(args),
         cli::Command::Topology(args) => topology::run(args),
         cli::Command::Simulate(args) => simulate::run(args),
+        cli::Command::Partition(args) => partition::run(args),
         cli::Command::Bench(args) => bench::run(args),
     };
     failure::finish(result)

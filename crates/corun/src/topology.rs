@@ -10,6 +10,7 @@ mod tree;
 use std::path::PathBuf;
 
 use bench::progress::Progress as _;
+use machine::effective_llc;
 use machine::measure::{self, CampaignOptions, Measurement, Progress, Real};
 use model::spread::Label;
 use model::topology::Topology;
@@ -23,7 +24,8 @@ use crate::progress::Bars;
 #[command(after_help = "\
 Examples:
   corun topology                           caches, cores, and what is missing
-  corun topology --measure                 also latency, throughput and the effective last-level cache; about 20 s
+  corun topology --measure                 also latency, throughput and the effective last-level cache, which is kept;
+                                           about 20 s
   corun topology --json | jq 'select(.kind == \"cache\")'
 
 Sizes are what the kernel or the CPU reports. A virtual machine may report a last-level cache that it shares with
@@ -74,6 +76,7 @@ pub fn run(args: TopologyArgs) -> anyhow::Result<()> {
     }
     if args.measure {
         let results = measured(&topology);
+        keep_effective_llc(&topology, &results);
         if args.json {
             for row in json::measurement_rows(&results, Label::Measured) {
                 out::json_line(&row)?;
@@ -87,7 +90,36 @@ pub fn run(args: TopologyArgs) -> anyhow::Result<()> {
             return Err(Failed(text.to_owned()).into());
         }
     }
+    // What was kept is about this machine, not about one that exists as files.
+    let kept = effective_llc::default_path().filter(|_| args.root.is_none());
+    let effective = effective_llc::effective_llc_at(kept.as_deref(), &topology, None);
+    if args.json {
+        out::json_line(&json::llc_row(&effective))?;
+    } else {
+        out::line(&text::llc(&effective))?;
+    }
     Ok(())
+}
+
+/// Keeps what was measured for later processes. Failing to costs nothing but measuring again.
+fn keep_effective_llc(topology: &Topology, results: &[Measurement]) {
+    let Some(path) = effective_llc::default_path() else {
+        return;
+    };
+    for result in results {
+        let Measurement::EffectiveLlc(fit) = result else {
+            continue;
+        };
+        match effective_llc::store(&path, topology, fit) {
+            Ok(true) => {}
+            Ok(false) => out::note(
+                "the effective last-level cache is too unsure to be kept; measure in a quiet moment",
+            ),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "the effective last-level cache is not kept")
+            }
+        }
+    }
 }
 
 fn measured(topology: &Topology) -> Vec<Measurement> {

@@ -6,67 +6,34 @@
 //!
 //! Not here: measuring (`exec::stage::calibrate`) and deciding (`model::technique`).
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use model::technique::{Calibration, ProbePoint};
 use model::topology::Topology;
-use serde::{Deserialize, Serialize};
+
+use crate::kept;
 
 /// Changes when the kernel or the techniques measured change.
-const VERSION: u32 = 2;
-
-/// What a calibration depends on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Fingerprint {
-    version: u32,
-    model_name: Option<String>,
-    l2_bytes: Option<u64>,
-    llc_bytes: Option<u64>,
-    cpus: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    machine: Fingerprint,
-    calibration: Calibration,
-}
-
-fn fingerprint(topology: &Topology) -> Fingerprint {
-    Fingerprint {
-        version: VERSION,
-        model_name: topology.model_name.clone(),
-        l2_bytes: topology.cache_bytes(2).map(|bytes| bytes.0),
-        llc_bytes: topology.last_level_cache_bytes().map(|bytes| bytes.0),
-        cpus: topology.usable_cpus().len(),
-    }
-}
+const VERSION: u32 = 3;
 
 /// Where the file is kept: `corun/calibration.json` in `$XDG_CACHE_HOME`, or in `~/.cache`. `None` for a user without home.
 pub fn default_path() -> Option<PathBuf> {
-    let absolute = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    Some(cache.join("corun").join("calibration.json"))
+    kept::default_path("calibration.json")
 }
 
 /// The calibration in this file, if it is one of this machine.
 pub fn load(path: &Path, topology: &Topology) -> Option<Calibration> {
-    let text = fs::read(path).ok()?;
-    let kept: Kept = serde_json::from_slice(&text).ok()?;
+    let calibration: Calibration = kept::load(path, topology, VERSION)?;
     let time = |ns: f64| ns.is_finite() && ns > 0.0;
-    let staged = kept.calibration.points.iter().all(|point| {
+    let staged = calibration.points.iter().all(|point| {
         time(point.plain_ns)
             && point.references.is_finite()
             && point.staged.iter().all(|staged| time(staged.ns))
     });
     let probed = |point: &ProbePoint| time(point.plain_ns) && time(point.prefetch_ns);
-    let usable = staged && kept.calibration.probes.iter().all(probed);
-    (usable && kept.machine == fingerprint(topology)).then_some(kept.calibration)
+    let usable = staged && calibration.probes.iter().all(probed);
+    usable.then_some(calibration)
 }
 
 /// Writes the calibration of this machine; another process never sees half of it.
@@ -74,23 +41,13 @@ pub fn load(path: &Path, topology: &Topology) -> Option<Calibration> {
 /// # Errors
 /// When the folder or the file cannot be written.
 pub fn store(path: &Path, topology: &Topology, calibration: &Calibration) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let kept = Kept {
-        machine: fingerprint(topology),
-        calibration: calibration.clone(),
-    };
-    // A name of this process, so that two do not write into one file.
-    let draft = path.with_extension(format!("{}.tmp", std::process::id()));
-    fs::write(&draft, serde_json::to_vec_pretty(&kept)?)?;
-    fs::rename(&draft, path).inspect_err(|_| {
-        let _ = fs::remove_file(&draft);
-    })
+    kept::store(path, topology, VERSION, calibration)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use model::mode::{Hiding, Schedule};
     use model::technique::{Point, Timing};

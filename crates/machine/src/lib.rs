@@ -2,8 +2,9 @@
 //! memory really is, what the CPU counts of a thread, and which ways of the shared cache a class of threads may fill.
 //!
 //! Effects only, and thin: decisions taken from what is found here are pure functions in the model crate. Start with
-//! [`topology::discover`]; [`measure`] times what discovery cannot know; [`memory`] counts the heap; [`counters`] count
-//! cache misses and other events of the cores; [`resctrl`] partitions the last-level cache.
+//! [`topology::discover`]; [`measure`] times what discovery cannot know, and [`effective_llc`] keeps a part of it;
+//! [`memory`] counts the heap; [`counters`] count cache misses and other events of the cores; [`resctrl`] partitions the
+//! last-level cache; [`partition`] chooses how queries are kept apart in it.
 //!
 //! Not here: operators, SQL, or anything that prints.
 
@@ -11,6 +12,8 @@ pub mod affinity;
 pub mod calibration;
 pub mod clock;
 pub mod counters;
+pub mod effective_llc;
+mod kept;
 pub mod measure;
 pub mod memory;
 pub mod partition;

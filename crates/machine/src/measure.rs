@@ -3,12 +3,14 @@
 //!
 //! [`campaign::run`] does all of it within a time budget, on anything that implements [`Machine`]: [`Real`] is this
 //! computer, [`Simulated`] a model of one, so that everything drawn from the numbers is tested without a clock.
+//! [`effective_llc_quick`] measures the effective last-level cache alone, for programs that are about to need it.
 //! [`ns_per_line`] alone is the *floor* that benchmarks compare joins with.
 //!
 //! Not here: judging numbers ([`model::knee`], [`model::siblings`]) and printing them.
 
 mod campaign;
 mod chase;
+mod effective;
 mod error;
 mod floor;
 mod lines;
@@ -16,8 +18,11 @@ mod pairs;
 mod pinned;
 mod real;
 mod simulated;
+mod uniform;
 
 pub use campaign::{CampaignOptions, Measurement, Progress, run};
+pub(crate) use effective::bytes_max as effective_llc_bytes_max;
+pub use effective::effective_llc_quick;
 pub use error::MeasureError;
 pub use floor::{FloorBuffer, FloorSample, ns_per_line};
 pub use real::Real;
@@ -47,6 +52,13 @@ pub trait Machine {
     /// # Errors
     /// When memory or a CPU cannot be had.
     fn chase_ns(&mut self, bytes: Bytes, repetitions: usize) -> Result<Vec<f64>, MeasureError>;
+
+    /// Nanoseconds of CPU time a dependent access takes to a line drawn evenly from a working set of `bytes`, once the
+    /// caches hold what they can of it.
+    ///
+    /// # Errors
+    /// When memory or a CPU cannot be had.
+    fn uniform_ns(&mut self, bytes: Bytes, repetitions: usize) -> Result<Vec<f64>, MeasureError>;
 
     /// Nanoseconds an independent access to a random line takes, wall time over all accesses of all `threads`.
     ///

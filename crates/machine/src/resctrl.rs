@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::partition::{Class, Plan, Wishes};
+use model::partition::{Class, Plan, Schemata, Wishes};
 
 pub use apply::{Cleared, Step};
 pub use error::ResctrlError;
@@ -95,6 +95,20 @@ impl<F: Files> Client<F> {
     /// A client of the resctrl these files hold.
     pub fn new(files: F, settings: Settings) -> Self {
         Self { files, settings }
+    }
+
+    /// The same client, but one that gives up at once where another tool holds the lock.
+    #[must_use]
+    pub fn without_waiting(mut self) -> Self {
+        self.settings.lock_wait = Duration::ZERO;
+        self
+    }
+
+    /// What the last complete plan gave a class; `None` if there is none.
+    pub fn planned(&self, class: Class) -> Option<Schemata> {
+        let journal = self.journal().ok()??;
+        let entry = journal.entry(class).filter(|_| journal.complete)?;
+        Some(entry.planned())
     }
 
     /// Makes a plan for this machine as it is now. Changes nothing.

@@ -24,6 +24,7 @@ mod error;
 mod mask;
 mod place;
 mod schemata;
+mod weak_ways;
 
 use std::collections::BTreeSet;
 
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 pub use error::PlanError;
 pub use mask::WayMask;
 pub use schemata::{Schemata, SchemataError};
+pub use weak_ways::default_weak_ways;
 
 use crate::units::Ways;
 use place::{Place, Rules};

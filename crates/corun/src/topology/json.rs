@@ -1,5 +1,6 @@
 //! `corun topology --json`: one object per line, told apart by `kind`. Keys are stable; new ones may come.
 
+use machine::effective_llc::{Effective, Source};
 use machine::measure::Measurement;
 use model::capability::capabilities;
 use model::cpulist;
@@ -102,6 +103,15 @@ pub fn topology_rows(topology: &Topology) -> Vec<Value> {
     rows
 }
 
+/// The last-level cache corun counts on, and who says so.
+pub fn llc_row(effective: &Effective) -> Value {
+    let label = match effective.from {
+        Source::Measured => Some(Label::Measured),
+        Source::Given | Source::Planned => None,
+    };
+    json!({"kind": "llc_to_count_on", "bytes": effective.bytes, "from": effective.from, "label": label})
+}
+
 /// The rows of measurements, in the order taken.
 pub fn measurement_rows(results: &[Measurement], label: Label) -> Vec<Value> {
     results.iter().map(|result| measurement(result, label)).collect()
@@ -186,6 +196,24 @@ mod tests {
         for kind in ["machine", "memory", "huge_pages", "resctrl", "pmu", "capability"] {
             assert!(kinds.contains(&kind), "no row of kind {kind}");
         }
+    }
+
+    #[test]
+    fn the_cache_to_count_on_says_where_its_size_comes_from() {
+        let row = |from| {
+            llc_row(&Effective {
+                bytes: Bytes::kib(1),
+                from,
+            })
+        };
+        assert_eq!(
+            row(Source::Measured),
+            json!({"kind": "llc_to_count_on", "bytes": 1024, "from": "measured", "label": "measured"})
+        );
+        assert_eq!(
+            row(Source::Planned),
+            json!({"kind": "llc_to_count_on", "bytes": 1024, "from": "planned", "label": null})
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use machine::effective_llc::{Effective, Source};
 use machine::measure::Measurement;
 use model::capability::{State, capabilities};
 use model::cpulist;
@@ -216,6 +217,16 @@ fn facilities(topology: &Topology) -> Vec<(&'static str, String)> {
         ("hypervisor", hypervisor),
         ("vectors", words_or_none(&topology.simd)),
     ]
+}
+
+/// The last-level cache corun counts on, and who says so.
+pub fn llc(effective: &Effective) -> String {
+    let why = match effective.from {
+        Source::Given => "given",
+        Source::Measured => "measured on this machine and kept; `--measure` does it again",
+        Source::Planned => "planned, not measured; `--measure` finds out and keeps it",
+    };
+    format!("\nlast-level cache to count on: {} ({why})", effective.bytes)
 }
 
 /// Tables of measurements, each headed by how its numbers came about.

@@ -1,7 +1,7 @@
 //! Everything `corun topology --measure` measures, in order, within a time budget.
 //!
 //! ```text
-//! pairs of CPUs (hand-over, arithmetic) -> floor by size and threads -> chase, small sizes first -> effective LLC
+//! pairs of CPUs (hand-over, arithmetic) -> floor by size and threads -> effective LLC -> chase, small sizes first
 //! ```
 //!
 //! The chase comes last and grows, so that a short budget costs its largest sizes and nothing else. Whatever is left
@@ -9,13 +9,14 @@
 
 use std::time::Duration;
 
-use model::knee::{CurvePoint, EffectiveLlc, effective_llc};
+use model::knee::EffectiveLlc;
 use model::siblings::{Behaviour, judge};
 use model::spread::Spread;
 use model::topology::{Relation, Topology, representative_pairs};
 use model::units::{Bytes, CpuId};
 
 use super::Machine;
+use super::effective::effective_llc_quick;
 use super::floor::FloorSample;
 
 /// Smallest working set of the chase: well inside every first-level cache.
@@ -106,7 +107,7 @@ pub enum Measurement {
         /// What the kernel says.
         kernel_says_siblings: bool,
     },
-    /// Where the chase bends.
+    /// What the last-level cache is worth to random accesses.
     EffectiveLlc(EffectiveLlc),
     /// Something that was left out or failed.
     Skipped {
@@ -141,7 +142,7 @@ pub fn run(
         .flat_map(|bytes| threads.iter().map(move |&threads| (bytes, threads)))
         .collect();
     let chase = chase_sizes(options.bytes_max);
-    let steps = (pairs.len() + floor.len() + chase.len()).max(1);
+    let steps = pairs.len() + floor.len() + 1 + chase.len();
 
     let mut campaign = Campaign {
         machine,
@@ -160,7 +161,8 @@ pub fn run(
     for (bytes, threads) in floor {
         campaign.floor(bytes, threads);
     }
-    campaign.chase(&topology, &chase);
+    campaign.effective();
+    campaign.chase(&chase);
     campaign.results
 }
 
@@ -249,8 +251,19 @@ impl Campaign<'_> {
         });
     }
 
-    fn chase(&mut self, topology: &Topology, sizes: &[Bytes]) {
-        let mut curve = Vec::new();
+    fn effective(&mut self) {
+        let answer = if self.out_of_time() {
+            EffectiveLlc::NotFound {
+                reason: "the time was used up".to_owned(),
+            }
+        } else {
+            self.begin("effective last-level cache".to_owned());
+            effective_llc_quick(self.machine)
+        };
+        self.results.push(Measurement::EffectiveLlc(answer));
+    }
+
+    fn chase(&mut self, sizes: &[Bytes]) {
         let mut last_cost = Duration::ZERO;
         for (index, &bytes) in sizes.iter().enumerate() {
             let before = self.machine.elapsed();
@@ -265,7 +278,6 @@ impl Campaign<'_> {
                 Ok(ns) => {
                     if let Some(spread) = Spread::of(&ns) {
                         self.results.push(Measurement::Chase { bytes, ns: spread });
-                        curve.push(CurvePoint { bytes, ns });
                     }
                 }
                 Err(error) => {
@@ -275,21 +287,7 @@ impl Campaign<'_> {
             }
             last_cost = self.machine.elapsed().saturating_sub(before);
         }
-        let private = private_cache(topology);
-        self.results
-            .push(Measurement::EffectiveLlc(effective_llc(&curve, private)));
     }
-}
-
-/// The outermost cache that is not the last: what the knee lies beyond.
-fn private_cache(topology: &Topology) -> Bytes {
-    let last = topology
-        .usable_cpus()
-        .first()
-        .and_then(|&cpu| topology.last_level_cache_of(cpu))
-        .map(|cache| cache.level);
-    last.and_then(|last| topology.cache_bytes(last.checked_sub(1)?))
-        .unwrap_or(Bytes::mib(1))
 }
 
 /// Half-octave steps, whole lines.

@@ -80,6 +80,12 @@ impl Mixer {
         Self(seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ 0x94d0_49bb_1331_11eb)
     }
 
+    /// Moves the sequence on by `amount`.
+    #[inline(always)]
+    pub(super) fn add(&mut self, amount: u64) {
+        self.0 = self.0.wrapping_add(amount);
+    }
+
     /// A number below `bound`; the bias is below `bound / 2^64`.
     #[inline(always)]
     pub(super) fn below(&mut self, bound: u64) -> u64 {

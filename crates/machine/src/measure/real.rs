@@ -8,12 +8,14 @@ use model::units::{Bytes, CpuId};
 
 use super::error::MeasureError;
 use super::floor::{FloorBuffer, FloorSample};
-use super::lines::{Lines, WORDS_PER_LINE};
-use super::{Machine, chase, pairs};
+use super::lines::{Lines, Mixer, WORDS_PER_LINE};
+use super::{Machine, chase, pairs, uniform};
 use crate::affinity;
 
 /// Hops of one repetition of the chase; at memory latency some seven milliseconds.
 const HOPS: usize = 1 << 16;
+/// Accesses of one repetition of even draws: short, so that some of them meet no interruption.
+const DRAWS: usize = 1 << 12;
 /// Accesses of one sample of the floor, over all threads.
 const FLOOR_LINES: u64 = 1 << 20;
 
@@ -22,6 +24,7 @@ pub struct Real {
     topology: Topology,
     bytes_max: Bytes,
     block: Option<Lines>,
+    mixer: Mixer,
     began: Instant,
 }
 
@@ -32,6 +35,7 @@ impl Real {
             topology,
             bytes_max,
             block: None,
+            mixer: Mixer::new(1),
             began: Instant::now(),
         }
     }
@@ -62,12 +66,7 @@ impl Machine for Real {
     }
 
     fn chase_ns(&mut self, bytes: Bytes, repetitions: usize) -> Result<Vec<f64>, MeasureError> {
-        let lines = bytes.as_usize() / (8 * WORDS_PER_LINE);
-        if lines == 0 || u32::try_from(lines).is_err() {
-            return Err(MeasureError::Request(
-                "working sets below a line or of 256 GiB and more",
-            ));
-        }
+        let lines = whole_lines(bytes)?;
         let _pinned = self.cpus().first().map(|&cpu| affinity::pin(cpu)).transpose()?;
         let mut block = self.take_block(bytes)?;
         let mut at = chase::link(&mut block, lines, bytes.0);
@@ -79,6 +78,18 @@ impl Machine for Real {
             at = end;
             times.push(ns);
         }
+        self.block = Some(block);
+        Ok(times)
+    }
+
+    fn uniform_ns(&mut self, bytes: Bytes, repetitions: usize) -> Result<Vec<f64>, MeasureError> {
+        let lines = whole_lines(bytes)?;
+        let _pinned = self.cpus().first().map(|&cpu| affinity::pin(cpu)).transpose()?;
+        let block = self.take_block(bytes)?;
+        uniform::warm(&block, lines, &mut self.mixer);
+        let times = (0..repetitions)
+            .map(|_| uniform::walk(&block, lines, DRAWS, &mut self.mixer))
+            .collect();
         self.block = Some(block);
         Ok(times)
     }
@@ -105,4 +116,15 @@ impl Machine for Real {
     fn slowdown(&mut self, a: CpuId, b: CpuId, repetitions: usize) -> Result<Vec<f64>, MeasureError> {
         pairs::slowdown(a, b, repetitions)
     }
+}
+
+/// Lines of a working set, as many as the measurements can number.
+fn whole_lines(bytes: Bytes) -> Result<usize, MeasureError> {
+    let lines = bytes.as_usize() / (8 * WORDS_PER_LINE);
+    if lines == 0 || u32::try_from(lines).is_err() {
+        return Err(MeasureError::Request(
+            "working sets below a line or of 256 GiB and more",
+        ));
+    }
+    Ok(lines)
 }

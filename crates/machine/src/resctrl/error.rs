@@ -99,6 +99,14 @@ pub enum ResctrlError {
         /// The task.
         task: u32,
     },
+    /// The task belongs to another tool's group.
+    #[error("task {task} is in another tool's group, {group}")]
+    ForeignTask {
+        /// The task.
+        task: u32,
+        /// The group, as a path below the root.
+        group: String,
+    },
     /// The journal cannot be used.
     #[error("the journal {} cannot be used", path.display())]
     Journal {
@@ -170,6 +178,9 @@ impl ResctrlError {
                 one_line(&planned.to_string()),
                 one_line(&found.to_string())
             ),
+            Self::ForeignTask { .. } => {
+                "moving it would end what that tool set up, and could not be undone".to_owned()
+            }
             Self::NotApplied { .. } | Self::NoSuchTask { .. } => return None,
             Self::Forbidden { reason, .. } | Self::System { reason, .. } => reason.clone(),
             Self::Undo { error, undo } => {
@@ -189,6 +200,9 @@ impl ResctrlError {
             Self::Plan(error) => return error.hint(),
             Self::Unavailable { .. } => {
                 "rely on co-scheduling and streaming; `corun topology` shows what is there".to_owned()
+            }
+            Self::ForeignTask { .. } => {
+                "start it outside of that group, or rely on co-scheduling and streaming".to_owned()
             }
             Self::NotMounted { root, mounted } => match mounted {
                 Some(mounted) => format!("use {} as the root folder", mounted.display()),

@@ -22,6 +22,12 @@ pub trait Files {
     /// As the system answers.
     fn write(&self, path: &Path, text: &str) -> io::Result<()>;
 
+    /// Whether [`Files::write`] would be let in: fails as opening the file for it does, and changes nothing.
+    ///
+    /// # Errors
+    /// As the system answers.
+    fn check_writable(&self, path: &Path) -> io::Result<()>;
+
     /// Names of the folders in a folder.
     ///
     /// # Errors
@@ -89,6 +95,10 @@ impl Files for SystemFiles {
         } else {
             Err(io::ErrorKind::WriteZero.into())
         }
+    }
+
+    fn check_writable(&self, path: &Path) -> io::Result<()> {
+        OpenOptions::new().write(true).open(path).map(drop)
     }
 
     fn folders(&self, path: &Path) -> io::Result<Vec<String>> {
@@ -173,7 +183,10 @@ mod tests {
         let file = folder.path().join("tasks");
         let error = SystemFiles.write(&file, "1\n").expect_err("no such file");
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
-        fs::write(&file, "").unwrap();
+        assert!(SystemFiles.check_writable(&file).is_err() && !file.exists());
+        fs::write(&file, "0\n").unwrap();
+        SystemFiles.check_writable(&file).expect("it is ours");
+        assert_eq!(SystemFiles.read(&file).unwrap(), "0\n");
         SystemFiles.write(&file, "1\n").expect("written");
         assert_eq!(SystemFiles.read(&file).unwrap(), "1\n");
         SystemFiles.make_folder(&folder.path().join("b")).unwrap();

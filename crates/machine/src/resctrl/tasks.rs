@@ -87,6 +87,25 @@ impl<F: Files> Client<F> {
         Ok(assigned)
     }
 
+    /// Whether [`Client::assign`] would move this task into the class now. Changes nothing.
+    ///
+    /// # Errors
+    /// When the class has no complete group, somebody changed it, there is no such task, it belongs to another tool, or
+    /// tasks may not be moved.
+    pub fn check_assign(&self, class: Class, task: u32) -> Result<(), ResctrlError> {
+        self.mounted()?;
+        let _lock = self.lock(false)?;
+        self.check_applied(class)?;
+        match self.origin(task)? {
+            Origin::Gone => return Err(ResctrlError::NoSuchTask { task }),
+            Origin::Foreign(group) => return Err(ResctrlError::ForeignTask { task, group }),
+            Origin::Root | Origin::Class(_) => {}
+        }
+        let tasks = self.folder(class).join("tasks");
+        let writable = self.files.check_writable(&tasks);
+        writable.map_err(|error| ResctrlError::system("write", &tasks, &error))
+    }
+
     /// Schemata come before tasks: a group without a finished plan takes none.
     fn check_applied(&self, class: Class) -> Result<(), ResctrlError> {
         let journal = self.journal()?.filter(|journal| journal.complete);

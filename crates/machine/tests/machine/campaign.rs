@@ -67,7 +67,7 @@ fn the_effective_cache_is_found_whatever_the_kernel_says() {
             panic!("{:?}", effective(&results));
         };
         let off = bytes.0 as f64 / Bytes::mib(mib).0 as f64;
-        assert!((0.7..1.4).contains(&off), "{bytes} instead of {mib} MiB");
+        assert!((0.85..1.2).contains(&off), "{bytes} instead of {mib} MiB");
         assert!(bytes_min <= bytes && bytes <= bytes_max);
         assert!(fractions.is_sorted() && fractions.iter().all(|f| (0.0..=1.0).contains(f)));
         assert!(
@@ -129,7 +129,7 @@ fn every_relation_is_measured_and_orders_as_modelled() {
 
 #[test]
 fn a_short_budget_costs_the_largest_sizes_and_says_so() {
-    let budget = Duration::from_secs(2);
+    let budget = Duration::from_secs(4);
     let (full, _) = campaign(small_vm().discover(), latencies(), AMPLE);
     let (short, _) = campaign(small_vm().discover(), latencies(), budget);
     let chased = |results: &[Measurement]| -> Vec<Bytes> {

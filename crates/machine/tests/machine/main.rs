@@ -3,5 +3,6 @@
 mod campaign;
 mod counters;
 mod fixture;
+mod partition;
 mod resctrl;
 mod topology;

@@ -75,6 +75,15 @@ impl Schemata {
         self.0.get(resource)?.get(&domain).copied()
     }
 
+    /// Every value with its resource and domain, both ascending.
+    pub fn values(&self) -> impl Iterator<Item = (&str, u32, u32)> {
+        self.0.iter().flat_map(|(resource, domains)| {
+            domains
+                .iter()
+                .map(move |(&domain, &value)| (resource.as_str(), domain, value))
+        })
+    }
+
     /// The domains of a resource, ascending.
     pub fn domains(&self, resource: &str) -> impl Iterator<Item = u32> {
         self.0.get(resource).into_iter().flat_map(|d| d.keys().copied())
@@ -157,6 +166,16 @@ mod tests {
         assert_eq!(schemata.get("L3CODE", 0), Some(0xff));
         assert_eq!(schemata.get("L3CODE", 1), None);
         assert_eq!(schemata.domains("MB").collect::<Vec<_>>(), [0, 2]);
+        let values: Vec<_> = schemata.values().collect();
+        assert_eq!(
+            values,
+            [
+                ("L3CODE", 0, 0xff),
+                ("L3CODE", 2, 0xf),
+                ("MB", 0, 100),
+                ("MB", 2, 50)
+            ]
+        );
         assert_eq!(schemata.to_string(), "L3CODE:0=ff;2=f\nMB:0=100;2=50\n");
     }
 
