@@ -8,6 +8,7 @@ use exec::{
     BuildOptions, Chunk, Codes, HugeBuf, JoinTable, Kind, Pairs, ProbeCursor, ScopedThreads, Serial,
     Validity, Visited, Workers, gather,
 };
+use model::reuse::Reuse;
 
 /// Build rows of each code, in order.
 fn oracle(codes: &[u64], valid: impl Fn(usize) -> bool) -> HashMap<u64, Vec<u32>> {
@@ -188,7 +189,7 @@ fn payload_is_gathered_and_marks_of_two_threads_are_kept() {
     let source: Vec<u64> = (0..500).map(|row| row * row).collect();
     let rows: Vec<u32> = (0..700).map(|row| row * 13 % 500).collect();
     let mut out = vec![99; 3];
-    gather(&source, &rows, &mut out);
+    gather(&source, &rows, Reuse::Keep, &mut out);
     assert!(
         out.len() == rows.len()
             && out

@@ -19,6 +19,7 @@ pub mod partition;
 pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;
+pub mod reuse;
 pub mod siblings;
 pub mod slowdown;
 pub mod spread;

@@ -6,7 +6,7 @@
 use model::trace::{Access, Sink};
 
 use super::reference::Reference;
-use crate::prefetch::{LINE_BYTES, prefetch_far};
+use crate::prefetch::{LINE_BYTES, prefetch_far, prefetch_once};
 
 /// Handed to every stage.
 pub trait Context<'a> {
@@ -15,6 +15,12 @@ pub trait Context<'a> {
 
     /// The next stage will touch this. A hint.
     fn need(&mut self, reference: Reference<'a>);
+
+    /// The next stage will touch this and nobody will soon after: not worth a place in the outer caches. A hint.
+    #[inline(always)]
+    fn need_once(&mut self, reference: Reference<'a>) {
+        self.need(reference);
+    }
 
     /// The stage touches `bytes` bytes from `address` on now. Compiles to nothing unless the run is traced.
     #[inline(always)]
@@ -43,6 +49,11 @@ impl<'a> Context<'a> for Prefetching {
     #[inline(always)]
     fn need(&mut self, reference: Reference<'a>) {
         prefetch_far(reference.address());
+    }
+
+    #[inline(always)]
+    fn need_once(&mut self, reference: Reference<'a>) {
+        prefetch_once(reference.address());
     }
 }
 
