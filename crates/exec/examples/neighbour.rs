@@ -10,7 +10,8 @@
 //! checked. `loss` is what the victim takes beside this neighbour relative to alone.
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use exec::csb::CsbTree;
 use exec::operators::{Matches, lookup_matches};
@@ -28,8 +29,8 @@ const WINDOW_KEYS: usize = 2048;
 const TABLE_BYTES_PER_ROW: usize = 20;
 /// Bytes of tree and payload a row takes, roughly.
 const INDEXED_BYTES_PER_ROW: usize = 17;
-/// What a tree keeps in the outer caches: the levels within an L2.
-const KEPT: Bytes = Bytes::mib(2);
+/// What a tree keeps in the outer caches: the levels that fit.
+const KEPT: Bytes = Bytes::mib(48);
 
 /// A bijective scramble: distinct inputs give distinct, random-looking outputs.
 fn scrambled(number: u64) -> u64 {
@@ -272,52 +273,69 @@ impl Work for Scanning {
     }
 }
 
-/// CPU nanoseconds a row of `work`, after a warm-up of half as long.
-fn ns_per_row(work: &mut dyn Work, seconds: f64) -> f64 {
-    run_for(work, seconds / 2.0);
-    run_for(work, seconds)
+/// How often a measurement is repeated because other programs took one of the cores meanwhile.
+const ATTEMPTS_MAX: usize = 200;
+
+/// A thread that had less of its core's time was disturbed.
+const SHARE_MIN: f64 = 0.97;
+
+/// What a stretch of work took.
+#[derive(Clone, Copy)]
+struct Stretch {
+    ns_per_row: f64,
+    /// CPU time of wall time, 0 to 1.
+    share: f64,
 }
 
-fn run_for(work: &mut dyn Work, seconds: f64) -> f64 {
-    let start = cpu_seconds();
+/// Works while `going` says so; it is told the seconds passed.
+fn work_while(work: &mut dyn Work, mut going: impl FnMut(f64) -> bool) -> Stretch {
+    let (begin, start) = (Instant::now(), cpu_seconds());
     let mut rows = 0;
     loop {
         rows += work.batch();
-        let passed = cpu_seconds() - start;
-        if passed >= seconds {
-            return passed * 1e9 / rows as f64;
+        let (wall, cpu) = (begin.elapsed().as_secs_f64(), cpu_seconds() - start);
+        if !going(wall) {
+            return Stretch {
+                ns_per_row: cpu * 1e9 / rows as f64,
+                share: cpu / wall,
+            };
         }
     }
 }
 
-/// Victim and neighbour, nanoseconds a row each; 0 for a neighbour that is not there.
-fn side_by_side(victim: &mut dyn Work, neighbour: Option<&mut dyn Work>, seconds: f64) -> (f64, f64) {
-    let Some(neighbour) = neighbour else {
-        return (ns_per_row(victim, seconds), 0.0);
-    };
-    let (stop, batches) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let running = scope.spawn(|| {
-            bind(1);
-            let (start, mut rows) = (cpu_seconds(), 0);
-            while !stop.load(Ordering::Relaxed) {
-                rows += neighbour.batch();
-                batches.fetch_add(1, Ordering::Relaxed);
-            }
-            (cpu_seconds() - start) * 1e9 / rows as f64
+/// Victim and neighbour, nanoseconds a row each, after a warm-up; 0 for a neighbour that is not there. `None`: disturbed.
+fn side_by_side(victim: &mut dyn Work, neighbour: Option<&mut dyn Work>, seconds: f64) -> Option<(f64, f64)> {
+    let (started, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (victim, neighbour) = std::thread::scope(|scope| {
+        let running = neighbour.map(|neighbour| {
+            scope.spawn(|| {
+                bind(1);
+                work_while(neighbour, |_| {
+                    started.store(true, Ordering::Relaxed);
+                    !stop.load(Ordering::Relaxed)
+                })
+            })
         });
-        while batches.load(Ordering::Relaxed) < 4 && !running.is_finished() {
+        while running.as_ref().is_some_and(|running| !running.is_finished())
+            && !started.load(Ordering::Relaxed)
+        {
             std::thread::yield_now();
         }
-        let ns = ns_per_row(victim, seconds);
+        let warm = work_while(victim, |passed| passed < seconds);
+        let taken = work_while(victim, |passed| passed < seconds);
         stop.store(true, Ordering::Relaxed);
-        (ns, running.join().expect("the neighbour's answers are right"))
-    })
+        let neighbour = running.map(|running| running.join().expect("the neighbour's answers are right"));
+        let share = warm.share.min(taken.share);
+        (Stretch { share, ..taken }, neighbour)
+    });
+    let share = neighbour.map_or(victim.share, |neighbour| neighbour.share.min(victim.share));
+    let neighbour_ns = neighbour.map_or(0.0, |neighbour| neighbour.ns_per_row);
+    (share >= SHARE_MIN).then_some((victim.ns_per_row, neighbour_ns))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// What runs beside the victim.
@@ -376,9 +394,15 @@ fn main() {
                         }
                         _ => None,
                     };
-                    let (victim_ns, neighbour_ns) = side_by_side(victim, work, seconds);
-                    times[number].0.push(victim_ns);
-                    times[number].1.push(neighbour_ns);
+                    let mut work = work;
+                    let measured = (0..ATTEMPTS_MAX).find_map(|_| {
+                        let work = work.as_mut().map(|work| &mut **work as &mut dyn Work);
+                        side_by_side(victim, work, seconds)
+                    });
+                    if let Some((victim_ns, neighbour_ns)) = measured {
+                        times[number].0.push(victim_ns);
+                        times[number].1.push(neighbour_ns);
+                    }
                 }
             }
             let times: Vec<(f64, f64)> = times

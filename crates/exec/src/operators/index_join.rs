@@ -354,6 +354,7 @@ where
     type State = IndexJoinState<K>;
     type Output = S;
     const REFERENCES_MIN: usize = if P::FETCHED { 1 } else { LINES };
+    const PASSES: bool = ONCE;
 
     fn tuples(&self) -> usize {
         self.probes.tuples()
