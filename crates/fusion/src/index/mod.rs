@@ -24,3 +24,4 @@ mod tree;
 pub use choice::choose;
 pub use join::{IndexJoinExec, IndexedSide};
 pub use table::IndexedTable;
+pub use tree::Lookup;
