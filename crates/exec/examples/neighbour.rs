@@ -129,7 +129,10 @@ impl<K> Keys<K> {
             .map(|probe| scrambled(probe + (1 << 40)) % below)
             .collect();
         Keys {
-            sums: numbers.chunks(BATCH_ROWS).map(|batch| batch.iter().sum()).collect(),
+            sums: numbers
+                .chunks(BATCH_ROWS)
+                .map(|batch| batch.iter().sum())
+                .collect(),
             keys: numbers.into_iter().map(key).collect(),
             next: 0,
         }
@@ -183,10 +186,15 @@ impl Work for Probing {
         let (values, sum) = self.keys.batch();
         self.cursor.reset();
         let codes = Codes::U64 { values, bias: 0 };
-        let Probing { table, cursor, pairs, .. } = self;
+        let Probing {
+            table, cursor, pairs, ..
+        } = self;
         let finished = table.probe(&codes, None, None, cursor, BATCH_ROWS + 1, pairs);
         let found: u64 = pairs.build.iter().map(|&row| u64::from(row)).sum();
-        assert!(finished && pairs.len() == BATCH_ROWS && found == sum, "a wrong pair");
+        assert!(
+            finished && pairs.len() == BATCH_ROWS && found == sum,
+            "a wrong pair"
+        );
         BATCH_ROWS
     }
 }
@@ -241,8 +249,14 @@ impl Work for Indexed {
         };
         self.rows.clear();
         for window in keys.chunks(WINDOW_KEYS) {
-            lookup_matches(&self.tree, window, &mut Rows(&mut self.rows), hiding, self.tree_kept)
-                .expect("a group of 32");
+            lookup_matches(
+                &self.tree,
+                window,
+                &mut Rows(&mut self.rows),
+                hiding,
+                self.tree_kept,
+            )
+            .expect("a group of 32");
         }
         gather(&self.column, &self.rows, self.column_reuse, &mut self.found);
         assert_eq!(self.found.iter().sum::<u64>(), sum, "a wrong row");
@@ -340,7 +354,14 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// What runs beside the victim.
 const NEIGHBOURS: [&str; 8] = [
-    "alone", "probe keep", "probe once", "probe once, keys once", "index keep", "index once", "scan", "scan once",
+    "alone",
+    "probe keep",
+    "probe once",
+    "probe once, keys once",
+    "index keep",
+    "index once",
+    "scan",
+    "scan once",
 ];
 
 fn main() {
@@ -364,7 +385,10 @@ fn main() {
     };
     println!("CPU ns a row, medians of {repetitions}, measured here; neighbours' structures: {mib} MiB");
     println!("victim   MiB  neighbour                 victim   loss  neighbour");
-    for size in sizes.split(',').map(|size| size.parse::<usize>().expect("a number of MiB")) {
+    for size in sizes
+        .split(',')
+        .map(|size| size.parse::<usize>().expect("a number of MiB"))
+    {
         let (mut chain, mut probed) = (Chain::new(size << 20), Probing::new(size << 20, probes / 8));
         let victims: [(&str, &mut dyn Work); 2] = [("chain", &mut chain), ("probe", &mut probed)];
         for (name, victim) in victims {

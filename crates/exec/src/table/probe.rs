@@ -224,7 +224,8 @@ impl JoinTable {
             && let Some((&value, &row)) = values.get(*next).zip(rows.get(*next))
         {
             if A::ASKS
-                && let Some(&later) = values.get(*next + LISTS_AHEAD) {
+                && let Some(&later) = values.get(*next + LISTS_AHEAD)
+            {
                 // The value of a key with one row names no list; the hint is then useless and harmless.
                 A::ask(self.duplicates.as_ptr().wrapping_add((later & !SEVERAL) as usize));
             }

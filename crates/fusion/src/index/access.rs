@@ -139,7 +139,9 @@ impl Access {
         let mut columns = self.columns.clone();
         columns.sort_unstable();
         columns.dedup();
-        let arrays = columns.iter().filter_map(|&column| self.indexed.columns()[column].as_ref());
+        let arrays = columns
+            .iter()
+            .filter_map(|&column| self.indexed.columns()[column].as_ref());
         arrays.map(|array| array.get_array_memory_size()).sum()
     }
 

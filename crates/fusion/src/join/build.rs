@@ -302,7 +302,10 @@ fn finish(
         metrics.bytes.add(kept);
     }
     let columns = concat_needed(spec, &batches, threads)?;
-    let payload = columns.iter().flatten().map(|column| column.get_array_memory_size());
+    let payload = columns
+        .iter()
+        .flatten()
+        .map(|column| column.get_array_memory_size());
     let structure = table.bytes() + payload.sum::<usize>();
     let reuse = crate::caches::reuse(&spec.corun, structure.saturating_mul(spec.builds));
     table.set_reuse(reuse);
