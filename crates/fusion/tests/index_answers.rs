@@ -187,6 +187,7 @@ async fn one_partition_above_several_stays_one() {
         indexed: "a",
         partitioned: true,
         prefetched: false,
+        streaming: false,
     };
     check(&case).await.unwrap();
 }
@@ -206,6 +207,7 @@ async fn every_join_type_that_can_uses_the_index() {
         indexed: "b",
         partitioned: false,
         prefetched: true,
+        streaming: true,
     };
     let (_, corun) = engines(&case, &a, &b).await;
     let used = async |sql: &str| corun.explain(sql, false).await.unwrap().contains("IndexJoinExec");
