@@ -19,6 +19,7 @@ use exec::operators::{OutputRow, Row, RowSink, RowTable, Stream, TableJoin};
 use exec::stage::{Options, run};
 use exec::{BuildOptions, Chunk, Codes, JoinTable, Pairs, ProbeCursor, ScopedThreads, gather};
 use model::mode::{Hiding, Mode, Schedule, Threads};
+use model::reuse::Reuse;
 
 /// Probe rows at a time: enough that prefetching has something ahead of it, few enough that what comes out stays in the cache.
 const BATCH_ROWS: usize = 8192;
@@ -74,7 +75,7 @@ fn sum_through_table(keys: &[u32], discounts: &[u64], customers: &[u32], amounts
         // A batch with many matches a row comes back in pieces of at most BATCH_ROWS pairs.
         loop {
             let finished = table.probe(&codes, None, None, &mut cursor, BATCH_ROWS, &mut pairs);
-            gather(discounts, &pairs.build, &mut found);
+            gather(discounts, &pairs.build, Reuse::Keep, &mut found);
             for (&order, &discount) in pairs.probe.iter().zip(&found) {
                 sum += amounts[order as usize] * discount;
             }

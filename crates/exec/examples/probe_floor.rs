@@ -15,6 +15,7 @@ use exec::prefetch::prefetch_read;
 use exec::{
     BuildOptions, Chunk, Codes, HugeBuf, JoinTable, Kind, Pairs, ProbeCursor, ScopedThreads, Visited, gather,
 };
+use model::reuse::Reuse;
 
 const BATCH_ROWS: usize = 8192;
 /// Rows of one run. Runs take different rows, so that a large table does not stay in a cache between them.
@@ -178,7 +179,7 @@ fn report(name: &str, rows: usize, copies: u64, threads: usize, key: impl Fn(u64
     let mut gathered = Vec::new();
     let gather_ns = best_ns(RUN_ROWS, RUNS, |run| {
         for batch in rows_found[part(run)].chunks(BATCH_ROWS) {
-            gather(&payload, batch, &mut gathered);
+            gather(&payload, batch, Reuse::Keep, &mut gathered);
             assert_eq!(gathered[0], u64::from(batch[0]) * 3);
         }
     });

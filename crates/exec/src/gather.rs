@@ -3,8 +3,10 @@
 //! After a join of tables beyond the caches, fetching the payload costs as much as probing: each row number is a miss.
 //! The row numbers are known ahead, so the lines are asked for [`AHEAD`] rows early.
 
+use model::reuse::Reuse;
+
 use crate::huge::Plain;
-use crate::prefetch::prefetch_read;
+use crate::prefetch::{Ask, Kept, Near, Passing};
 
 /// How many rows ahead the source is prefetched: see `examples/probe_floor.rs`, which prints this beside the floor.
 pub const AHEAD: usize = 32;
@@ -13,17 +15,20 @@ pub const AHEAD: usize = 32;
 /// take issue slots there. Half of a 2 MiB L2.
 pub const PREFETCH_FROM_BYTES: usize = 1 << 20;
 
-/// Sets `out[i] = source[rows[i]]`, replacing what `out` held.
+/// Sets `out[i] = source[rows[i]]`, replacing what `out` held. `reuse`: are the source's lines worth a place in the outer
+/// caches? A hint.
 ///
 /// # Panics
 /// When a row number is out of range.
 ///
 /// ```
+/// use model::reuse::Reuse;
+///
 /// let mut names = Vec::new();
-/// exec::gather(&[10_u16, 20, 30], &[2, 0, 2], &mut names);
+/// exec::gather(&[10_u16, 20, 30], &[2, 0, 2], Reuse::Keep, &mut names);
 /// assert_eq!(names, [30, 10, 30]);
 /// ```
-pub fn gather<T: Plain>(source: &[T], rows: &[u32], out: &mut Vec<T>) {
+pub fn gather<T: Plain>(source: &[T], rows: &[u32], reuse: Reuse, out: &mut Vec<T>) {
     out.clear();
     let Some(largest) = rows.iter().copied().max() else {
         return;
@@ -34,34 +39,44 @@ pub fn gather<T: Plain>(source: &[T], rows: &[u32], out: &mut Vec<T>) {
         source.len()
     );
     out.reserve(rows.len());
-    let target = out.spare_capacity_mut();
-    // SAFETY: `largest`, and so every row number, is in range of the source; `target` has room for all rows (reserved
-    // above), each of which is written before the length is set.
+    // SAFETY: `largest`, and so every row number, is in range of the source; room for all rows was reserved, and each is
+    // written before the length is set.
     unsafe {
-        if size_of_val(source) < PREFETCH_FROM_BYTES {
-            for (index, &row) in rows.iter().enumerate() {
-                target
-                    .get_unchecked_mut(index)
-                    .write(*source.get_unchecked(row as usize));
-            }
-        } else {
-            let lead = rows.len().saturating_sub(AHEAD);
-            for &row in &rows[..rows.len() - lead] {
-                prefetch_read(source.as_ptr().add(row as usize));
-            }
-            for index in 0..lead {
-                prefetch_read(source.as_ptr().add(*rows.get_unchecked(index + AHEAD) as usize));
-                target
-                    .get_unchecked_mut(index)
-                    .write(*source.get_unchecked(*rows.get_unchecked(index) as usize));
-            }
-            for index in lead..rows.len() {
-                target
-                    .get_unchecked_mut(index)
-                    .write(*source.get_unchecked(*rows.get_unchecked(index) as usize));
-            }
+        let target = out.as_mut_ptr();
+        match reuse {
+            _ if size_of_val(source) < PREFETCH_FROM_BYTES => copy::<T, Near>(source, rows, target),
+            Reuse::Keep => copy::<T, Kept>(source, rows, target),
+            Reuse::Once => copy::<T, Passing>(source, rows, target),
         }
         out.set_len(rows.len());
+    }
+}
+
+/// # Safety
+/// Rows must be in range of the source, and `target` have room for as many elements as there are rows.
+#[inline(always)]
+unsafe fn copy<T: Plain, A: Ask>(source: &[T], rows: &[u32], target: *mut T) {
+    // SAFETY: the caller's promise; indexes are below the number of rows.
+    unsafe {
+        let lead = if A::ASKS {
+            rows.len().saturating_sub(AHEAD)
+        } else {
+            0
+        };
+        if A::ASKS {
+            for &row in &rows[..rows.len() - lead] {
+                A::ask(source.as_ptr().add(row as usize));
+            }
+        }
+        for index in 0..lead {
+            A::ask(source.as_ptr().add(*rows.get_unchecked(index + AHEAD) as usize));
+            let row = *rows.get_unchecked(index) as usize;
+            target.add(index).write(*source.get_unchecked(row));
+        }
+        for index in lead..rows.len() {
+            let row = *rows.get_unchecked(index) as usize;
+            target.add(index).write(*source.get_unchecked(row));
+        }
     }
 }
 
@@ -76,12 +91,12 @@ mod tests {
                 let rows: Vec<u32> = (0..count)
                     .map(|index| (index as u64 * 2_654_435_761 % source_rows as u64) as u32)
                     .collect();
-                let mut out = vec![make(3)];
-                gather(&source, &rows, &mut out);
-                assert_eq!(
-                    out,
-                    rows.iter().map(|&row| source[row as usize]).collect::<Vec<_>>()
-                );
+                let expected: Vec<T> = rows.iter().map(|&row| source[row as usize]).collect();
+                for reuse in [Reuse::Keep, Reuse::Once] {
+                    let mut out = vec![make(3)];
+                    gather(&source, &rows, reuse, &mut out);
+                    assert_eq!(out, expected, "{reuse}");
+                }
             }
         }
     }
@@ -98,6 +113,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "row 3 of a column of 3 rows")]
     fn rows_beyond_the_end_are_refused() {
-        gather(&[1_u32, 2, 3], &[0, 3], &mut Vec::new());
+        gather(&[1_u32, 2, 3], &[0, 3], Reuse::Keep, &mut Vec::new());
     }
 }

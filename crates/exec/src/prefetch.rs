@@ -50,6 +50,53 @@ pub fn prefetch_once<T>(address: *const T) {
     let _ = address;
 }
 
+/// A way to ask for lines that are read at random, as a type: hot loops are compiled once for each.
+pub(crate) trait Ask: Copy {
+    /// Whether anything is asked for.
+    const ASKS: bool;
+
+    /// Asks for the line at `address`.
+    fn ask<T>(address: *const T);
+}
+
+/// Nothing is asked for: all of it is near.
+#[derive(Clone, Copy)]
+pub(crate) struct Near;
+
+impl Ask for Near {
+    const ASKS: bool = false;
+
+    #[inline(always)]
+    fn ask<T>(_: *const T) {}
+}
+
+/// [`Reuse::Keep`](model::reuse::Reuse::Keep).
+#[derive(Clone, Copy)]
+pub(crate) struct Kept;
+
+impl Ask for Kept {
+    const ASKS: bool = true;
+
+    #[inline(always)]
+    fn ask<T>(address: *const T) {
+        prefetch_read(address);
+    }
+}
+
+/// [`Reuse::Once`](model::reuse::Reuse::Once). Between asking and reading there must be far fewer lines than L1 holds: one that
+/// fell out of it comes from memory again.
+#[derive(Clone, Copy)]
+pub(crate) struct Passing;
+
+impl Ask for Passing {
+    const ASKS: bool = true;
+
+    #[inline(always)]
+    fn ask<T>(address: *const T) {
+        prefetch_once(address);
+    }
+}
+
 /// Iterates over a slice that is read once, asking for its lines ahead with [`prefetch_once`].
 ///
 /// ```

@@ -10,6 +10,7 @@ use exec::operators::{
 use exec::stage::traced;
 use model::mode::{Hiding, Mode, Schedule, Threads, WorkAhead};
 use model::trace::{Access, Event};
+use model::units::Bytes;
 use proptest::prelude::*;
 use support::{modes, results, rows, same};
 
@@ -57,6 +58,14 @@ fn check<K: Key + Default, const LINES: usize>(
             &results!(join, mode, PairSink, RidPair, expected.len()),
             &expected,
         );
+        for kept in [Bytes(0), Bytes(4096)] {
+            let join = IndexJoin::passing(&tree, KeyedRids(&clustered), kept);
+            same(
+                mode,
+                &results!(join, mode, PairSink, RidPair, expected.len()),
+                &expected,
+            );
+        }
         let expected = naive(indexed, &unclustered);
         let join = IndexJoin::new(&tree, column);
         same(

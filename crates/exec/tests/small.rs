@@ -8,6 +8,7 @@ use exec::{
     BuildOptions, Chunk, Codes, HugeBuf, JoinTable, Kind, Pairs, ProbeCursor, ScopedThreads, Serial,
     Validity, Visited, Workers, gather,
 };
+use model::reuse::Reuse;
 
 /// Build rows of each code, in order.
 fn oracle(codes: &[u64], valid: impl Fn(usize) -> bool) -> HashMap<u64, Vec<u32>> {
@@ -113,9 +114,12 @@ fn every_kind_finds_what_a_hash_map_finds() {
                 let options = BuildOptions {
                     l2_bytes: 1 << 14,
                     force: Some(kind),
+                    // With and without prefetching, and of both kinds.
+                    prefetch_from_bytes: if valid.is_some() { 0 } else { usize::MAX },
                     ..BuildOptions::default()
                 };
-                let table = build(&codes, valid, &options, &Serial);
+                let mut table = build(&codes, valid, &options, &Serial);
+                table.set_reuse(if repeated { Reuse::Once } else { Reuse::Keep });
                 assert_eq!(table.kind(), kind);
                 let expected = oracle(&codes, is_valid);
                 assert_eq!(table.distinct_keys(), expected.len());
@@ -187,15 +191,13 @@ fn builds_by_partitions_and_threads_agree() {
 fn payload_is_gathered_and_marks_of_two_threads_are_kept() {
     let source: Vec<u64> = (0..500).map(|row| row * row).collect();
     let rows: Vec<u32> = (0..700).map(|row| row * 13 % 500).collect();
+    let expected: Vec<u64> = rows.iter().map(|&row| source[row as usize]).collect();
     let mut out = vec![99; 3];
-    gather(&source, &rows, &mut out);
-    assert!(
-        out.len() == rows.len()
-            && out
-                .iter()
-                .zip(&rows)
-                .all(|(&value, &row)| value == source[row as usize])
-    );
+    gather(&source, &rows, Reuse::Keep, &mut out);
+    assert_eq!(out, expected);
+    let far = HugeBuf::<u64>::zeroed(1 << 17).expect("memory for a column");
+    gather(&far, &rows, Reuse::Once, &mut out);
+    assert!(out.len() == rows.len() && out.iter().all(|&value| value == 0));
 
     let visited = Visited::new(1_000);
     std::thread::scope(|scope| {

@@ -24,6 +24,9 @@ extensions_options! {
         pub join_prefilter: bool, default = true
         /// `auto`: join through an index where that is estimated to be faster; `on`: wherever it is possible; `off`: nowhere.
         pub index_join: JoinChoice, default = JoinChoice::Auto
+        /// Whether what joins read at random passes by the shared cache instead of displacing what others keep there. `auto`:
+        /// where table and payload are at least three times `llc_bytes`, or what the machine reports; `on`: always; `off`: never.
+        pub streaming: JoinChoice, default = JoinChoice::Auto
         /// Measure once, for a quarter of a second, which techniques pay on this machine, and keep the answer in the
         /// user's cache folder. Off, or with `l2_bytes` given: the size of the L2 decides.
         pub calibrate: bool, default = true
@@ -38,7 +41,7 @@ impl ConfigExtension for CorunOptions {
     const PREFIX: &'static str = "corun";
 }
 
-/// Which joins an operator of corun takes over.
+/// Which joins are done corun's way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum JoinChoice {
     /// Where it is not slower.

@@ -205,11 +205,12 @@ fn replace_by_index_join(
         JoinSide::Left => join.right(),
         _ => join.left(),
     };
-    let hiding = index_probe(
+    let lookup = index_probe(
         config,
         side.index.tree.bytes(),
         side.index.tree.levels(),
         side.access.indexed.rows(),
+        side.access.bytes(),
     );
     let (outer, mode) = if relied == Relied::Nothing {
         let below = below_exchange(outer);
@@ -222,7 +223,7 @@ fn replace_by_index_join(
     } else {
         (replace(outer, relied, options, config)?, *join.partition_mode())
     };
-    Ok(Arc::new(IndexJoinExec::try_new(join, side, outer, mode, hiding)?))
+    Ok(Arc::new(IndexJoinExec::try_new(join, side, outer, mode, lookup)?))
 }
 
 /// The plan over at least `partitions` partitions: the exchange that was dropped may have been what spread a single file

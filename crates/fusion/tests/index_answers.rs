@@ -70,6 +70,7 @@ async fn engines(case: &Case, a: &Table, b: &Table) -> (Engine, Engine) {
     let mut settings = vec![("corun.index_join", "on")];
     // So small a cache lets lookups be prefetched; 0 asks the machine.
     settings.push(("corun.l2_bytes", if case.prefetched { "1" } else { "0" }));
+    settings.push(("corun.streaming", if case.streaming { "on" } else { "off" }));
     if case.partitioned {
         settings.push(("datafusion.optimizer.hash_join_single_partition_threshold", "0"));
         settings.push((
@@ -104,6 +105,7 @@ struct Case {
     indexed: &'static str,
     partitioned: bool,
     prefetched: bool,
+    streaming: bool,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -121,6 +123,7 @@ fn cases() -> impl Strategy<Value = Case> {
         prop_oneof![Just("a"), Just("b"), Just("ab")],
         any::<bool>(),
         any::<bool>(),
+        any::<bool>(),
     );
     (data, how).prop_map(|(data, how)| Case {
         a_rows: data.0,
@@ -134,6 +137,7 @@ fn cases() -> impl Strategy<Value = Case> {
         indexed: how.2,
         partitioned: how.3,
         prefetched: how.4,
+        streaming: how.5,
     })
 }
 
@@ -183,6 +187,7 @@ async fn one_partition_above_several_stays_one() {
         indexed: "a",
         partitioned: true,
         prefetched: false,
+        streaming: false,
     };
     check(&case).await.unwrap();
 }
@@ -202,6 +207,7 @@ async fn every_join_type_that_can_uses_the_index() {
         indexed: "b",
         partitioned: false,
         prefetched: true,
+        streaming: true,
     };
     let (_, corun) = engines(&case, &a, &b).await;
     let used = async |sql: &str| corun.explain(sql, false).await.unwrap().contains("IndexJoinExec");

@@ -91,12 +91,15 @@ const KEEP_PARTITIONS: &[(&str, &str)] = &[
     ("corun.join_shared_build", "false"),
 ];
 
+/// So small an L2 lets every probe prefetch.
+const PASSING: &[(&str, &str)] = &[("corun.streaming", "on"), ("corun.l2_bytes", "1")];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_join_type_key_and_layout() {
     let (a, b) = (table("a", 700, 200, 3, 1), table("b", 400, 150, 2, 2));
     let tables = [("a", &a), ("b", &b)];
     let sql: Vec<String> = KEYS.iter().flat_map(|on| statements(on)).collect();
-    for settings in [COLLECTED, PARTITIONED, KEEP_PARTITIONS] {
+    for settings in [COLLECTED, PARTITIONED, KEEP_PARTITIONS, PASSING] {
         for (partitions, batch_size) in [(1, 8192), (2, 7), (3, 8192), (7, 64)] {
             compare(settings, partitions, batch_size, &tables, &sql).await;
         }
@@ -254,6 +257,24 @@ async fn plans_show_the_join_and_options_switch_it_off() {
     );
     let analyzed = engine.explain(sql, true).await.unwrap();
     assert!(analyzed.contains("table_dense_integer=1"), "{analyzed}");
+    for (streaming, llc_bytes, reuse) in [
+        ("auto", 1 << 30, "keep"),
+        ("auto", 64, "once"),
+        ("on", 1 << 30, "once"),
+        ("off", 64, "keep"),
+    ] {
+        for setting in [
+            format!("streaming = '{streaming}'"),
+            format!("llc_bytes = {llc_bytes}"),
+        ] {
+            engine.query(&format!("set corun.{setting}")).await.unwrap();
+        }
+        let analyzed = engine.explain(sql, true).await.unwrap();
+        assert!(
+            analyzed.contains(&format!("reuse_{reuse}=1")),
+            "{streaming}: {analyzed}"
+        );
+    }
     engine.query("set corun.join = 'off'").await.unwrap();
     let plan = engine.explain(sql, false).await.unwrap();
     assert!(plan.contains("HashJoinExec") && !plan.contains("Corun"), "{plan}");

@@ -112,6 +112,30 @@ async fn small_indexes_are_looked_up_without_prefetching() {
 }
 
 #[tokio::test]
+async fn the_rows_of_a_weak_index_pass_by_the_cache() {
+    let engine = indexed_star().await;
+    engine.query("set corun.index_join = 'on'").await.unwrap();
+    let sql = "select p_key, f_value from fact join part on f_part = p_key where p_key > 100";
+    for (streaming, llc_bytes, once) in [
+        ("off", 1 << 12, false),
+        ("on", 1 << 30, true),
+        ("auto", 1 << 20, false),
+        ("auto", 1 << 12, true),
+    ] {
+        for setting in [
+            format!("streaming = '{streaming}'"),
+            format!("llc_bytes = {llc_bytes}"),
+        ] {
+            engine.query(&format!("set corun.{setting}")).await.unwrap();
+        }
+        let plan = plan(&engine, sql).await;
+        assert!(plan.contains("IndexJoinExec"), "{plan}");
+        assert_eq!(plan.contains("reuse=once"), once, "{streaming}: {plan}");
+    }
+    insta::assert_snapshot!(plan(&engine, sql).await);
+}
+
+#[tokio::test]
 async fn one_partition_joins_through_the_index_too() {
     let engine = index(star_in(1)).await;
     let sql = "select sum(f_value) from part join fact on f_part = p_key where p_key < 5";

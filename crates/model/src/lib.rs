@@ -20,6 +20,7 @@ pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;
 pub mod plan_cost;
+pub mod reuse;
 pub mod sampling;
 pub mod siblings;
 pub mod slowdown;

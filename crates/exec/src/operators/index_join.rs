@@ -18,6 +18,7 @@ use std::marker::PhantomData;
 
 use model::mode::{Hiding, Mode, Staging, Threads};
 use model::trace::Access;
+use model::units::Bytes;
 
 use super::join_index::NO_ROW;
 use super::rows::{PairSink, RidPair, Row};
@@ -218,23 +219,26 @@ impl<'a, K: Key> Probes<'a, K> for Batch<'a, K> {
     }
 }
 
-/// Joins tuples with the rows of an indexed relation: a pair of RIDs a match, inner RIDs ascending.
+/// Joins tuples with the rows of an indexed relation: a pair of RIDs a match, inner RIDs ascending. `ONCE`: nodes of the lower
+/// levels are not kept in the outer caches.
 #[derive(Debug)]
-pub struct IndexJoin<'a, K: Key, P, S, const LINES: usize> {
+pub struct IndexJoin<'a, K: Key, P, S, const LINES: usize, const ONCE: bool = false> {
     tree: &'a CsbTree<K, LINES>,
     probes: P,
     /// Nodes of levels below this one are waited for; level 0 is the leaves.
     top: u32,
+    /// Nodes of levels below this one are not kept; 0 unless `ONCE`.
+    kept: u32,
     output: PhantomData<fn() -> S>,
 }
 
-impl<K: Key, P: Copy, S, const LINES: usize> Clone for IndexJoin<'_, K, P, S, LINES> {
+impl<K: Key, P: Copy, S, const LINES: usize, const ONCE: bool> Clone for IndexJoin<'_, K, P, S, LINES, ONCE> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K: Key, P: Copy, S, const LINES: usize> Copy for IndexJoin<'_, K, P, S, LINES> {}
+impl<K: Key, P: Copy, S, const LINES: usize, const ONCE: bool> Copy for IndexJoin<'_, K, P, S, LINES, ONCE> {}
 
 /// A tuple between two nodes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -258,21 +262,46 @@ impl<'a, K: Key, P: Probes<'a, K>, const LINES: usize> IndexJoin<'a, K, P, PairS
     }
 }
 
-impl<'a, K: Key, P: Probes<'a, K>, S, const LINES: usize> IndexJoin<'a, K, P, S, LINES> {
-    fn with_output(tree: &'a CsbTree<K, LINES>, probes: P) -> Self {
-        // Each level is smaller than the one below by about the number of children of a node that is three quarters full.
-        // A tree that is fuller or emptier has more or fewer levels at the top than this guesses, which costs time only.
-        let children = (LINES * LINE_BYTES / size_of::<K>()) as f64 * 0.75;
-        let mut bytes = tree.bytes() as f64;
-        let mut top = 0;
-        while (top as usize) < tree.height() && bytes > TOP_BYTES {
-            bytes /= children;
-            top += 1;
+impl<'a, K: Key, P: Probes<'a, K>, const LINES: usize> IndexJoin<'a, K, P, PairSink<'a>, LINES, true> {
+    /// As [`IndexJoin::new`], for a tree that lookups reach all over and that is far larger than the cache: only the upper
+    /// levels, as many as together take at most `kept` bytes, are worth a place in the outer caches.
+    pub fn passing(tree: &'a CsbTree<K, LINES>, probes: P, kept: Bytes) -> Self {
+        Self::with_output(tree, probes).keeping(kept)
+    }
+}
+
+/// The lowest level of a tree that together with all above takes at most `bytes`, guessed: each level is smaller than the one
+/// below by about the number of children of a node that is three quarters full. For a fuller or emptier tree this errs, which
+/// costs time only.
+fn level_within<K: Key, const LINES: usize>(tree: &CsbTree<K, LINES>, bytes: f64) -> u32 {
+    let children = (LINES * LINE_BYTES / size_of::<K>()) as f64 * 0.75;
+    let mut taken = tree.bytes() as f64;
+    let mut level = 0;
+    while (level as usize) < tree.height() && taken > bytes {
+        taken /= children;
+        level += 1;
+    }
+    level
+}
+
+impl<'a, K: Key, P: Probes<'a, K>, S, const LINES: usize> IndexJoin<'a, K, P, S, LINES, true> {
+    fn keeping(self, kept: Bytes) -> Self {
+        IndexJoin {
+            kept: level_within(self.tree, kept.0 as f64),
+            ..self
         }
+    }
+}
+
+impl<'a, K: Key, P: Probes<'a, K>, S, const LINES: usize, const ONCE: bool>
+    IndexJoin<'a, K, P, S, LINES, ONCE>
+{
+    fn with_output(tree: &'a CsbTree<K, LINES>, probes: P) -> Self {
         IndexJoin {
             tree,
             probes,
-            top,
+            top: level_within(tree, TOP_BYTES),
+            kept: 0,
             output: PhantomData,
         }
     }
@@ -285,7 +314,7 @@ impl<'a, K: Key, P: Probes<'a, K>, S, const LINES: usize> IndexJoin<'a, K, P, S,
         while state.level >= self.top.max(1) {
             self.descend(state, context);
         }
-        self.need(state.node, context);
+        self.need(state, context);
     }
 
     /// One level down.
@@ -297,10 +326,15 @@ impl<'a, K: Key, P: Probes<'a, K>, S, const LINES: usize> IndexJoin<'a, K, P, S,
     }
 
     #[inline(always)]
-    fn need<C: Context<'a>>(&self, node: NodeId, context: &mut C) {
-        let bytes = self.tree.node_bytes(node);
+    fn need<C: Context<'a>>(&self, state: &IndexJoinState<K>, context: &mut C) {
+        let bytes = self.tree.node_bytes(state.node);
         for line in 0..LINES {
-            context.need(Reference::to(&bytes[line * LINE_BYTES]));
+            let reference = Reference::to(&bytes[line * LINE_BYTES]);
+            if ONCE && state.level < self.kept {
+                context.need_once(reference);
+            } else {
+                context.need(reference);
+            }
         }
     }
 
@@ -310,7 +344,8 @@ impl<'a, K: Key, P: Probes<'a, K>, S, const LINES: usize> IndexJoin<'a, K, P, S,
     }
 }
 
-impl<'a, K, P, S, const LINES: usize> Staged<'a, LINES> for IndexJoin<'a, K, P, S, LINES>
+impl<'a, K, P, S, const LINES: usize, const ONCE: bool> Staged<'a, LINES>
+    for IndexJoin<'a, K, P, S, LINES, ONCE>
 where
     K: Key + Default,
     P: Probes<'a, K>,
@@ -319,6 +354,7 @@ where
     type State = IndexJoinState<K>;
     type Output = S;
     const REFERENCES_MIN: usize = if P::FETCHED { 1 } else { LINES };
+    const PASSES: bool = ONCE;
 
     fn tuples(&self) -> usize {
         self.probes.tuples()
@@ -357,7 +393,7 @@ where
             }
             _ => {
                 self.descend(state, context);
-                self.need(state.node, context);
+                self.need(state, context);
             }
         }
         Step::Wait
@@ -429,11 +465,11 @@ pub fn lookup_batch<K: Key + Default, const LINES: usize>(
             places: rids.len(),
         });
     }
-    lookup_matches(tree, keys, &mut FirstMatches(rids), hiding)
+    lookup_matches(tree, keys, &mut FirstMatches(rids), hiding, None)
 }
 
 /// Hands the RIDs of each key of `keys` to `output`, on the calling thread. Keys are numbered as they stand in `keys`; with
-/// latency hiding they are not done in that order.
+/// latency hiding they are not done in that order. `kept`: as in [`IndexJoin::passing`]; `None` keeps the whole tree.
 ///
 /// # Errors
 /// [`LookupError`], before anything was looked up.
@@ -442,9 +478,9 @@ pub fn lookup_matches<'a, K: Key + Default, S: Matches<'a>, const LINES: usize>(
     keys: &'a [K],
     output: &mut S,
     hiding: Hiding,
+    kept: Option<Bytes>,
 ) -> Result<(), LookupError> {
     check_rows(keys.len())?;
-    let join = IndexJoin::with_output(tree, Batch(keys));
     let staging = match hiding {
         Hiding::None => Staging::Plain,
         Hiding::Prefetch { .. } | Hiding::WorkAhead(_) => Staging::Staged,
@@ -454,6 +490,17 @@ pub fn lookup_matches<'a, K: Key + Default, S: Matches<'a>, const LINES: usize>(
         staging,
         hiding,
     };
-    run(mode, &[&join], std::slice::from_mut(output), &Options::default())?;
+    let outputs = std::slice::from_mut(output);
+    let probes = Batch(keys);
+    match kept {
+        None => {
+            let join = IndexJoin::<K, _, S, LINES, false>::with_output(tree, probes);
+            run(mode, &[&join], outputs, &Options::default())?;
+        }
+        Some(kept) => {
+            let join = IndexJoin::with_output(tree, probes).keeping(kept);
+            run(mode, &[&join], outputs, &Options::default())?;
+        }
+    }
     Ok(())
 }

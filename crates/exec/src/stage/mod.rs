@@ -28,7 +28,7 @@ pub mod traced;
 pub mod work_ahead;
 
 pub use budget::{Lease, WorkAheadBudget};
-pub use context::{Context, Posting, Prefetching, Quiet};
+pub use context::{Context, Passing, Posting, Prefetching, Quiet};
 pub use race::{Raced, race};
 pub use reference::Reference;
 pub use run::{Anywhere, HelperKind, Options, Place, Report, RunError, Thread, run};
@@ -59,6 +59,9 @@ pub trait Staged<'a, const M: usize>: Sync {
     /// References a stage asks for at least (the paper's `m`), from 1 to `M`: a work-ahead set of `t` lines has `t / m`
     /// entries.
     const REFERENCES_MIN: usize;
+
+    /// Whether stages name lines with [`Context::need_once`].
+    const PASSES: bool = false;
 
     /// Tuples in the probe stream.
     fn tuples(&self) -> usize;

@@ -10,7 +10,7 @@ use model::mode::{Hiding, Mode, ModeError, Schedule, Staging, WorkAhead};
 
 use super::Staged;
 use super::budget::{Lease, WorkAheadBudget};
-use super::context::{Posting, Prefetching, Quiet};
+use super::context::{Passing, Posting, Prefetching, Quiet};
 use super::drivers::{Ahead, Driver, Group, Pipeline, Plain, Ring, Tuples};
 use super::work_ahead::{Helper, Looked, WorkAheadError, WorkAheadSet, entries_of, load};
 use crate::prefetch::LINE_BYTES;
@@ -249,12 +249,10 @@ impl<'j, 'a, const M: usize, O: Staged<'a, M>> Job<'j, 'a, M, O> {
             }
             (Staging::Staged, Hiding::Prefetch { schedule, distance }) => {
                 let distance = usize::from(distance);
-                let begun = match schedule {
-                    Schedule::Group => self.drive(Group::new(share, distance), &mut Prefetching),
-                    Schedule::Pipeline => {
-                        self.drive(Pipeline::new(share, distance, stages), &mut Prefetching)
-                    }
-                    Schedule::Amac => self.drive(Ring::new(share, distance), &mut Prefetching),
+                let begun = if O::PASSES {
+                    self.prefetch(schedule, distance, stages, &mut Passing)
+                } else {
+                    self.prefetch(schedule, distance, stages, &mut Prefetching)
                 };
                 (begun, 0)
             }
@@ -262,6 +260,21 @@ impl<'j, 'a, const M: usize, O: Staged<'a, M>> Job<'j, 'a, M, O> {
                 Some((_lease, set)) => self.work_ahead(worker, ahead, set),
                 None => (self.drive(Ring::new(share, UNHIDDEN_IN_FLIGHT), &mut Quiet), 0),
             },
+        }
+    }
+
+    fn prefetch<C: super::Context<'a>>(
+        self,
+        schedule: Schedule,
+        distance: usize,
+        stages: usize,
+        context: &mut C,
+    ) -> usize {
+        let share = self.share;
+        match schedule {
+            Schedule::Group => self.drive(Group::new(share, distance), context),
+            Schedule::Pipeline => self.drive(Pipeline::new(share, distance, stages), context),
+            Schedule::Amac => self.drive(Ring::new(share, distance), context),
         }
     }
 

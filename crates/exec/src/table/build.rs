@@ -15,6 +15,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use model::reuse::Reuse;
+
 use super::dense::build_unique;
 use super::direct::Direct;
 use super::fill::{Crowded, DensePart, Fill, Filled, LinePart, Lists, Part, Place};
@@ -199,6 +201,7 @@ impl Site<'_> {
                 rows: facts.rows,
                 distinct,
                 far: false,
+                reuse: Reuse::Keep,
             };
             table.far = table.index_bytes() >= self.options.prefetch_from_bytes;
             table

@@ -9,10 +9,12 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use model::reuse::Reuse;
+
 use super::hash::{Mixer, partition, reduce};
 use super::layout::{Line, passed_bit};
 use super::simd::{Compare, Instructions, Loop};
-use crate::prefetch::{LINE_BYTES, ONCE_AHEAD_BYTES, prefetch_once, prefetch_read};
+use crate::prefetch::{Ask, Kept, LINE_BYTES, Near, ONCE_AHEAD_BYTES, Passing, prefetch_once};
 
 /// How many rows ahead lines are asked for. Measured with `examples/probe_floor.rs` (Sapphire Rapids, other work beside
 /// it), CPU ns a probe row of 16 M random 64-bit keys at 16, 32 and 64 rows: 14.8, 13.3, 13.4; at 1 M: 7.5, 7.5, 7.7.
@@ -32,17 +34,17 @@ pub(crate) trait Lookup: Copy {
     fn stage(&self, code: u64) -> Self::Staged;
 
     /// Asks for the memory the comparison will read.
-    fn prefetch(&self, staged: Self::Staged);
+    fn prefetch<A: Ask>(&self, staged: Self::Staged);
 
     /// Can [`Lookup::find`] answer "go on"?
     const GOES_ON: bool;
 
     /// The code's value, 0 when absent, and whether (1 or 0) it is only known after [`Lookup::find_further`], whose
-    /// memory is asked for if the index is `FAR`.
+    /// memory is asked for.
     ///
     /// # Safety
     /// `staged` must come from [`Lookup::stage`] of this code, and the processor have the view's instruction set.
-    unsafe fn find<const FAR: bool>(&self, code: u64, staged: Self::Staged) -> (u32, u32);
+    unsafe fn find<A: Ask>(&self, code: u64, staged: Self::Staged) -> (u32, u32);
 
     /// The value of a code that goes on, 0 when absent.
     ///
@@ -68,12 +70,12 @@ impl Lookup for DenseView<'_> {
     }
 
     #[inline(always)]
-    fn prefetch(&self, staged: usize) {
-        prefetch_read(self.values.as_ptr().wrapping_add(staged));
+    fn prefetch<A: Ask>(&self, staged: usize) {
+        A::ask(self.values.as_ptr().wrapping_add(staged));
     }
 
     #[inline(always)]
-    unsafe fn find<const FAR: bool>(&self, _code: u64, staged: usize) -> (u32, u32) {
+    unsafe fn find<A: Ask>(&self, _code: u64, staged: usize) -> (u32, u32) {
         // SAFETY: `stage` limits the index to the last element.
         (unsafe { *self.values.get_unchecked(staged) }, 0)
     }
@@ -122,12 +124,12 @@ impl<L: Line, C: Compare<L>> Lookup for LineView<'_, L, C> {
     }
 
     #[inline(always)]
-    fn prefetch(&self, staged: u64) {
-        prefetch_read(self.lines.as_ptr().wrapping_add(reduce(staged, self.lines.len())));
+    fn prefetch<A: Ask>(&self, staged: u64) {
+        A::ask(self.lines.as_ptr().wrapping_add(reduce(staged, self.lines.len())));
     }
 
     #[inline(always)]
-    unsafe fn find<const FAR: bool>(&self, code: u64, staged: u64) -> (u32, u32) {
+    unsafe fn find<A: Ask>(&self, code: u64, staged: u64) -> (u32, u32) {
         let key = L::key(code, self.min);
         // SAFETY: `reduce` is below the number of lines.
         let line = unsafe { self.lines.get_unchecked(reduce(staged, self.lines.len())) };
@@ -137,9 +139,7 @@ impl<L: Line, C: Compare<L>> Lookup for LineView<'_, L, C> {
         let absent = u32::from(mask == 0);
         let further = absent & word >> passed_bit(staged);
         // The next line if it will be read, else this one again; only a hint, so the end of a partition does not matter.
-        if FAR {
-            prefetch_read(core::ptr::from_ref(line).wrapping_add(further as usize));
-        }
+        A::ask(core::ptr::from_ref(line).wrapping_add(further as usize));
         let value = word & absent.wrapping_sub(1);
         (if self.is_outside(code) { 0 } else { value }, further)
     }
@@ -360,8 +360,8 @@ pub(crate) struct Probe<V, S, K, I> {
     pub(crate) view: V,
     pub(crate) source: S,
     pub(crate) sink: K,
-    /// With prefetching.
-    pub(crate) far: bool,
+    /// With prefetching, and whether what is asked for stays.
+    pub(crate) far: Option<Reuse>,
     pub(crate) instructions: PhantomData<I>,
 }
 
@@ -373,10 +373,10 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Loop for Probe<V, S, K, I> 
     unsafe fn run(self) -> K {
         // SAFETY: the caller's promise.
         unsafe {
-            if self.far {
-                self.run_at::<true>()
-            } else {
-                self.run_at::<false>()
+            match self.far {
+                None => self.run_at::<Near>(),
+                Some(Reuse::Keep) => self.run_at::<Kept>(),
+                Some(Reuse::Once) => self.run_at::<Passing>(),
             }
         }
     }
@@ -392,7 +392,7 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
     /// # Safety
     /// As [`Probe::run`].
     #[inline(always)]
-    unsafe fn run_at<const FAR: bool>(self) -> K {
+    unsafe fn run_at<A: Ask>(self) -> K {
         let Probe {
             view,
             source,
@@ -401,11 +401,11 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
         } = self;
         let rows = source.len();
         let mut ring: Ring<V> = [MaybeUninit::uninit(); PREFETCH_ROWS];
-        if FAR {
+        if A::ASKS {
             for (index, place) in ring[..rows.min(PREFETCH_ROWS)].iter_mut().enumerate() {
                 // SAFETY: the index is in range.
                 let staged = view.stage(unsafe { source.code(index) });
-                view.prefetch(staged);
+                view.prefetch::<A>(staged);
                 place.write(staged);
             }
         }
@@ -421,7 +421,7 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
             // A macro, because a closure called twice is not always inlined, and then lacks the instruction set.
             macro_rules! take {
                 ($index:expr, $code:expr, $staged:expr) => {{
-                    let (value, goes_on) = view.find::<FAR>($code, $staged);
+                    let (value, goes_on) = view.find::<A>($code, $staged);
                     *values.get_unchecked_mut($index - start) = value;
                     if V::GOES_ON {
                         further |= u64::from(goes_on & 1) << ($index - start);
@@ -431,12 +431,12 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
             // SAFETY: indexes are in range, and places of the ring were written for them; the instruction set is the
             // caller's promise.
             unsafe {
-                if FAR {
+                if A::ASKS {
                     for index in start..lead_end {
                         let place = ring.get_unchecked_mut(index % PREFETCH_ROWS);
                         let staged = place.assume_init();
                         let later = view.stage(source.code(index + PREFETCH_ROWS));
-                        view.prefetch(later);
+                        view.prefetch::<A>(later);
                         place.write(later);
                         take!(index, source.code(index), staged);
                     }

@@ -40,6 +40,8 @@ mod tests;
 
 use std::sync::atomic::AtomicBool;
 
+use model::reuse::Reuse;
+
 use crate::codes::Chunk;
 use crate::huge::{HugeBuf, OutOfMemory, addresses};
 use crate::workers::Workers;
@@ -86,6 +88,8 @@ pub struct JoinTable {
     distinct: usize,
     /// The index is larger than the private caches: probe with prefetching.
     far: bool,
+    /// Whether what is prefetched stays.
+    reuse: Reuse,
 }
 
 #[derive(Debug)]
@@ -132,6 +136,7 @@ impl JoinTable {
             rows: 0,
             distinct: 0,
             far: false,
+            reuse: Reuse::Keep,
         })
     }
 
@@ -152,6 +157,12 @@ impl JoinTable {
     /// Different codes.
     pub fn distinct_keys(&self) -> usize {
         self.distinct
+    }
+
+    /// Says whether the lines that probes read are worth a place in the outer caches; [`Reuse::Keep`] unless told otherwise. A
+    /// hint, only followed where probes prefetch: what is near is near.
+    pub fn set_reuse(&mut self, reuse: Reuse) {
+        self.reuse = reuse;
     }
 
     /// Has no code several rows?

@@ -2,12 +2,14 @@
 
 use std::marker::PhantomData;
 
+use model::reuse::Reuse;
+
 use super::kernel::{Consecutive, DenseView, LineView, Probe, RowSink, Selected, Sink, Source, ValueSink};
 use super::layout::{LIST_PIECE, SEVERAL};
 use super::simd::{Instructions, PACK_SLACK, with_compare};
 use super::{Index, JoinTable};
 use crate::codes::{Codes, Validity};
-use crate::prefetch::prefetch_read;
+use crate::prefetch::{Ask, Kept, Near, Passing};
 use crate::visited::Visited;
 
 /// Probe rows handled at once where results are buffered or validity is turned into a selection.
@@ -188,7 +190,28 @@ impl JoinTable {
         build: *mut u32,
         probe: *mut u32,
     ) -> usize {
-        let far = self.duplicates.bytes() > super::plan::LISTS_NEAR_BYTES;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.reuse {
+                _ if self.duplicates.bytes() <= super::plan::LISTS_NEAR_BYTES => {
+                    self.expand_asking::<Near>(cursor, room, build, probe)
+                }
+                Reuse::Keep => self.expand_asking::<Kept>(cursor, room, build, probe),
+                Reuse::Once => self.expand_asking::<Passing>(cursor, room, build, probe),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`JoinTable::expand_into`].
+    #[inline(always)]
+    unsafe fn expand_asking<A: Ask>(
+        &self,
+        cursor: &mut ProbeCursor,
+        room: usize,
+        build: *mut u32,
+        probe: *mut u32,
+    ) -> usize {
         let ProbeCursor {
             values,
             rows,
@@ -200,9 +223,11 @@ impl JoinTable {
         while written < room
             && let Some((&value, &row)) = values.get(*next).zip(rows.get(*next))
         {
-            if far && let Some(&later) = values.get(*next + LISTS_AHEAD) {
+            if A::ASKS
+                && let Some(&later) = values.get(*next + LISTS_AHEAD)
+            {
                 // The value of a key with one row names no list; the hint is then useless and harmless.
-                prefetch_read(self.duplicates.as_ptr().wrapping_add((later & !SEVERAL) as usize));
+                A::ask(self.duplicates.as_ptr().wrapping_add((later & !SEVERAL) as usize));
             }
             if value & SEVERAL == 0 {
                 // SAFETY: there is room for one more.
@@ -421,7 +446,7 @@ impl JoinTable {
     /// # Safety
     /// The sink must have room for all rows of the source, and [`PACK_SLACK`].
     unsafe fn run_source<S: Source, K: Sink>(&self, source: S, sink: K) -> K {
-        let far = self.far;
+        let far = self.far.then_some(self.reuse);
         let (min, max) = self.bounds.unwrap_or((0, 0));
         let (mixer, range) = (self.mixer, max - min);
         match &self.index {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use model::reuse::Reuse;
 use proptest::prelude::*;
 
 use super::simd::Isa;
@@ -249,6 +250,7 @@ proptest! {
         bias in any::<u64>(),
         seed in any::<u64>(),
         far in any::<bool>(),
+        once in any::<bool>(),
     ) {
         let mut probe = probe;
         if common && !build.codes.is_empty() {
@@ -266,6 +268,7 @@ proptest! {
                 let options = BuildOptions { force, seed, ..BuildOptions::default() };
                 let mut table = table_of(&build, chunk_rows, bias, &options, &Serial, isa).unwrap();
                 table.far = far;
+                table.set_reuse(if once { Reuse::Once } else { Reuse::Keep });
                 check(&table, &build, &probe, selection.as_deref(), limit);
             }
         }
@@ -330,7 +333,9 @@ fn large_tables_equal_the_oracle() {
                     ..BuildOptions::default()
                 };
                 let isa = *Isa::available().last().unwrap();
-                let table = table_of(&build, chunk_rows, 0, &options, &ScopedThreads(threads), isa).unwrap();
+                let mut table =
+                    table_of(&build, chunk_rows, 0, &options, &ScopedThreads(threads), isa).unwrap();
+                table.set_reuse(if threads == 2 { Reuse::Once } else { Reuse::Keep });
                 check(&table, &build, &probe, None, 10_000);
                 assert!(table.bytes() <= bytes_max(rows, threads, &options), "{name}");
             }

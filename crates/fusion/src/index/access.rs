@@ -7,6 +7,7 @@
 use super::source::IndexedSource;
 use super::table::Indexed;
 use crate::join::output::Assembler;
+use arrow::array::Array;
 use arrow::datatypes::Schema;
 use datafusion::common::JoinSide;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -131,6 +132,17 @@ impl Access {
                 sources: sources.collect(),
             },
         })
+    }
+
+    /// Bytes of the table columns that the plan shows.
+    pub fn bytes(&self) -> usize {
+        let mut columns = self.columns.clone();
+        columns.sort_unstable();
+        columns.dedup();
+        let arrays = columns
+            .iter()
+            .filter_map(|&column| self.indexed.columns()[column].as_ref());
+        arrays.map(|array| array.get_array_memory_size()).sum()
     }
 
     /// The table column behind an expression over this plan; `None` when it is more than a column.

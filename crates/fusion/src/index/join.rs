@@ -12,6 +12,7 @@
 use super::access::{Access, Condition};
 use super::stream::{Joiner, Kind, Spec, StreamMetrics};
 use super::table::Index;
+use super::tree::Lookup;
 use crate::join::output::Assembler;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, JoinType, internal_datafusion_err, internal_err};
@@ -30,7 +31,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     Statistics, StatisticsArgs, StatisticsContext,
 };
-use model::mode::Hiding;
+use model::reuse::Reuse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -84,7 +85,7 @@ impl IndexJoinExec {
         side: IndexedSide,
         outer: Arc<dyn ExecutionPlan>,
         mode: PartitionMode,
-        hiding: Hiding,
+        lookup: Lookup,
     ) -> Result<Self> {
         let IndexedSide {
             inner,
@@ -123,7 +124,7 @@ impl IndexJoinExec {
             other_keys,
             condition,
             assembler,
-            hiding,
+            lookup,
         });
         IndexJoinExec::over(join, inner, mode, spec, outer)
     }
@@ -226,7 +227,7 @@ impl DisplayAs for IndexJoinExec {
         let Spec {
             access,
             index,
-            hiding,
+            lookup,
             ..
         } = self.spec.as_ref();
         let column = access.indexed.schema().field(index.column).name();
@@ -251,9 +252,13 @@ impl DisplayAs for IndexJoinExec {
         };
         write!(
             f,
-            "IndexJoinExec: index={}({column}), mode={hiding}, outer={side}, join_type={rest}",
-            index.name
+            "IndexJoinExec: index={}({column}), mode={}, ",
+            index.name, lookup.hiding
         )?;
+        if lookup.reuse() == Reuse::Once {
+            write!(f, "reuse=once, ")?;
+        }
+        write!(f, "outer={side}, join_type={rest}")?;
         let filters: Vec<String> = access
             .conditions
             .iter()
@@ -333,6 +338,8 @@ impl ExecutionPlan for IndexJoinExec {
             rows: MetricBuilder::new(&self.metrics).counter("input_rows", partition),
             candidates: MetricBuilder::new(&self.metrics).counter("index_matches", partition),
         };
+        let reuse = format!("reuse_{}", self.spec.lookup.reuse());
+        MetricBuilder::new(&self.metrics).counter(reuse, partition).add(1);
         let batch_size = context.session_config().batch_size();
         let joiner = Joiner::new(
             Arc::clone(&self.spec),

@@ -25,3 +25,4 @@ pub use choice::choose;
 pub use join::{IndexJoinExec, IndexedSide};
 pub use source::IndexedSource;
 pub use table::IndexedTable;
+pub use tree::Lookup;

@@ -12,10 +12,10 @@
 use super::access::{Access, Condition};
 use super::codes;
 use super::table::Index;
-use super::tree::Cursor;
+use super::tree::{Cursor, Lookup};
 use crate::join::align;
 use crate::join::keys::CodeBuffer;
-use crate::join::output::{Assembler, Rows};
+use crate::join::output::{Assembler, Columns, Rows};
 use crate::join::verify::{retain_equal, retain_true};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::NullBuffer;
@@ -28,7 +28,6 @@ use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput};
 use exec::table::Pairs;
 use futures::StreamExt;
-use model::mode::Hiding;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -63,11 +62,19 @@ pub struct Spec {
     pub condition: Option<Condition>,
     /// Output columns.
     pub assembler: Assembler,
-    /// How lookups hide latency.
-    pub hiding: Hiding,
+    /// How lookups are done.
+    pub lookup: Lookup,
 }
 
 impl Spec {
+    /// The table's columns, as found rows are read from them.
+    fn columns(&self) -> Columns<'_> {
+        Columns {
+            arrays: self.access.indexed.columns(),
+            reuse: self.lookup.reuse(),
+        }
+    }
+
     /// Whether each match of the index is a match of the join.
     fn keys_decide(&self) -> bool {
         self.other_keys.is_empty() && self.condition.is_none() && self.access.conditions.is_empty()
@@ -220,7 +227,7 @@ impl Joiner {
             .next_pairs(
                 &current.codes,
                 current.nulls.as_ref(),
-                spec.hiding,
+                spec.lookup,
                 &mut self.cursor,
                 self.batch_size,
                 &mut pairs,
@@ -240,7 +247,7 @@ impl Joiner {
                 &mut pairs,
                 &condition.expression,
                 &condition.assembler,
-                spec.access.indexed.columns(),
+                spec.columns(),
                 &current.batch,
             )?;
         }
@@ -320,7 +327,7 @@ impl Joiner {
             return Ok(());
         }
         let spec = Arc::clone(&self.spec);
-        let columns = spec.access.indexed.columns();
+        let columns = spec.columns();
         let batch = spec
             .assembler
             .assemble(rows, (columns, build), (Some(batch), probe), mark)?;

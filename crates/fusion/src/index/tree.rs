@@ -12,6 +12,8 @@ use exec::operators::{LookupError, Matches, lookup_matches};
 use exec::stage::Context;
 use exec::table::Pairs;
 use model::mode::Hiding;
+use model::reuse::Reuse;
+use model::units::Bytes;
 use std::ops::BitXor;
 
 /// Keys that are looked up before any of their matches is read out: enough for every prefetch distance to run full, few
@@ -26,6 +28,26 @@ const LINES: usize = 2;
 
 /// Nodes are full: an indexed table does not change.
 const FILL: f64 = 1.0;
+
+/// How keys are looked up and the rows found are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lookup {
+    /// What hides the latency of memory.
+    pub hiding: Hiding,
+    /// Levels of the tree that are kept in the outer caches: as many from the top as take so many bytes. The others, and the rows
+    /// found, pass by. `None`: all is kept.
+    pub kept: Option<Bytes>,
+}
+
+impl Lookup {
+    /// Whether found rows are worth a place in the outer caches.
+    pub fn reuse(&self) -> Reuse {
+        match self.kept {
+            None => Reuse::Keep,
+            Some(_) => Reuse::Once,
+        }
+    }
+}
 
 /// Rows by code.
 #[derive(Debug)]
@@ -157,7 +179,7 @@ impl Tree {
         &self,
         codes: &CodeBuffer,
         nulls: Option<&NullBuffer>,
-        hiding: Hiding,
+        lookup: Lookup,
         cursor: &mut Cursor,
         limit: usize,
         pairs: &mut Pairs,
@@ -165,10 +187,10 @@ impl Tree {
         let valid = |key: usize| nulls.is_none_or(|nulls| nulls.is_valid(key));
         match (self, codes) {
             (Tree::Narrow(tree), CodeBuffer::U32(values, bias)) => {
-                next_pairs(tree, values, *bias, valid, hiding, cursor, limit, pairs)
+                next_pairs(tree, values, *bias, valid, lookup, cursor, limit, pairs)
             }
             (Tree::Wide(tree), CodeBuffer::U64(values, bias)) => {
-                next_pairs(tree, values, *bias, valid, hiding, cursor, limit, pairs)
+                next_pairs(tree, values, *bias, valid, lookup, cursor, limit, pairs)
             }
             _ => unreachable!("columns of one type have codes of one width"),
         }
@@ -197,7 +219,7 @@ fn next_pairs<K: Key + Default + BitXor<Output = K>>(
     codes: &[K],
     bias: K,
     valid: impl Fn(usize) -> bool,
-    hiding: Hiding,
+    lookup: Lookup,
     cursor: &mut Cursor,
     limit: usize,
     pairs: &mut Pairs,
@@ -229,7 +251,7 @@ fn next_pairs<K: Key + Default + BitXor<Output = K>>(
             cursor.window.rows.clear();
             cursor.window.spans.clear();
             cursor.window.spans.resize(keys.len(), Span::default());
-            lookup_matches(tree, &keys, &mut cursor.window, hiding)?;
+            lookup_matches(tree, &keys, &mut cursor.window, lookup.hiding, lookup.kept)?;
             cursor.window_end = end;
         }
         let window_start = cursor.window_end - cursor.window.spans.len();
@@ -265,15 +287,28 @@ mod tests {
     use super::*;
     use model::mode::Schedule;
 
-    fn group(distance: u16) -> Hiding {
-        Hiding::Prefetch {
-            schedule: Schedule::Group,
-            distance,
+    const PLAIN: Lookup = Lookup {
+        hiding: Hiding::None,
+        kept: None,
+    };
+
+    fn group(distance: u16) -> Lookup {
+        let schedule = Schedule::Group;
+        Lookup {
+            hiding: Hiding::Prefetch { schedule, distance },
+            kept: None,
+        }
+    }
+
+    fn passing(distance: u16) -> Lookup {
+        Lookup {
+            kept: Some(Bytes(0)),
+            ..group(distance)
         }
     }
 
     /// All pairs of looking `keys` up among `rows`, read out in steps of `limit`.
-    fn pairs(rows: &[u32], keys: &[u32], limit: usize, hiding: Hiding) -> Vec<(u32, u32)> {
+    fn pairs(rows: &[u32], keys: &[u32], limit: usize, lookup: Lookup) -> Vec<(u32, u32)> {
         let sign = 1 << 31;
         let rows = CodeBuffer::U32(rows.to_vec().into(), sign);
         let tree = Tree::build(&rows, None).unwrap().tree;
@@ -283,7 +318,7 @@ mod tests {
         loop {
             let mut step = Pairs::default();
             let done = tree
-                .next_pairs(&keys, None, hiding, &mut cursor, limit, &mut step)
+                .next_pairs(&keys, None, lookup, &mut cursor, limit, &mut step)
                 .unwrap();
             assert!(step.build.len() <= limit && (done || step.build.len() == limit));
             all.extend(step.probe.into_iter().zip(step.build));
@@ -306,11 +341,11 @@ mod tests {
             want.extend(matches.map(|(row, _)| (key as u32, row as u32)));
         }
         for limit in [1, 7, 600, 1 << 20] {
-            for hiding in [Hiding::None, group(1), group(32)] {
+            for lookup in [PLAIN, group(1), group(32), passing(7)] {
                 assert_eq!(
-                    pairs(&rows, &keys, limit, hiding),
+                    pairs(&rows, &keys, limit, lookup),
                     want,
-                    "limit {limit}, {hiding}"
+                    "limit {limit}, {lookup:?}"
                 );
             }
         }
@@ -348,7 +383,7 @@ mod tests {
         assert_eq!(rows_per_key, 1.0);
         let (mut cursor, mut pairs) = (Cursor::default(), Pairs::default());
         cursor.reset(false);
-        let done = tree.next_pairs(&codes, Some(&nulls), Hiding::None, &mut cursor, 9, &mut pairs);
+        let done = tree.next_pairs(&codes, Some(&nulls), PLAIN, &mut cursor, 9, &mut pairs);
         assert_eq!(done, Ok(true));
         assert_eq!((pairs.build, pairs.probe), (vec![0, 2], vec![0, 2]));
     }

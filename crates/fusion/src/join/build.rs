@@ -11,6 +11,7 @@
 
 use super::keys::{Encoded, KeyEncoder};
 use super::lookup;
+use super::output::Columns;
 use crate::CorunOptions;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -30,6 +31,7 @@ use datafusion::physical_plan::metrics::{Count, Gauge, Time};
 use exec::table::{BuildError, JoinTable, bytes_max};
 use exec::{Chunk, ScopedThreads, Serial, Visited, Workers};
 use futures::StreamExt;
+use model::reuse::Reuse;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -53,6 +55,8 @@ pub struct BuildSpec {
     pub null_aware: bool,
     /// Probe streams that will share the table.
     pub probe_streams: usize,
+    /// Tables the join builds: one a hash partition, or one in all.
+    pub builds: usize,
     /// Threads a build may use.
     pub threads: usize,
     /// The session's choices and cache sizes.
@@ -99,11 +103,21 @@ pub struct BuildSide {
     pub probe_non_empty: AtomicBool,
     /// Null-aware anti join: some probe key was NULL.
     pub probe_has_null: AtomicBool,
+    /// Whether the lines of table and columns are worth a place in the outer caches.
+    pub reuse: Reuse,
     streams_left: AtomicUsize,
     _reservation: MemoryReservation,
 }
 
 impl BuildSide {
+    /// The left columns, as output rows are read from them.
+    pub fn columns(&self) -> Columns<'_> {
+        Columns {
+            arrays: &self.columns,
+            reuse: self.reuse,
+        }
+    }
+
     /// Called once by each probe stream at its end; true for the last.
     pub fn probe_completed(&self) -> bool {
         // Acquire and release: the last stream reads what the others marked in `visited`.
@@ -276,7 +290,7 @@ fn finish(
             chunk
         })
         .collect();
-    let table = match JoinTable::build(&chunks, &options, threads, cancel) {
+    let mut table = match JoinTable::build(&chunks, &options, threads, cancel) {
         Ok(table) => table,
         Err(BuildError::OutOfMemory(_)) => {
             reservation.free();
@@ -293,6 +307,13 @@ fn finish(
         metrics.bytes.add(kept);
     }
     let columns = concat_needed(spec, &batches, threads)?;
+    let payload = columns
+        .iter()
+        .flatten()
+        .map(|column| column.get_array_memory_size());
+    let structure = table.bytes() + payload.sum::<usize>();
+    let reuse = crate::caches::reuse(&spec.corun, structure.saturating_mul(spec.builds));
+    table.set_reuse(reuse);
     let key_values = if keys.is_exact() && !spec.null_aware {
         Vec::new()
     } else {
@@ -313,6 +334,7 @@ fn finish(
         key_values,
         key_nulls,
         rows,
+        reuse,
         probe_non_empty: AtomicBool::new(false),
         probe_has_null: AtomicBool::new(false),
         streams_left: AtomicUsize::new(spec.probe_streams),

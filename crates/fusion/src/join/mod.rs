@@ -203,6 +203,7 @@ impl CorunJoinExec {
             track_visited: emits_left_at_end(*join.join_type()),
             null_aware: join.null_aware,
             probe_streams: if self.mode == BuildMode::Shared { probes } else { 1 },
+            builds: self.tables(),
             threads: match self.mode {
                 BuildMode::Shared => config.execution.target_partitions,
                 BuildMode::Partitioned => 1,
@@ -210,6 +211,14 @@ impl CorunJoinExec {
             corun: CorunOptions::of(config),
             dynamic: self.filter_sink(config)?,
         })
+    }
+
+    /// Tables that are built.
+    fn tables(&self) -> usize {
+        match self.mode {
+            BuildMode::Shared => 1,
+            BuildMode::Partitioned => self.left.output_partitioning().partition_count(),
+        }
     }
 
     /// The sink that feeds the dynamic filter, if a scan below the probe side reads it.
@@ -222,10 +231,7 @@ impl CorunJoinExec {
             None => false,
         };
         let sink = self.dynamic_filter.as_ref().filter(|_| read).map(|filter| {
-            let builds = match self.mode {
-                BuildMode::Shared => 1,
-                BuildMode::Partitioned => self.left.output_partitioning().partition_count(),
-            };
+            let builds = self.tables();
             Arc::new(lookup::FilterSink::new(
                 Arc::clone(filter),
                 self.on_right(),
@@ -270,9 +276,12 @@ impl CorunJoinExec {
         let build = async move {
             let built: Result<Ready> = match build::build(spec, streams, pool, metrics).await? {
                 Build::Table(side) => {
-                    // The kind of table and key code, as a counter of ones: `EXPLAIN ANALYZE` shows it.
-                    let name = format!("table_{:?}_{}", side.table.kind(), side.keys.name()).to_lowercase();
-                    MetricBuilder::new(&kinds).counter(name, partition).add(1);
+                    // The kind of table and key code, and whether its lines pass by the caches, as counters of ones:
+                    // `EXPLAIN ANALYZE` shows them.
+                    let kind = format!("table_{:?}_{}", side.table.kind(), side.keys.name()).to_lowercase();
+                    for name in [kind, format!("reuse_{}", side.reuse)] {
+                        MetricBuilder::new(&kinds).counter(name, partition).add(1);
+                    }
                     Ok(Ready::Table(side))
                 }
                 Build::Stock(batches) => {

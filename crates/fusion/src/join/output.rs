@@ -13,6 +13,7 @@ use arrow::datatypes::{ArrowNativeType, SchemaRef};
 use datafusion::common::{JoinSide, internal_err};
 use datafusion::error::Result;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
+use model::reuse::Reuse;
 
 /// Which rows of one input an output batch takes.
 pub enum Rows {
@@ -42,6 +43,15 @@ impl Rows {
     }
 }
 
+/// Columns that batches take rows of at random.
+#[derive(Clone, Copy)]
+pub struct Columns<'a> {
+    /// By number; `None` where nothing reads the column.
+    pub arrays: &'a [Option<ArrayRef>],
+    /// Whether their lines are worth a place in the outer caches. Followed for fixed-width columns without NULLs.
+    pub reuse: Reuse,
+}
+
 /// Assembles batches of one schema from both sides.
 pub struct Assembler {
     /// Output schema.
@@ -58,7 +68,7 @@ impl Assembler {
     pub fn assemble(
         &self,
         rows: usize,
-        build: (&[Option<ArrayRef>], &Rows),
+        build: (Columns<'_>, &Rows),
         probe: (Option<&RecordBatch>, &Rows),
         mark: Option<&BooleanArray>,
     ) -> Result<RecordBatch> {
@@ -71,14 +81,14 @@ impl Assembler {
                 },
                 JoinSide::Left => match build {
                     (_, Rows::Null) => new_null_array(field.data_type(), rows),
-                    (columns, selection) => match &columns[source.index] {
-                        Some(column) => select(column, selection)?,
+                    (columns, selection) => match &columns.arrays[source.index] {
+                        Some(column) => select(column, selection, columns.reuse)?,
                         None => return internal_err!("build column {} was not kept", source.index),
                     },
                 },
                 JoinSide::Right => match probe {
                     (_, Rows::Null) | (None, _) => new_null_array(field.data_type(), rows),
-                    (Some(batch), selection) => select(batch.column(source.index), selection)?,
+                    (Some(batch), selection) => select(batch.column(source.index), selection, Reuse::Keep)?,
                 },
             };
             columns.push(column);
@@ -92,12 +102,12 @@ impl Assembler {
     }
 }
 
-fn select(column: &ArrayRef, rows: &Rows) -> Result<ArrayRef> {
+fn select(column: &ArrayRef, rows: &Rows, reuse: Reuse) -> Result<ArrayRef> {
     match rows {
         Rows::All => Ok(ArrayRef::clone(column)),
         Rows::Null => internal_err!("NULL columns have no rows to select"),
         Rows::Indices(indices) if column.null_count() == 0 && indices.null_count() == 0 => {
-            match gather_fixed_width(column, indices.values()) {
+            match gather_fixed_width(column, indices.values(), reuse) {
                 Some(gathered) => gathered,
                 None => Ok(take(column.as_ref(), indices, None)?),
             }
@@ -109,13 +119,13 @@ fn select(column: &ArrayRef, rows: &Rows) -> Result<ArrayRef> {
 }
 
 /// The rows of a primitive column without NULLs, read with prefetch; `None` for widths `exec` does not gather.
-fn gather_fixed_width(column: &ArrayRef, rows: &[u32]) -> Option<Result<ArrayRef>> {
+fn gather_fixed_width(column: &ArrayRef, rows: &[u32], reuse: Reuse) -> Option<Result<ArrayRef>> {
     let data = column.to_data();
     let buffer = match column.data_type().primitive_width()? {
-        1 => gather_as::<u8>(&data, rows),
-        2 => gather_as::<u16>(&data, rows),
-        4 => gather_as::<u32>(&data, rows),
-        8 => gather_as::<u64>(&data, rows),
+        1 => gather_as::<u8>(&data, rows, reuse),
+        2 => gather_as::<u16>(&data, rows, reuse),
+        4 => gather_as::<u32>(&data, rows, reuse),
+        8 => gather_as::<u64>(&data, rows, reuse),
         _ => return None,
     };
     let array = ArrayData::builder(column.data_type().clone())
@@ -125,10 +135,10 @@ fn gather_fixed_width(column: &ArrayRef, rows: &[u32]) -> Option<Result<ArrayRef
     Some(array.map(make_array).map_err(Into::into))
 }
 
-fn gather_as<T: ArrowNativeType + exec::huge::Plain>(data: &ArrayData, rows: &[u32]) -> Buffer {
+fn gather_as<T: ArrowNativeType + exec::huge::Plain>(data: &ArrayData, rows: &[u32], reuse: Reuse) -> Buffer {
     let source = ScalarBuffer::<T>::new(data.buffers()[0].clone(), data.offset(), data.len());
     let mut out = Vec::new();
-    exec::gather(&source, rows, &mut out);
+    exec::gather(&source, rows, reuse, &mut out);
     Buffer::from_vec(out)
 }
 
@@ -159,7 +169,10 @@ mod tests {
                 UInt32Array::from(vec![Some(1), None]),
             ] {
                 let want = take(column.as_ref(), &indices, None).unwrap();
-                assert_eq!(&select(&column, &Rows::Indices(indices)).unwrap(), &want);
+                let rows = Rows::Indices(indices);
+                for reuse in [Reuse::Keep, Reuse::Once] {
+                    assert_eq!(&select(&column, &rows, reuse).unwrap(), &want);
+                }
             }
         }
     }
@@ -168,6 +181,7 @@ mod tests {
     fn an_empty_column_gives_nulls() {
         let column: ArrayRef = Arc::new(Int64Array::from(Vec::<i64>::new()));
         let indices = UInt32Array::from(vec![None, None]);
-        assert_eq!(select(&column, &Rows::Indices(indices)).unwrap().null_count(), 2);
+        let selected = select(&column, &Rows::Indices(indices), Reuse::Keep).unwrap();
+        assert_eq!(selected.null_count(), 2);
     }
 }

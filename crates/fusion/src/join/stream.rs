@@ -228,7 +228,7 @@ impl Prober {
                 &mut pairs,
                 filter.expression(),
                 assembler,
-                &self.side.columns,
+                self.side.columns(),
                 &current.batch,
             )?;
         }
@@ -397,7 +397,7 @@ impl Prober {
         let spec = Arc::clone(&self.spec);
         let batch = spec
             .assembler
-            .assemble(rows, (&self.side.columns, build), (batch, probe), mark)?;
+            .assemble(rows, (self.side.columns(), build), (batch, probe), mark)?;
         if self.out.push_batch(batch)? == PushBatchStatus::LimitReached {
             self.out.finish()?;
             self.finished = true;

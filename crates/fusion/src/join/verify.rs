@@ -4,7 +4,7 @@
 //! common case, one string or binary column, compares bytes in a typed loop; everything else goes through DataFusion's
 //! own comparator.
 
-use super::output::{Assembler, Rows};
+use super::output::{Assembler, Columns, Rows};
 use arrow::array::{
     Array, ArrayRef, AsArray, ByteView, GenericByteArray, GenericByteViewArray, RecordBatch, UInt32Array,
 };
@@ -80,7 +80,7 @@ pub fn retain_true(
     pairs: &mut Pairs,
     condition: &PhysicalExprRef,
     assembler: &Assembler,
-    build_columns: &[Option<ArrayRef>],
+    build_columns: Columns<'_>,
     batch: &RecordBatch,
 ) -> Result<()> {
     if pairs.is_empty() {
