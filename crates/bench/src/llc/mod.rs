@@ -1,0 +1,23 @@
+//! Paper 002's co-running experiments: queries beside each other on CPUs that share one last-level cache.
+//!
+//! ```text
+//!   C ──▶ sizes ──▶ data (PLQ tables, naive sums) ──▶ engines ──▶ contest: a target alone, alone again, beside each co-runner
+//!                                                                    │ figures: which targets and co-runners a figure needs
+//!                                                                    ▼
+//!                                                                 rows ──▶ report
+//! ```
+//!
+//! Start at [`crate::suites::Suite::Llc`], whose suite puts these together. Tables are sized by the bytes of a query's hash
+//! table relative to the effective cache `C`, not by a scale factor: what the paper calls strong, moderate and weak is so on any
+//! machine.
+
+pub mod contest;
+pub mod data;
+pub mod engines;
+pub mod figures;
+pub mod keys;
+pub mod pairs;
+pub mod report;
+pub mod seats;
+pub mod sizes;
+pub mod statement;
