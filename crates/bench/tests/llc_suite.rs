@@ -1,7 +1,9 @@
 //! The `llc` suite on tiny data: every figure has its rows, answers are the oracle's, labels and keys are those that scripts rely on.
 
 use bench::llc::figures::{CASES, MODERATE, WEAK};
+use bench::llc::mix::{MIX, NOTHING_TO_GAIN};
 use bench::llc::pairs;
+use bench::llc::policy_figures::{FIGURE_6, PLAN_CHOICE};
 use bench::llc::report::page;
 use bench::progress::Silent;
 use bench::row::{Label, Row, Value};
@@ -42,7 +44,14 @@ fn every_figure_has_its_rows_and_every_answer_is_right() {
     };
     assert!(outcome.is_ok(), "{:?}", outcome.failures);
     assert_eq!(outcome.rows, rows.len());
-    for (case, figure) in CASES.into_iter().chain([(pairs::CASE, "7.4")]) {
+    let scheduled = [
+        (FIGURE_6, "6"),
+        (PLAN_CHOICE, "7.3"),
+        (pairs::CASE, "7.4"),
+        (MIX, "mix"),
+        (NOTHING_TO_GAIN, "nothing_to_gain"),
+    ];
+    for (case, figure) in CASES.into_iter().chain(scheduled) {
         let mine: Vec<&Row> = rows.iter().filter(|row| row.case == case).collect();
         assert!(!mine.is_empty(), "{case}");
         assert!(mine.iter().all(|row| text(row, "figure") == figure), "{case}");
@@ -53,12 +62,21 @@ fn every_figure_has_its_rows_and_every_answer_is_right() {
     }
     slowdowns(&rows);
     tables(&rows);
+    policies(&rows);
     report(&rows);
 }
 
 fn keys(row: &Row) {
     for key in [
-        "figure", "mix", "policy", "class", "partition", "corunner", "ways", "engine", "query",
+        "figure",
+        "mix",
+        "policy",
+        "class",
+        "partition",
+        "corunner",
+        "ways",
+        "engine",
+        "query",
     ] {
         assert!(!text(row, key).is_empty(), "{} has no {key}", row.to_json());
     }
@@ -123,6 +141,58 @@ fn tables(rows: &[Row]) {
     assert!(seen > 0);
 }
 
+/// Every policy has its rows of the mix, with and without streaming; one that cannot be had says why.
+fn policies(rows: &[Row]) {
+    for policy in ["fifo", "sls", "mls", "learned", "auto"] {
+        for partition in ["none", "streaming"] {
+            for metric in ["slowdown", "queries_per_s", "ratio"] {
+                let mine = rows.iter().any(|row| {
+                    row.case == MIX
+                        && row.metric == metric
+                        && text(row, "policy") == policy
+                        && text(row, "partition") == partition
+                });
+                assert!(mine, "{policy} {partition} {metric}");
+            }
+        }
+    }
+    let of = |policy: &str, metric: &str, class: &str, versus: Option<&str>| {
+        rows.iter()
+            .filter(|row| {
+                row.case == MIX
+                    && row.metric == metric
+                    && text(row, "policy") == policy
+                    && text(row, "partition") == "none"
+                    && text(row, "class") == class
+                    && row.versus.as_deref() == versus
+            })
+            .count()
+    };
+    for policy in ["stock_fifo", "fifo", "sls", "learned", "auto"] {
+        assert_eq!(of(policy, "slowdown", "moderate", Some("alone")), 1, "{policy}");
+        assert_eq!(of(policy, "queries_per_s", "all", None), 1, "{policy}");
+    }
+    assert_eq!(of("sls", "ratio", "all", Some("fifo")), 1);
+    assert_eq!(of("sls", "ratio", "all", Some("stock_fifo")), 1);
+    let mls = rows
+        .iter()
+        .find(|row| row.case == MIX && text(row, "policy") == "mls" && text(row, "partition") == "none");
+    assert_eq!(mls.map(|row| row.label), Some(Label::Unavailable));
+    for mix in ["all_strong", "one_client"] {
+        let of = |controlled: bool| {
+            rows.iter()
+                .filter(|row| {
+                    row.case == NOTHING_TO_GAIN
+                        && row.metric == "ratio"
+                        && text(row, "mix") == mix
+                        && row.parameter("control").is_some() == controlled
+                })
+                .count()
+        };
+        assert_eq!((of(false), of(true)), (1, 1), "{mix}");
+    }
+}
+
 fn report(rows: &[Row]) {
     let html = page(rows, &[("processor".to_owned(), "a <test>".to_owned())], true).render();
     for wanted in [
@@ -131,13 +201,20 @@ fn report(rows: &[Row]) {
         "Table 1",
         "Table 2",
         "Figure 5",
+        "Figure 6",
+        "Section 7.3",
         "Section 7.4",
+        "The PLQ mix under every policy",
+        "Where there is nothing to gain",
         "a &lt;test&gt;",
-        "56 %",
         "THIS RUN WAS QUICK",
     ] {
         assert!(html.contains(wanted), "{wanted}");
     }
+    assert!(
+        !html.contains("with the paper."),
+        "a quick run says nothing about agreement"
+    );
     assert!(!html.contains("NaN"), "missing numbers are written as a dash");
 }
 
@@ -158,7 +235,8 @@ fn a_case_runs_alone_at_a_given_cache() {
         rows.iter()
             .all(|row| row.parameter("cache_bytes") == Some(&Value::Integer(128 << 10)))
     );
-    assert!(page(&rows, &[], false).render().contains("Figure 1"));
+    let html = page(&rows, &[], false).render();
+    assert!(html.contains("Figure 1") && html.contains("loses 56 %"));
 }
 
 #[test]

@@ -236,13 +236,24 @@ mod tests {
                 valid: None,
                 first_row: 0,
             };
-            let table = JoinTable::build(&[chunk], &BuildOptions::default(), &Serial, &AtomicBool::new(false))
-                .expect("memory for it");
+            let table = JoinTable::build(
+                &[chunk],
+                &BuildOptions::default(),
+                &Serial,
+                &AtomicBool::new(false),
+            )
+            .expect("memory for it");
             let share = table.bytes() as f64 / sizes.table_bytes(k).0 as f64;
-            assert!((0.9..1.1).contains(&share), "PLQ_{k}: built {share} of the planned bytes");
+            assert!(
+                (0.9..1.1).contains(&share),
+                "PLQ_{k}: built {share} of the planned bytes"
+            );
             let over_cache = table.bytes() as f64 / sizes.cache.0 as f64;
             let paper = super::super::sizes::LARGEST_OVER_CACHE * k as f64 / CATEGORIES as f64;
-            assert!((0.9..1.1).contains(&(over_cache / paper)), "PLQ_{k}: {over_cache} C");
+            assert!(
+                (0.9..1.1).contains(&(over_cache / paper)),
+                "PLQ_{k}: {over_cache} C"
+            );
         }
     }
 

@@ -77,7 +77,9 @@ impl Engines {
         runner: &Runner<'_>,
     ) -> Result<Engines, BenchError> {
         let steps = kinds.len() as u64;
-        runner.progress().begin("loading tables and building indexes", steps);
+        runner
+            .progress()
+            .begin("loading tables and building indexes", steps);
         let mut engines = Engines::default();
         for &kind in kinds {
             let made = match Engine::new(&settings.options(kind)) {

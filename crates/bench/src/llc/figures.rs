@@ -95,7 +95,11 @@ pub fn wants(quick: bool, selects: impl Fn(&str) -> bool) -> Vec<Want> {
             }
             "fig4_index" => {
                 for &k in ks {
-                    add(Kind::Corun, Statement::index(k), &[Statement::index(k), weak_hash]);
+                    add(
+                        Kind::Corun,
+                        Statement::index(k),
+                        &[Statement::index(k), weak_hash],
+                    );
                 }
             }
             "fig4_bitmap" => {

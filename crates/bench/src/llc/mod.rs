@@ -3,8 +3,10 @@
 //! ```text
 //!   C ──▶ sizes ──▶ data (PLQ tables, naive sums) ──▶ engines ──▶ contest: a target alone, alone again, beside each co-runner
 //!                                                                    │ figures: which targets and co-runners a figure needs
-//!                                                                    ▼
-//!                                                                 rows ──▶ report
+//!                           │                                        ▼
+//!                           ├──▶ pairs: SSB, section 7.4 ────────▶ rows ──▶ report
+//!                           └──▶ scheduled: clients and policies ────▲
+//!                                  policy_figures, mix
 //! ```
 //!
 //! Start at [`crate::suites::Suite::Llc`], whose suite puts these together. Tables are sized by the bytes of a query's hash
@@ -12,12 +14,18 @@
 //! machine.
 
 pub mod contest;
+pub mod crowd;
 pub mod data;
 pub mod engines;
 pub mod figures;
 pub mod keys;
+pub mod mix;
 pub mod pairs;
+pub mod policies;
+pub mod policy_figures;
 pub mod report;
+pub mod scheduled;
 pub mod seats;
+pub mod service;
 pub mod sizes;
 pub mod statement;

@@ -129,9 +129,7 @@ pub fn run(
     };
     for kind in kinds {
         for (target, corunners) in duels() {
-            duel(
-                &sides, &answers, sizes, seats, kind, target, &corunners, runner,
-            )?;
+            duel(&sides, &answers, sizes, seats, kind, target, &corunners, runner)?;
         }
     }
     Ok(())
@@ -145,7 +143,9 @@ fn answers(data: &Dataset, quick: bool) -> Result<Vec<(&'static str, Answer)>, B
         let database = Database::read(data);
         let by_hand = |name| ssb_answer(&database, name).map(|rows| (name, fingerprint_of_rows(&rows)));
         return names
-            .map(|name| by_hand(name).ok_or_else(|| BenchError::Data(format!("the oracle has no query {name}"))))
+            .map(|name| {
+                by_hand(name).ok_or_else(|| BenchError::Data(format!("the oracle has no query {name}")))
+            })
             .collect();
     }
     let engine = Engine::new(&EngineOptions {
@@ -216,8 +216,7 @@ fn duel(
         (Err(reason), _) | (_, Err(reason)) => {
             for corunner in std::iter::once(None).chain(corunners.iter().copied().map(Some)) {
                 let metric = corunner.map_or(("ms", "ms"), |_| (SLOWDOWN, "x"));
-                runner
-                    .emit_checked(keys("unknown", corunner).unavailable(metric.0, metric.1, &reason));
+                runner.emit_checked(keys("unknown", corunner).unavailable(metric.0, metric.1, &reason));
             }
             return Ok(());
         }

@@ -167,8 +167,16 @@ mod tests {
         let names: Vec<String> = statements.iter().map(Statement::to_string).collect();
         assert_eq!(names, ["hash_plq5", "index_plq25", "bitmap_plq2", "scan"]);
         assert!(!Statement::hash(5).needs_index() && !Statement::Scan.needs_index());
-        assert!(Statement::index(25).sql().contains("from part, lineorder_indexed"));
-        assert!(Statement::bitmap(2).sql().contains("from part_by_key, lineorder_indexed"));
+        assert!(
+            Statement::index(25)
+                .sql()
+                .contains("from part, lineorder_indexed")
+        );
+        assert!(
+            Statement::bitmap(2)
+                .sql()
+                .contains("from part_by_key, lineorder_indexed")
+        );
     }
 
     #[test]

@@ -80,7 +80,10 @@ fn bar_section(view: View<'_>, figure: &str, heading: &str, note: &str) -> Optio
         legend: legend_of(shown),
         figures: vec![Figure {
             caption: String::new(),
-            plot: bars(heading, rows.into_iter().map(|(row, spread)| bar(row, spread)).collect()),
+            plot: bars(
+                heading,
+                rows.into_iter().map(|(row, spread)| bar(row, spread)).collect(),
+            ),
         }],
         ..Section::default()
     })

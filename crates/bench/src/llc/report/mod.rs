@@ -5,6 +5,7 @@
 
 mod claims;
 mod figures;
+mod policies;
 mod view;
 
 use claims::Agreement;
@@ -23,13 +24,22 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
         ("table1", figures::table_1(view)),
         ("5", figures::figure_5(view)),
         ("table2", figures::table_2(view)),
+        ("6", policies::figure_6(view)),
+        ("7.3", policies::plan_choice(view)),
         ("7.4", figures::pairs(view)),
+        ("mix", policies::mix(view)),
+        ("nothing_to_gain", policies::nothing_to_gain(view)),
     ];
     let mut sections = Vec::new();
     let mut verdicts = Vec::new();
     for (figure, section) in drawn {
         let Some(mut section) = section else { continue };
-        let findings = claims::of(view, figure);
+        // Times of a quick run mean nothing, so neither does agreement.
+        let findings = if quick {
+            Vec::new()
+        } else {
+            claims::of(view, figure)
+        };
         verdicts.extend(findings.iter().map(|finding| finding.agreement));
         section
             .text
@@ -55,7 +65,9 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
         ),
         tiles: tiles(view, &verdicts),
         sections,
-        footer: "Written by corun bench llc. The page is complete in itself: it loads nothing from elsewhere.".to_owned(),
+        footer:
+            "Written by corun bench llc. The page is complete in itself: it loads nothing from elsewhere."
+                .to_owned(),
     }
 }
 
@@ -73,8 +85,17 @@ fn tiles(view: View<'_>, verdicts: &[Agreement]) -> Vec<Tile> {
         })
         .filter_map(|row| Some((row.median()?, row)))
         .max_by(|a, b| a.0.total_cmp(&b.0));
-    let mut tiles = vec![
-        Tile {
+    let mut tiles = vec![Tile {
+        value: if wrong == 0 {
+            "all right".to_owned()
+        } else {
+            format!("{wrong} wrong")
+        },
+        name: format!("answers behind {checked} rows"),
+        note: "checked in every run".to_owned(),
+    }];
+    if !verdicts.is_empty() {
+        let statements = Tile {
             value: format!("{} of {}", count(Agreement::Agrees), verdicts.len()),
             name: "statements of the paper hold here".to_owned(),
             note: format!(
@@ -82,22 +103,18 @@ fn tiles(view: View<'_>, verdicts: &[Agreement]) -> Vec<Tile> {
                 count(Agreement::Differs),
                 count(Agreement::Disagrees)
             ),
-        },
-        Tile {
-            value: if wrong == 0 {
-                "all right".to_owned()
-            } else {
-                format!("{wrong} wrong")
-            },
-            name: format!("answers behind {checked} rows"),
-            note: "checked in every run".to_owned(),
-        },
-    ];
+        };
+        tiles.insert(0, statements);
+    }
     if let Some((slowdown, row)) = worst {
         tiles.push(Tile {
             value: format!("{slowdown:.2}x"),
             name: "largest slow-down of a query".to_owned(),
-            note: format!("{} beside {}", view::text(row, "query"), view::text(row, "corunner")),
+            note: format!(
+                "{} beside {}",
+                view::text(row, "query"),
+                view::text(row, "corunner")
+            ),
         });
     }
     tiles

@@ -72,10 +72,7 @@ impl<'r> View<'r> {
     /// Why something of a figure is unavailable.
     pub(super) fn unavailable(self, figure: &str) -> Vec<&'r str> {
         let mut reasons: Vec<&str> = Vec::new();
-        for row in self
-            .figure(figure)
-            .filter(|row| row.label == Label::Unavailable)
-        {
+        for row in self.figure(figure).filter(|row| row.label == Label::Unavailable) {
             let reason = text(row, "reason");
             if !reasons.contains(&reason) {
                 reasons.push(reason);
