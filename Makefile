@@ -20,7 +20,7 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 20
 DEMO_FLAGS ?=
 BENCH_FLAGS ?=
-BENCH_SUITES ?= floor join ssb tpch smt
+BENCH_SUITES ?= floor join ssb tpch smt llc
 
 help: ## list the targets
 	@echo "usage: make TARGET"

@@ -136,7 +136,7 @@ const FIXED_KEYS: [&str; 11] = [
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The suite: `floor`, `join`, `ssb`, `tpch`, `smt`.
+    /// The suite: `floor`, `join`, `ssb`, `tpch`, `smt`, `llc`.
     pub suite: String,
     /// The case within the suite; `--case` selects by it.
     pub case: String,
@@ -271,9 +271,13 @@ impl Row {
     ];
 
     /// The row as cells of a table for people. Parameters other than `engine` are left out: the case's name says them. Suites that
-    /// compare modes of one engine have the mode in its place.
+    /// compare modes of one engine have the mode in its place, and those that run queries side by side say who beside whom.
     pub fn cells(&self) -> [String; 10] {
         let engine = self.parameter("engine").or_else(|| self.parameter("mode"));
+        let who = match (engine, self.parameter("query"), self.parameter("corunner")) {
+            (Some(engine), Some(query), Some(corunner)) => self.side_by_side(engine, query, corunner),
+            (engine, ..) => engine.map_or_else(String::new, Value::to_string),
+        };
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_string(), format_number);
         let answer = match self.answer_ok {
             Some(true) => "ok",
@@ -282,7 +286,7 @@ impl Row {
         };
         [
             self.case.clone(),
-            engine.map_or_else(String::new, Value::to_string),
+            who,
             self.metric.clone(),
             self.versus.clone().unwrap_or_default(),
             self.spread
@@ -293,6 +297,20 @@ impl Row {
             answer.to_string(),
             self.label.as_str().to_string(),
         ]
+    }
+}
+
+impl Row {
+    /// `corun hash_plq5 | scan`, and the policy and partition where there are any.
+    fn side_by_side(&self, engine: &Value, query: &Value, corunner: &Value) -> String {
+        let mut text = format!("{engine} {query} | {corunner}");
+        for (key, usual) in [("policy", "pinned"), ("partition", "none")] {
+            match self.parameter(key) {
+                Some(Value::Text(word)) if word != usual => text.push_str(&format!(", {word}")),
+                _ => {}
+            }
+        }
+        text
     }
 }
 
@@ -385,6 +403,17 @@ mod tests {
         assert_eq!(json["label"], "unavailable");
         assert_eq!(json["reason"], "no duckdb");
         assert_eq!(row.cells()[6], "-");
+    }
+
+    #[test]
+    fn queries_side_by_side_say_who_and_beside_whom() {
+        let row = Row::measured("llc", "c", "slowdown", "x", spread(), true)
+            .with("engine", "corun")
+            .with("policy", "pinned")
+            .with("partition", "streaming")
+            .with("query", "hash_plq5")
+            .with("corunner", "scan");
+        assert_eq!(row.cells()[1], "corun hash_plq5 | scan, streaming");
     }
 
     #[test]

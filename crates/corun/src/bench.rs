@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 use bench::BenchError;
 use bench::record::Record;
 use bench::row::Row;
-use bench::smt::report::page;
 use bench::suites::{self, Suite, SuiteArgs};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use model::placement::Placement;
+use model::units::Bytes;
 
-use crate::cli::{positive, positive_number};
+use crate::cli::{byte_size, positive, positive_number};
 use crate::failure::Failed;
 use crate::progress::Bars;
 use crate::report_file::ReportFile;
@@ -27,6 +27,7 @@ use crate::{facts, out};
   ssb    the 13 queries of the Star Schema Benchmark, against DataFusion
   tpch   the 22 queries of TPC-H, against DataFusion
   smt    every figure of the paper on multithreaded operators, in every mode, against serial code
+  llc    the experiments of the paper on the shared last-level cache: queries beside each other
 
 Examples:
   corun bench join --quick                                small and fast: checks answers, claims nothing about time
@@ -35,8 +36,10 @@ Examples:
   corun bench floor --record bench/records                keeps rows, machine and commit in DATE-HOST/
   corun bench smt --report smt.html                       figures beside the paper's numbers
   corun bench smt --case fig6 --placement siblings        the second thread on the same core
+  corun bench llc --llc 24MiB --report llc.html           tables sized for 24 MiB of effective last-level cache
 
-Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster.")]
+Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster; slow-downs above 1
+mean that a query was slower beside others.")]
 pub struct BenchArgs {
     /// The suite.
     #[arg(value_name = "SUITE", value_parser = PossibleValuesParser::new(Suite::names()))]
@@ -79,7 +82,11 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with = "quick")]
     paper_sizes: bool,
 
-    /// Write smt's figures to this HTML file.
+    /// The effective last-level cache that llc sizes its tables by, such as 24MiB [default: what the machine is taken to have].
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, allow_negative_numbers = true)]
+    llc: Option<usize>,
+
+    /// Write the figures of smt or llc to this HTML file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -115,6 +122,7 @@ impl BenchArgs {
                 None => Placement::Auto,
             },
             paper_sizes: self.paper_sizes,
+            llc: self.llc.map(|bytes| Bytes(bytes as u64)),
         })
     }
 
@@ -125,7 +133,8 @@ impl BenchArgs {
         let given = [
             ("--placement", self.placement.is_some(), smt_only),
             ("--paper-sizes", self.paper_sizes, smt_only),
-            ("--report", self.report.is_some(), smt_only),
+            ("--report", self.report.is_some(), &[Suite::Smt, Suite::Llc]),
+            ("--llc", self.llc.is_some(), &[Suite::Llc]),
             ("--threads", !self.threads.is_empty(), others),
             ("--scale", self.scale.is_some(), &[Suite::Ssb, Suite::Tpch]),
             ("--probe-rows", self.probe_rows.is_some(), &[Suite::Join]),
@@ -173,7 +182,11 @@ pub fn run(args: BenchArgs) -> Result<()> {
     if let (Some(report), Some(path)) = (report, &args.report) {
         let mut facts = facts::facts("measured, simulated or unavailable, as each figure says");
         facts.push(("command".to_owned(), arguments().join(" ")));
-        report.finish(&page(&rows, &facts, args.quick).render())?;
+        let page = match suite_args.suite {
+            Suite::Llc => bench::llc::report::page(&rows, &facts, args.quick),
+            _ => bench::smt::report::page(&rows, &facts, args.quick),
+        };
+        report.finish(&page.render())?;
         out::note(&format!("report: {}", path.display()));
     }
     if let Some(folder) = &args.record {

@@ -58,7 +58,7 @@ fn wrong_arguments() {
         &corun(&["bench", "jion"]),
         2,
         "invalid value 'jion'",
-        "floor, join, ssb, tpch, smt",
+        "floor, join, ssb, tpch, smt, llc",
     );
     check_error(
         &corun(&["sql", "--format", "xml"]),

@@ -4,6 +4,7 @@
 
 pub mod floor;
 pub mod join;
+pub mod llc;
 pub mod smt;
 pub mod ssb;
 pub mod tpch;
@@ -12,6 +13,7 @@ mod workload;
 use std::str::FromStr;
 
 use model::placement::Placement;
+use model::units::Bytes;
 
 use crate::error::BenchError;
 use crate::progress::Progress;
@@ -31,11 +33,20 @@ pub enum Suite {
     Tpch,
     /// Every figure of paper 000: operators in all modes of threads, staging and latency hiding.
     Smt,
+    /// Paper 002's co-running experiments: queries beside each other in one last-level cache.
+    Llc,
 }
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 5] = [Suite::Floor, Suite::Join, Suite::Ssb, Suite::Tpch, Suite::Smt];
+    pub const ALL: [Suite; 6] = [
+        Suite::Floor,
+        Suite::Join,
+        Suite::Ssb,
+        Suite::Tpch,
+        Suite::Smt,
+        Suite::Llc,
+    ];
 
     /// The name used on the command line and in rows.
     pub fn name(self) -> &'static str {
@@ -45,6 +56,7 @@ impl Suite {
             Suite::Ssb => "ssb",
             Suite::Tpch => "tpch",
             Suite::Smt => "smt",
+            Suite::Llc => "llc",
         }
     }
 
@@ -90,6 +102,8 @@ pub struct SuiteArgs {
     pub placement: Placement,
     /// Whether `smt` uses the paper's sizes instead of the machine's.
     pub paper_sizes: bool,
+    /// The effective last-level cache that `llc` sizes its tables by, instead of the machine's.
+    pub llc: Option<Bytes>,
 }
 
 impl SuiteArgs {
@@ -107,6 +121,7 @@ impl SuiteArgs {
             probe_rows: None,
             placement: Placement::Auto,
             paper_sizes: false,
+            llc: None,
         }
     }
 
@@ -171,6 +186,7 @@ pub fn run(
         Suite::Ssb => ssb::run(args, &mut runner)?,
         Suite::Tpch => tpch::run(args, &mut runner)?,
         Suite::Smt => smt::run(args, &mut runner)?,
+        Suite::Llc => llc::run(args, &mut runner)?,
     }
     Ok(runner.finish())
 }
@@ -189,7 +205,7 @@ mod tests {
         assert!(error.is_usage());
         assert_eq!(
             error.hint().as_deref(),
-            Some("suites: floor, join, ssb, tpch, smt")
+            Some("suites: floor, join, ssb, tpch, smt, llc")
         );
     }
 

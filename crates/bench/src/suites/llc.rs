@@ -1,0 +1,159 @@
+//! The `llc` suite: paper 002's co-running experiments on this machine.
+//!
+//! Not here: what the figures need ([`crate::llc::figures`]), how it is measured ([`crate::llc::contest`]), policies
+//! ([`crate::llc::scheduled`]), and the report ([`crate::llc::report`]).
+
+use machine::topology::discover;
+use model::coschedule::llc_domains;
+use model::placement::{Placement, place};
+use model::topology::Topology;
+use model::units::CpuId;
+
+use super::SuiteArgs;
+use crate::error::BenchError;
+use crate::llc::data::Data;
+use crate::llc::engines::{Engines, Kind, PLQ_INDEXES, Settings};
+use crate::llc::figures::{CASES, Lab, Want, unavailable_misses, wants};
+use crate::llc::mix::{MIX, NOTHING_TO_GAIN, mix, nothing_to_gain};
+use crate::llc::pairs;
+use crate::llc::policy_figures::{FIGURE_6, PLAN_CHOICE, figure_6, plan_choice};
+use crate::llc::scheduled::Stage;
+use crate::llc::seats::Seats;
+use crate::llc::sizes::{CACHE_MAX, Sizes};
+use crate::run::Runner;
+
+/// The cases that need the coordinator.
+const SCHEDULED: [&str; 4] = [FIGURE_6, PLAN_CHOICE, MIX, NOTHING_TO_GAIN];
+
+/// Runs the cases `args` select.
+///
+/// # Errors
+/// When no case matches, the process may use the CPUs of one core only, or there is no memory.
+pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    let figures = CASES.iter().map(|(case, _)| *case);
+    let cases: Vec<&str> = figures.chain(SCHEDULED).chain([pairs::CASE]).collect();
+    if !cases.iter().any(|case| args.selects(case)) {
+        return Err(args.no_such_case(cases.into_iter().map(str::to_owned)));
+    }
+    let topology = discover();
+    let described = topology.planning_llc_bytes();
+    if args.llc.is_none() && !args.quick && described.is_some_and(|cache| cache > CACHE_MAX) {
+        runner.progress().note(&format!(
+            "the last-level cache is larger than this suite makes tables for: sizes and classes are relative to {} MiB",
+            CACHE_MAX.0 >> 20
+        ));
+    }
+    let sizes = Sizes::of(Sizes::cache_for(args.llc, args.quick, described), args.quick)?;
+    let seats = Seats::take(place(&topology, Placement::Cores)?)?;
+    let settings = Settings {
+        cache: sizes.cache,
+        calibrate: !args.quick,
+        index_join: "on",
+        partitions: 1,
+    };
+    if cases
+        .iter()
+        .any(|case| *case != pairs::CASE && args.selects(case))
+    {
+        plq(args, &topology, &sizes, &settings, &seats, runner)?;
+    }
+    if args.selects(pairs::CASE) {
+        pairs::run(&sizes, &settings, &seats, args.quick, runner)?;
+    }
+    Ok(())
+}
+
+/// The cases over the PLQ tables.
+fn plq(
+    args: &SuiteArgs,
+    topology: &Topology,
+    sizes: &Sizes,
+    settings: &Settings,
+    seats: &Seats,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let data = Data::generate(sizes, runner.progress())?;
+    let wants = wants(args.quick, |case| args.selects(case));
+    let cpus = scheduled_cpus(topology)?;
+    {
+        let kinds = kinds(&wants, args);
+        let engines = Engines::make(&kinds, &data.tables, &PLQ_INDEXES, settings, runner)?;
+        let lab = Lab {
+            sizes,
+            data: &data,
+            engines: &engines,
+            seats,
+        };
+        lab.run(&wants, runner)?;
+        unavailable_misses(&wants, &lab, &no_counts(&topology.pmu.missing), runner);
+        let stage = Stage {
+            sizes,
+            data: &data,
+            engines: &engines,
+            seats,
+            topology,
+            cpus: &cpus,
+            quick: args.quick,
+        };
+        if args.selects(FIGURE_6) {
+            figure_6(&stage, runner)?;
+        }
+        if args.selects(MIX) {
+            mix(&stage, runner)?;
+        }
+        if args.selects(NOTHING_TO_GAIN) {
+            let cores = super::all_cores();
+            let spread = Settings {
+                partitions: cores,
+                ..*settings
+            };
+            let tables = data.tables.repartitioned(cores);
+            let wide = Engines::make(&[Kind::Corun], &tables, &[], &spread, runner)?;
+            nothing_to_gain(&stage, &wide, runner)?;
+        }
+    }
+    // Engines of their own, which leave the choice of plans open, once the others have given their memory back.
+    if args.selects(PLAN_CHOICE) {
+        let open = Settings {
+            index_join: "auto",
+            ..*settings
+        };
+        let kinds = [Kind::Corun, Kind::Streaming];
+        let engines = Engines::make(&kinds, &data.tables, &PLQ_INDEXES, &open, runner)?;
+        let stage = Stage {
+            sizes,
+            data: &data,
+            engines: &engines,
+            seats,
+            topology,
+            cpus: &cpus,
+            quick: args.quick,
+        };
+        plan_choice(&stage, runner)?;
+    }
+    Ok(())
+}
+
+/// The CPUs that a coordinator would run queries on.
+fn scheduled_cpus(topology: &Topology) -> Result<Vec<CpuId>, BenchError> {
+    // The size of the cache has no say in which CPUs share it.
+    let domains = llc_domains(topology, Some(CACHE_MAX));
+    let domains = domains.map_err(|error| BenchError::Machine(error.to_string()))?;
+    Ok(domains.into_iter().flat_map(|domain| domain.cpus).collect())
+}
+
+/// The engines that the cases need; corun's always, whose index join runs beside stock operators too.
+fn kinds(wants: &[Want], args: &SuiteArgs) -> Vec<Kind> {
+    let scheduled = [FIGURE_6, MIX].iter().any(|case| args.selects(case));
+    let needed =
+        |kind: &Kind| *kind == Kind::Corun || scheduled || wants.iter().any(|want| want.kind == *kind);
+    Kind::ALL.into_iter().filter(needed).collect()
+}
+
+/// Why there are no miss rates.
+fn no_counts(missing: &[String]) -> String {
+    match missing {
+        [] => "this suite measures times; miss rates are simulated".to_owned(),
+        missing => format!("no hardware counters: {}", missing.join("; ")),
+    }
+}
