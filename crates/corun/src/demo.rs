@@ -2,15 +2,17 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use bench::demo::page::{Provenance, class_table, page, ratio_text, spread_text};
 use bench::demo::rows::rows;
 use bench::demo::summary::Summary;
-use bench::demo::{Demo, DemoOptions, DemoResult, Side};
+use bench::demo::{Demo, DemoOptions, DemoResult};
 use bench::progress::Progress;
 use bench::report::number;
 use clap::Args;
+use model::coschedule::{PolicyError, PolicyName};
 
 use crate::cli::{positive, positive_number};
 use crate::failure::Failed;
@@ -21,23 +23,24 @@ use crate::{facts, out};
 /// Arguments of `corun demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  corun demo                                  about two minutes; writes report.html
+  corun demo                                  about three minutes; writes report.html
+  corun demo --policies none                  stock against corun only, about two minutes
   corun demo --quick                          a few seconds, small data: checks answers, claims nothing about speed
   corun demo --scale 5 --clients 8 --rounds 10
   corun demo --json --report /tmp/demo.html   one JSON object a line on stdout
 
-Both sides run in this process over the same data: stock DataFusion, then DataFusion with corun's joins, round by
-round. Every answer is checked against one computed before; a wrong one ends with exit code 1.")]
+All sides run in this process over the same data: stock DataFusion, DataFusion with corun's joins, and the same behind a
+coordinator of each policy, round by round. Every answer is checked against one computed before; a wrong one ends with exit code 1.")]
 pub struct DemoArgs {
     /// Scale factor of the Star Schema Benchmark data (1 is 6 million fact rows) [default: 1].
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     scale: Option<f64>,
 
-    /// Seconds of each side's turn in a round [default: 8].
+    /// Seconds of each side's turn in a round [default: 6].
     #[arg(long, value_name = "SECONDS", value_parser = positive_number, allow_negative_numbers = true)]
     seconds: Option<f64>,
 
-    /// Rounds; each is one turn of stock and one of corun [default: 5].
+    /// Rounds; each is one turn of every side [default: 5].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     rounds: Option<usize>,
 
@@ -52,6 +55,10 @@ pub struct DemoArgs {
     /// Partitions of a plan: how many threads one query can use [default: all cores].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     partitions: Option<usize>,
+
+    /// Policies of the coordinator, one side each: fifo, sls, mls, learned, auto; or none.
+    #[arg(long, value_name = "LIST", default_value = "fifo,sls,learned")]
+    policies: Policies,
 
     /// Seed of data, constants and order.
     #[arg(long, value_name = "SEED", default_value_t = bench::ssb::SEED)]
@@ -70,10 +77,29 @@ pub struct DemoArgs {
     json: bool,
 }
 
+/// A list of policies as typed; each once.
+#[derive(Debug, Clone)]
+struct Policies(Vec<PolicyName>);
+
+impl FromStr for Policies {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, PolicyError> {
+        let mut policies = Vec::new();
+        for name in text.split(',').filter(|_| text != "none") {
+            let policy = name.trim().parse()?;
+            if !policies.contains(&policy) {
+                policies.push(policy);
+            }
+        }
+        Ok(Policies(policies))
+    }
+}
+
 impl DemoArgs {
     fn options(&self) -> DemoOptions {
         let cores = bench::suites::all_cores();
-        let (scale, seconds, rounds) = if self.quick { (0.02, 0.4, 2) } else { (1.0, 8.0, 5) };
+        let (scale, seconds, rounds) = if self.quick { (0.02, 0.4, 2) } else { (1.0, 6.0, 5) };
         DemoOptions {
             scale: self.scale.unwrap_or(scale),
             seconds: self.seconds.unwrap_or(seconds),
@@ -82,6 +108,7 @@ impl DemoArgs {
             short_clients: self.short_clients.unwrap_or((cores / 2).max(1)),
             seed: self.seed,
             partitions: self.partitions.unwrap_or(cores),
+            policies: self.policies.0.clone(),
         }
     }
 }
@@ -123,8 +150,13 @@ pub fn run(args: DemoArgs) -> Result<()> {
 
 fn plan_text(options: &DemoOptions) -> String {
     format!(
-        "SSB scale {}, {} analytic + {} short clients, {} rounds of {} s a side (stock, corun, stock, corun, ...)",
-        options.scale, options.clients, options.short_clients, options.rounds, options.seconds
+        "SSB scale {}, {} analytic + {} short clients, {} rounds of {} s a side ({})",
+        options.scale,
+        options.clients,
+        options.short_clients,
+        options.rounds,
+        options.seconds,
+        options.sides().iter().map(|side| side.name()).collect::<Vec<_>>().join(", ")
     )
 }
 
@@ -134,13 +166,10 @@ fn print_summary(result: &DemoResult, summary: &Summary, args: &DemoArgs) -> Res
     let headings: Vec<&str> = table.headings.iter().map(String::as_str).collect();
     out::table(&mut out, &headings, table.numeric_columns, &table.rows)?;
     writeln!(out)?;
-    let peaks = Side::BOTH
-        .into_iter()
-        .zip(summary.peak_bytes)
-        .map(|(side, peak)| {
-            let text = peak.map_or_else(|| "-".to_owned(), |peak| number::bytes(peak.median));
-            format!("{} {text}", side.name())
-        });
+    let peaks = summary
+        .peak_bytes
+        .iter()
+        .map(|(side, peak)| format!("{} {}", side.name(), number::bytes(peak.median)));
     writeln!(
         out,
         "peak memory above the data (median turn): {}",

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fusion::{Engine, EngineError};
+use fusion::{Coordinator, Engine, EngineError};
 use tokio::task::JoinSet;
 
 use super::Side;
@@ -24,10 +24,22 @@ pub trait Target: Clone + Send + Sync + 'static {
     fn execute(&self, sql: &str) -> impl Future<Output = Result<(Answer, Duration), EngineError>> + Send;
 }
 
-impl Target for Engine {
+/// What a side of the demo asks.
+#[derive(Clone)]
+pub enum Answerer {
+    /// An engine, that starts every query at once.
+    Engine(Engine),
+    /// A coordinator, that decides when and where it starts.
+    Coordinator(Coordinator),
+}
+
+impl Target for Answerer {
     async fn execute(&self, sql: &str) -> Result<(Answer, Duration), EngineError> {
         let start = Instant::now();
-        let output = self.query(sql).await?;
+        let output = match self {
+            Answerer::Engine(engine) => engine.query(sql).await?,
+            Answerer::Coordinator(coordinator) => coordinator.query(sql).await?.0,
+        };
         let elapsed = start.elapsed();
         Ok((fingerprint(&output.schema, &output.batches), elapsed))
     }

@@ -1,10 +1,11 @@
-//! The main job: a mixed concurrent workload on the embedded engine, stock joins against corun's, round by round.
+//! The main job: a mixed concurrent workload on the embedded engine, stock joins against corun's, with and without the
+//! coordinator, round by round.
 //!
 //! ```text
-//!   generate SSB once ---> engine "stock" and engine "corun" share the batches
-//!   every statement once on stock: the reference answers; once on corun: checked, and both are warm
-//!   round 1:  stock: all clients for some seconds   corun: the same clients, the same order of statements
-//!   round 2:  ...                                   (S C S C S C: slow drift of the machine hits both sides)
+//!   generate SSB once ---> engine "stock" and engine "corun" share the batches; a coordinator a policy stands before corun
+//!   every statement once on stock: the reference answers; once on every other side: checked, and all are warm
+//!   round 1:  each side in turn: the same clients for some seconds, the same order of statements
+//!   round 2:  ... beginning with the next side (slow drift of the machine, and what a neighbour leaves behind, hits all)
 //!   summary: per class and per query, ratios taken within a round; stock against itself is the control
 //! ```
 //!
@@ -22,34 +23,35 @@ pub mod summary;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fusion::{Engine, EngineOptions, Joins};
+use fusion::{Coordinator, CoordinatorOptions, Engine, EngineOptions, Joins};
+use model::coschedule::PolicyName;
 use tokio::runtime::Runtime;
 
 use crate::dataset::Dataset;
 use crate::error::BenchError;
 use crate::progress::Progress;
 use crate::ssb::Ssb;
-use drive::{Target, Turn};
+use drive::{Answerer, Target, Turn};
 use mix::Mix;
 
-/// Which engine.
+/// Which engine, and who starts its queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// DataFusion as it comes.
+    /// DataFusion as it comes; every query starts at once.
     Stock,
-    /// With corun's operators.
+    /// With corun's operators; every query starts at once.
     Corun,
+    /// With corun's operators behind a coordinator of this policy.
+    Policy(PolicyName),
 }
 
 impl Side {
-    /// Both, in the order of a round.
-    pub const BOTH: [Side; 2] = [Side::Stock, Side::Corun];
-
-    /// The word in tables.
-    pub fn name(self) -> &'static str {
+    /// The words in tables.
+    pub fn name(self) -> String {
         match self {
-            Side::Stock => "stock",
-            Side::Corun => "corun",
+            Side::Stock => "stock".to_owned(),
+            Side::Corun => "corun".to_owned(),
+            Side::Policy(policy) => format!("corun {policy}"),
         }
     }
 
@@ -57,7 +59,15 @@ impl Side {
     pub fn engine(self) -> &'static str {
         match self {
             Side::Stock => "datafusion",
-            Side::Corun => "corun",
+            Side::Corun | Side::Policy(_) => "corun",
+        }
+    }
+
+    /// The `policy` of rows: `none` where nobody coordinates.
+    pub fn policy(self) -> String {
+        match self {
+            Side::Stock | Side::Corun => "none".to_owned(),
+            Side::Policy(policy) => policy.to_string(),
         }
     }
 }
@@ -79,14 +89,23 @@ pub struct DemoOptions {
     pub seed: u64,
     /// Partitions of a plan.
     pub partitions: usize,
+    /// Policies of the coordinators, one side each.
+    pub policies: Vec<PolicyName>,
 }
 
-/// Two engines over the same batches, and the statements with their reference answers.
+impl DemoOptions {
+    /// Every side, in the order of the tables.
+    pub fn sides(&self) -> Vec<Side> {
+        let policies = self.policies.iter().map(|&policy| Side::Policy(policy));
+        [Side::Stock, Side::Corun].into_iter().chain(policies).collect()
+    }
+}
+
+/// Two engines over the same batches, coordinators, and the statements with their reference answers.
 pub struct Demo {
     options: DemoOptions,
     runtime: Runtime,
-    stock: Engine,
-    corun: Engine,
+    sides: Vec<(Side, Answerer)>,
     mix: Arc<Mix>,
     data_rows: usize,
     data_bytes: usize,
@@ -109,10 +128,10 @@ pub struct DemoResult {
 
 impl Demo {
     /// Generates the data, registers it in both engines, computes the reference answers on the stock engine and checks
-    /// corun's against them: that is the warm-up, too.
+    /// every other side's against them: that is the warm-up, too.
     ///
     /// # Errors
-    /// An impossible scale, an engine that fails, or a wrong answer of corun, named.
+    /// An impossible scale, an engine that fails, a policy this machine cannot follow, or a wrong answer, named.
     pub fn prepare(options: DemoOptions, progress: &dyn Progress) -> Result<Demo, BenchError> {
         let threads = crate::suites::all_cores();
         let generator = Ssb::new(options.scale)
@@ -122,21 +141,31 @@ impl Demo {
         let stock = engine(&options, Joins::Stock, &dataset)?;
         let corun = engine(&options, Joins::Corun, &dataset)?;
         let runtime = crate::run::runtime(threads)?;
+        let mut sides = Vec::new();
+        for side in options.sides() {
+            let answerer = match side {
+                Side::Stock => Answerer::Engine(stock.clone()),
+                Side::Corun => Answerer::Engine(corun.clone()),
+                Side::Policy(policy) => Answerer::Coordinator(coordinator(&corun, policy)?),
+            };
+            sides.push((side, answerer));
+        }
         let mut mix = Mix::new(options.seed, &generator.sizes());
-        progress.begin("reference answers, warm-up", 2 * mix.statements.len() as u64);
+        progress.begin("reference answers, warm-up", (sides.len() * mix.statements.len()) as u64);
         let mut wrong = Vec::new();
         for statement in &mut mix.statements {
-            let reference = runtime.block_on(spawned(&stock, &statement.sql))?;
-            progress.advance(1);
-            let answer = runtime.block_on(spawned(&corun, &statement.sql))?;
-            progress.advance(1);
-            if answer != reference {
-                wrong.push(format!(
-                    "{} (stock: {reference}; corun: {answer})",
-                    statement.name
-                ));
+            for (side, answerer) in &sides {
+                let answer = runtime.block_on(spawned(answerer, &statement.sql))?;
+                progress.advance(1);
+                let reference = *statement.reference.get_or_insert(answer);
+                if answer != reference {
+                    wrong.push(format!(
+                        "{} (stock: {reference}; {}: {answer})",
+                        statement.name,
+                        side.name()
+                    ));
+                }
             }
-            statement.reference = Some(reference);
         }
         progress.end();
         if !wrong.is_empty() {
@@ -150,8 +179,7 @@ impl Demo {
             data_bytes: dataset.tables.iter().map(crate::dataset::TableData::bytes).sum(),
             options,
             runtime,
-            stock,
-            corun,
+            sides,
             mix: Arc::new(mix),
         })
     }
@@ -161,15 +189,13 @@ impl Demo {
     /// # Errors
     /// A statement that fails.
     pub fn play(&self, progress: &dyn Progress) -> Result<DemoResult, BenchError> {
-        let mut turns = Vec::with_capacity(2 * self.options.rounds);
+        let mut turns = Vec::with_capacity(self.sides.len() * self.options.rounds);
         for round in 0..self.options.rounds {
-            for side in Side::BOTH {
-                let engine = match side {
-                    Side::Stock => &self.stock,
-                    Side::Corun => &self.corun,
-                };
+            for turn in 0..self.sides.len() {
+                let (side, answerer) = &self.sides[(round + turn) % self.sides.len()];
+                let side = *side;
                 let what = format!(
-                    "round {} of {}, {:5}",
+                    "round {} of {}, {:13}",
                     round + 1,
                     self.options.rounds,
                     side.name()
@@ -177,7 +203,7 @@ impl Demo {
                 let duration = Duration::from_secs_f64(self.options.seconds);
                 let seats = schedule::seats(self.options.clients, self.options.short_clients);
                 let turn = drive::turn(
-                    engine,
+                    answerer,
                     &self.mix,
                     &seats,
                     self.options.seed,
@@ -217,10 +243,18 @@ fn engine(options: &DemoOptions, joins: Joins, dataset: &Dataset) -> Result<Engi
     Ok(engine)
 }
 
+/// A coordinator of this machine's CPUs before an engine.
+fn coordinator(engine: &Engine, policy: PolicyName) -> Result<Coordinator, BenchError> {
+    let topology = machine::topology::discover();
+    let mut options = CoordinatorOptions::for_machine(&topology, None)?;
+    options.policy = policy;
+    Ok(Coordinator::new(engine, options)?)
+}
+
 /// Runs one statement on the runtime's workers, as the clients do.
-async fn spawned(engine: &Engine, sql: &str) -> Result<crate::answers::Answer, BenchError> {
-    let (engine, sql) = (engine.clone(), sql.to_owned());
-    match tokio::spawn(async move { engine.execute(&sql).await.map(|(answer, _)| answer) }).await {
+async fn spawned(answerer: &Answerer, sql: &str) -> Result<crate::answers::Answer, BenchError> {
+    let (answerer, sql) = (answerer.clone(), sql.to_owned());
+    match tokio::spawn(async move { answerer.execute(&sql).await.map(|(answer, _)| answer) }).await {
         Ok(answer) => Ok(answer?),
         Err(error) => Err(BenchError::Data(format!("a query was stopped: {error}"))),
     }

@@ -34,14 +34,18 @@ pub fn page(result: &DemoResult, summary: &Summary, provenance: &Provenance) -> 
             result.options.seconds
         ),
         tiles: tiles(summary),
-        sections: vec![
-            throughput(result, summary),
-            latency(summary),
-            queries(summary),
-            memory(summary),
-            compared(result),
-            machine(provenance),
-        ],
+        sections: [
+            Some(throughput(result, summary)),
+            policies(result, summary),
+            Some(latency(result, summary)),
+            Some(queries(summary)),
+            Some(memory(summary)),
+            Some(compared(result)),
+            Some(machine(provenance)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         footer: "Written by corun demo. The page is complete in itself: it loads nothing from elsewhere."
             .to_owned(),
     }
@@ -59,8 +63,8 @@ pub fn spread_text(spread: Option<Spread>) -> String {
     })
 }
 
-fn legend() -> Vec<(usize, String)> {
-    vec![(0, "stock DataFusion".to_owned()), (1, "corun".to_owned())]
+fn legend(sides: &[Side]) -> Vec<(usize, String)> {
+    sides.iter().map(|side| side.name()).enumerate().collect()
 }
 
 fn median(spread: Option<Spread>) -> Option<f64> {
@@ -74,10 +78,11 @@ fn tiles(summary: &Summary) -> Vec<Tile> {
             Some(control) => format!("stock against itself {}", spread_text(Some(control))),
             None => "one round: no control".to_owned(),
         };
+        let speed_up = class.side(Side::Corun).and_then(|corun| corun.speed_up);
         tiles.push(Tile {
-            value: ratio_text(median(class.speed_up)),
+            value: ratio_text(median(speed_up)),
             name: format!("{} queries a second, corun against stock", class.class.name()),
-            note: format!("rounds {}; {control}", spread_text(class.speed_up)),
+            note: format!("rounds {}; {control}", spread_text(speed_up)),
         });
     }
     tiles.push(Tile {
@@ -100,11 +105,12 @@ fn tiles(summary: &Summary) -> Vec<Tile> {
 fn throughput(result: &DemoResult, summary: &Summary) -> Section {
     let rounds: Vec<f64> = (1..=result.options.rounds).map(|round| round as f64).collect();
     let series = |class: &ClassSummary| {
-        [(Side::Stock, &class.stock), (Side::Corun, &class.corun)]
-            .into_iter()
+        class
+            .sides
+            .iter()
             .enumerate()
-            .map(|(colour, (side, numbers))| Series {
-                name: side.name().to_owned(),
+            .map(|(colour, numbers)| Series {
+                name: numbers.side.name(),
                 colour,
                 points: rounds
                     .iter()
@@ -117,12 +123,12 @@ fn throughput(result: &DemoResult, summary: &Summary) -> Section {
     let figures = summary
         .classes
         .iter()
-        .filter(|class| class.stock.executions > 0)
+        .filter(|class| class.ran())
         .map(|class| Figure {
             caption: format!("{} clients", capitalised(class.class.name())),
             plot: Box::new(LinePlot {
                 label: format!(
-                    "{} queries a second in each round, stock and corun",
+                    "{} queries a second in each round, by side",
                     class.class.name()
                 ),
                 x_axis: "round".to_owned(),
@@ -138,42 +144,96 @@ fn throughput(result: &DemoResult, summary: &Summary) -> Section {
         heading: "Throughput, round by round".to_owned(),
         text: vec![
             "Both classes of clients run at the same time; each sends its next statement when the last one is answered. The sides \
-             take turns, stock first. Axes start at zero."
+             take turns, another one first in every round. Axes start at zero."
                 .to_owned(),
         ],
-        legend: legend(),
+        legend: legend(&result.options.sides()),
         figures,
         table: Some(class_table(summary)),
     }
+}
+
+/// What the coordinator adds; `None` where none ran.
+fn policies(result: &DemoResult, summary: &Summary) -> Option<Section> {
+    if result.options.policies.is_empty() {
+        return None;
+    }
+    let figures = summary
+        .classes
+        .iter()
+        .filter(|class| class.ran())
+        .map(|class| Figure {
+            caption: format!("{} queries", capitalised(class.class.name())),
+            plot: Box::new(BarPlot {
+                label: format!("{} queries a second of each side against stock", class.class.name()),
+                axis: "times as many queries a second as stock".to_owned(),
+                suffix: "x".to_owned(),
+                base: 1.0,
+                spacing: Spacing::Log,
+                rows: class
+                    .sides
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(series, numbers)| {
+                        let speed_up = numbers.speed_up?;
+                        Some(BarRow {
+                            label: numbers.side.name(),
+                            value: speed_up.median,
+                            spread: Some((speed_up.min, speed_up.max)),
+                            series,
+                        })
+                    })
+                    .collect(),
+            }),
+        })
+        .collect();
+    Some(Section {
+        heading: "Policies of the coordinator".to_owned(),
+        text: vec![
+            "A coordinator holds queries back until they fit those that run: fifo in order of arrival, sls beside queries whose \
+             hash tables load the cache alike, mls beside the opposite kind in a partitioned cache, learned by the slow-downs it \
+             has observed. It gives each query one core while others wait, and all cores to one that is alone; short statements \
+             pass it by. Beside it, corun without coordinator, which starts every query at once."
+                .to_owned(),
+            "The tables of this mix are small beside the cache of most machines, so little is to be gained from the order here; \
+             corun bench llc has the mix in which there is."
+                .to_owned(),
+        ],
+        legend: legend(&result.options.sides()),
+        figures,
+        table: None,
+    })
 }
 
 /// The closing table, the same in the terminal and on the page.
 pub fn class_table(summary: &Summary) -> Table {
     let mut rows = Vec::new();
     for class in &summary.classes {
-        for (side, numbers) in [(Side::Stock, &class.stock), (Side::Corun, &class.corun)] {
+        for numbers in &class.sides {
             let latency = |pick: fn(&crate::report::box_plot::Quantiles) -> f64| {
                 numbers
                     .latency
                     .as_ref()
                     .map_or_else(|| "-".to_owned(), |latency| number::milliseconds(pick(latency)))
             };
-            let (ratio, spread) = match side {
-                Side::Stock => (
-                    "".to_owned(),
-                    class.control.map_or_else(String::new, |control| {
+            let (ratio, spread) = match (numbers.side, class.control) {
+                (Side::Stock, control) => (
+                    String::new(),
+                    control.map_or_else(String::new, |control| {
                         format!("itself {}", spread_text(Some(control)))
                     }),
                 ),
-                Side::Corun => (ratio_text(median(class.speed_up)), spread_text(class.speed_up)),
+                _ => (ratio_text(median(numbers.speed_up)), spread_text(numbers.speed_up)),
             };
+            let over_fifo = numbers.over_fifo.map(|ratio| ratio.median);
             rows.push(vec![
                 class.class.name().to_owned(),
-                side.name().to_owned(),
+                numbers.side.name(),
                 median(numbers.rate).map_or_else(|| "-".to_owned(), number::short),
                 latency(|latency| latency.p50),
                 latency(|latency| latency.p95),
                 ratio,
+                over_fifo.map_or_else(String::new, |ratio| ratio_text(Some(ratio))),
                 spread,
             ]);
         }
@@ -185,31 +245,33 @@ pub fn class_table(summary: &Summary) -> Table {
         "p50",
         "p95",
         "speed-up",
+        "over fifo",
         "over rounds",
     ];
     Table {
         headings: headings.map(str::to_owned).to_vec(),
-        numeric_columns: 5,
+        numeric_columns: 6,
         rows,
     }
 }
 
-fn latency(summary: &Summary) -> Section {
+fn latency(result: &DemoResult, summary: &Summary) -> Section {
     let figures = summary
         .classes
         .iter()
-        .filter(|class| class.stock.executions > 0)
+        .filter(|class| class.ran())
         .map(|class| Figure {
             caption: format!("{} queries", capitalised(class.class.name())),
             plot: Box::new(BoxPlot {
-                label: format!("latency of {} queries, stock and corun", class.class.name()),
+                label: format!("latency of {} queries, by side", class.class.name()),
                 axis: "milliseconds, logarithmic".to_owned(),
                 spacing: Spacing::Log,
-                rows: [(Side::Stock, &class.stock), (Side::Corun, &class.corun)]
-                    .into_iter()
+                rows: class
+                    .sides
+                    .iter()
                     .enumerate()
-                    .map(|(series, (side, numbers))| BoxRow {
-                        label: side.name().to_owned(),
+                    .map(|(series, numbers)| BoxRow {
+                        label: numbers.side.name(),
                         series,
                         quantiles: numbers.latency,
                     })
@@ -225,7 +287,7 @@ fn latency(summary: &Summary) -> Section {
              that width."
                 .to_owned(),
         ],
-        legend: legend(),
+        legend: legend(&result.options.sides()),
         figures,
         table: None,
     }
@@ -292,26 +354,16 @@ fn queries(summary: &Summary) -> Section {
 }
 
 fn memory(summary: &Summary) -> Section {
-    let rows = Side::BOTH
-        .into_iter()
-        .zip(summary.peak_bytes)
-        .map(|(side, peak)| {
-            let text = |value: fn(&Spread) -> f64| {
-                peak.as_ref()
-                    .map_or_else(|| "-".to_owned(), |peak| number::bytes(value(peak)))
-            };
-            vec![
-                side.name().to_owned(),
-                text(|peak| peak.median),
-                text(|peak| peak.max),
-            ]
-        })
+    let rows = summary
+        .peak_bytes
+        .iter()
+        .map(|(side, peak)| vec![side.name(), number::bytes(peak.median), number::bytes(peak.max)])
         .collect();
     Section {
         heading: "Peak memory".to_owned(),
         text: vec![
             "The most heap memory live at once during a turn, above the shared data that was there before it; counted by the \
-             allocator, so it includes everything both engines allocate."
+             allocator, so it includes everything the side allocates."
                 .to_owned(),
         ],
         table: Some(Table {
@@ -329,7 +381,7 @@ fn compared(result: &DemoResult) -> Section {
         text: vec![
             format!(
                 "Stock is Apache DataFusion as it comes; corun is the same engine in the same program with corun's operators \
-                 installed. Both read the same batches in memory, use {} partitions a query, the same worker threads, the same \
+                 installed, the further sides the same behind a coordinator. All read the same batches in memory, use {} partitions a query (a coordinator: one, or all cores for a query alone), the same \
                  allocator with huge pages, and run the same statements in the same order from seed {}.",
                 result.options.partitions, result.options.seed
             ),

@@ -17,13 +17,9 @@ pub fn rows(result: &DemoResult, summary: &Summary) -> Vec<Row> {
     for query in &summary.queries {
         query_rows(query, answer_ok, &mut rows);
     }
-    for (side, peak) in Side::BOTH.into_iter().zip(summary.peak_bytes) {
-        if let Some(peak) = peak {
-            rows.push(
-                Row::measured(SUITE, "all", "peak_bytes", "bytes", peak, answer_ok)
-                    .with("engine", side.engine()),
-            );
-        }
+    for &(side, peak) in &summary.peak_bytes {
+        let row = Row::measured(SUITE, "all", "peak_bytes", "bytes", peak, answer_ok);
+        rows.push(of_side(row, side));
     }
     let options = &result.options;
     rows.into_iter()
@@ -37,22 +33,26 @@ pub fn rows(result: &DemoResult, summary: &Summary) -> Vec<Row> {
         .collect()
 }
 
+/// A row of one side.
+fn of_side(row: Row, side: Side) -> Row {
+    row.with("engine", side.engine()).with("policy", side.policy())
+}
+
 fn class_rows(class: &ClassSummary, answer_ok: bool, rows: &mut Vec<Row>) {
     let case = class.class.name();
     let row = |metric: &str, unit: &str, spread: Spread, side: Side| {
-        Row::measured(SUITE, case, metric, unit, spread, answer_ok).with("engine", side.engine())
+        of_side(Row::measured(SUITE, case, metric, unit, spread, answer_ok), side)
     };
-    for (side, numbers) in [(Side::Stock, &class.stock), (Side::Corun, &class.corun)] {
+    for numbers in &class.sides {
+        let side = numbers.side;
         rows.extend(numbers.rate.map(|rate| row("queries_per_s", "1/s", rate, side)));
         for (metric, value) in [("p50_ms", latency(numbers, 50)), ("p95_ms", latency(numbers, 95))] {
             rows.extend(value.map(|value| row(metric, "ms", value, side)));
         }
+        for (ratio, versus) in [(numbers.speed_up, Side::Stock.engine()), (numbers.over_fifo, "fifo")] {
+            rows.extend(ratio.map(|ratio| row("ratio", "x", ratio, side).versus(versus)));
+        }
     }
-    rows.extend(
-        class
-            .speed_up
-            .map(|ratio| row("ratio", "x", ratio, Side::Corun).versus(Side::Stock.engine())),
-    );
     rows.extend(
         class
             .control
@@ -74,8 +74,7 @@ fn latency(numbers: &SideSummary, percent: u8) -> Option<Spread> {
 
 fn query_rows(query: &QuerySummary, answer_ok: bool, rows: &mut Vec<Row>) {
     let row = |metric: &str, unit: &str, spread: Spread, side: Side| {
-        Row::measured(SUITE, &query.name, metric, unit, spread, answer_ok)
-            .with("engine", side.engine())
+        of_side(Row::measured(SUITE, &query.name, metric, unit, spread, answer_ok), side)
             .with("class", query.class.name())
     };
     for (side, median) in [(Side::Stock, query.stock_ms), (Side::Corun, query.corun_ms)] {

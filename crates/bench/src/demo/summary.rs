@@ -3,6 +3,8 @@
 //! Ratios are taken within a round (its stock turn against its corun turn) and reported with their spread over rounds.
 //! The control is stock against stock of the round before: what the machine's noise alone does to a ratio.
 
+use model::coschedule::PolicyName;
+
 use super::drive::{ClientRun, Turn};
 use super::mix::{Class, Mix};
 use super::{DemoResult, Side};
@@ -12,6 +14,8 @@ use crate::stats::{Spread, geometric_mean, percentile};
 /// One side of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SideSummary {
+    /// The side.
+    pub side: Side,
     /// Executions a second, one value a round.
     pub rates: Vec<f64>,
     /// Their spread.
@@ -20,19 +24,19 @@ pub struct SideSummary {
     pub latency: Option<Quantiles>,
     /// Executions over all rounds.
     pub executions: usize,
+    /// Its rate over stock's, round by round: above 1 it did more. `None` for stock.
+    pub speed_up: Option<Spread>,
+    /// Its rate over that of the coordinator that starts queries in order of arrival; `None` without coordinator.
+    pub over_fifo: Option<Spread>,
 }
 
-/// Both sides of a class of statements.
+/// All sides of a class of statements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassSummary {
     /// The class.
     pub class: Class,
-    /// Stock's numbers.
-    pub stock: SideSummary,
-    /// Corun's numbers.
-    pub corun: SideSummary,
-    /// Rate of corun over rate of stock, round by round: above 1 corun did more.
-    pub speed_up: Option<Spread>,
+    /// The sides that ran, stock first.
+    pub sides: Vec<SideSummary>,
     /// Rate of stock over rate of stock in the round before; `None` with one round.
     pub control: Option<Spread>,
 }
@@ -59,8 +63,8 @@ pub struct Summary {
     pub classes: Vec<ClassSummary>,
     /// In the order of the mix.
     pub queries: Vec<QuerySummary>,
-    /// Peak memory of a turn above what was live before it, in bytes: stock and corun; zero when not counted.
-    pub peak_bytes: [Option<Spread>; 2],
+    /// Peak memory of each side's turns above what was live before them, in bytes; zero when not counted.
+    pub peak_bytes: Vec<(Side, Spread)>,
     /// Executions whose answer was wrong.
     pub wrong: usize,
     /// All executions.
@@ -72,9 +76,10 @@ pub struct Summary {
 impl Summary {
     /// Summarises a demo.
     pub fn of(result: &DemoResult) -> Summary {
+        let sides = result.options.sides();
         let classes = Class::ALL
             .iter()
-            .map(|&class| class_summary(&result.turns, class))
+            .map(|&class| class_summary(&result.turns, &sides, class))
             .collect();
         let queries: Vec<QuerySummary> = Class::ALL
             .iter()
@@ -95,10 +100,13 @@ impl Summary {
         };
         Summary {
             classes,
-            peak_bytes: Side::BOTH.map(|side| {
-                let peaks = turns_of(&result.turns, side).map(|turn| turn.peak_bytes as f64);
-                Spread::of(&peaks.collect::<Vec<_>>())
-            }),
+            peak_bytes: sides
+                .iter()
+                .filter_map(|&side| {
+                    let peaks = turns_of(&result.turns, side).map(|turn| turn.peak_bytes as f64);
+                    Some((side, Spread::of(&peaks.collect::<Vec<_>>())?))
+                })
+                .collect(),
             wrong: executions().filter(|execution| !execution.correct).count(),
             executions: executions().count(),
             analytic_mean: geometric_mean(&analytic),
@@ -109,6 +117,18 @@ impl Summary {
     /// The summary of a class.
     pub fn class(&self, class: Class) -> Option<&ClassSummary> {
         self.classes.iter().find(|summary| summary.class == class)
+    }
+}
+
+impl ClassSummary {
+    /// The numbers of one side; `None` if it did not run.
+    pub fn side(&self, side: Side) -> Option<&SideSummary> {
+        self.sides.iter().find(|numbers| numbers.side == side)
+    }
+
+    /// Whether any of its statements ran.
+    pub fn ran(&self) -> bool {
+        self.sides.iter().any(|numbers| numbers.executions > 0)
     }
 }
 
@@ -126,39 +146,46 @@ fn rate(clients: &[ClientRun], class: Class) -> f64 {
 }
 
 fn side_summary(turns: &[Turn], side: Side, class: Class) -> SideSummary {
-    let rates: Vec<f64> = turns_of(turns, side)
-        .map(|turn| rate(&turn.clients, class))
-        .collect();
+    let rates = rates(turns, side, class);
     let latencies: Vec<f64> = turns_of(turns, side)
         .flat_map(|turn| &turn.clients)
         .filter(|run| run.class == class)
         .flat_map(|run| run.executions.iter().map(|execution| execution.milliseconds))
         .collect();
+    let over = |other: Side| ratios(&rates, &self::rates(turns, other, class));
+    let fifo = Side::Policy(PolicyName::Fifo);
     SideSummary {
+        side,
         rate: Spread::of(&rates),
-        rates,
         latency: quantiles(&latencies),
         executions: latencies.len(),
+        speed_up: (side != Side::Stock).then(|| over(Side::Stock)).flatten(),
+        over_fifo: matches!(side, Side::Policy(_)).then(|| over(fifo)).flatten(),
+        rates,
     }
 }
 
-fn class_summary(turns: &[Turn], class: Class) -> ClassSummary {
-    let stock = side_summary(turns, Side::Stock, class);
-    let corun = side_summary(turns, Side::Corun, class);
-    let ratio = |above: &[f64], below: &[f64]| {
-        let ratios: Vec<f64> = above
-            .iter()
-            .zip(below)
-            .map(|(above, below)| above / below)
-            .collect();
-        Spread::of(&ratios)
-    };
+/// Rates of a side by round.
+fn rates(turns: &[Turn], side: Side, class: Class) -> Vec<f64> {
+    let mut rates: Vec<(usize, f64)> = turns_of(turns, side)
+        .map(|turn| (turn.round, rate(&turn.clients, class)))
+        .collect();
+    rates.sort_by_key(|(round, _)| *round);
+    rates.into_iter().map(|(_, rate)| rate).collect()
+}
+
+/// Ratios round by round.
+fn ratios(above: &[f64], below: &[f64]) -> Option<Spread> {
+    let pairs = above.iter().zip(below);
+    Spread::of(&pairs.map(|(above, below)| above / below).collect::<Vec<_>>())
+}
+
+fn class_summary(turns: &[Turn], sides: &[Side], class: Class) -> ClassSummary {
+    let stock = rates(turns, Side::Stock, class);
     ClassSummary {
         class,
-        speed_up: ratio(&corun.rates, &stock.rates),
-        control: stock.rates.get(1..).and_then(|later| ratio(later, &stock.rates)),
-        stock,
-        corun,
+        control: stock.get(1..).and_then(|later| ratios(later, &stock)),
+        sides: sides.iter().map(|&side| side_summary(turns, side, class)).collect(),
     }
 }
 
@@ -210,7 +237,8 @@ pub(super) mod tests {
     use crate::demo::drive::Execution;
     use crate::ssb::Sizes;
 
-    /// Three rounds in which stock takes 20 ms an analytic statement and corun 10 ms, and both 1 ms a short one.
+    /// Three rounds in which stock takes 20 ms an analytic statement, corun 10 ms, with a coordinator 8 (`fifo`) and 5 ms
+    /// (`learned`), and all 1 ms a short one.
     pub(in crate::demo) fn result() -> DemoResult {
         let mix = Arc::new(Mix::new(1, &Sizes::at(0.01).expect("valid")));
         let run = |class: Class, milliseconds: f64| {
@@ -231,9 +259,12 @@ pub(super) mod tests {
         };
         let mut turns = Vec::new();
         for round in 0..3 {
-            for (side, milliseconds, peak_bytes) in
-                [(Side::Stock, 20.0, 4 << 20), (Side::Corun, 10.0, 3 << 20)]
-            {
+            for (side, milliseconds, peak_bytes) in [
+                (Side::Stock, 20.0, 4 << 20),
+                (Side::Corun, 10.0, 3 << 20),
+                (Side::Policy(PolicyName::Fifo), 8.0, 3 << 20),
+                (Side::Policy(PolicyName::Learned), 5.0, 3 << 20),
+            ] {
                 let clients = vec![run(Class::Analytic, milliseconds), run(Class::Short, 1.0)];
                 turns.push(Turn {
                     side,
@@ -251,6 +282,7 @@ pub(super) mod tests {
             short_clients: 1,
             seed: 1,
             partitions: 2,
+            policies: vec![PolicyName::Fifo, PolicyName::Learned],
         };
         DemoResult {
             options,
@@ -265,10 +297,13 @@ pub(super) mod tests {
     fn rates_ratios_and_latencies() {
         let summary = Summary::of(&result());
         let analytic = summary.class(Class::Analytic).expect("ran");
-        assert_eq!(analytic.stock.rates, [50.0, 50.0, 50.0]);
-        assert_eq!(analytic.corun.rate.map(|rate| rate.median), Some(100.0));
+        let side = |side| analytic.side(side).expect("ran");
+        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        assert_eq!(side(Side::Stock).rates, [50.0, 50.0, 50.0]);
+        assert_eq!(side(Side::Stock).speed_up, None);
+        assert_eq!(median(side(Side::Corun).rate), Some(100.0));
         assert_eq!(
-            analytic.speed_up,
+            side(Side::Corun).speed_up,
             Some(Spread {
                 n: 3,
                 min: 2.0,
@@ -276,6 +311,9 @@ pub(super) mod tests {
                 max: 2.0
             })
         );
+        assert_eq!(side(Side::Corun).over_fifo, None);
+        let learned = side(Side::Policy(PolicyName::Learned));
+        assert_eq!((median(learned.speed_up), median(learned.over_fifo)), (Some(4.0), Some(1.6)));
         assert_eq!(
             analytic.control,
             Some(Spread {
@@ -285,19 +323,14 @@ pub(super) mod tests {
                 max: 1.0
             })
         );
-        assert_eq!(analytic.stock.latency.map(|latency| latency.p95), Some(20.0));
-        assert_eq!(
-            summary
-                .class(Class::Short)
-                .and_then(|short| short.speed_up)
-                .map(|spread| spread.median),
-            Some(1.0)
-        );
+        assert_eq!(side(Side::Stock).latency.map(|latency| latency.p95), Some(20.0));
+        let short = summary.class(Class::Short).and_then(|short| short.side(Side::Corun)?.speed_up);
+        assert_eq!(median(short), Some(1.0));
         assert_eq!(summary.wrong, 0);
-        assert_eq!(summary.executions, 3 * (50 + 100 + 2 * 1000));
+        assert_eq!(summary.executions, 3 * (50 + 100 + 125 + 200 + 4 * 1000));
         assert_eq!(
-            summary.peak_bytes[0].map(|peak| peak.max),
-            Some(f64::from(4 << 20))
+            summary.peak_bytes.first().map(|(side, peak)| (*side, peak.max)),
+            Some((Side::Stock, f64::from(4 << 20)))
         );
     }
 
@@ -322,7 +355,7 @@ pub(super) mod tests {
     #[test]
     fn one_round_has_no_control() {
         let mut result = result();
-        result.turns.truncate(2);
+        result.turns.truncate(4);
         let summary = Summary::of(&result);
         assert_eq!(
             summary.class(Class::Analytic).and_then(|class| class.control),
