@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 /// Names of the threads of this process that are a coordinator's.
 fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
-    let names = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    let names = tasks
+        .flatten()
+        .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|name| name.starts_with("corun-")).collect()
 }
 
@@ -52,8 +54,8 @@ fn threads_end_with_the_last_coordinator() {
         let mut streams = runtime.block_on(async {
             let mut streams = Vec::new();
             for _ in 0..4 {
-                let endless = "SELECT count(*) FROM generate_series(1, 1000000) x, generate_series(1, 1000000) y \
-                               WHERE x.value * y.value % 1000003 = 7";
+                let endless =
+                    "SELECT value % 9, count(*) FROM generate_series(1, 1000000000000) GROUP BY value % 9";
                 streams.push(coordinator.submit(endless).await.expect("room"));
             }
             let (output, _) = coordinator.query("SHOW TABLES").await.expect("a statement");

@@ -80,27 +80,30 @@ impl Books {
         QueryId(self.next)
     }
 
-    /// A query came. Answers with the job itself if it bypasses.
+    /// A query came. Its job is taken if it has to wait, and left if it bypasses.
     pub(super) fn arrive(
         &mut self,
         now_ns: u64,
         query: Query,
         text: u64,
-        job: Box<Job>,
-    ) -> Result<Option<Box<Job>>, EngineError> {
+        job: &mut Option<Box<Job>>,
+    ) -> Result<(), EngineError> {
         self.check_open()?;
         self.check_room(
             |stage| matches!(stage, Stage::Unread),
             "results of queries wait to be read",
         )?;
         let admission = self.scheduler.arrive(now_ns, query).map_err(refused)?;
-        let (stage, bypasses) = match admission {
-            Admission::Bypass => (Stage::Bypassing, Some(job)),
-            Admission::Queued { .. } => (Stage::Waiting(job), None),
+        self.remember_short(text, admission == Admission::Bypass);
+        let stage = match (admission, job.take()) {
+            (Admission::Queued { .. }, Some(waiting)) => Stage::Waiting(waiting),
+            (_, bypassing) => {
+                *job = bypassing;
+                Stage::Bypassing
+            }
         };
-        self.remember_short(text, bypasses.is_some());
         self.entries.insert(query.id, stage);
-        Ok(bypasses)
+        Ok(())
     }
 
     /// A statement that is no query came.
@@ -174,9 +177,7 @@ impl Books {
         }
         let mut started = Vec::new();
         for start in self.scheduler.dispatch() {
-            let running = Stage::Running {
-                why: start.why,
-            };
+            let running = Stage::Running { why: start.why };
             if let Some(Stage::Waiting(job)) = self.entries.insert(start.id, running) {
                 started.push((job, start));
             }

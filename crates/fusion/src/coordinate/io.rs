@@ -22,8 +22,8 @@ use datafusion::object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
 };
 use datafusion::prelude::SessionContext;
-use futures::stream::BoxStream;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use std::fmt;
 use std::fs::File;
 use std::future::Future;

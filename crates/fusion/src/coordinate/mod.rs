@@ -254,9 +254,9 @@ impl Shared {
         };
         let (out, batches, outcome) = channel();
         let (task, abort) = AbortHandle::new_pair();
-        let job = Box::new(Job { query, out, abort });
+        let mut job = Some(Box::new(Job { query, out, abort }));
 
-        let (id, bypasses, started) = {
+        let (id, started) = {
             let mut books = self.books.lock();
             let id = books.name();
             let expected = decision.expected_ns;
@@ -267,11 +267,11 @@ impl Shared {
                 footprint: decision.footprint,
                 expected_ns: (expected.is_finite() && expected >= 0.0).then_some(expected),
             };
-            let bypasses = books.arrive(self.now_ns(), query, text, job)?;
-            (id, bypasses, books.dispatch())
+            books.arrive(self.now_ns(), query, text, &mut job)?;
+            (id, books.dispatch())
         };
         let cancel = Cancel::new(self, id, task);
-        if let Some(job) = bypasses {
+        if let Some(job) = job {
             let Job { query, out, abort } = *job;
             let task = run::run_query(Seat::new(self, id), out, query, None);
             self.handles.short.spawn(Abortable::new(task, abort));

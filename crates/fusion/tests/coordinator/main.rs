@@ -1,8 +1,11 @@
 //! The coordinator under real concurrency: its answers, what it promises when things go wrong, and that nothing stays behind.
 
+// Only its way of comparing results.
+#[allow(dead_code)]
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
+mod measure;
 mod setting;
 
 use common::lines;
@@ -13,8 +16,8 @@ use model::coschedule::{LlcDomain, PolicyName};
 use model::partition::Class;
 use model::units::{Bytes, CpuId};
 use setting::{
-    Gate, LONGEST, Noted, QUERIES, TABLES, answer, cpus, function, one_cpu, options, reserved, session, until,
-    until_idle, until_nothing_is_held, with_tables, within,
+    Gate, LONGEST, Noted, QUERIES, TABLES, answer, cpus, function, one_cpu, options, reserved, session,
+    until, until_idle, until_nothing_is_held, with_tables, within,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -155,7 +158,9 @@ async fn threads_are_where_the_report_says_and_their_helpers_are_free() {
         while !helper.is_finished() && since.elapsed() < LONGEST {
             std::thread::yield_now();
         }
-        let helped = futures::FutureExt::now_or_never(helper).expect("finished").unwrap();
+        let helped = futures::FutureExt::now_or_never(helper)
+            .expect("finished")
+            .unwrap();
         note.lock().unwrap().push((allowed(), helped));
         n
     }));
@@ -205,7 +210,10 @@ async fn a_thread_is_assigned_when_the_class_changes_and_only_then() {
         assert!(classes.windows(2).all(|two| two[0] != two[1]), "{assigned:?}");
     }
     // Scans stream: they get the share of those that do.
-    assert!(queried.iter().any(|classes| classes.contains(&Class::Weak)), "{assigned:?}");
+    assert!(
+        queried.iter().any(|classes| classes.contains(&Class::Weak)),
+        "{assigned:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -233,12 +241,25 @@ async fn statements_that_are_no_queries_run_at_once() {
     gate.open();
     assert!(within(held.next()).await.unwrap().is_ok());
     assert!(within(held.next()).await.is_none());
-    let output = answer(&coordinator, "SELECT count(*), sum(g) FROM made").await.unwrap();
+    let output = answer(&coordinator, "SELECT count(*), sum(g) FROM made")
+        .await
+        .unwrap();
     assert_eq!(lines(&output), ["51|50"]);
-    for wrong in ["SELEC 1", "SELECT nothing FROM made", "DROP TABLE nowhere", "INSERT INTO nowhere VALUES (1)"] {
+    for wrong in [
+        "SELEC 1",
+        "SELECT nothing FROM made",
+        "DROP TABLE nowhere",
+        "INSERT INTO nowhere VALUES (1)",
+    ] {
         assert!(within(coordinator.query(wrong)).await.is_err(), "{wrong}");
     }
-    assert!(coordinator.explain("SELECT * FROM made").await.unwrap().contains("weak"));
+    assert!(
+        coordinator
+            .explain("SELECT * FROM made")
+            .await
+            .unwrap()
+            .contains("weak")
+    );
     assert!(coordinator.explain("DROP TABLE made").await.is_err());
     until_idle(&coordinator).await;
 }
@@ -258,7 +279,10 @@ async fn files_are_read_as_the_plain_engine_reads_them() {
     engine.query(&copy).await.unwrap();
     engine.register_path("lines", &csv).await.unwrap();
     engine.register_path("stored", &parquet).await.unwrap();
-    engine.query("CREATE VIEW seen AS SELECT * FROM stored").await.unwrap();
+    engine
+        .query("CREATE VIEW seen AS SELECT * FROM stored")
+        .await
+        .unwrap();
     let mut options = options(PolicyName::Sls);
     options.widen = true;
     let coordinator = Coordinator::new(&engine, options).unwrap();
@@ -276,7 +300,11 @@ async fn files_are_read_as_the_plain_engine_reads_them() {
     }
     // A file that is gone is an error of the query, and no more.
     std::fs::remove_file(&parquet).unwrap();
-    assert!(within(coordinator.query("SELECT sum(a) FROM stored")).await.is_err());
+    assert!(
+        within(coordinator.query("SELECT sum(a) FROM stored"))
+            .await
+            .is_err()
+    );
     assert!(answer(&coordinator, "SELECT count(*) FROM lines").await.is_ok());
     until_idle(&coordinator).await;
 }
@@ -294,7 +322,10 @@ async fn one_that_is_alone_gets_every_cpu_and_company_gets_one_each() {
     assert_eq!(report.cpus, cpus());
 
     // While a wide one runs, two arrive; planned in its company, they are narrow. The gate stands behind rows of the table.
-    let mut wide = coordinator.submit("SELECT gate(id) FROM facts WHERE id = 7").await.unwrap();
+    let mut wide = coordinator
+        .submit("SELECT gate(id) FROM facts WHERE id = 7")
+        .await
+        .unwrap();
     gate.until_came(1).await;
     let mut others = Vec::new();
     for _ in 0..cpus().len() {

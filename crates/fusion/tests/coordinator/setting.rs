@@ -102,7 +102,11 @@ pub fn reserved(context: &SessionContext) -> usize {
 pub async fn until_nothing_is_held(context: &SessionContext) {
     let since = Instant::now();
     while reserved(context) != 0 {
-        assert!(since.elapsed() < LONGEST, "{} bytes are still held", reserved(context));
+        assert!(
+            since.elapsed() < LONGEST,
+            "{} bytes are still held",
+            reserved(context)
+        );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
