@@ -30,9 +30,6 @@ const ORDERS_MIN: usize = 16 << 20;
 /// index join gathering several rows a key.
 const ORDERS_PER_PART: usize = 2;
 
-/// The cache that data is sized for where it is not said and not known.
-const CACHE_FALLBACK: Bytes = Bytes::mib(16);
-
 /// `C` of a quick run: its queries take milliseconds, and its times mean nothing.
 const CACHE_QUICK: Bytes = Bytes::kib(256);
 
@@ -80,11 +77,11 @@ impl Sizes {
     }
 
     /// `C` for a run: as given, tiny for a quick one, else what the machine has, or [`CACHE_MAX`] if that is less.
-    pub fn cache_for(given: Option<Bytes>, quick: bool, described: Option<Bytes>) -> Bytes {
+    pub fn cache_for(given: Option<Bytes>, quick: bool, known: Bytes) -> Bytes {
         match given {
             Some(cache) => cache,
             None if quick => CACHE_QUICK,
-            None => described.unwrap_or(CACHE_FALLBACK).min(CACHE_MAX),
+            None => known.min(CACHE_MAX),
         }
     }
 
@@ -142,13 +139,12 @@ mod tests {
 
     #[test]
     fn the_cache_is_the_given_one_or_the_machines() {
-        let of = |given: Option<u64>, quick, described: Option<u64>| {
-            Sizes::cache_for(given.map(Bytes::mib), quick, described.map(Bytes::mib))
+        let of = |given: Option<u64>, quick, known| {
+            Sizes::cache_for(given.map(Bytes::mib), quick, Bytes::mib(known))
         };
-        assert_eq!(of(Some(5), true, Some(9)), Bytes::mib(5));
-        assert_eq!(of(None, true, Some(9)), CACHE_QUICK);
-        assert_eq!(of(None, false, Some(9)), Bytes::mib(9));
-        assert_eq!(of(None, false, Some(260)), CACHE_MAX);
-        assert_eq!(of(None, false, None), CACHE_FALLBACK);
+        assert_eq!(of(Some(5), true, 9), Bytes::mib(5));
+        assert_eq!(of(None, true, 9), CACHE_QUICK);
+        assert_eq!(of(None, false, 9), Bytes::mib(9));
+        assert_eq!(of(None, false, 260), CACHE_MAX);
     }
 }

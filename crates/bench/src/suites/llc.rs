@@ -1,8 +1,9 @@
-//! The `llc` suite: paper 002's co-running experiments on this machine.
+//! The `llc` suite: paper 002's co-running experiments, on this machine and on a simulated one.
 //!
 //! Not here: what the figures need ([`crate::llc::figures`]), how it is measured ([`crate::llc::contest`]), policies
 //! ([`crate::llc::scheduled`]), and the report ([`crate::llc::report`]).
 
+use machine::effective_llc::effective_llc;
 use machine::topology::discover;
 use model::coschedule::llc_domains;
 use model::placement::{Placement, place};
@@ -19,6 +20,7 @@ use crate::llc::pairs;
 use crate::llc::policy_figures::{FIGURE_6, PLAN_CHOICE, figure_6, plan_choice};
 use crate::llc::scheduled::Stage;
 use crate::llc::seats::Seats;
+use crate::llc::sim::{self, SimArgs};
 use crate::llc::sizes::{CACHE_MAX, Sizes};
 use crate::run::Runner;
 
@@ -32,18 +34,34 @@ const SCHEDULED: [&str; 4] = [FIGURE_6, PLAN_CHOICE, MIX, NOTHING_TO_GAIN];
 pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let figures = CASES.iter().map(|(case, _)| *case);
     let cases: Vec<&str> = figures.chain(SCHEDULED).chain([pairs::CASE]).collect();
-    if !cases.iter().any(|case| args.selects(case)) {
-        return Err(args.no_such_case(cases.into_iter().map(str::to_owned)));
+    let mut simulated = SimArgs::new(args.quick);
+    simulated.figures.retain(|figure| args.selects(figure.case()));
+    let measures = cases.iter().any(|case| args.selects(case));
+    if !measures && simulated.figures.is_empty() {
+        let all = SimArgs::new(args.quick).figures;
+        let cases = cases.into_iter().chain(all.iter().map(|figure| figure.case()));
+        return Err(args.no_such_case(cases.map(str::to_owned)));
     }
+    if measures {
+        measured(args, &cases, runner)?;
+    }
+    for row in sim::rows_with(&simulated, runner.progress())? {
+        runner.emit(row);
+    }
+    Ok(())
+}
+
+/// Runs the selected ones of `cases` on this machine.
+fn measured(args: &SuiteArgs, cases: &[&str], runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let topology = discover();
-    let described = topology.planning_llc_bytes();
-    if args.llc.is_none() && !args.quick && described.is_some_and(|cache| cache > CACHE_MAX) {
+    let known = effective_llc(&topology, None).bytes;
+    if args.llc.is_none() && !args.quick && known > CACHE_MAX {
         runner.progress().note(&format!(
             "the last-level cache is larger than this suite makes tables for: sizes and classes are relative to {} MiB",
             CACHE_MAX.0 >> 20
         ));
     }
-    let sizes = Sizes::of(Sizes::cache_for(args.llc, args.quick, described), args.quick)?;
+    let sizes = Sizes::of(Sizes::cache_for(args.llc, args.quick, known), args.quick)?;
     let seats = Seats::take(place(&topology, Placement::Cores)?)?;
     let settings = Settings {
         cache: sizes.cache,

@@ -1,6 +1,7 @@
 //! How a coordinator is set up.
 
 use crate::EngineError;
+use machine::effective_llc::effective_llc;
 use machine::partition::Partitioner;
 use model::coschedule::{Config, LlcDomain, PolicyName, llc_domains};
 use model::locality::Thresholds;
@@ -36,13 +37,13 @@ pub struct CoordinatorOptions {
 }
 
 impl CoordinatorOptions {
-    /// The usual setting for this machine: policy `auto`, plan choice and widening on, no partitioner. `cache` is the measured
-    /// or configured size of one domain's last-level cache; `None`: what the topology says.
+    /// The usual setting for this machine: policy `auto`, plan choice and widening on, no partitioner. `cache` is the effective
+    /// size of one domain's last-level cache; `None`: what `corun topology --measure` kept, else what is planned with.
     ///
     /// # Errors
-    /// No usable CPU, or a cache whose size nobody tells.
+    /// No usable CPU.
     pub fn for_machine(topology: &Topology, cache: Option<Bytes>) -> Result<Self, EngineError> {
-        let domains = llc_domains(topology, cache).map_err(|error| {
+        let domains = llc_domains(topology, Some(effective_llc(topology, cache).bytes)).map_err(|error| {
             EngineError::new("cannot tell which CPUs share a last-level cache").with_detail(error.to_string())
         })?;
         let usual = Config::new(PolicyName::Auto, false, domains);
