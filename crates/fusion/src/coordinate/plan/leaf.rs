@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn a_sample_reaches_from_the_first_row_to_the_last() {
         let length = |runs: &[Range<usize>]| runs.iter().map(Range::len).sum::<usize>();
-        assert_eq!(runs(0, SAMPLE_ROWS), []);
+        assert!(runs(0, SAMPLE_ROWS).is_empty());
         assert_eq!(length(&runs(5, SAMPLE_ROWS)), 5);
         assert_eq!(length(&runs(SAMPLE_ROWS, SAMPLE_ROWS)), SAMPLE_ROWS);
         for rows in [SAMPLE_ROWS + 1, 20_000, 1 << 20, 1 << 40] {
