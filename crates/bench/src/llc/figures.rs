@@ -32,6 +32,8 @@ pub const WEAK: usize = 25;
 
 /// The `k` of Figure 4.
 const KS: [usize; 8] = [1, 2, 3, 5, 8, 12, 18, 25];
+/// Those with other operators than corun's as they are: enough to see the shape.
+const KS_OTHERS: [usize; 4] = [STRONG, MODERATE, 12, WEAK];
 /// Those of a quick run.
 const KS_QUICK: [usize; 3] = [2, 5, 25];
 
@@ -88,7 +90,8 @@ pub fn wants(quick: bool, selects: impl Fn(&str) -> bool) -> Vec<Want> {
             }
             "fig4_hash" => {
                 for kind in [Kind::Corun, Kind::Stock, Kind::Streaming] {
-                    for &k in ks {
+                    let few = !quick && kind != Kind::Corun;
+                    for &k in if few { &KS_OTHERS } else { ks } {
                         add(kind, hash(k), &[hash(k), weak_index, weak_hash, Statement::Scan]);
                     }
                 }

@@ -3,6 +3,9 @@
 //! Services take turns, in another order in each round; the first of them runs twice, as the A/A control. Coordinators live through
 //! all rounds, so that `learned` may learn; the first round is not counted.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use fusion::Coordinator;
 use model::coschedule::PolicyName;
 use model::topology::Topology;
@@ -27,7 +30,7 @@ use crate::stats::Spread;
 pub const STOCK_FIFO: &str = "stock_fifo";
 
 /// Runs that a time alone is the median of.
-const ALONE_RUNS: usize = 5;
+const ALONE_RUNS: usize = 3;
 
 const SHUFFLE_SEED: u64 = 0x6c6c_6303;
 
@@ -47,7 +50,12 @@ pub struct Stage<'a> {
     pub cpus: &'a [CpuId],
     /// Whether times mean nothing.
     pub quick: bool,
+    /// Statements timed so far: sides share them.
+    pub timed: RefCell<Timed>,
 }
+
+/// Statements with their times alone, by operators.
+pub type Timed = BTreeMap<(Kind, Statement), Item>;
 
 /// One side of an experiment.
 pub struct Side {
@@ -106,6 +114,10 @@ impl<'a> Stage<'a> {
         let lab = self.lab();
         let mut items = Vec::with_capacity(statements.len());
         for &statement in statements {
+            if let Some(item) = self.timed.borrow().get(&(kind, statement)) {
+                items.push(item.clone());
+                continue;
+            }
             let query = match lab.query(kind, statement) {
                 Ok(query) => query,
                 Err(reason) => return Ok(Err(reason)),
@@ -121,11 +133,13 @@ impl<'a> Stage<'a> {
                 }
                 seconds.extend(runs.seconds().filter(|_| run > 0));
             }
-            items.push(Item {
+            let item = Item {
                 statement,
                 query,
                 alone: Spread::of(&seconds).map_or(0.0, |spread| spread.median),
-            });
+            };
+            self.timed.borrow_mut().insert((kind, statement), item.clone());
+            items.push(item);
         }
         Ok(Ok(items))
     }

@@ -3,6 +3,8 @@
 //! Not here: what the figures need ([`crate::llc::figures`]), how it is measured ([`crate::llc::contest`]), policies
 //! ([`crate::llc::scheduled`]), and the report ([`crate::llc::report`]).
 
+use std::cell::RefCell;
+
 use machine::effective_llc::effective_llc;
 use machine::topology::discover;
 use model::coschedule::llc_domains;
@@ -112,6 +114,7 @@ fn plq(
             topology,
             cpus: &cpus,
             quick: args.quick,
+            timed: RefCell::default(),
         };
         if args.selects(FIGURE_6) {
             figure_6(&stage, runner)?;
@@ -146,6 +149,7 @@ fn plq(
             topology,
             cpus: &cpus,
             quick: args.quick,
+            timed: RefCell::default(),
         };
         plan_choice(&stage, runner)?;
     }

@@ -6,7 +6,7 @@
 use super::memory::Memory;
 use super::names::Names;
 use super::shape::{self, Knowledge, MainJoin, Reading};
-use crate::EngineError;
+use crate::{CorunOptions, EngineError, JoinChoice};
 use crate::coordinate::decision::Alternative;
 use crate::index::IndexedSource;
 use crate::steering::Steering;
@@ -62,7 +62,9 @@ pub async fn forms(
     let first = form(state, optimized, memory, names).await?;
     let joins = first.reading.joins.clone();
     let mut forms = vec![first];
-    if joins.is_empty() || !has_index(&forms[0].plan)? {
+    // Whoever switched index joins on or off has chosen already.
+    let open = CorunOptions::of(state.config_options()).index_join == JoinChoice::Auto;
+    if !open || joins.is_empty() || !has_index(&forms[0].plan)? {
         return Ok(forms);
     }
     let mut impossible = 0;
