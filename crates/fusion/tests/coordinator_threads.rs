@@ -59,7 +59,7 @@ fn threads_end_with_the_last_coordinator() {
                 streams.push(coordinator.submit(endless).await.expect("room"));
             }
             let (output, _) = coordinator.query("SHOW TABLES").await.expect("a statement");
-            assert_eq!(output.num_rows(), 0);
+            assert!(output.num_rows() > 0);
             streams
         });
         // Dropped where tasks run, too.

@@ -5,7 +5,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
-mod measure;
 mod setting;
 
 use common::lines;
@@ -298,8 +297,8 @@ async fn files_are_read_as_the_plain_engine_reads_them() {
         assert_eq!(lines(&both.0.unwrap()), expected, "{sql}");
         assert_eq!(lines(&both.1.unwrap()), expected, "{sql}");
     }
-    // A file that is gone is an error of the query, and no more.
-    std::fs::remove_file(&parquet).unwrap();
+    // A broken file is an error of the query, and no more.
+    std::fs::write(&parquet, "this is no Parquet file, however one reads it").unwrap();
     assert!(
         within(coordinator.query("SELECT sum(a) FROM stored"))
             .await
