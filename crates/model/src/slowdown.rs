@@ -298,6 +298,22 @@ impl SlowdownModel {
             .map(|likely| likely - deviation(self.excess[victim.0][corunner.0]))
     }
 
+    /// Whether it is still likely that queries that come back to tables and weak ones do better each beside its like, as in
+    /// the prior, than mixed. It is no longer where the four slow-downs of two such pairs, of strong or of moderate locality, say
+    /// otherwise by more than they are unsure.
+    pub fn separation_pays(&self) -> bool {
+        let weak = self.class_of(Locality::Weak);
+        [Locality::Strong, Locality::Moderate].into_iter().all(|locality| {
+            let reusing = self.class_of(locality);
+            let cell = |victim: StatementClass, corunner: StatementClass| self.excess[victim.0][corunner.0];
+            let apart = [cell(reusing, reusing), cell(weak, weak)];
+            let mixed = [cell(reusing, weak), cell(weak, reusing)];
+            let cost = |pair: [Estimate; 2]| pair[0].value + pair[1].value;
+            let variance: f64 = apart.iter().chain(&mixed).map(|cell| cell.variance).sum();
+            cost(apart) - cost(mixed) <= variance.sqrt()
+        })
+    }
+
     /// Nanoseconds the statement takes alone, as far as its runs tell; `None` before the first.
     pub fn alone_ns(&self, statement: StatementId) -> Option<f64> {
         let alone = self.times.get(&statement)?.alone_ns?;

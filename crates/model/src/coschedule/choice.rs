@@ -18,13 +18,16 @@ impl Scheduler {
             .filter(|seats| seats.free > 0)
             .collect();
         let emptiest = seats.iter().min_by_key(|seats| seats.taken())?;
-        if self.policy == Policy::Fifo {
+        if self.policy() == Policy::Fifo {
             return Some((0, emptiest.domain, Why::Oldest));
         }
         if oldest.overtaken >= self.config.overtakes_max {
             return Some((0, self.best_domain(&oldest.query, &seats), Why::Aged));
         }
-        if self.policy == Policy::Learned {
+        if self.tries_another_order() {
+            return Some((0, emptiest.domain, Why::Trial));
+        }
+        if self.policy() == Policy::Learned {
             return self.pick_by_cost(&seats);
         }
         self.pick_by_queue(&seats)
@@ -43,7 +46,7 @@ impl Scheduler {
                     continue;
                 };
                 // Under `sls`, joining its like leaves an empty domain to the other kind, if that waits too.
-                let splits = self.policy == Policy::Sls && both_wait && seats.of(queue) == 0;
+                let splits = self.policy() == Policy::Sls && both_wait && seats.of(queue) == 0;
                 let key = [
                     self.conflict(queue, seats),
                     usize::from(splits),
@@ -67,7 +70,7 @@ impl Scheduler {
 
     /// How many of those that run in a domain the policy would keep apart from a plan of this queue.
     fn conflict(&self, queue: PlanQueue, seats: &Seats) -> usize {
-        match self.policy {
+        match self.policy() {
             Policy::Mls => seats.of(queue),
             _ => seats.of(queue.other()),
         }
@@ -76,7 +79,7 @@ impl Scheduler {
     /// Which of a queue is next: the smallest tables first where plans of strong and moderate locality run beside each
     /// other (paper 002, section 5.2), else the oldest.
     fn next_of(&self, queue: PlanQueue, domain: usize, both_wait: bool, oldest: usize) -> usize {
-        let beside_its_like = self.policy == Policy::Sls || !both_wait;
+        let beside_its_like = self.policy() == Policy::Sls || !both_wait;
         if queue == PlanQueue::Streaming || !beside_its_like {
             return oldest;
         }
@@ -149,7 +152,7 @@ impl Scheduler {
 
     /// Where a query that must start now does least harm.
     fn best_domain(&self, query: &Query, seats: &[Seats]) -> usize {
-        let best = if self.policy == Policy::Learned {
+        let best = if self.policy() == Policy::Learned {
             let harm = |seats: &Seats| self.cost(query.class, seats.domain);
             seats
                 .iter()

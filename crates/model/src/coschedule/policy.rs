@@ -24,7 +24,8 @@ pub enum PolicyName {
     Mls,
     /// By learnt slow-downs.
     Learned,
-    /// `mls` with a partitioner, `sls` without.
+    /// `mls` with a partitioner; without one `sls`, and `learned` once run times show that keeping the kinds apart costs more than
+    /// it saves ([`SlowdownModel::separation_pays`](crate::slowdown::SlowdownModel::separation_pays)).
     #[default]
     Auto,
 }

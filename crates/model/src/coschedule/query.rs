@@ -73,6 +73,8 @@ pub enum Why {
     OtherQueue,
     /// By the slow-downs learnt it fits best there.
     Learned,
+    /// It came first, and `auto` wanted to see what happens.
+    Trial,
 }
 
 impl fmt::Display for Why {
@@ -84,6 +86,7 @@ impl fmt::Display for Why {
             Why::SameQueue => "beside its own queue",
             Why::OtherQueue => "beside the other queue",
             Why::Learned => "least learnt slow-down",
+            Why::Trial => "oldest, to learn from",
         })
     }
 }

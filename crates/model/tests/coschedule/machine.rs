@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use model::coschedule::{Admission, Config, LlcDomain, Policy, Query, QueryId, Scheduler, Start, Why};
+use model::coschedule::{Admission, Config, LlcDomain, Policy, PolicyName, Query, QueryId, Scheduler, Start, Why};
 use model::locality::{Classifier, Footprint, Locality, PlanQueue, Thresholds};
 use model::slowdown::{SlowdownModel, StatementId, prior};
 use model::units::{Bytes, CpuId};
@@ -337,6 +337,14 @@ impl Machine {
         }
         if start.why == Why::Aged {
             assert!(came_before && mine.overtaken == self.config.overtakes_max);
+            return;
+        }
+        if start.why == Why::Trial {
+            assert!(came_before && self.config.policy == PolicyName::Auto);
+            return;
+        }
+        // By learnt costs, once `auto` has changed its mind: no rule that books could check.
+        if self.config.policy == PolicyName::Auto && !self.config.partitioner && start.why == Why::Learned {
             return;
         }
         let queue = |id: u64| locality(jobs[id as usize].footprint).queue();

@@ -2,7 +2,7 @@
 
 mod machine;
 
-use model::coschedule::{Admission, Config, PolicyName, Query, QueryId, ScheduleError, Scheduler, Why};
+use model::coschedule::{Admission, Config, Policy, PolicyName, Query, QueryId, ScheduleError, Scheduler, Why};
 use model::locality::{Footprint, Locality};
 use model::plan_choice::Balance;
 use model::slowdown::{SlowdownError, SlowdownModel, StatementId};
@@ -214,7 +214,7 @@ fn polluted(victim: Locality, corunner: Locality) -> f64 {
 
 /// Mean slow-down and time to the end over twenty orders of the same mix, after as many for training.
 fn compare(policy: PolicyName, truth: Truth, sizes: &[u64], (caches, cpus): (u32, u32)) -> (f64, f64) {
-    let mut config = Config::new(policy, true, domains(caches, cpus));
+    let mut config = Config::new(policy, policy != PolicyName::Auto, domains(caches, cpus));
     config.overtakes_max = 16;
     let machine = &mut Machine::new(config, SlowdownModel::default(), truth);
     let (mut slowdown, mut ended_ms) = (0.0, 0.0);
@@ -257,6 +257,33 @@ fn learned_is_no_worse_than_fifo_and_better_where_the_matrix_says_so() {
             );
         }
     }
+}
+
+/// Without a partitioner it begins as `sls`, and gives that up where run times speak against it.
+#[test]
+fn auto_is_no_worse_than_fifo_wherever_streams_do_no_harm() {
+    let truths: [(&str, Truth, bool); 4] = [
+        ("paper", as_the_paper_says, true),
+        ("polluted", polluted, true),
+        ("partitioned", partitioned, true),
+        ("harmless", harmless, false),
+    ];
+    for (name, truth, must_gain) in truths {
+        for shape in [(1, 2), (1, 4), (2, 2)] {
+            let fifo = compare(PolicyName::Fifo, truth, &[200, 0], shape);
+            let auto = compare(PolicyName::Auto, truth, &[200, 0], shape);
+            assert!(auto.0 <= fifo.0 * 1.001, "{name} {shape:?}: {auto:?} {fifo:?}");
+            assert!(auto.0 < fifo.0 || !must_gain, "{name} {shape:?}: {auto:?} {fifo:?}");
+        }
+    }
+    let mut config = Config::new(PolicyName::Auto, false, domains(1, 2));
+    config.overtakes_max = 16;
+    let machine = &mut Machine::new(config, SlowdownModel::default(), partitioned);
+    assert_eq!(machine.scheduler.policy(), Policy::Sls);
+    for seed in 0..20 {
+        machine.run(&batch(seed, 24, &[200, 0]), seed << 40);
+    }
+    assert_eq!(machine.scheduler.policy(), Policy::Learned);
 }
 
 #[test]
