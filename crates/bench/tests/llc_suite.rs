@@ -5,6 +5,7 @@ use bench::llc::mix::{MIX, NOTHING_TO_GAIN};
 use bench::llc::pairs;
 use bench::llc::policy_figures::{FIGURE_6, PLAN_CHOICE};
 use bench::llc::report::page;
+use bench::llc::sim::SimArgs;
 use bench::progress::Silent;
 use bench::row::{Label, Row, Value};
 use bench::run::Outcome;
@@ -57,6 +58,11 @@ fn every_figure_has_its_rows_and_every_answer_is_right() {
         assert!(mine.iter().all(|row| text(row, "figure") == figure), "{case}");
         assert!(mine.iter().any(|row| row.label == Label::Measured), "{case}");
     }
+    let (simulated, rows): (Vec<Row>, Vec<Row>) =
+        rows.into_iter().partition(|row| row.label == Label::Simulated);
+    for figure in SimArgs::new(true).figures {
+        assert!(simulated.iter().any(|row| row.case == figure.case()), "{}", figure.case());
+    }
     for row in &rows {
         keys(row);
     }
@@ -84,7 +90,7 @@ fn keys(row: &Row) {
     match row.label {
         Label::Measured => assert_eq!(row.answer_ok, Some(true), "{}", row.to_json()),
         Label::Unavailable => assert!(!text(row, "reason").is_empty() && row.median().is_none()),
-        Label::Simulated => panic!("nothing here is simulated: {}", row.to_json()),
+        Label::Simulated => panic!("a measured case has a simulated row: {}", row.to_json()),
     }
 }
 

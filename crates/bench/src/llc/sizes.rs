@@ -33,8 +33,11 @@ const ORDERS_PER_PART: usize = 2;
 /// `C` of a quick run: its queries take milliseconds, and its times mean nothing.
 const CACHE_QUICK: Bytes = Bytes::kib(256);
 
-/// Largest `C`: the tables and their indexes then take about 5 GiB.
-pub const CACHE_MAX: Bytes = Bytes::mib(64);
+/// Largest `C`: the tables and their indexes then take about 9 GiB.
+pub const CACHE_MAX: Bytes = Bytes::mib(128);
+
+/// Bytes of memory a run needs for each byte of `C`.
+const MEMORY_PER_CACHE: u64 = 80;
 
 /// Rows of the tables, and the cache they are made for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +59,7 @@ impl Sizes {
     pub fn of(cache: Bytes, quick: bool) -> Result<Sizes, BenchError> {
         if cache > CACHE_MAX {
             return Err(BenchError::BadArgument(format!(
-                "a last-level cache of {} MiB is more than this suite makes tables for; give --llc 64MiB or less",
+                "a last-level cache of {} MiB is more than this suite makes tables for; give --llc 128MiB or less",
                 cache.0 >> 20
             )));
         }
@@ -76,12 +79,14 @@ impl Sizes {
         })
     }
 
-    /// `C` for a run: as given, tiny for a quick one, else what the machine has, or [`CACHE_MAX`] if that is less.
-    pub fn cache_for(given: Option<Bytes>, quick: bool, known: Bytes) -> Bytes {
+    /// `C` for a run: as given, tiny for a quick one, else what the machine has, or as much as there is `memory` for if that is
+    /// less, and at most [`CACHE_MAX`].
+    pub fn cache_for(given: Option<Bytes>, quick: bool, known: Bytes, memory: Option<Bytes>) -> Bytes {
+        let fits = memory.map_or(CACHE_MAX, |memory| Bytes(memory.0 / MEMORY_PER_CACHE));
         match given {
             Some(cache) => cache,
             None if quick => CACHE_QUICK,
-            None => known.min(CACHE_MAX),
+            None => known.min(fits).min(CACHE_MAX),
         }
     }
 
@@ -132,19 +137,20 @@ mod tests {
 
     #[test]
     fn impossible_caches_are_usage_errors() {
-        for cache in [Bytes(0), Bytes::mib(65)] {
+        for cache in [Bytes(0), Bytes::mib(129)] {
             assert!(Sizes::of(cache, false).expect_err("impossible").is_usage());
         }
     }
 
     #[test]
     fn the_cache_is_the_given_one_or_the_machines() {
-        let of = |given: Option<u64>, quick, known| {
-            Sizes::cache_for(given.map(Bytes::mib), quick, Bytes::mib(known))
+        let of = |given: Option<u64>, quick, known, memory: Option<u64>| {
+            Sizes::cache_for(given.map(Bytes::mib), quick, Bytes::mib(known), memory.map(Bytes::mib))
         };
-        assert_eq!(of(Some(5), true, 9), Bytes::mib(5));
-        assert_eq!(of(None, true, 9), CACHE_QUICK);
-        assert_eq!(of(None, false, 9), Bytes::mib(9));
-        assert_eq!(of(None, false, 260), CACHE_MAX);
+        assert_eq!(of(Some(5), true, 9, None), Bytes::mib(5));
+        assert_eq!(of(None, true, 9, None), CACHE_QUICK);
+        assert_eq!(of(None, false, 9, Some(20_000)), Bytes::mib(9));
+        assert_eq!(of(None, false, 260, None), CACHE_MAX);
+        assert_eq!(of(None, false, 260, Some(4_000)), Bytes::mib(50));
     }
 }

@@ -57,13 +57,14 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
 fn measured(args: &SuiteArgs, cases: &[&str], runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let topology = discover();
     let known = effective_llc(&topology, None).bytes;
-    if args.llc.is_none() && !args.quick && known > CACHE_MAX {
+    let cache = Sizes::cache_for(args.llc, args.quick, known, topology.memory.available);
+    if args.llc.is_none() && !args.quick && cache < known {
         runner.progress().note(&format!(
-            "the last-level cache is larger than this suite makes tables for: sizes and classes are relative to {} MiB",
-            CACHE_MAX.0 >> 20
+            "this suite makes tables, or this machine has memory, for a last-level cache of {} MiB: sizes and classes are relative to that",
+            cache.0 >> 20
         ));
     }
-    let sizes = Sizes::of(Sizes::cache_for(args.llc, args.quick, known), args.quick)?;
+    let sizes = Sizes::of(cache, args.quick)?;
     let seats = Seats::take(place(&topology, Placement::Cores)?)?;
     let settings = Settings {
         cache: sizes.cache,
