@@ -132,7 +132,7 @@ fn cache_partitioning(topology: &Topology) -> Capability {
         "cache_partitioning",
         usable,
         reason,
-        "co-running queries share the last-level cache unpartitioned; tables are kept small and probed a line at a time",
+        "queries are co-scheduled by what they do to the shared cache, and those that would flush it read past it",
     )
 }
 

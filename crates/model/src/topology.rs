@@ -335,7 +335,7 @@ impl Topology {
     /// The last-level cache to plan with before anybody has measured it; `None` if none is described.
     ///
     /// On bare metal the reported size. Under a hypervisor at most 4 MiB a usable CPU, and 8 MiB in all if that is more:
-    /// two virtual machines of two CPUs that reported 32 and 260 MiB measured 8-12 and 8-17 MiB (`--measure`).
+    /// cautious, because neighbours share it (one virtual machine that reports 260 MiB has an effective 80 to 120 at rest).
     pub fn planning_llc_bytes(&self) -> Option<Bytes> {
         let reported = self.last_level_cache_bytes()?;
         if self.hypervisor.is_none() {

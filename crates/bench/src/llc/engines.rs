@@ -138,9 +138,13 @@ impl Settings {
             settings.push(corun("llc_bytes", self.cache.0.to_string()));
             settings.push(corun("calibrate", self.calibrate.to_string()));
         }
-        if kind == Kind::Streaming {
-            settings.push((STREAMING.to_owned(), "on".to_owned()));
-        }
+        // `auto` streams where a table or tree is weak in a cache of `llc_bytes`.
+        let streaming = match kind {
+            Kind::Stock => None,
+            Kind::Corun => Some("off"),
+            Kind::Streaming => Some("auto"),
+        };
+        settings.extend(streaming.map(|value| (STREAMING.to_owned(), value.to_owned())));
         EngineOptions {
             partitions: self.partitions,
             joins: match kind {

@@ -2,7 +2,8 @@
 
 use crate::EngineError;
 use machine::effective_llc::effective_llc;
-use machine::partition::Partitioner;
+use machine::partition::{PartitionChoice, Partitioner, choose};
+use machine::resctrl::Settings;
 use model::coschedule::{Config, LlcDomain, PolicyName, llc_domains};
 use model::locality::Thresholds;
 use model::topology::Topology;
@@ -37,7 +38,8 @@ pub struct CoordinatorOptions {
 }
 
 impl CoordinatorOptions {
-    /// The usual setting for this machine: policy `auto`, plan choice and widening on, no partitioner. `cache` is the effective
+    /// The usual setting for this machine: policy `auto`, plan choice and widening on, the best partitioner there is
+    /// ([`machine::partition::choose`]: ways of the cache only where somebody applied them). `cache` is the effective
     /// size of one domain's last-level cache; `None`: what `corun topology --measure` kept, else what is planned with.
     ///
     /// # Errors
@@ -57,7 +59,7 @@ impl CoordinatorOptions {
             waiting_max: usual.waiting_max,
             short_below_ns: usual.short_below_ns,
             bypass_max: usual.bypass_max,
-            partitioner: None,
+            partitioner: choose(&Settings::default(), topology, PartitionChoice::Auto).ok(),
         })
     }
 
