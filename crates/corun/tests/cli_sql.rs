@@ -189,6 +189,10 @@ fn explain_is_readable_and_analyze_has_metrics() {
         run.out.contains("physical_plan:\n  ") && run.out.contains("DataSourceExec"),
         "{run:?}"
     );
+    // What it would do to the shared cache: class, S and C, and why this form of the plan.
+    for words in ["locality:\n", "class: strong: S = ", "C/3 = ", "hash tables", "why: "] {
+        assert!(run.out.contains(words), "{words}: {run:?}");
+    }
     let forced = format!("set corun.join = 'on'; explain {join}");
     let run = sql(&["--ssb", "0.01", "-c", &forced]);
     assert!(run.out.contains("CorunJoinExec"), "{run:?}");
@@ -199,6 +203,7 @@ fn explain_is_readable_and_analyze_has_metrics() {
         run.out.contains("HashJoinExec") && !run.out.contains("CorunJoinExec"),
         "{run:?}"
     );
+    assert!(!run.out.contains("locality"), "{run:?}");
 }
 
 #[test]

@@ -4,19 +4,25 @@
 //! [`Engine::stream`]. It adds nothing to DataFusion but corun's operators ([`crate::install`]) and readable errors;
 //! programs that already hold a `SessionContext` need `install` only.
 
+use crate::coordinate::DecideOptions;
+use crate::coordinate::plan::facade::{explained, is_query};
 use crate::error::EngineError;
 use crate::index::statement::{self, NewIndex, Parsed};
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::MemTable;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::EmptyRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt, stream};
+use machine::effective_llc::effective_llc;
+use model::units::Bytes;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -369,10 +375,36 @@ pub(crate) async fn start(
     match statement::run(context, definitions, statement).await? {
         Parsed::Done => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::new(Schema::empty())))),
         Parsed::Other(plan) => {
+            let locality = explained_locality(context, &plan).await?;
             let frame = context.execute_logical_plan(plan).await?;
-            Ok(frame.execute_stream().await?)
+            let rows = frame.execute_stream().await?;
+            let Some(text) = locality else {
+                return Ok(rows);
+            };
+            let schema = rows.schema();
+            let cells = ["locality", &text].map(|cell| Arc::new(StringArray::from(vec![cell])) as ArrayRef);
+            let row = RecordBatch::try_new(Arc::clone(&schema), cells.to_vec())?;
+            let rows = rows.chain(stream::once(async { Ok(row) }));
+            Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
         }
     }
+}
+
+/// What `EXPLAIN` of a query says beside its plans: what it would do to the shared cache. `None` for other statements, and
+/// without corun's operators.
+async fn explained_locality(context: &SessionContext, plan: &LogicalPlan) -> Result<Option<String>, EngineError> {
+    let LogicalPlan::Explain(explain) = plan else {
+        return Ok(None);
+    };
+    let config = context.copied_config();
+    let options = config.options();
+    if options.extensions.get::<crate::CorunOptions>().is_none() || !is_query(&explain.plan) {
+        return Ok(None);
+    }
+    let given = Some(Bytes(crate::CorunOptions::of(options).llc_bytes as u64)).filter(|bytes| bytes.0 > 0);
+    let cache = effective_llc(crate::caches::topology(), given).bytes;
+    let options = DecideOptions::with_cache(cache);
+    Ok(Some(explained(context, &explain.plan, &options).await?))
 }
 
 /// Splits a script into statements, each as SQL text again.

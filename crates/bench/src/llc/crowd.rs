@@ -20,8 +20,6 @@ pub struct Item {
     pub statement: Statement,
     /// How to run it.
     pub query: Query,
-    /// Seconds it takes alone on one CPU with the operators it is run with.
-    pub alone: f64,
 }
 
 /// What one round of the work came to.
@@ -31,6 +29,8 @@ pub struct Played {
     pub elapsed: Duration,
     /// Index of the item and what came of it, in order of ending within a client.
     pub served: Vec<(usize, Served)>,
+    /// Seconds each item takes alone with the same operators; empty where nobody asked.
+    pub alone: Vec<f64>,
 }
 
 impl Played {
@@ -39,13 +39,13 @@ impl Played {
         self.served.len() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Mean of run time over time alone, of the items that `wanted` selects; `None` if it selects none.
+    /// Mean of run time over time alone, of the items that `wanted` selects; `None` if it selects none, or no time alone is known.
     pub fn mean_slowdown(&self, items: &[Item], wanted: impl Fn(Statement) -> bool) -> Option<f64> {
         let slowdowns: Vec<f64> = self
             .served
             .iter()
             .filter(|(item, _)| wanted(items[*item].statement))
-            .map(|(item, served)| served.ran.as_secs_f64() / items[*item].alone.max(1e-9))
+            .filter_map(|(item, served)| Some(served.ran.as_secs_f64() / self.alone.get(*item)?.max(1e-9)))
             .collect();
         (!slowdowns.is_empty()).then(|| slowdowns.iter().sum::<f64>() / slowdowns.len() as f64)
     }
@@ -80,7 +80,7 @@ pub fn play(service: &dyn Service, items: &[Item], clients: &[Vec<usize>]) -> Re
     let elapsed = start.elapsed();
     let mut played = Played {
         elapsed,
-        served: Vec::new(),
+        ..Played::default()
     };
     for outcome in outcomes {
         played.served.extend(outcome?);
@@ -146,27 +146,25 @@ mod tests {
         }
     }
 
-    fn item(statement: Statement, alone_ms: f64) -> Item {
+    fn item(statement: Statement) -> Item {
         let query = Query {
             engine: Engine::new(&EngineOptions::default()).expect("an engine"),
             sql: statement.sql(),
             expected: fingerprint_of_rows(&[]),
         };
-        Item {
-            statement,
-            query,
-            alone: alone_ms / 1e3,
-        }
+        Item { statement, query }
     }
 
     #[test]
     fn slowdowns_are_of_the_class_asked_for() {
         let items = [
-            item(Statement::hash(5), 10.0),
-            item(Statement::hash(8), 5.0),
-            item(Statement::Scan, 1.0),
+            item(Statement::hash(5)),
+            item(Statement::hash(8)),
+            item(Statement::Scan),
         ];
-        let played = play(&Stub(20), &items, &[vec![0, 2], vec![1]]).expect("answered");
+        let mut played = play(&Stub(20), &items, &[vec![0, 2], vec![1]]).expect("answered");
+        assert_eq!(played.mean_slowdown(&items, |_| true), None, "no times alone");
+        played.alone = vec![0.010, 0.005, 0.001];
         assert_eq!(played.served.len(), 3);
         let of = |wanted: fn(Statement) -> bool| played.mean_slowdown(&items, wanted);
         assert_eq!(of(|statement| statement != Statement::Scan), Some(3.0));
@@ -176,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_failing_statement_ends_the_round() {
-        let mut broken = item(Statement::Scan, 1.0);
+        let mut broken = item(Statement::Scan);
         broken.query.sql.clear();
         assert!(play(&Stub(1), &[broken], &[vec![0]]).is_err());
     }

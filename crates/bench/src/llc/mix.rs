@@ -55,7 +55,7 @@ pub fn mix(stage: &Stage<'_>, runner: &mut Runner<'_>) -> Result<(), BenchError>
     let mut sides = vec![stage.stock_fifo(&statements)?];
     sides.extend(stage.policies(&SETUPS, &statements)?);
     let clients = deal(&WORK.map(|(_, count)| count), CLIENTS, SEED);
-    let tracks = rounds(MIX, &sides, &clients, runner.plan().repetitions, runner);
+    let tracks = rounds(MIX, &sides, &clients, runner.plan().repetitions, true, runner);
     let rate = |played: &Played| Some(played.queries_per_s());
     // Who ratios are against: order of arrival on DataFusion's operators, and on corun's.
     let baselines = [("stock_fifo", 0), ("fifo", 1)];
@@ -158,8 +158,6 @@ pub fn nothing_to_gain(stage: &Stage<'_>, wide: &Engines, runner: &mut Runner<'_
                         sql: statement.sql(),
                         expected: stage.data.expected(statement),
                     },
-                    // Nobody asks for slow-downs here.
-                    alone: 1.0,
                 })
                 .collect()
         };
@@ -185,7 +183,7 @@ pub fn nothing_to_gain(stage: &Stage<'_>, wide: &Engines, runner: &mut Runner<'_
         ];
         let clients: Vec<Vec<usize>> = idle.clients.iter().map(|list| list.to_vec()).collect();
         let name = format!("{NOTHING_TO_GAIN} {}", idle.mix);
-        let tracks = rounds(&name, &sides, &clients, pairs, runner);
+        let tracks = rounds(&name, &sides, &clients, pairs, false, runner);
         let seconds = |track: &Rounds| track.values(|played| Some(played.elapsed.as_secs_f64()));
         let [plain, auto, control] = [0, 1, 2].map(|place| seconds(&tracks[place]));
         let aa = pair_ratios(&plain, &control);

@@ -6,6 +6,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use std::collections::BTreeMap;
+
 use fusion::Coordinator;
 use model::coschedule::PolicyName;
 use model::topology::Topology;
@@ -24,7 +26,6 @@ use super::statement::Statement;
 use crate::error::BenchError;
 use crate::join::random::{below, draw};
 use crate::run::Runner;
-use crate::stats::Spread;
 
 /// Policy of queries that run in order of arrival without a coordinator, on DataFusion's operators where they exist.
 pub const STOCK_FIFO: &str = "stock_fifo";
@@ -42,7 +43,7 @@ pub struct Stage<'a> {
     pub data: &'a Data,
     /// Engines of one partition: a query gets one CPU.
     pub engines: &'a Engines,
-    /// Where times alone are taken.
+    /// Where queries are timed side by side.
     pub seats: &'a Seats,
     /// The machine.
     pub topology: &'a Topology,
@@ -65,7 +66,7 @@ pub struct Side {
     pub kind: Kind,
     /// Who answers, or why nobody does.
     pub service: Result<Box<dyn Service>, String>,
-    /// The statements with their times alone; empty where nobody answers.
+    /// The statements; empty where nobody answers.
     pub items: Vec<Item>,
 }
 
@@ -102,54 +103,22 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The statements on the operators of a kind, each timed alone on one CPU.
-    ///
-    /// # Errors
-    /// Inside, why there is no such engine.
-    pub fn items(
-        &self,
-        kind: Kind,
-        statements: &[Statement],
-    ) -> Result<Result<Vec<Item>, String>, BenchError> {
+    /// The statements on the operators of a kind; inside, why there is no such engine.
+    pub fn items(&self, kind: Kind, statements: &[Statement]) -> Result<Vec<Item>, String> {
         let lab = self.lab();
-        let mut items = Vec::with_capacity(statements.len());
-        for &statement in statements {
-            if let Some(item) = self.timed.borrow().get(&(kind, statement)) {
-                items.push(item.clone());
-                continue;
-            }
-            let query = match lab.query(kind, statement) {
-                Ok(query) => query,
-                Err(reason) => return Ok(Err(reason)),
-            };
-            let runs = if self.quick { 1 } else { ALONE_RUNS };
-            let mut seconds = Vec::with_capacity(runs);
-            // Once to warm up.
-            for run in 0..=runs {
-                let runs = self.seats.target.time(&query, 1)?;
-                let told = runs.failed.as_ref().or(runs.wrong.as_ref());
-                if let Some(told) = told {
-                    return Err(BenchError::Data(format!("{statement}: {told}")));
-                }
-                seconds.extend(runs.seconds().filter(|_| run > 0));
-            }
-            let item = Item {
-                statement,
-                query,
-                alone: Spread::of(&seconds).map_or(0.0, |spread| spread.median),
-            };
-            self.timed.borrow_mut().insert((kind, statement), item.clone());
-            items.push(item);
-        }
-        Ok(Ok(items))
+        let item = |&statement: &Statement| {
+            let query = lab.query(kind, statement)?;
+            Ok(Item { statement, query })
+        };
+        statements.iter().map(item).collect()
     }
 
     /// DataFusion's operators in order of arrival, without a coordinator.
     ///
     /// # Errors
-    /// When a CPU cannot be had, or a statement fails.
+    /// When a CPU cannot be had.
     pub fn stock_fifo(&self, statements: &[Statement]) -> Result<Side, BenchError> {
-        let items = self.items(Kind::Stock, statements)?;
+        let items = self.items(Kind::Stock, statements);
         let service: Box<dyn Service> = Box::new(Unscheduled::on(self.cpus)?);
         Ok(Side {
             policy: STOCK_FIFO.to_owned(),
@@ -162,11 +131,11 @@ impl<'a> Stage<'a> {
     /// A coordinator under a policy.
     ///
     /// # Errors
-    /// When it cannot be set up, or a statement fails.
+    /// When it cannot be set up.
     pub fn coordinated(&self, setup: Setup, statements: &[Statement]) -> Result<Side, BenchError> {
         let made = coordinator(setup, self.engines, self.topology, self.sizes.cache, self.quick)?;
         let items = match &made {
-            Ok(_) => self.items(setup.kind, statements)?,
+            Ok(_) => self.items(setup.kind, statements),
             Err(reason) => Err(reason.clone()),
         };
         let boxed = |coordinator: Coordinator| Box::new(Coordinated(coordinator)) as Box<dyn Service>;
@@ -210,7 +179,9 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Plays the same work on every side in every round; the first side runs once more as control, whose rounds come last.
+/// Plays the same work on every side in every round; the first side runs once more as control, whose rounds come last. With
+/// `alone`, each statement also runs alone in every round, on one side of each kind of operators: what slow-downs of that
+/// round are relative to, so that the machine's drift is in both.
 ///
 /// # Errors
 /// None of a side's: those are in its rounds.
@@ -219,29 +190,49 @@ pub fn rounds(
     sides: &[Side],
     clients: &[Vec<usize>],
     counted: usize,
+    alone: bool,
     runner: &mut Runner<'_>,
 ) -> Vec<Rounds> {
     let warmups = runner.plan().warmups;
     let mut tracks: Vec<Rounds> = (0..=sides.len()).map(|_| Rounds::default()).collect();
+    // The first side of each kind that answers.
+    let mut timekeepers: BTreeMap<Kind, usize> = BTreeMap::new();
+    for (place, side) in sides.iter().enumerate().filter(|(_, side)| alone && side.service.is_ok()) {
+        timekeepers.entry(side.kind).or_insert(place);
+    }
+    let timekeepers: Vec<usize> = timekeepers.into_values().collect();
     runner
         .progress()
         .begin(&format!("{SUITE} {name}"), (warmups + counted) as u64);
     for round in 0..warmups + counted {
-        for place in shuffled(sides.len() + 1, round) {
+        let mut played: Vec<Option<Played>> = vec![None; tracks.len()];
+        let mut times: BTreeMap<Kind, Vec<f64>> = BTreeMap::new();
+        for turn in shuffled(tracks.len() + timekeepers.len(), round) {
+            let keeps_time = turn.checked_sub(tracks.len()).map(|keeper| timekeepers[keeper]);
+            let place = keeps_time.unwrap_or(turn);
             let side = &sides[place % sides.len()];
             let Ok(service) = &side.service else { continue };
             let track = &mut tracks[place];
             if track.failed.is_some() {
                 continue;
             }
-            match play(service.as_ref(), &side.items, clients) {
-                Ok(played) => {
-                    track.wrong.extend(played.wrong(&side.items));
-                    if round >= warmups {
-                        track.played.push(played);
-                    }
-                }
-                Err(error) => track.failed = Some(error.to_string()),
+            let result = match keeps_time {
+                Some(_) => alone_times(service.as_ref(), &side.items).map(|seconds| {
+                    times.insert(side.kind, seconds);
+                }),
+                None => play(service.as_ref(), &side.items, clients).map(|done| played[turn] = Some(done)),
+            };
+            if let Err(error) = result {
+                track.failed = Some(error.to_string());
+            }
+        }
+        for (place, (track, played)) in tracks.iter_mut().zip(played).enumerate() {
+            let side = &sides[place % sides.len()];
+            let Some(mut played) = played else { continue };
+            track.wrong.extend(played.wrong(&side.items));
+            played.alone = times.get(&side.kind).cloned().unwrap_or_default();
+            if round >= warmups {
+                track.played.push(played);
             }
         }
         runner.progress().advance(1);
@@ -259,6 +250,16 @@ pub fn rounds(
         }
     }
     tracks
+}
+
+/// Seconds each statement takes with nobody beside it.
+fn alone_times(service: &dyn Service, items: &[Item]) -> Result<Vec<f64>, BenchError> {
+    let mut seconds = Vec::with_capacity(items.len());
+    for item in 0..items.len() {
+        let played = play(service, items, &[vec![item]])?;
+        seconds.extend(played.served.iter().map(|(_, served)| served.ran.as_secs_f64()));
+    }
+    Ok(seconds)
 }
 
 /// An order of turns, the same in every run.

@@ -44,7 +44,7 @@ pub(super) enum Stage {
         /// What decided.
         why: Why,
     },
-    /// Short, on none of them.
+    /// Let through, on none of them.
     Bypassing,
     /// Nobody reads its results; the scheduler has forgotten it.
     Unread,
@@ -80,14 +80,14 @@ impl Books {
         QueryId(self.next)
     }
 
-    /// A query came. Its job is taken if it has to wait, and left if it bypasses.
+    /// A query came. Its job is taken if it has to wait, and left if it is let through.
     pub(super) fn arrive(
         &mut self,
         now_ns: u64,
         query: Query,
         text: u64,
         job: &mut Option<Box<Job>>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Admission, EngineError> {
         self.check_open()?;
         self.check_room(
             |stage| matches!(stage, Stage::Unread),
@@ -103,7 +103,7 @@ impl Books {
             }
         };
         self.entries.insert(query.id, stage);
-        Ok(())
+        Ok(admission)
     }
 
     /// A statement that is no query came.

@@ -20,7 +20,7 @@ mod books;
 mod decision;
 mod io;
 mod options;
-mod plan;
+pub(crate) mod plan;
 mod pools;
 mod run;
 mod state;
@@ -43,14 +43,14 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
 use futures::{FutureExt, StreamExt};
-use model::coschedule::{Policy, Query, QueryId, Scheduler};
+use model::coschedule::{Admission, Policy, Query, QueryId, Scheduler};
 use model::locality::{Classifier, Footprint};
 use model::plan_choice::ChoiceRule;
 use model::slowdown::SlowdownModel;
 use parking_lot::Mutex;
 use plan::{PlanRequest, Planned};
 use pools::{Handles, Pools};
-use run::{Job, Out, PlannedQuery, Seat};
+use run::{Job, Out, PlannedQuery, Seat, Way};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -256,7 +256,7 @@ impl Shared {
         let (task, abort) = AbortHandle::new_pair();
         let mut job = Some(Box::new(Job { query, out, abort }));
 
-        let (id, started) = {
+        let (id, admission, started) = {
             let mut books = self.books.lock();
             let id = books.name();
             let expected = decision.expected_ns;
@@ -267,13 +267,17 @@ impl Shared {
                 footprint: decision.footprint,
                 expected_ns: (expected.is_finite() && expected >= 0.0).then_some(expected),
             };
-            books.arrive(self.now_ns(), query, text, &mut job)?;
-            (id, books.dispatch())
+            let admission = books.arrive(self.now_ns(), query, text, &mut job)?;
+            (id, admission, books.dispatch())
         };
         let cancel = Cancel::new(self, id, task);
         if let Some(job) = job {
             let Job { query, out, abort } = *job;
-            let task = run::run_query(Seat::new(self, id), out, query, None);
+            let way = match admission {
+                Admission::Free => Way::Free,
+                Admission::Bypass | Admission::Queued { .. } => Way::Short,
+            };
+            let task = run::run_query(Seat::new(self, id), out, query, way);
             self.handles.short.spawn(Abortable::new(task, abort));
         }
         self.launch(started);
@@ -350,7 +354,7 @@ impl Shared {
         for (job, start) in started {
             let Job { query, out, abort } = *job;
             let handle = self.handles.of(start.domain, &start.cpus);
-            let task = run::run_query(Seat::new(self, start.id), out, query, Some(start));
+            let task = run::run_query(Seat::new(self, start.id), out, query, Way::Scheduled(start));
             handle.spawn(Abortable::new(task, abort));
         }
     }

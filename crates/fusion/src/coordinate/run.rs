@@ -100,9 +100,19 @@ struct Done {
     teaches: bool,
 }
 
-/// Runs a query to its end. `start` is `None` for one that bypasses.
-pub(super) async fn run_query(seat: Seat, out: Out, query: PlannedQuery, start: Option<Start>) {
-    let run = AssertUnwindSafe(drive_query(&seat, &out, query, start));
+/// How a query came to run.
+pub(super) enum Way {
+    /// On CPUs the scheduler gave it.
+    Scheduled(Start),
+    /// Because it is short; on one thread of any CPU.
+    Short,
+    /// Because no order could gain anything; over as many CPUs as it was planned for.
+    Free,
+}
+
+/// Runs a query to its end.
+pub(super) async fn run_query(seat: Seat, out: Out, query: PlannedQuery, way: Way) {
+    let run = AssertUnwindSafe(drive_query(&seat, &out, query, way));
     let result = run.catch_unwind().await;
     conclude(seat, out, result);
 }
@@ -130,11 +140,18 @@ async fn drive_query(
     seat: &Seat,
     out: &Out,
     query: PlannedQuery,
-    start: Option<Start>,
+    way: Way,
 ) -> Result<Done, EngineError> {
     let began = Instant::now();
     let shared = &seat.shared;
-    let width = start.as_ref().map_or(1, |start| start.cpus.len());
+    let (start, width) = match way {
+        Way::Scheduled(start) => {
+            let width = start.cpus.len();
+            (Some(start), width)
+        }
+        Way::Short => (None, 1),
+        Way::Free => (None, query.partitions),
+    };
     if let Some(start) = start.as_ref().filter(|_| width == 1) {
         let class = match start.locality {
             Locality::Weak => Class::Weak,

@@ -34,6 +34,8 @@
 //!   waits and nobody runs there. So no other is started wide while one waits, and the bounds above hold as they are: a wide
 //!   query that ends frees each of its CPUs for a start of its own. Whoever comes while it runs may wait as long as it
 //!   runs, `T`, even if it would have run beside it.
+//! - **Nothing to gain, nothing done.** Under `auto` with [`Config::widen`], strong queries whose tables fit the cache together
+//!   are let through at once ([`Admission::Free`]) while no other kind is about.
 //! - **Same events, same schedule.** Nothing here is random, and time is what it is told.
 //! - **Nothing stays behind.** A query that finished or left is in no list; what remains of it is what its run taught.
 //!

@@ -33,6 +33,8 @@ pub struct Query {
 pub enum Admission {
     /// It is short: run it now, on no CPU of the scheduler's.
     Bypass,
+    /// No order could gain anything: run it now, as a host without a scheduler would.
+    Free,
     /// It waits for [`Scheduler::dispatch`](super::Scheduler::dispatch).
     Queued {
         /// At most this many others start before it.
@@ -117,9 +119,11 @@ pub struct Running {
     pub(super) run: Run,
 }
 
-/// A short query that bypassed the queues.
+/// A query that bypassed the queues.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bypassing {
     pub(super) query: Query,
+    /// Whether it was let through because no order could gain anything, not because it is short.
+    pub(super) free: bool,
     pub(super) started_ns: u64,
 }

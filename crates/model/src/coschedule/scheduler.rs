@@ -86,6 +86,22 @@ impl Scheduler {
         self.config.policy == PolicyName::Auto && self.policy == Policy::Sls
     }
 
+    /// Whether `auto` lets a query through because it is switched off by what is about: nobody waits or runs on the scheduler's
+    /// CPUs, and the query's tables, strong by themselves, fit the smallest cache together with those of the others let
+    /// through. Holding one back would only leave CPUs idle at the end of a burst.
+    fn nothing_to_gain(&self, query: &Query) -> bool {
+        let smallest = self.classifiers.iter().min_by_key(|c| c.cache());
+        let classifier = smallest.expect("a scheduler has a domain");
+        let free = self.bypassing.iter().filter(|bypassing| bypassing.free);
+        let others: u64 = free.map(|bypassing| bypassing.query.footprint.bytes().0).sum();
+        self.config.policy == PolicyName::Auto
+            && self.config.widen
+            && self.waiting.is_empty()
+            && self.running.is_empty()
+            && classifier.locality(query.footprint) == Locality::Strong
+            && others.saturating_add(query.footprint.bytes().0) <= classifier.cache().0
+    }
+
     /// Whether the next start is one of those by which `auto` learns what it would otherwise never see: who never met tells
     /// nothing about meeting.
     pub(super) fn tries_another_order(&self) -> bool {
@@ -145,17 +161,20 @@ impl Scheduler {
         let learnt_ns = learnt_ns.or_else(|| self.model.wide_ns(query.statement));
         let expected_ns = learnt_ns.or(query.expected_ns);
         let short = expected_ns.is_some_and(|ns| ns < self.config.short_below_ns);
-        let bypass = short && self.bypassing.len() < self.config.bypass_max;
-        if !bypass && self.waiting.len() >= self.config.waiting_max {
+        let room = self.bypassing.len() < self.config.bypass_max;
+        let free = room && !short && self.nothing_to_gain(&query);
+        let bypass = room && short;
+        if !bypass && !free && self.waiting.len() >= self.config.waiting_max {
             return Err(ScheduleError::Full(self.waiting.len()));
         }
         self.advance(now_ns)?;
-        if bypass {
+        if bypass || free {
             self.bypassing.push(Bypassing {
                 query,
+                free,
                 started_ns: now_ns,
             });
-            return Ok(Admission::Bypass);
+            return Ok(if free { Admission::Free } else { Admission::Bypass });
         }
         let ahead = self.waiting.len();
         self.waiting.push(Waiting {
@@ -194,6 +213,10 @@ impl Scheduler {
             None => {
                 let at = self.bypassing.iter().position(|b| b.query.id == id);
                 let short = self.bypassing.remove(at.expect("just found"));
+                if short.free {
+                    // On how many CPUs and beside whom, only the host knows.
+                    return Ok(());
+                }
                 let mut run = Run::new(short.query.statement, short.query.class);
                 run.pass(now_ns - short.started_ns, &[], &self.model)?;
                 run

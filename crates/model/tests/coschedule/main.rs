@@ -386,6 +386,38 @@ fn short_queries_bypass_until_they_are_too_many_and_learnt_times_decide() {
     );
 }
 
+/// Strong queries that fit the cache together are let through, as long as nothing else is about.
+#[test]
+fn auto_switches_itself_off_while_nothing_can_be_gained() {
+    let mut config = Config::new(PolicyName::Auto, false, domains(1, 2));
+    config.widen = true;
+    let strong = |s: &Scheduler, id| query(s, id, Footprint::Tables(Bytes::kib(1200)));
+    let moderate = |s: &Scheduler, id| query(s, id, Footprint::Tables(Bytes::mib(2)));
+    let queued = |admission| matches!(admission, Ok(Admission::Queued { .. }));
+
+    let mut s = scheduler(config.clone());
+    for id in 1..=3 {
+        assert_eq!(s.arrive(id, strong(&s, id)), Ok(Admission::Free));
+    }
+    assert!(queued(s.arrive(4, strong(&s, 4))), "four tables do not fit 4 MiB");
+    assert_eq!(s.finish(5, QueryId(1)), Ok(()));
+    assert_eq!(s.slowdowns().alone_ns(StatementId(1)), None, "how it ran, nobody knows");
+    assert!(queued(s.arrive(5, strong(&s, 5))), "somebody waits");
+    assert_eq!(s.dispatch().len(), 2);
+    assert!(queued(s.arrive(6, strong(&s, 6))), "somebody runs");
+    for id in [2, 3, 4, 5, 6] {
+        assert_eq!(s.leave(7, QueryId(id)), Ok(()));
+    }
+    assert!(queued(s.arrive(8, moderate(&s, 8))), "moderate queries have something to lose");
+
+    for (policy, widen) in [(PolicyName::Sls, true), (PolicyName::Fifo, true), (PolicyName::Auto, false)] {
+        config.policy = policy;
+        config.widen = widen;
+        let mut s = scheduler(config.clone());
+        assert!(queued(s.arrive(1, strong(&s, 1))), "{policy} {widen}");
+    }
+}
+
 #[test]
 fn a_query_that_finds_nobody_gets_its_domain_until_it_ends() {
     let mut config = Config::new(PolicyName::Sls, false, domains(2, 2));

@@ -1,10 +1,12 @@
 //! Decisions without a coordinator: what would be decided about a statement, and what its tables really are.
 
+use super::text::decision_text;
 use super::{PlanRequest, Planned, plan};
 use crate::coordinate::decision::{Decision, TableBuilt};
 use crate::{Engine, EngineError, QueryOutput};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use model::locality::{Classifier, Footprint, Thresholds};
@@ -103,22 +105,40 @@ impl Engine {
 
     async fn planned(&self, sql: &str, options: &DecideOptions) -> Result<Planned, EngineError> {
         let context = self.context();
-        let state = context.state();
-        let logical = state.create_logical_plan(sql).await?;
+        let logical = context.state().create_logical_plan(sql).await?;
         if !is_query(&logical) {
             return Err(EngineError::new("only queries have a locality")
                 .with_hint("give a SELECT; other statements run at once"));
         }
-        let classifier = Classifier::new(options.cache, options.thresholds)
-            .map_err(|error| EngineError::new(error.to_string()))?;
-        let request = PlanRequest {
-            context,
-            partitions: options.partitions.unwrap_or(state.config().target_partitions()),
-            classifier,
-            choice: options.choice,
-        };
-        plan(&request, &logical).await
+        planned(context, &logical, options).await
     }
+}
+
+/// The decision about a parsed query in words.
+pub(crate) async fn explained(
+    context: &SessionContext,
+    query: &LogicalPlan,
+    options: &DecideOptions,
+) -> Result<String, EngineError> {
+    let planned = planned(context, query, options).await?;
+    Ok(decision_text(&planned.decision, &options.thresholds))
+}
+
+async fn planned(
+    context: &SessionContext,
+    logical: &LogicalPlan,
+    options: &DecideOptions,
+) -> Result<Planned, EngineError> {
+    let classifier = Classifier::new(options.cache, options.thresholds)
+        .map_err(|error| EngineError::new(error.to_string()))?;
+    let session = context.copied_config().target_partitions();
+    let request = PlanRequest {
+        context,
+        partitions: options.partitions.unwrap_or(session),
+        classifier,
+        choice: options.choice,
+    };
+    plan(&request, logical).await
 }
 
 /// Whether a statement is a query, and not one that changes or explains something.
