@@ -61,7 +61,11 @@ fn every_figure_has_its_rows_and_every_answer_is_right() {
     let (simulated, rows): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| row.label == Label::Simulated);
     for figure in SimArgs::new(true).figures {
-        assert!(simulated.iter().any(|row| row.case == figure.case()), "{}", figure.case());
+        assert!(
+            simulated.iter().any(|row| row.case == figure.case()),
+            "{}",
+            figure.case()
+        );
     }
     for row in &rows {
         keys(row);

@@ -156,7 +156,12 @@ fn plan_text(options: &DemoOptions) -> String {
         options.short_clients,
         options.rounds,
         options.seconds,
-        options.sides().iter().map(|side| side.name()).collect::<Vec<_>>().join(", ")
+        options
+            .sides()
+            .iter()
+            .map(|side| side.name())
+            .collect::<Vec<_>>()
+            .join(", ")
     )
 }
 

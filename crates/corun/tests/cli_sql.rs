@@ -190,7 +190,13 @@ fn explain_is_readable_and_analyze_has_metrics() {
         "{run:?}"
     );
     // What it would do to the shared cache: class, S and C, and why this form of the plan.
-    for words in ["locality:\n", "class: strong: S = ", "C/3 = ", "hash tables", "why: "] {
+    for words in [
+        "locality:\n",
+        "class: strong: S = ",
+        "C/3 = ",
+        "hash tables",
+        "why: ",
+    ] {
         assert!(run.out.contains(words), "{words}: {run:?}");
     }
     let forced = format!("set corun.join = 'on'; explain {join}");

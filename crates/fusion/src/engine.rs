@@ -383,7 +383,8 @@ pub(crate) async fn start(
             };
             let schema = rows.schema();
             let cells = ["locality", &text].map(|cell| Arc::new(StringArray::from(vec![cell])) as ArrayRef);
-            let row = RecordBatch::try_new(Arc::clone(&schema), cells.to_vec())?;
+            let row = RecordBatch::try_new(Arc::clone(&schema), cells.to_vec())
+                .map_err(datafusion::error::DataFusionError::from)?;
             let rows = rows.chain(stream::once(async { Ok(row) }));
             Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
         }
@@ -392,7 +393,10 @@ pub(crate) async fn start(
 
 /// What `EXPLAIN` of a query says beside its plans: what it would do to the shared cache. `None` for other statements, and
 /// without corun's operators.
-async fn explained_locality(context: &SessionContext, plan: &LogicalPlan) -> Result<Option<String>, EngineError> {
+async fn explained_locality(
+    context: &SessionContext,
+    plan: &LogicalPlan,
+) -> Result<Option<String>, EngineError> {
     let LogicalPlan::Explain(explain) = plan else {
         return Ok(None);
     };

@@ -23,8 +23,9 @@ pub mod sides;
 mod steering;
 
 pub use coordinate::{
-    Alternative, Coordinator, CoordinatorOptions, DecideOptions, DecidedRun, Decision, PipelineReport, Report,
-    RunningQuery, Slowdown, Source, State, Submitted, TableBuilt, TableEstimate, WaitingQuery, decision_text,
+    Alternative, Coordinator, CoordinatorOptions, DecideOptions, DecidedRun, Decision, PipelineReport,
+    Report, RunningQuery, Slowdown, Source, State, Submitted, TableBuilt, TableEstimate, WaitingQuery,
+    decision_text,
 };
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;

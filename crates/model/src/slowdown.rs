@@ -303,15 +303,18 @@ impl SlowdownModel {
     /// otherwise by more than they are unsure.
     pub fn separation_pays(&self) -> bool {
         let weak = self.class_of(Locality::Weak);
-        [Locality::Strong, Locality::Moderate].into_iter().all(|locality| {
-            let reusing = self.class_of(locality);
-            let cell = |victim: StatementClass, corunner: StatementClass| self.excess[victim.0][corunner.0];
-            let apart = [cell(reusing, reusing), cell(weak, weak)];
-            let mixed = [cell(reusing, weak), cell(weak, reusing)];
-            let cost = |pair: [Estimate; 2]| pair[0].value + pair[1].value;
-            let variance: f64 = apart.iter().chain(&mixed).map(|cell| cell.variance).sum();
-            cost(apart) - cost(mixed) <= variance.sqrt()
-        })
+        [Locality::Strong, Locality::Moderate]
+            .into_iter()
+            .all(|locality| {
+                let reusing = self.class_of(locality);
+                let cell =
+                    |victim: StatementClass, corunner: StatementClass| self.excess[victim.0][corunner.0];
+                let apart = [cell(reusing, reusing), cell(weak, weak)];
+                let mixed = [cell(reusing, weak), cell(weak, reusing)];
+                let cost = |pair: [Estimate; 2]| pair[0].value + pair[1].value;
+                let variance: f64 = apart.iter().chain(&mixed).map(|cell| cell.variance).sum();
+                cost(apart) - cost(mixed) <= variance.sqrt()
+            })
     }
 
     /// Nanoseconds the statement takes alone, as far as its runs tell; `None` before the first.

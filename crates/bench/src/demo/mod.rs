@@ -151,7 +151,10 @@ impl Demo {
             sides.push((side, answerer));
         }
         let mut mix = Mix::new(options.seed, &generator.sizes());
-        progress.begin("reference answers, warm-up", (sides.len() * mix.statements.len()) as u64);
+        progress.begin(
+            "reference answers, warm-up",
+            (sides.len() * mix.statements.len()) as u64,
+        );
         let mut wrong = Vec::new();
         for statement in &mut mix.statements {
             for (side, answerer) in &sides {

@@ -127,10 +127,7 @@ fn throughput(result: &DemoResult, summary: &Summary) -> Section {
         .map(|class| Figure {
             caption: format!("{} clients", capitalised(class.class.name())),
             plot: Box::new(LinePlot {
-                label: format!(
-                    "{} queries a second in each round, by side",
-                    class.class.name()
-                ),
+                label: format!("{} queries a second in each round, by side", class.class.name()),
                 x_axis: "round".to_owned(),
                 y_axis: "queries a second".to_owned(),
                 x_spacing: Spacing::Linear,
@@ -165,7 +162,10 @@ fn policies(result: &DemoResult, summary: &Summary) -> Option<Section> {
         .map(|class| Figure {
             caption: format!("{} queries", capitalised(class.class.name())),
             plot: Box::new(BarPlot {
-                label: format!("{} queries a second of each side against stock", class.class.name()),
+                label: format!(
+                    "{} queries a second of each side against stock",
+                    class.class.name()
+                ),
                 axis: "times as many queries a second as stock".to_owned(),
                 suffix: "x".to_owned(),
                 base: 1.0,
@@ -223,7 +223,10 @@ pub fn class_table(summary: &Summary) -> Table {
                         format!("itself {}", spread_text(Some(control)))
                     }),
                 ),
-                _ => (ratio_text(median(numbers.speed_up)), spread_text(numbers.speed_up)),
+                _ => (
+                    ratio_text(median(numbers.speed_up)),
+                    spread_text(numbers.speed_up),
+                ),
             };
             let over_fifo = numbers.over_fifo.map(|ratio| ratio.median);
             rows.push(vec![

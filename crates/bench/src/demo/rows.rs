@@ -49,7 +49,10 @@ fn class_rows(class: &ClassSummary, answer_ok: bool, rows: &mut Vec<Row>) {
         for (metric, value) in [("p50_ms", latency(numbers, 50)), ("p95_ms", latency(numbers, 95))] {
             rows.extend(value.map(|value| row(metric, "ms", value, side)));
         }
-        for (ratio, versus) in [(numbers.speed_up, Side::Stock.engine()), (numbers.over_fifo, "fifo")] {
+        for (ratio, versus) in [
+            (numbers.speed_up, Side::Stock.engine()),
+            (numbers.over_fifo, "fifo"),
+        ] {
             rows.extend(ratio.map(|ratio| row("ratio", "x", ratio, side).versus(versus)));
         }
     }
@@ -74,8 +77,11 @@ fn latency(numbers: &SideSummary, percent: u8) -> Option<Spread> {
 
 fn query_rows(query: &QuerySummary, answer_ok: bool, rows: &mut Vec<Row>) {
     let row = |metric: &str, unit: &str, spread: Spread, side: Side| {
-        of_side(Row::measured(SUITE, &query.name, metric, unit, spread, answer_ok), side)
-            .with("class", query.class.name())
+        of_side(
+            Row::measured(SUITE, &query.name, metric, unit, spread, answer_ok),
+            side,
+        )
+        .with("class", query.class.name())
     };
     for (side, median) in [(Side::Stock, query.stock_ms), (Side::Corun, query.corun_ms)] {
         let spread = median.map(|median| Spread {

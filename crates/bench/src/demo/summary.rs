@@ -185,7 +185,10 @@ fn class_summary(turns: &[Turn], sides: &[Side], class: Class) -> ClassSummary {
     ClassSummary {
         class,
         control: stock.get(1..).and_then(|later| ratios(later, &stock)),
-        sides: sides.iter().map(|&side| side_summary(turns, side, class)).collect(),
+        sides: sides
+            .iter()
+            .map(|&side| side_summary(turns, side, class))
+            .collect(),
     }
 }
 
@@ -313,7 +316,10 @@ pub(super) mod tests {
         );
         assert_eq!(side(Side::Corun).over_fifo, None);
         let learned = side(Side::Policy(PolicyName::Learned));
-        assert_eq!((median(learned.speed_up), median(learned.over_fifo)), (Some(4.0), Some(1.6)));
+        assert_eq!(
+            (median(learned.speed_up), median(learned.over_fifo)),
+            (Some(4.0), Some(1.6))
+        );
         assert_eq!(
             analytic.control,
             Some(Spread {
@@ -324,7 +330,9 @@ pub(super) mod tests {
             })
         );
         assert_eq!(side(Side::Stock).latency.map(|latency| latency.p95), Some(20.0));
-        let short = summary.class(Class::Short).and_then(|short| short.side(Side::Corun)?.speed_up);
+        let short = summary
+            .class(Class::Short)
+            .and_then(|short| short.side(Side::Corun)?.speed_up);
         assert_eq!(median(short), Some(1.0));
         assert_eq!(summary.wrong, 0);
         assert_eq!(summary.executions, 3 * (50 + 100 + 125 + 200 + 4 * 1000));

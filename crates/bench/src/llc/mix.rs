@@ -245,7 +245,10 @@ mod tests {
     fn every_policy_runs_and_the_baseline_of_ratios_comes_first() {
         assert_eq!(SETUPS[0], (PolicyName::Fifo, Kind::Corun));
         for name in PolicyName::NAMES {
-            assert!(SETUPS.iter().any(|(policy, _)| policy.to_string() == name), "{name}");
+            assert!(
+                SETUPS.iter().any(|(policy, _)| policy.to_string() == name),
+                "{name}"
+            );
         }
     }
 

@@ -129,7 +129,14 @@ pub fn plan_choice(stage: &Stage<'_>, runner: &mut Runner<'_>) -> Result<(), Ben
         .map(|&setup| stage.coordinated(setup, &statements))
         .collect::<Result<Vec<_>, _>>()?;
     let clients = one_each(&[1, 1, 0, 0, 0, 0]);
-    let tracks = rounds(PLAN_CHOICE, &sides, &clients, runner.plan().repetitions, false, runner);
+    let tracks = rounds(
+        PLAN_CHOICE,
+        &sides,
+        &clients,
+        runner.plan().repetitions,
+        false,
+        runner,
+    );
     let mean_ms = |played: &Played| {
         let mine = played.served.iter().filter(|(item, _)| *item == 0);
         let seconds: Vec<f64> = mine.map(|(_, served)| served.ran.as_secs_f64()).collect();

@@ -3,9 +3,6 @@
 //! Services take turns, in another order in each round; the first of them runs twice, as the A/A control. Coordinators live through
 //! all rounds, so that `learned` may learn; the first round is not counted.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-
 use std::collections::BTreeMap;
 
 use fusion::Coordinator;
@@ -30,9 +27,6 @@ use crate::run::Runner;
 /// Policy of queries that run in order of arrival without a coordinator, on DataFusion's operators where they exist.
 pub const STOCK_FIFO: &str = "stock_fifo";
 
-/// Runs that a time alone is the median of.
-const ALONE_RUNS: usize = 3;
-
 const SHUFFLE_SEED: u64 = 0x6c6c_6303;
 
 /// Everything a scheduled experiment needs.
@@ -51,12 +45,7 @@ pub struct Stage<'a> {
     pub cpus: &'a [CpuId],
     /// Whether times mean nothing.
     pub quick: bool,
-    /// Statements timed so far: sides share them.
-    pub timed: RefCell<Timed>,
 }
-
-/// Statements with their times alone, by operators.
-pub type Timed = BTreeMap<(Kind, Statement), Item>;
 
 /// One side of an experiment.
 pub struct Side {
@@ -197,7 +186,11 @@ pub fn rounds(
     let mut tracks: Vec<Rounds> = (0..=sides.len()).map(|_| Rounds::default()).collect();
     // The first side of each kind that answers.
     let mut timekeepers: BTreeMap<Kind, usize> = BTreeMap::new();
-    for (place, side) in sides.iter().enumerate().filter(|(_, side)| alone && side.service.is_ok()) {
+    for (place, side) in sides
+        .iter()
+        .enumerate()
+        .filter(|(_, side)| alone && side.service.is_ok())
+    {
         timekeepers.entry(side.kind).or_insert(place);
     }
     let timekeepers: Vec<usize> = timekeepers.into_values().collect();

@@ -145,7 +145,12 @@ mod tests {
     #[test]
     fn the_cache_is_the_given_one_or_the_machines() {
         let of = |given: Option<u64>, quick, known, memory: Option<u64>| {
-            Sizes::cache_for(given.map(Bytes::mib), quick, Bytes::mib(known), memory.map(Bytes::mib))
+            Sizes::cache_for(
+                given.map(Bytes::mib),
+                quick,
+                Bytes::mib(known),
+                memory.map(Bytes::mib),
+            )
         };
         assert_eq!(of(Some(5), true, 9, None), Bytes::mib(5));
         assert_eq!(of(None, true, 9, None), CACHE_QUICK);

@@ -3,8 +3,6 @@
 //! Not here: what the figures need ([`crate::llc::figures`]), how it is measured ([`crate::llc::contest`]), policies
 //! ([`crate::llc::scheduled`]), and the report ([`crate::llc::report`]).
 
-use std::cell::RefCell;
-
 use machine::effective_llc::effective_llc;
 use machine::topology::discover;
 use model::coschedule::llc_domains;
@@ -115,7 +113,6 @@ fn plq(
             topology,
             cpus: &cpus,
             quick: args.quick,
-            timed: RefCell::default(),
         };
         if args.selects(FIGURE_6) {
             figure_6(&stage, runner)?;
@@ -150,7 +147,6 @@ fn plq(
             topology,
             cpus: &cpus,
             quick: args.quick,
-            timed: RefCell::default(),
         };
         plan_choice(&stage, runner)?;
     }

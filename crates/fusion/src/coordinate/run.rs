@@ -136,12 +136,7 @@ fn conclude(seat: Seat, out: Out, result: Result<Result<Done, EngineError>, Box<
     *out.outcome.lock() = Some(result.map(|done| done.report));
 }
 
-async fn drive_query(
-    seat: &Seat,
-    out: &Out,
-    query: PlannedQuery,
-    way: Way,
-) -> Result<Done, EngineError> {
+async fn drive_query(seat: &Seat, out: &Out, query: PlannedQuery, way: Way) -> Result<Done, EngineError> {
     let began = Instant::now();
     let shared = &seat.shared;
     let (start, width) = match way {

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use super::config::check_time;
 use super::query::Bypassing;
-use super::{Admission, Config, Policy, PolicyName, Query, QueryId, Running, ScheduleError, Start, Waiting, Why};
+use super::{
+    Admission, Config, Policy, PolicyName, Query, QueryId, Running, ScheduleError, Start, Waiting, Why,
+};
 use crate::locality::{Classifier, Footprint, Locality};
 use crate::plan_choice::Balance;
 use crate::slowdown::{Run, SlowdownError, SlowdownModel, StatementClass};

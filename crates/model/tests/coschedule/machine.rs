@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use model::coschedule::{Admission, Config, LlcDomain, Policy, PolicyName, Query, QueryId, Scheduler, Start, Why};
+use model::coschedule::{
+    Admission, Config, LlcDomain, Policy, PolicyName, Query, QueryId, Scheduler, Start, Why,
+};
 use model::locality::{Classifier, Footprint, Locality, PlanQueue, Thresholds};
 use model::slowdown::{SlowdownModel, StatementId, prior};
 use model::units::{Bytes, CpuId};

@@ -2,7 +2,9 @@
 
 mod machine;
 
-use model::coschedule::{Admission, Config, Policy, PolicyName, Query, QueryId, ScheduleError, Scheduler, Why};
+use model::coschedule::{
+    Admission, Config, Policy, PolicyName, Query, QueryId, ScheduleError, Scheduler, Why,
+};
 use model::locality::{Footprint, Locality};
 use model::plan_choice::Balance;
 use model::slowdown::{SlowdownError, SlowdownModel, StatementId};
@@ -273,7 +275,10 @@ fn auto_is_no_worse_than_fifo_wherever_streams_do_no_harm() {
             let fifo = compare(PolicyName::Fifo, truth, &[200, 0], shape);
             let auto = compare(PolicyName::Auto, truth, &[200, 0], shape);
             assert!(auto.0 <= fifo.0 * 1.001, "{name} {shape:?}: {auto:?} {fifo:?}");
-            assert!(auto.0 < fifo.0 || !must_gain, "{name} {shape:?}: {auto:?} {fifo:?}");
+            assert!(
+                auto.0 < fifo.0 || !must_gain,
+                "{name} {shape:?}: {auto:?} {fifo:?}"
+            );
         }
     }
     let mut config = Config::new(PolicyName::Auto, false, domains(1, 2));
@@ -401,16 +406,27 @@ fn auto_switches_itself_off_while_nothing_can_be_gained() {
     }
     assert!(queued(s.arrive(4, strong(&s, 4))), "four tables do not fit 4 MiB");
     assert_eq!(s.finish(5, QueryId(1)), Ok(()));
-    assert_eq!(s.slowdowns().alone_ns(StatementId(1)), None, "how it ran, nobody knows");
+    assert_eq!(
+        s.slowdowns().alone_ns(StatementId(1)),
+        None,
+        "how it ran, nobody knows"
+    );
     assert!(queued(s.arrive(5, strong(&s, 5))), "somebody waits");
     assert_eq!(s.dispatch().len(), 2);
     assert!(queued(s.arrive(6, strong(&s, 6))), "somebody runs");
     for id in [2, 3, 4, 5, 6] {
         assert_eq!(s.leave(7, QueryId(id)), Ok(()));
     }
-    assert!(queued(s.arrive(8, moderate(&s, 8))), "moderate queries have something to lose");
+    assert!(
+        queued(s.arrive(8, moderate(&s, 8))),
+        "moderate queries have something to lose"
+    );
 
-    for (policy, widen) in [(PolicyName::Sls, true), (PolicyName::Fifo, true), (PolicyName::Auto, false)] {
+    for (policy, widen) in [
+        (PolicyName::Sls, true),
+        (PolicyName::Fifo, true),
+        (PolicyName::Auto, false),
+    ] {
         config.policy = policy;
         config.widen = widen;
         let mut s = scheduler(config.clone());

@@ -6,10 +6,10 @@
 use super::memory::Memory;
 use super::names::Names;
 use super::shape::{self, Knowledge, MainJoin, Reading};
-use crate::{CorunOptions, EngineError, JoinChoice};
 use crate::coordinate::decision::Alternative;
 use crate::index::IndexedSource;
 use crate::steering::Steering;
+use crate::{CorunOptions, EngineError, JoinChoice};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
