@@ -57,7 +57,7 @@ pub struct DemoArgs {
     partitions: Option<usize>,
 
     /// Policies of the coordinator, one side each: fifo, sls, mls, learned, auto; or none.
-    #[arg(long, value_name = "LIST", default_value = "fifo,sls,learned")]
+    #[arg(long, value_name = "LIST", default_value = "fifo,sls,learned,auto")]
     policies: Policies,
 
     /// Seed of data, constants and order.

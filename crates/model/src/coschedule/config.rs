@@ -24,7 +24,7 @@ pub struct Config {
     pub short_below_ns: f64,
     /// Most queries that do so at a time; more wait like others.
     pub bypass_max: usize,
-    /// Whether a query gets every CPU of its domain where nobody else waits and nobody runs there.
+    /// Whether a query gets every CPU of its domain where nobody else waits, nobody runs there, and it did not have to wait itself.
     pub widen: bool,
 }
 

@@ -30,8 +30,8 @@
 //! - **In time**: if no query runs longer than `T` and there are `n` CPUs, it waits at most
 //!   `T × ⌈(ahead + overtakes_max + 1) / n⌉`. While it waits no CPU is idle, so each CPU ends a query in any time `T` and starts
 //!   another: at least `n` starts.
-//! - **Width costs nobody a place.** With [`Config::widen`] a query gets all CPUs of its domain, but only while nobody else
-//!   waits and nobody runs there. So no other is started wide while one waits, and the bounds above hold as they are: a wide
+//! - **Width costs nobody a place.** With [`Config::widen`] a query gets all CPUs of its domain, but only on its arrival, while
+//!   nobody else waits and nobody runs there. So no other is started wide while one waits, and the bounds above hold as they are: a wide
 //!   query that ends frees each of its CPUs for a start of its own. Whoever comes while it runs may wait as long as it
 //!   runs, `T`, even if it would have run beside it.
 //! - **Nothing to gain, nothing done.** Under `auto` with [`Config::widen`], strong queries whose tables fit the cache together

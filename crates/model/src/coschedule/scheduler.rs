@@ -309,7 +309,9 @@ impl Scheduler {
         }
         let cpus = &self.config.domains[domain].cpus;
         let nobody_else = self.waiting.is_empty() && self.running.iter().all(|run| run.domain != domain);
-        let cpus = if self.config.widen && nobody_else {
+        // Whoever had to wait has company, even if it has just left: it will come back, and would wait in its turn.
+        let at_once = self.now_ns == arrived_ns;
+        let cpus = if self.config.widen && nobody_else && at_once {
             cpus.clone()
         } else {
             let taken = |cpu| self.running.iter().any(|run| run.cpus.contains(cpu));

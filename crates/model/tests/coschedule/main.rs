@@ -469,6 +469,31 @@ fn a_query_that_finds_nobody_gets_its_domain_until_it_ends() {
     assert_eq!(learnt.alone_ns(StatementId(1)), None);
 }
 
+/// Two clients that take turns would otherwise wait for each other for ever.
+#[test]
+fn who_had_to_wait_gets_one_cpu() {
+    let mut config = Config::new(PolicyName::Sls, false, domains(1, 2));
+    config.widen = true;
+    let mut s = scheduler(config);
+    let arrive = |s: &mut Scheduler, now_ns, id| {
+        let query = query(s, id, Footprint::Tables(Bytes::mib(2)));
+        s.arrive(now_ns, query).expect("room");
+    };
+    let widths = |s: &mut Scheduler| -> Vec<usize> { s.dispatch().iter().map(|start| start.cpus.len()).collect() };
+    arrive(&mut s, 0, 1);
+    assert_eq!(widths(&mut s), [2]);
+    arrive(&mut s, 10, 2);
+    assert_eq!(widths(&mut s), [] as [usize; 0]);
+    s.finish(30, QueryId(1)).expect("ran");
+    assert_eq!(widths(&mut s), [1], "it is alone now, but has had company");
+    arrive(&mut s, 31, 3);
+    assert_eq!(widths(&mut s), [1]);
+    s.finish(40, QueryId(2)).expect("ran");
+    s.finish(50, QueryId(3)).expect("ran");
+    arrive(&mut s, 60, 4);
+    assert_eq!(widths(&mut s), [2]);
+}
+
 #[test]
 fn the_time_a_wide_run_took_decides_who_is_short() {
     let mut config = config(PolicyName::Sls, 2);
