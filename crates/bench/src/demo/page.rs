@@ -195,8 +195,8 @@ fn policies(result: &DemoResult, summary: &Summary) -> Option<Section> {
              has observed. It gives each query one core while others wait, and all cores to one that is alone; short statements \
              pass it by. Beside it, corun without coordinator, which starts every query at once."
                 .to_owned(),
-            "The tables of this mix are small beside the cache of most machines, so little is to be gained from the order here; \
-             corun bench llc has the mix in which there is."
+            "The tables of this mix are small beside the cache of most machines, so little is to be gained from the order here, and \
+             auto lets such queries through; corun bench llc has a mix of larger ones."
                 .to_owned(),
         ],
         legend: legend(&result.options.sides()),
