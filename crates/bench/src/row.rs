@@ -244,12 +244,26 @@ impl Row {
             .map(|(_, value)| value)
     }
 
-    /// The parameter `engine`, empty where a row has none.
-    pub fn engine(&self) -> &str {
-        match self.parameter("engine") {
-            Some(Value::Text(engine)) => engine,
+    /// The text of a parameter; empty if it is missing or no text.
+    pub fn text(&self, key: &str) -> &str {
+        match self.parameter(key) {
+            Some(Value::Text(text)) => text,
             _ => "",
         }
+    }
+
+    /// A parameter as a number; `None` if it is missing or no number.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        match self.parameter(key)? {
+            Value::Number(number) => Some(*number),
+            Value::Integer(number) => Some(*number as f64),
+            Value::Text(_) | Value::Flag(_) => None,
+        }
+    }
+
+    /// The parameter `engine`, empty where a row has none.
+    pub fn engine(&self) -> &str {
+        self.text("engine")
     }
 
     /// The median; `None` where the label is unavailable.

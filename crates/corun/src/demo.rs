@@ -23,7 +23,7 @@ use crate::{facts, out};
 /// Arguments of `corun demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  corun demo                                  about four minutes; writes report.html
+  corun demo                                  about three minutes; writes report.html
   corun demo --policies none                  stock against corun only, about two minutes
   corun demo --quick                          a few seconds, small data: checks answers, claims nothing about speed
   corun demo --scale 5 --clients 8 --rounds 10

@@ -41,7 +41,7 @@ pub fn page(result: &DemoResult, summary: &Summary, provenance: &Provenance) -> 
             Some(queries(summary)),
             Some(memory(summary)),
             Some(compared(result)),
-            Some(machine(provenance)),
+            Some(Section::machine(&provenance.facts)),
         ]
         .into_iter()
         .flatten()
@@ -397,22 +397,6 @@ fn compared(result: &DemoResult) -> Section {
              either. A different machine, scale or number of clients gives different numbers: run it on yours."
                 .to_owned(),
         ],
-        ..Section::default()
-    }
-}
-
-fn machine(provenance: &Provenance) -> Section {
-    Section {
-        heading: "The machine and the run".to_owned(),
-        table: Some(Table {
-            headings: vec![String::new(), String::new()],
-            numeric_columns: 0,
-            rows: provenance
-                .facts
-                .iter()
-                .map(|(name, value)| vec![name.clone(), value.clone()])
-                .collect(),
-        }),
         ..Section::default()
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod bar;
 pub mod box_plot;
+pub mod finding;
 pub mod line;
 pub mod number;
 pub mod page;

@@ -56,6 +56,24 @@ pub struct Section {
     pub table: Option<Table>,
 }
 
+impl Section {
+    /// The card that says where a run's numbers come from: name and value of each fact about machine, build and date.
+    pub fn machine(facts: &[(String, String)]) -> Section {
+        Section {
+            heading: "The machine and the run".to_owned(),
+            table: Some(Table {
+                headings: vec![String::new(), String::new()],
+                numeric_columns: 0,
+                rows: facts
+                    .iter()
+                    .map(|(name, value)| vec![name.clone(), value.clone()])
+                    .collect(),
+            }),
+            ..Section::default()
+        }
+    }
+}
+
 /// A whole report.
 #[derive(Default)]
 pub struct Page {

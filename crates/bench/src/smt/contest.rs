@@ -336,7 +336,7 @@ mod tests {
     use model::mode::{Hiding, Schedule, Threads};
     use model::placement::Placement;
 
-    use super::super::keys::{Stand, text};
+    use super::super::keys::Stand;
     use super::*;
     use crate::progress::Silent;
     use crate::run::{Plan, Sample};
@@ -398,7 +398,7 @@ mod tests {
         rows.iter()
             .find(|row| {
                 row.metric == metric
-                    && text(row, "mode") == mode
+                    && row.text("mode") == mode
                     && row.versus.as_deref().unwrap_or("") == versus
             })
             .unwrap_or_else(|| panic!("no {metric} of {mode} versus {versus}"))
@@ -429,16 +429,16 @@ mod tests {
             Some(4.0)
         );
         let versus = find(&rows, "ratio", "auto", "best");
-        assert_eq!(text(versus, "best_mode"), "one/staged/group32");
+        assert_eq!(versus.text("best_mode"), "one/staged/group32");
         assert_eq!(
-            (text(versus, "verdict"), versus.spread.map(|spread| spread.n)),
+            (versus.text("verdict"), versus.spread.map(|spread| spread.n)),
             ("not_slower", Some(30))
         );
         let winner = rows
             .iter()
             .find(|row| row.metric == "winner")
             .expect("one winner");
-        let values = ["mode", "auto1", "best1", "auto1_verdict"].map(|key| text(winner, key));
+        let values = ["mode", "auto1", "best1", "auto1_verdict"].map(|key| winner.text(key));
         assert_eq!(
             values,
             [
@@ -455,7 +455,7 @@ mod tests {
         let (rows, _) = held(Plan::standard(), entrants(60));
         let versus = find(&rows, "ratio", "auto", "best");
         assert_eq!(
-            (text(versus, "verdict"), versus.spread.map(|spread| spread.n)),
+            (versus.text("verdict"), versus.spread.map(|spread| spread.n)),
             ("slower", Some(5))
         );
     }

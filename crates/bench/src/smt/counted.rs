@@ -125,7 +125,6 @@ mod tests {
     use crate::progress::Silent;
     use crate::row::Label;
     use crate::run::Plan;
-    use crate::smt::keys::text;
 
     const STAND: Stand = Stand {
         figure: "4b",
@@ -171,7 +170,7 @@ mod tests {
         let (rows, failures) = rows(Ok(&mut counters), RIGHT);
         assert_eq!(failures, 0);
         assert_eq!((rows[0].label, rows[0].median()), (Label::Measured, Some(2.5)));
-        assert_eq!(text(&rows[0], "thread_role"), "main");
+        assert_eq!(rows[0].text("thread_role"), "main");
         assert_eq!((rows[1].label, rows[1].median()), (Label::Unavailable, None));
     }
 
@@ -179,7 +178,7 @@ mod tests {
     fn without_counters_one_row_says_why() {
         let (rows, _) = rows(Err(CountersError::NoCounters), RIGHT);
         assert_eq!(rows.len(), 1);
-        assert_eq!(text(&rows[0], "reason"), CountersError::NoCounters.to_string());
+        assert_eq!(rows[0].text("reason"), CountersError::NoCounters.to_string());
     }
 
     #[test]

@@ -161,7 +161,6 @@ mod tests {
     use super::*;
     use crate::progress::Silent;
     use crate::run::Plan;
-    use crate::smt::keys::text;
 
     const STAND: Stand = Stand {
         figure: "4b",
@@ -187,7 +186,7 @@ mod tests {
 
     fn events(rows: &[Row], mode: &str) -> f64 {
         rows.iter()
-            .find(|row| row.metric == METRIC && text(row, "mode") == mode && row.median().is_some())
+            .find(|row| row.metric == METRIC && row.text("mode") == mode && row.median().is_some())
             .and_then(Row::median)
             .unwrap_or_else(|| panic!("no events of {mode}"))
     }
@@ -206,6 +205,6 @@ mod tests {
     fn nothing_simulated_is_called_measured() {
         let rows = rows();
         assert!(rows.iter().all(|row| row.label == crate::row::Label::Simulated));
-        assert!(rows.iter().all(|row| text(row, "placement") == "siblings"));
+        assert!(rows.iter().all(|row| row.text("placement") == "siblings"));
     }
 }

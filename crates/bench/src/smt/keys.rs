@@ -103,14 +103,6 @@ fn prefetch(hiding: Hiding) -> String {
 /// Thread role of rows about a whole run.
 pub const ALL_THREADS: &str = "all";
 
-/// The text of a parameter; empty if it is missing or no text.
-pub fn text<'r>(row: &'r Row, key: &str) -> &'r str {
-    match row.parameter(key) {
-        Some(Value::Text(text)) => text,
-        _ => "",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use model::mode::{Schedule, WorkAhead};
@@ -137,8 +129,8 @@ mod tests {
         let stable = "reason figure operator layout stream threads staging prefetch mode placement entries thread_role";
         assert_eq!(keys.join(" "), stable);
         assert_eq!(row.parameter("entries"), Some(&Value::Integer(128)));
-        assert_eq!(text(&row, "mode"), "one/staged/workahead128-backward-spin");
-        assert_eq!(text(&row, "prefetch"), "none");
+        assert_eq!(row.text("mode"), "one/staged/workahead128-backward-spin");
+        assert_eq!(row.text("prefetch"), "none");
     }
 
     #[test]
@@ -149,7 +141,7 @@ mod tests {
         };
         let row = put(Mode::staged(Threads::BiThreaded(2), group));
         assert_eq!(row.parameter("entries"), None);
-        let values = ["threads", "staging", "prefetch", "mode", "placement"].map(|key| text(&row, key));
+        let values = ["threads", "staging", "prefetch", "mode", "placement"].map(|key| row.text(key));
         assert_eq!(
             values,
             ["bi2", "staged", "group32", "bi2/staged/group32", "cores"]

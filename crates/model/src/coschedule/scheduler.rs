@@ -92,8 +92,7 @@ impl Scheduler {
     /// CPUs, and the query's tables, strong by themselves, fit the smallest cache together with those of the others let
     /// through. Holding one back would only leave CPUs idle at the end of a burst.
     fn nothing_to_gain(&self, query: &Query) -> bool {
-        let smallest = self.classifiers.iter().min_by_key(|c| c.cache());
-        let classifier = smallest.expect("a scheduler has a domain");
+        let classifier = self.smallest();
         let free = self.bypassing.iter().filter(|bypassing| bypassing.free);
         let others: u64 = free.map(|bypassing| bypassing.query.footprint.bytes().0).sum();
         self.config.policy == PolicyName::Auto
@@ -136,8 +135,7 @@ impl Scheduler {
     /// How many queries of each queue wait or run, seen from the domain with the smallest cache: what
     /// [`crate::plan_choice::ChoiceRule::MixedStrength`] asks for.
     pub fn balance(&self) -> Balance {
-        let smallest = self.classifiers.iter().min_by_key(|c| c.cache());
-        let classifier = smallest.expect("a scheduler has a domain");
+        let classifier = self.smallest();
         let mut balance = Balance::default();
         let waiting = self.waiting.iter().map(|w| w.query);
         for query in waiting.chain(self.running.iter().map(|r| r.query)) {
@@ -266,6 +264,12 @@ impl Scheduler {
             starts.push(self.start(at, domain, why));
         }
         starts
+    }
+
+    /// What is strong, moderate and weak in the smallest cache.
+    fn smallest(&self) -> &Classifier {
+        let smallest = self.classifiers.iter().min_by_key(|c| c.cache());
+        smallest.expect("a scheduler has a domain")
     }
 
     fn knows(&self, id: QueryId) -> bool {

@@ -479,7 +479,8 @@ fn who_had_to_wait_gets_one_cpu() {
         let query = query(s, id, Footprint::Tables(Bytes::mib(2)));
         s.arrive(now_ns, query).expect("room");
     };
-    let widths = |s: &mut Scheduler| -> Vec<usize> { s.dispatch().iter().map(|start| start.cpus.len()).collect() };
+    let widths =
+        |s: &mut Scheduler| -> Vec<usize> { s.dispatch().iter().map(|start| start.cpus.len()).collect() };
     arrive(&mut s, 0, 1);
     assert_eq!(widths(&mut s), [2]);
     arrive(&mut s, 10, 2);

@@ -1,42 +1,11 @@
 //! What the paper states, and what this run says to it. Sentences are made of the rows: nothing here knows how it comes out.
 
-use super::view::{View, is_of, text};
+use super::view::{View, is_of};
 use crate::llc::engines::Kind;
 use crate::llc::figures::{MODERATE, STRONG, WEAK};
 use crate::llc::statement::Statement;
+use crate::report::finding::{Agreement, Finding};
 use crate::row::Row;
-
-/// How a statement fares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Agreement {
-    /// As the paper has it.
-    Agrees,
-    /// In the same direction, by less than half or more than twice.
-    Differs,
-    /// Not at all.
-    Disagrees,
-}
-
-/// A statement of the paper beside this run's numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finding {
-    paper: &'static str,
-    here: String,
-    /// What they are to each other.
-    pub(super) agreement: Agreement,
-}
-
-impl Finding {
-    /// One sentence each.
-    pub(super) fn sentence(&self) -> String {
-        let verdict = match self.agreement {
-            Agreement::Agrees => "This agrees with the paper.",
-            Agreement::Differs => "The direction is the paper's, the size is not.",
-            Agreement::Disagrees => "This does not agree with the paper.",
-        };
-        format!("Paper: {}. Here: {}. {verdict}", self.paper, self.here)
-    }
-}
 
 /// Below this percentage a slow-down is none.
 const PERCENT_MIN: f64 = 3.0;
@@ -48,29 +17,12 @@ fn percent(slowdown: f64) -> f64 {
 /// A loss the paper gives as a number.
 fn loss(paper: &'static str, paper_percent: f64, who: &str, slowdown: Option<f64>) -> Option<Finding> {
     let here = percent(slowdown?);
-    let agreement = match here {
-        here if here < PERCENT_MIN => Agreement::Disagrees,
-        here if here < paper_percent / 2.0 || here > paper_percent * 2.0 => Agreement::Differs,
-        _ => Agreement::Agrees,
-    };
+    let agreement = Agreement::of_percent(paper_percent, here, PERCENT_MIN);
     Some(Finding {
-        paper,
+        paper: paper.to_owned(),
         here: format!("{who} {here:+.0} %"),
         agreement,
     })
-}
-
-/// A statement that holds or does not.
-fn order(paper: &'static str, holds: bool, here: String) -> Finding {
-    Finding {
-        paper,
-        here,
-        agreement: if holds {
-            Agreement::Agrees
-        } else {
-            Agreement::Disagrees
-        },
-    }
 }
 
 /// What the paper says about a figure that this run has numbers for; about corun's operators, which run all of it.
@@ -113,7 +65,7 @@ fn index_is_calm(view: View<'_>) -> Option<Finding> {
     let index = Statement::index(WEAK);
     let beside = |other| view.slowdown("1", Kind::Corun, index, other);
     let (hash, same) = (beside(Statement::hash(MODERATE))?, beside(index)?);
-    Some(order(
+    Some(Finding::order(
         "an index join is not affected much by either (section 1.2)",
         hash.max(same) < 1.15,
         format!("it is slowed down {hash:.2}x beside the hash join and {same:.2}x beside itself"),
@@ -126,18 +78,18 @@ fn index_hurts_more(view: View<'_>) -> Option<Finding> {
     let worst = |same: bool| {
         let rows = view.slowdowns("4").filter(|(row, _)| {
             is_of(row, Kind::Corun)
-                && text(row, "class") == "moderate"
-                && text(row, "query").starts_with("hash")
+                && row.text("class") == "moderate"
+                && row.text("query").starts_with("hash")
                 && if same {
-                    text(row, "corunner") == text(row, "query")
+                    row.text("corunner") == row.text("query")
                 } else {
-                    text(row, "corunner") == index
+                    row.text("corunner") == index
                 }
         });
         rows.map(|(_, spread)| spread.median).max_by(f64::total_cmp)
     };
     let (by_index, by_same) = (worst(false)?, worst(true)?);
-    Some(order(
+    Some(Finding::order(
         "an index join slows a moderate hash join down more than another hash join does (section 4.2.1)",
         by_index > by_same,
         format!("at worst {by_index:.2}x beside the index join, {by_same:.2}x beside the same hash join"),
@@ -150,14 +102,14 @@ fn middle_is_worst(view: View<'_>, kind: Kind) -> Option<Finding> {
     let worst = |class: &str| {
         let rows = view.slowdowns("4").filter(|(row, _)| {
             is_of(row, kind)
-                && text(row, "class") == class
-                && text(row, "query").starts_with("hash")
-                && text(row, "corunner") == index
+                && row.text("class") == class
+                && row.text("query").starts_with("hash")
+                && row.text("corunner") == index
         });
         rows.map(|(_, spread)| spread.median).max_by(f64::total_cmp)
     };
     let (strong, moderate, weak) = (worst("strong")?, worst("moderate")?, worst("weak")?);
-    Some(order(
+    Some(Finding::order(
         "moderate tables suffer most beside an index join (section 4.2.1)",
         moderate >= strong && moderate >= weak,
         format!(
@@ -170,7 +122,7 @@ fn middle_is_worst(view: View<'_>, kind: Kind) -> Option<Finding> {
 fn strong_is_safe(view: View<'_>) -> Option<Finding> {
     let strong = Statement::hash(STRONG);
     let slowdown = view.slowdown("table1", Kind::Corun, strong, strong)?;
-    Some(order(
+    Some(Finding::order(
         "two strong hash joins hardly slow each other down (table 1)",
         slowdown < 1.1,
         format!("{slowdown:.2}x"),
@@ -189,7 +141,7 @@ fn weak_is_calm(view: View<'_>) -> Option<Finding> {
         .iter()
         .filter_map(|&beside| view.slowdown("table1", Kind::Corun, weak, beside))
         .max_by(f64::total_cmp)?;
-    Some(order(
+    Some(Finding::order(
         "a weak hash join is hardly slowed down by anybody (table 1)",
         worst < 1.1,
         format!("at worst {worst:.2}x"),
@@ -201,7 +153,7 @@ fn protected(view: View<'_>) -> Option<Finding> {
     let (moderate, index) = (Statement::hash(MODERATE), Statement::index(WEAK));
     let plain = view.slowdown("5", Kind::Corun, moderate, index)?;
     let streaming = view.slowdown("5", Kind::Streaming, moderate, index)?;
-    Some(order(
+    Some(Finding::order(
         "with 4 of 32 colours for the index join the moderate query's time is 33 % shorter (section 7.1)",
         streaming < plain && percent(plain) >= PERCENT_MIN,
         format!("streaming changes its slow-down from {plain:.2}x to {streaming:.2}x"),
@@ -214,7 +166,7 @@ fn weak_keeps_its_time(view: View<'_>) -> Option<Finding> {
         view.alone("5", Kind::Corun, index)?,
         view.alone("5", Kind::Streaming, index)?,
     );
-    Some(order(
+    Some(Finding::order(
         "the weak query keeps its performance (section 7.1)",
         streaming < plain * 1.05,
         format!("the index join alone takes {plain:.0} ms, streaming {streaming:.0} ms"),
@@ -225,15 +177,13 @@ fn weak_keeps_its_time(view: View<'_>) -> Option<Finding> {
 fn pairs_by_class(view: View<'_>) -> Option<Finding> {
     let worst = |queries: &[&str]| {
         let rows = view.slowdowns("7.4").filter(|(row, _)| {
-            is_of(row, Kind::Corun)
-                && queries.contains(&text(row, "query"))
-                && text(row, "mix") == "hash/index"
+            is_of(row, Kind::Corun) && queries.contains(&row.text("query")) && row.text("mix") == "hash/index"
         });
         rows.map(|(_, spread)| spread.median).max_by(f64::total_cmp)
     };
     let hash = worst(&["hash_q3.1", "hash_q4.1", "hash_q4.2"])?;
     let index = worst(&["index_q1.1", "index_q2.1", "index_q3.2", "index_q4.3"])?;
-    Some(order(
+    Some(Finding::order(
         "beside each other, the hash join queries lose 16 to 35 %, the index join queries 7 to 12 % (section 7.4)",
         hash > index,
         format!("at worst {:+.0} % and {:+.0} %", percent(hash), percent(index)),
@@ -245,7 +195,7 @@ fn policies_help(view: View<'_>, k: usize) -> Option<Finding> {
     let query = Statement::hash(k).to_string();
     let under = |policy: &str| {
         let mut rows = view.slowdowns("6");
-        rows.find(|(row, _)| text(row, "policy") == policy && text(row, "query") == query)
+        rows.find(|(row, _)| row.text("policy") == policy && row.text("query") == query)
             .map(|(_, spread)| spread.median)
     };
     let default = under("fifo")?;
@@ -253,7 +203,7 @@ fn policies_help(view: View<'_>, k: usize) -> Option<Finding> {
         .into_iter()
         .flatten()
         .min_by(f64::total_cmp)?;
-    Some(order(
+    Some(Finding::order(
         "hash joins lose less under SLS and MLS than by default (section 7.2)",
         best < default,
         format!("PLQ_{k} {default:.2}x by default, {best:.2}x under the better policy"),
@@ -274,13 +224,9 @@ fn choice_pays(view: View<'_>) -> Option<Finding> {
 /// A gain the paper gives as percent of the time saved.
 fn gained(paper: &'static str, paper_percent: f64, ratio: f64) -> Option<Finding> {
     let here = (1.0 - 1.0 / ratio) * 100.0;
-    let agreement = match here {
-        here if here < PERCENT_MIN => Agreement::Disagrees,
-        here if here < paper_percent / 2.0 || here > paper_percent * 2.0 => Agreement::Differs,
-        _ => Agreement::Agrees,
-    };
+    let agreement = Agreement::of_percent(paper_percent, here, PERCENT_MIN);
     Some(Finding {
-        paper,
+        paper: paper.to_owned(),
         here: format!("{here:+.0} % saved"),
         agreement,
     })

@@ -1,6 +1,6 @@
 //! The plots and tables of the report, each from the rows of one figure.
 
-use super::view::{View, is_of, kind_name, number, text};
+use super::view::{View, is_of, kind_name};
 use crate::llc::engines::Kind;
 use crate::llc::figures::{MODERATE, STRONG, WEAK};
 use crate::llc::keys::SLOWDOWN;
@@ -47,7 +47,7 @@ fn reasons(view: View<'_>, figure: &str) -> Vec<String> {
 
 fn bar(row: &Row, spread: Spread) -> BarRow {
     BarRow {
-        label: format!("{} | {}", text(row, "query"), text(row, "corunner")),
+        label: format!("{} | {}", row.text("query"), row.text("corunner")),
         value: spread.median,
         spread: Some((spread.min, spread.max)),
         series: colour(kind_of(row)),
@@ -123,12 +123,12 @@ const BESIDE: [(&str, usize, &str); 4] = [
 fn by_size(view: View<'_>, kind: Kind, access: &str) -> Vec<Series> {
     let line = |&(beside, colour, name): &(&str, usize, &str)| {
         let rows = view.slowdowns("4").filter(|(row, _)| {
-            let same = text(row, "corunner") == text(row, "query");
+            let same = row.text("corunner") == row.text("query");
             is_of(row, kind)
-                && text(row, "query").starts_with(access)
+                && row.text("query").starts_with(access)
                 && match beside {
                     "same" => same,
-                    other => !same && text(row, "corunner") == other,
+                    other => !same && row.text("corunner") == other,
                 }
         });
         let mut points: Vec<(f64, f64)> = rows
@@ -151,7 +151,7 @@ fn by_size(view: View<'_>, kind: Kind, access: &str) -> Vec<Series> {
 
 /// S over C of the hash join of the same `k`, whatever way the query itself joins.
 fn size_over_cache(row: &Row) -> Option<f64> {
-    let (_, k) = text(row, "query").split_once("plq")?;
+    let (_, k) = row.text("query").split_once("plq")?;
     let k: f64 = k.parse().ok()?;
     Some(k / crate::llc::sizes::CATEGORIES as f64 * crate::llc::sizes::LARGEST_OVER_CACHE)
 }
@@ -325,7 +325,7 @@ pub(super) fn figure_5(view: View<'_>) -> Option<Section> {
 /// Simulated slow-downs and miss rates by ways, one section a figure.
 pub(super) fn simulated(view: View<'_>) -> Vec<Section> {
     let rows = || view.0.iter().filter(|row| row.label == Label::Simulated);
-    let mut figures: Vec<&str> = rows().map(|row| text(row, "figure")).collect();
+    let mut figures: Vec<&str> = rows().map(|row| row.text("figure")).collect();
     figures.dedup();
     figures.sort_unstable();
     figures.dedup();
@@ -363,15 +363,15 @@ fn simulated_plot<'r>(
 ) -> Option<Figure> {
     let mut lines: Vec<Series> = Vec::new();
     let mut levels: Vec<BarRow> = Vec::new();
-    for row in rows.filter(|row| text(row, "figure") == figure && row.metric == metric) {
+    for row in rows.filter(|row| row.text("figure") == figure && row.metric == metric) {
         let Some(median) = row.median() else { continue };
         let name = format!(
             "{} beside {}, {}",
-            text(row, "query"),
-            text(row, "corunner"),
-            text(row, "partition")
+            row.text("query"),
+            row.text("corunner"),
+            row.text("partition")
         );
-        match number(row, "ways").or_else(|| text(row, "ways").parse().ok()) {
+        match row.number("ways").or_else(|| row.text("ways").parse().ok()) {
             Some(ways) => match lines.iter_mut().find(|line| line.name == name) {
                 Some(line) => line.points.push((ways, median)),
                 None => {
@@ -384,7 +384,7 @@ fn simulated_plot<'r>(
                 }
             },
             None => levels.push(BarRow {
-                label: format!("{} | {}", text(row, "query"), text(row, "corunner")),
+                label: format!("{} | {}", row.text("query"), row.text("corunner")),
                 value: median,
                 spread: None,
                 series: 1,

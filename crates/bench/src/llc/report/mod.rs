@@ -8,10 +8,10 @@ mod figures;
 mod policies;
 mod view;
 
-use claims::Agreement;
 use view::View;
 
-use crate::report::page::{Page, Section, Table, Tile};
+use crate::report::finding::{Agreement, Finding};
+use crate::report::page::{Page, Section, Tile};
 use crate::row::{Label, Row};
 
 /// The page for the rows of a run; `facts` say on which machine, when and with what. A `quick` run's times mean nothing, and the page
@@ -41,13 +41,11 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
             claims::of(view, figure)
         };
         verdicts.extend(findings.iter().map(|finding| finding.agreement));
-        section
-            .text
-            .extend(findings.iter().map(claims::Finding::sentence));
+        section.text.extend(findings.iter().map(Finding::sentence));
         sections.push(section);
     }
     sections.extend(figures::simulated(view));
-    sections.push(machine(facts));
+    sections.push(Section::machine(facts));
     let warning = match quick {
         true => {
             " THIS RUN WAS QUICK: its tables fit any last-level cache, so only the answers mean anything."
@@ -72,7 +70,6 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
 }
 
 fn tiles(view: View<'_>, verdicts: &[Agreement]) -> Vec<Tile> {
-    let count = |wanted: Agreement| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
     let checked = view.0.iter().filter(|row| row.answer_ok.is_some()).count();
     let wrong = view.0.iter().filter(|row| row.answer_ok == Some(false)).count();
     let worst = view
@@ -95,42 +92,14 @@ fn tiles(view: View<'_>, verdicts: &[Agreement]) -> Vec<Tile> {
         note: "checked in every run".to_owned(),
     }];
     if !verdicts.is_empty() {
-        let statements = Tile {
-            value: format!("{} of {}", count(Agreement::Agrees), verdicts.len()),
-            name: "statements of the paper hold here".to_owned(),
-            note: format!(
-                "{} more in direction, {} not",
-                count(Agreement::Differs),
-                count(Agreement::Disagrees)
-            ),
-        };
-        tiles.insert(0, statements);
+        tiles.insert(0, Agreement::tile(verdicts));
     }
     if let Some((slowdown, row)) = worst {
         tiles.push(Tile {
             value: format!("{slowdown:.2}x"),
             name: "largest slow-down of a query".to_owned(),
-            note: format!(
-                "{} beside {}",
-                view::text(row, "query"),
-                view::text(row, "corunner")
-            ),
+            note: format!("{} beside {}", row.text("query"), row.text("corunner")),
         });
     }
     tiles
-}
-
-fn machine(facts: &[(String, String)]) -> Section {
-    Section {
-        heading: "The machine and the run".to_owned(),
-        table: Some(Table {
-            headings: vec![String::new(), String::new()],
-            numeric_columns: 0,
-            rows: facts
-                .iter()
-                .map(|(name, value)| vec![name.clone(), value.clone()])
-                .collect(),
-        }),
-        ..Section::default()
-    }
 }

@@ -1,6 +1,6 @@
 //! The sections about policies: Figure 6, section 7.3, the mix, and work that has nothing to gain.
 
-use super::view::{View, number, text};
+use super::view::View;
 use crate::llc::keys::SLOWDOWN;
 use crate::report::bar::{BarPlot, BarRow};
 use crate::report::page::{Figure, Section, Table};
@@ -23,7 +23,7 @@ fn legend() -> Vec<(usize, String)> {
 }
 
 fn colour(row: &Row) -> usize {
-    match (text(row, "engine"), text(row, "partition")) {
+    match (row.text("engine"), row.text("partition")) {
         ("datafusion", _) => 0,
         (_, "streaming") => 2,
         _ => 1,
@@ -78,7 +78,7 @@ pub(super) fn figure_6(view: View<'_>) -> Option<Section> {
     let rows = measured(view, "6", SLOWDOWN);
     let labelled = rows.into_iter().map(|(row, spread)| {
         (
-            format!("{} {}", text(row, "query"), text(row, "policy")),
+            format!("{} {}", row.text("query"), row.text("policy")),
             row,
             spread,
         )
@@ -108,7 +108,7 @@ pub(super) fn plan_choice(view: View<'_>) -> Option<Section> {
             Some(crate::row::Value::Flag(true)) => "plans by locality",
             _ => "cheapest plans",
         };
-        format!("{}, {chosen}", text(row, "policy"))
+        format!("{}, {chosen}", row.text("policy"))
     };
     let labelled = rows.into_iter().map(|(row, spread)| (name(row), row, spread));
     let figure = bars(
@@ -134,7 +134,7 @@ pub(super) fn plan_choice(view: View<'_>) -> Option<Section> {
 
 /// The PLQ mix.
 pub(super) fn mix(view: View<'_>) -> Option<Section> {
-    let name = |row: &Row| text(row, "policy").to_owned();
+    let name = |row: &Row| row.text("policy").to_owned();
     let of = |metric: &str, wanted: &dyn Fn(&Row) -> bool| -> Vec<(String, &Row, Spread)> {
         measured(view, "mix", metric)
             .into_iter()
@@ -142,7 +142,7 @@ pub(super) fn mix(view: View<'_>) -> Option<Section> {
             .map(|(row, spread)| (name(row), row, spread))
             .collect()
     };
-    let moderate = of(SLOWDOWN, &|row| text(row, "class") == "moderate");
+    let moderate = of(SLOWDOWN, &|row| row.text("class") == "moderate");
     let rates = of("queries_per_s", &|_| true);
     let ratios = of("ratio", &|row| row.versus.as_deref() == Some("fifo"));
     let mut words = vec![
@@ -195,12 +195,12 @@ fn mix_summary(moderate: &[(String, &Row, Spread)], ratios: &[(String, &Row, Spr
         "Moderate queries lose {:.0} % under stock_fifo and {:.0} % under {calm_name} with partition {}, the calmest.",
         loss(stock),
         loss(calm.median),
-        text(calm_row, "partition")
+        calm_row.text("partition")
     );
     if let Some((name, row, spread)) = ratios.iter().max_by(|a, b| a.2.median.total_cmp(&b.2.median)) {
         sentence.push_str(&format!(
             " The most queries a second are those of {name} with partition {}: {:.2} times fifo's.",
-            text(row, "partition"),
+            row.text("partition"),
             spread.median
         ));
     }
@@ -212,9 +212,12 @@ pub(super) fn nothing_to_gain(view: View<'_>) -> Option<Section> {
     let rows: Vec<Vec<String>> = measured(view, "nothing_to_gain", "ratio")
         .into_iter()
         .map(|(row, spread)| {
-            let bound = |key: &str| number(row, key).map_or_else(|| "-".to_owned(), |b| format!("{b:.3}"));
+            let bound = |key: &str| {
+                row.number(key)
+                    .map_or_else(|| "-".to_owned(), |b| format!("{b:.3}"))
+            };
             vec![
-                text(row, "mix").replace('_', " "),
+                row.text("mix").replace('_', " "),
                 match row.parameter("control") {
                     Some(_) => "engine against itself".to_owned(),
                     None => "coordinator against engine".to_owned(),
@@ -222,7 +225,7 @@ pub(super) fn nothing_to_gain(view: View<'_>) -> Option<Section> {
                 spread.n.to_string(),
                 format!("{:.3}", spread.median),
                 format!("{} to {}", bound("noise_low"), bound("noise_high")),
-                text(row, "verdict").replace('_', " "),
+                row.text("verdict").replace('_', " "),
             ]
         })
         .collect();

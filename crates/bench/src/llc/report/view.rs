@@ -3,41 +3,24 @@
 use crate::llc::engines::Kind;
 use crate::llc::keys::{ALONE, SLOWDOWN};
 use crate::llc::statement::Statement;
-use crate::row::{Label, Row, Value};
+use crate::row::{Label, Row};
 use crate::stats::Spread;
 
 /// The rows of one run.
 #[derive(Clone, Copy)]
 pub(super) struct View<'r>(pub(super) &'r [Row]);
 
-/// The text of a parameter; empty if it is missing or no text.
-pub(super) fn text<'r>(row: &'r Row, key: &str) -> &'r str {
-    match row.parameter(key) {
-        Some(Value::Text(text)) => text,
-        _ => "",
-    }
-}
-
-/// A number of a row's parameters.
-pub(super) fn number(row: &Row, key: &str) -> Option<f64> {
-    match row.parameter(key)? {
-        Value::Number(number) => Some(*number),
-        Value::Integer(number) => Some(*number as f64),
-        Value::Text(_) | Value::Flag(_) => None,
-    }
-}
-
 impl<'r> View<'r> {
     /// The rows of a figure, all cases of it.
     pub(super) fn figure(self, figure: &str) -> impl Iterator<Item = &'r Row> {
-        self.0.iter().filter(move |row| text(row, "figure") == figure)
+        self.0.iter().filter(move |row| row.text("figure") == figure)
     }
 
     /// Measured slow-downs of a figure beside somebody, in the order they came.
     pub(super) fn slowdowns(self, figure: &str) -> impl Iterator<Item = (&'r Row, Spread)> {
         self.figure(figure)
             .filter(|row| {
-                row.metric == SLOWDOWN && row.label == Label::Measured && text(row, "corunner") != ALONE
+                row.metric == SLOWDOWN && row.label == Label::Measured && row.text("corunner") != ALONE
             })
             .filter_map(|row| Some((row, row.spread?)))
     }
@@ -52,7 +35,7 @@ impl<'r> View<'r> {
     ) -> Option<f64> {
         let (target, corunner) = (target.to_string(), corunner.to_string());
         let mut found = self.slowdowns(figure).filter(|(row, _)| {
-            is_of(row, kind) && text(row, "query") == target && text(row, "corunner") == corunner
+            is_of(row, kind) && row.text("query") == target && row.text("corunner") == corunner
         });
         found.next().map(|(_, spread)| spread.median)
     }
@@ -63,8 +46,8 @@ impl<'r> View<'r> {
         let mut found = self.figure(figure).filter(|row| {
             row.metric == "ms"
                 && is_of(row, kind)
-                && text(row, "query") == target
-                && text(row, "corunner") == ALONE
+                && row.text("query") == target
+                && row.text("corunner") == ALONE
         });
         found.next().and_then(Row::median)
     }
@@ -73,7 +56,7 @@ impl<'r> View<'r> {
     pub(super) fn unavailable(self, figure: &str) -> Vec<&'r str> {
         let mut reasons: Vec<&str> = Vec::new();
         for row in self.figure(figure).filter(|row| row.label == Label::Unavailable) {
-            let reason = text(row, "reason");
+            let reason = row.text("reason");
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -83,14 +66,14 @@ impl<'r> View<'r> {
 
     /// `C` in MiB.
     pub(super) fn cache_mib(self) -> Option<f64> {
-        let bytes = self.0.iter().find_map(|row| number(row, "cache_bytes"))?;
+        let bytes = self.0.iter().find_map(|row| row.number("cache_bytes"))?;
         Some(bytes / f64::from(1 << 20))
     }
 }
 
 /// Whether a row is about the operators of a kind.
 pub(super) fn is_of(row: &Row, kind: Kind) -> bool {
-    text(row, "engine") == kind.engine() && text(row, "partition") == kind.partition()
+    row.text("engine") == kind.engine() && row.text("partition") == kind.partition()
 }
 
 /// The words for a kind of operators.

@@ -1,47 +1,13 @@
 //! What the paper states, and what this run says to it. Sentences are made of the rows: nothing here knows how it comes out.
 
 use super::view::View;
-use crate::smt::keys::text;
+use crate::report::finding::{Agreement, Finding};
 
 /// The helper the paper settles on.
 const BEST_HELPER: &str = "backward-spin";
 const WORK_AHEAD: &str = "one/staged/workahead128-backward-spin";
 const PARALLEL: &str = "two/plain";
 const BI_THREADED: &str = "bi2/plain";
-
-/// How a statement fares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Agreement {
-    /// As the paper has it.
-    Agrees,
-    /// In the same direction, by less than half or more than twice.
-    Differs,
-    /// Not at all.
-    Disagrees,
-}
-
-/// A statement of the paper beside this run's numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finding {
-    /// The paper's words, shortened, with the section.
-    pub(super) paper: String,
-    /// This run's.
-    pub(super) here: String,
-    /// What they are to each other.
-    pub(super) agreement: Agreement,
-}
-
-impl Finding {
-    /// One sentence each.
-    pub(super) fn sentence(&self) -> String {
-        let verdict = match self.agreement {
-            Agreement::Agrees => "This agrees with the paper.",
-            Agreement::Differs => "The direction is the paper's, the size is not.",
-            Agreement::Disagrees => "This does not agree with the paper.",
-        };
-        format!("Paper: {}. Here: {}. {verdict}", self.paper, self.here)
-    }
-}
 
 /// Below this a gain is no gain.
 const PERCENT_MIN: f64 = 2.0;
@@ -54,28 +20,12 @@ fn gain(
     here_percent: Option<f64>,
 ) -> Option<Finding> {
     let here = here_percent?;
-    let agreement = match here {
-        here if here < PERCENT_MIN => Agreement::Disagrees,
-        here if here < paper_percent / 2.0 || here > paper_percent * 2.0 => Agreement::Differs,
-        _ => Agreement::Agrees,
-    };
+    let agreement = Agreement::of_percent(paper_percent, here, PERCENT_MIN);
     Some(Finding {
         paper: paper.to_owned(),
         here: format!("{} {:.0} %", if here < 0.0 { loses } else { wins }, here.abs()),
         agreement,
     })
-}
-
-fn order(paper: &str, holds: bool, here: String) -> Finding {
-    Finding {
-        paper: paper.to_owned(),
-        here,
-        agreement: if holds {
-            Agreement::Agrees
-        } else {
-            Agreement::Disagrees
-        },
-    }
 }
 
 /// Percent of the time that a ratio saves.
@@ -220,7 +170,7 @@ pub(super) fn of(view: View<'_>, case: &str) -> Vec<Finding> {
 fn backward_first(view: View<'_>, case: &str) -> Option<Finding> {
     let [backward, forward] = [BEST_HELPER, "forward-spin"].map(|helper| view.best_set(case, helper));
     let (backward, forward) = (backward?, forward?);
-    Some(order(
+    Some(Finding::order(
         "backward preloading is faster than forward (section 6.1)",
         backward > forward,
         format!("the best sizes run at {backward:.2}x and {forward:.2}x of serial speed"),
@@ -244,7 +194,7 @@ fn helper_takes(view: View<'_>, case: &str, paper: &str, percent: f64) -> Option
     let machine = machines.iter().find(|(_, placement)| *placement == "siblings")?;
     let of = |role: &str| {
         view.by_size(case, "misses_per_probe", BEST_HELPER, |row| {
-            (text(row, "hierarchy"), text(row, "placement")) == *machine && text(row, "thread_role") == role
+            (row.text("hierarchy"), row.text("placement")) == *machine && row.text("thread_role") == role
         })
     };
     let shares = of("main").into_iter().zip(of("helper"));
@@ -264,12 +214,12 @@ fn shared_misses(view: View<'_>, case: &str) -> Option<Finding> {
     let machine = *machines.iter().find(|(_, placement)| *placement == "siblings")?;
     let misses = |mode: &str, role: &str| {
         view.value(case, "misses_per_probe", mode, |row| {
-            (text(row, "hierarchy"), text(row, "placement")) == machine && text(row, "thread_role") == role
+            (row.text("hierarchy"), row.text("placement")) == machine && row.text("thread_role") == role
         })
     };
     let serial = misses("one/plain", "main")?;
     let both = misses(BI_THREADED, "main")? + misses(BI_THREADED, "worker1")?;
-    Some(order(
+    Some(Finding::order(
         "a bi-threaded operator misses about as often as one thread, spread over two (section 6.2)",
         (both / serial.max(f64::MIN_POSITIVE) - 1.0).abs() < 0.1,
         format!("simulated on siblings, {both:.2} misses a probe against {serial:.2}"),
@@ -283,7 +233,7 @@ fn events(view: View<'_>, case: &str) -> Vec<Option<Finding>> {
     let least = || {
         let (backward, forward, waiting) = (at(BEST_HELPER), at("forward"), at("forward-spin"));
         let (b, f, w) = (common(&backward)?, common(&forward)?, common(&waiting)?);
-        Some(order(
+        Some(Finding::order(
             "backward preloading interferes least, waiting forward most (section 6.1)",
             b < f && f <= w,
             format!(
@@ -294,7 +244,7 @@ fn events(view: View<'_>, case: &str) -> Vec<Option<Finding>> {
     let fewer = || {
         let points = at(BEST_HELPER);
         let (first, last) = (points.first()?, points.last()?);
-        Some(order(
+        Some(Finding::order(
             "larger sets interfere less (section 6.1)",
             last.1 < first.1,
             format!(
@@ -309,7 +259,7 @@ fn events(view: View<'_>, case: &str) -> Vec<Option<Finding>> {
 fn bi_threading_first(view: View<'_>, case: &str) -> Option<Finding> {
     let [parallel, bi, set] = [PARALLEL, BI_THREADED, WORK_AHEAD].map(|mode| view.ratio(case, mode));
     let (parallel, bi, set) = (parallel?, bi?, set?);
-    Some(order(
+    Some(Finding::order(
         "over columns, bi-threading gains most; independent operators and the set gain similarly little (section 6.4)",
         bi > set && bi >= parallel * 0.95,
         format!(
@@ -320,12 +270,12 @@ fn bi_threading_first(view: View<'_>, case: &str) -> Option<Finding> {
 
 fn prefetch_is_idle(view: View<'_>, case: &str) -> Option<Finding> {
     let one_thread = view.ratios(case).filter(|(row, _)| {
-        text(row, "threads") == "one" && text(row, "prefetch") != "none" && text(row, "mode") != "auto"
+        row.text("threads") == "one" && row.text("prefetch") != "none" && row.text("mode") != "auto"
     });
     let best = one_thread
         .map(|(_, spread)| spread.median)
         .max_by(f64::total_cmp)?;
-    Some(order(
+    Some(Finding::order(
         "prefetch instructions change nothing, most of them seem to be dropped (appendix A)",
         best < 1.05,
         format!("on one thread they run at up to {best:.2}x of serial speed"),
@@ -336,11 +286,11 @@ fn prefetch_is_idle(view: View<'_>, case: &str) -> Option<Finding> {
 fn loses(view: View<'_>, case: &str, experiment: &str, paper: &str) -> Option<Finding> {
     let set = view.ratio(case, WORK_AHEAD)?;
     let tried = view.ratios(case).filter(|(row, _)| {
-        let mode = text(row, "mode");
+        let mode = row.text("mode");
         mode.starts_with(experiment) && mode != WORK_AHEAD
     });
     let best = tried.map(|(_, spread)| spread.median).max_by(f64::total_cmp)?;
-    Some(order(
+    Some(Finding::order(
         paper,
         best < set,
         format!("it runs at {best:.2}x of serial speed, the set at {set:.2}x"),

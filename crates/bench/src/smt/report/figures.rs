@@ -8,7 +8,7 @@ use crate::report::page::{Figure, Section};
 use crate::report::scale::Spacing;
 use crate::row::{Row, Value};
 use crate::smt::interference::{METRIC as EVENTS, NET_SPEED};
-use crate::smt::keys::{AUTO, text};
+use crate::smt::keys::AUTO;
 
 /// The helpers of a work-ahead set as rows name them, their colours and their names for people.
 const HELPERS: [(&str, usize, &str); 4] = [
@@ -78,9 +78,9 @@ pub(super) fn by_size(view: View<'_>, case: &str) -> Section {
         .case(case)
         .filter(|row| {
             row.metric == "ns_per_probe"
-                && text(row, "threads") == "one"
-                && text(row, "prefetch") != "none"
-                && text(row, "mode") != AUTO
+                && row.text("threads") == "one"
+                && row.text("prefetch") != "none"
+                && row.text("mode") != AUTO
         })
         .filter_map(Row::median)
         .min_by(f64::total_cmp);
@@ -108,11 +108,11 @@ pub(super) fn by_size(view: View<'_>, case: &str) -> Section {
 /// Throughput by mode, serial code being 1.
 pub(super) fn bars(view: View<'_>, case: &str) -> Section {
     let layouts: std::collections::BTreeSet<&str> =
-        view.ratios(case).map(|(row, _)| text(row, "layout")).collect();
+        view.ratios(case).map(|(row, _)| row.text("layout")).collect();
     let rows = view
         .ratios(case)
         .map(|(row, spread)| {
-            let mut label = match text(row, "mode") {
+            let mut label = match row.text("mode") {
                 AUTO => format!(
                     "auto {}",
                     row.parameter("auto_threads")
@@ -121,13 +121,13 @@ pub(super) fn bars(view: View<'_>, case: &str) -> Section {
                 mode => short_mode(mode),
             };
             if layouts.len() > 1 {
-                label = format!("{} {label}", text(row, "layout").trim_end_matches("_rows"));
+                label = format!("{} {label}", row.text("layout").trim_end_matches("_rows"));
             }
             BarRow {
                 label,
                 value: spread.median,
                 spread: Some((spread.min, spread.max)),
-                series: match text(row, "mode") {
+                series: match row.text("mode") {
                     AUTO => 2,
                     _ => usize::from(spread.median >= 1.0),
                 },
@@ -177,7 +177,7 @@ fn machine_name(machine: (&str, &str)) -> String {
 }
 
 fn on_machine(row: &Row, machine: (&str, &str)) -> bool {
-    (text(row, "hierarchy"), text(row, "placement")) == machine
+    (row.text("hierarchy"), row.text("placement")) == machine
 }
 
 /// Misses of main thread and helper by size, on each machine.
@@ -188,7 +188,7 @@ pub(super) fn misses_by_size(view: View<'_>, case: &str) -> Section {
         .map(|machine| {
             let of = |role: &str| {
                 view.by_size(case, "misses_per_probe", "backward-spin", |row| {
-                    on_machine(row, machine) && text(row, "thread_role") == role
+                    on_machine(row, machine) && row.text("thread_role") == role
                 })
             };
             let mut lines = vec![
@@ -229,11 +229,11 @@ pub(super) fn misses_by_mode(view: View<'_>, case: &str) -> Section {
                 .case(case)
                 .filter(|row| row.metric == "misses_per_probe" && on_machine(row, machine))
                 .filter_map(|row| {
-                    let role = text(row, "thread_role");
+                    let role = row.text("thread_role");
                     Some(BarRow {
                         label: format!(
                             "{} {}",
-                            short_mode(text(row, "mode")),
+                            short_mode(row.text("mode")),
                             if role == "worker1" { "2nd" } else { role }
                         ),
                         value: row.median()?,
@@ -272,7 +272,7 @@ pub(super) fn misses_by_mode(view: View<'_>, case: &str) -> Section {
 
 /// Events a probe and net speeds by size.
 pub(super) fn events(view: View<'_>, case: &str) -> Section {
-    let model = |row: &Row, model: &str| text(row, "model") == model;
+    let model = |row: &Row, model: &str| row.text("model") == model;
     let events: Vec<Series> = HELPERS
         .iter()
         .map(|&(helper, colour, name)| {

@@ -7,10 +7,10 @@ mod figures;
 mod tables;
 mod view;
 
-use claims::Agreement;
 use view::View;
 
-use crate::report::page::{Page, Section, Table, Tile};
+use crate::report::finding::{Agreement, Finding};
+use crate::report::page::{Page, Section, Tile};
 use crate::row::{Label, Row};
 
 /// A case on the page.
@@ -167,13 +167,11 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
             Kind::Events => figures::events(view, chapter.case),
         };
         section.heading = chapter.heading.to_owned();
-        section
-            .text
-            .extend(findings.iter().map(claims::Finding::sentence));
+        section.text.extend(findings.iter().map(Finding::sentence));
         sections.push(section);
     }
     sections.extend(tables::table2(view));
-    sections.push(machine(facts));
+    sections.push(Section::machine(facts));
     let warning = match quick {
         true => " THIS RUN WAS QUICK: its inputs fit any cache, so only the answers mean anything.",
         false => "",
@@ -194,7 +192,6 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
 }
 
 fn tiles(view: View<'_>, verdicts: &[Agreement]) -> Vec<Tile> {
-    let count = |wanted: Agreement| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
     let wrong = view.0.iter().filter(|row| row.answer_ok == Some(false)).count();
     let checked = view.0.iter().filter(|row| row.metric == "ns_per_probe").count();
     let best = view
@@ -205,15 +202,7 @@ fn tiles(view: View<'_>, verdicts: &[Agreement]) -> Vec<Tile> {
         .filter_map(|row| Some((row.median()?, row)))
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let mut tiles = vec![
-        Tile {
-            value: format!("{} of {}", count(Agreement::Agrees), verdicts.len()),
-            name: "statements of the paper hold here".to_owned(),
-            note: format!(
-                "{} more in direction, {} not",
-                count(Agreement::Differs),
-                count(Agreement::Disagrees)
-            ),
-        },
+        Agreement::tile(verdicts),
         Tile {
             value: if wrong == 0 {
                 "all right".to_owned()
@@ -228,25 +217,10 @@ fn tiles(view: View<'_>, verdicts: &[Agreement]) -> Vec<Tile> {
         tiles.push(Tile {
             value: format!("{gain:.2}x"),
             name: "largest gain over serial code".to_owned(),
-            note: format!("{} in {}", crate::smt::keys::text(row, "mode"), row.case),
+            note: format!("{} in {}", row.text("mode"), row.case),
         });
     }
     tiles
-}
-
-fn machine(facts: &[(String, String)]) -> Section {
-    Section {
-        heading: "The machine and the run".to_owned(),
-        table: Some(Table {
-            headings: vec![String::new(), String::new()],
-            numeric_columns: 0,
-            rows: facts
-                .iter()
-                .map(|(name, value)| vec![name.clone(), value.clone()])
-                .collect(),
-        }),
-        ..Section::default()
-    }
 }
 
 /// The words for how the numbers of a case came about.

@@ -4,7 +4,6 @@ use super::figures::short_mode;
 use super::view::View;
 use crate::report::page::{Section, Table};
 use crate::row::{Row, Value};
-use crate::smt::keys::text;
 
 fn headings<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
@@ -12,14 +11,6 @@ fn headings<const N: usize>(names: [&str; N]) -> Vec<String> {
 
 fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}x"))
-}
-
-fn number(row: &Row, key: &str) -> Option<f64> {
-    match row.parameter(key)? {
-        Value::Number(number) => Some(*number),
-        Value::Integer(number) => Some(*number as f64),
-        Value::Text(_) | Value::Flag(_) => None,
-    }
 }
 
 /// One row a contest: the winner, and what `auto` chose for one thread and for two.
@@ -31,12 +22,12 @@ pub(super) fn winners(view: View<'_>) -> Option<Section> {
         .map(|row| {
             let mut cells = vec![
                 row.case.clone(),
-                short_mode(text(row, "mode")),
+                short_mode(row.text("mode")),
                 ratio(row.median()),
             ];
             for threads in ["1", "2"] {
-                cells.push(short_mode(text(row, &format!("auto{threads}"))));
-                cells.push(ratio(number(row, &format!("auto{threads}_versus_best"))));
+                cells.push(short_mode(row.text(&format!("auto{threads}"))));
+                cells.push(ratio(row.number(&format!("auto{threads}_versus_best"))));
             }
             cells
         })
@@ -70,13 +61,13 @@ fn papers(technique: &str) -> (&'static str, &'static str) {
 
 /// Table 2 from this run's numbers.
 pub(super) fn table2(view: View<'_>) -> Option<Section> {
-    let of_rows = view.case("table2").filter(|row| text(row, "layout") == "rows");
+    let of_rows = view.case("table2").filter(|row| row.text("layout") == "rows");
     let rows: Vec<Vec<String>> = of_rows
         .map(|row| {
-            let technique = text(row, "technique");
+            let technique = row.text("technique");
             let columns = view
                 .case("table2")
-                .find(|other| text(other, "technique") == technique && text(other, "layout") == "columns");
+                .find(|other| other.text("technique") == technique && other.text("layout") == "columns");
             let flag = |key: &str| match row.parameter(key) {
                 Some(Value::Flag(true)) => "yes",
                 _ => "no",
@@ -89,7 +80,7 @@ pub(super) fn table2(view: View<'_>) -> Option<Section> {
                     "{} (paper: {paper_columns})",
                     ratio(columns.and_then(Row::median))
                 ),
-                text(row, "order_kept").to_owned(),
+                row.text("order_kept").to_owned(),
                 flag("format_kept").to_owned(),
                 flag("cache_controlled").to_owned(),
             ]

@@ -1,7 +1,7 @@
 //! Finds numbers among the rows of a run.
 
 use crate::row::{Label, Row, Value};
-use crate::smt::keys::{AUTO, text};
+use crate::smt::keys::AUTO;
 use crate::stats::Spread;
 
 /// The rows of one run.
@@ -35,7 +35,7 @@ impl<'r> View<'r> {
 
     /// The median ratio of a fixed mode versus serial.
     pub(super) fn ratio(self, case: &str, mode: &str) -> Option<f64> {
-        let mut found = self.ratios(case).filter(|(row, _)| text(row, "mode") == mode);
+        let mut found = self.ratios(case).filter(|(row, _)| row.text("mode") == mode);
         found.next().map(|(_, spread)| spread.median)
     }
 
@@ -77,7 +77,7 @@ impl<'r> View<'r> {
     ) -> Option<f64> {
         let mut found = self
             .case(case)
-            .filter(|row| row.metric == metric && text(row, "mode") == mode && wanted(row));
+            .filter(|row| row.metric == metric && row.text("mode") == mode && wanted(row));
         found.next().and_then(Row::median)
     }
 
@@ -85,7 +85,7 @@ impl<'r> View<'r> {
     pub(super) fn machines(self, case: &str) -> Vec<(&'r str, &'r str)> {
         let mut machines = Vec::new();
         for row in self.case(case).filter(|row| row.label == Label::Simulated) {
-            let machine = (text(row, "hierarchy"), text(row, "placement"));
+            let machine = (row.text("hierarchy"), row.text("placement"));
             if !machine.0.is_empty() && !machines.contains(&machine) {
                 machines.push(machine);
             }
@@ -96,16 +96,16 @@ impl<'r> View<'r> {
     /// Why something of a case is unavailable.
     pub(super) fn unavailable(self, case: &str) -> Option<&'r str> {
         let mut rows = self.case(case).filter(|row| row.label == Label::Unavailable);
-        rows.next().map(|row| text(row, "reason"))
+        rows.next().map(|row| row.text("reason"))
     }
 }
 
 /// Size and helper of the work-ahead set a row is about, if its mode is one: `(128.0, "backward-spin")`. Not for autos, whose mode
 /// is a choice.
 pub(super) fn set_of(row: &Row) -> Option<(f64, &str)> {
-    let (_, helper) = text(row, "mode").split_once("workahead")?.1.split_once('-')?;
+    let (_, helper) = row.text("mode").split_once("workahead")?.1.split_once('-')?;
     match row.parameter("entries")? {
-        Value::Integer(lines) if text(row, "mode") != AUTO => Some((*lines as f64, helper)),
+        Value::Integer(lines) if row.text("mode") != AUTO => Some((*lines as f64, helper)),
         _ => None,
     }
 }

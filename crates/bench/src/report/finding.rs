@@ -1,0 +1,75 @@
+//! What a paper states beside what a run says to it.
+
+use super::page::Tile;
+
+/// How a statement of a paper fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// As the paper has it.
+    Agrees,
+    /// In the same direction, by less than half or more than twice.
+    Differs,
+    /// Not at all.
+    Disagrees,
+}
+
+impl Agreement {
+    /// Of two amounts in percent; below `none` this run's is nothing.
+    pub fn of_percent(paper: f64, here: f64, none: f64) -> Agreement {
+        match here {
+            here if here < none => Agreement::Disagrees,
+            here if here < paper / 2.0 || here > paper * 2.0 => Agreement::Differs,
+            _ => Agreement::Agrees,
+        }
+    }
+
+    /// How many statements hold, as a tile.
+    pub fn tile(verdicts: &[Agreement]) -> Tile {
+        let count = |wanted: Agreement| verdicts.iter().filter(|&&verdict| verdict == wanted).count();
+        Tile {
+            value: format!("{} of {}", count(Agreement::Agrees), verdicts.len()),
+            name: "statements of the paper hold here".to_owned(),
+            note: format!(
+                "{} more in direction, {} not",
+                count(Agreement::Differs),
+                count(Agreement::Disagrees)
+            ),
+        }
+    }
+}
+
+/// A statement of a paper beside this run's numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The paper's words, shortened, with the section.
+    pub paper: String,
+    /// This run's.
+    pub here: String,
+    /// What they are to each other.
+    pub agreement: Agreement,
+}
+
+impl Finding {
+    /// A statement that holds or does not, without an amount.
+    pub fn order(paper: &str, holds: bool, here: String) -> Finding {
+        Finding {
+            paper: paper.to_owned(),
+            here,
+            agreement: if holds {
+                Agreement::Agrees
+            } else {
+                Agreement::Disagrees
+            },
+        }
+    }
+
+    /// One sentence each.
+    pub fn sentence(&self) -> String {
+        let verdict = match self.agreement {
+            Agreement::Agrees => "This agrees with the paper.",
+            Agreement::Differs => "The direction is the paper's, the size is not.",
+            Agreement::Disagrees => "This does not agree with the paper.",
+        };
+        format!("Paper: {}. Here: {}. {verdict}", self.paper, self.here)
+    }
+}
