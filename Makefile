@@ -11,7 +11,7 @@ TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"t
 
 # Crates without DataFusion are tested in the dev profile (debug assertions on, seconds to build). The others only ever build
 # in the release profile, so that DataFusion is compiled once.
-SMALL := -p model -p cachesim -p machine -p exec
+SMALL := -p model -p cachesim -p machine -p exec -p store -p oltp
 LARGE := -p fusion -p bench -p corun
 
 # The one place that names the nightly toolchain. It serves Miri, sanitizers and fuzzing only; nothing shipped is built with it.

@@ -15,16 +15,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("machine", &["model", "cachesim"]),
     ("exec", &["model"]),
     ("store", &["model", "exec"]),
+    // Transactional workloads over any engine. Apart from `bench`, so that other engines' side of a comparison is built without SQL.
+    ("oltp", &["model", "machine", "store"]),
     ("fusion", &["model", "exec", "store", "machine"]),
     ("proxy", &["model", "machine"]),
     (
         "bench",
-        &["model", "cachesim", "machine", "exec", "store", "fusion", "proxy"],
+        &["model", "cachesim", "machine", "exec", "store", "oltp", "fusion", "proxy"],
     ),
     (
         "corun",
         &[
-            "model", "cachesim", "machine", "exec", "store", "fusion", "proxy", "bench",
+            "model", "cachesim", "machine", "exec", "store", "oltp", "fusion", "proxy", "bench",
         ],
     ),
 ];

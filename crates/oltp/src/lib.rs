@@ -1,0 +1,3 @@
+//! Transactional workloads over any engine: TPC-C and YCSB, their inputs, their loaders, and what must hold afterwards.
+//!
+//! What it is not: it measures nothing by itself beyond counting and timing the transactions of a run; `bench` compares.

@@ -1,0 +1,74 @@
+//! [`Park`]: the one seam through which a client waits.
+//!
+//! Everything in the store that waits (for a lock, for the log) parks the client that waits and is woken through the same
+//! object. An operating-system thread stands behind it by default ([`ThreadPark`]); a scheduler of user-level threads puts
+//! its own there. What it is not: a lock or a condition. Whoever parks checks what it waited for itself.
+
+use std::sync::Arc;
+use std::thread::Thread;
+use std::time::Instant;
+
+/// How one client waits, and how others wake it. One object for each client.
+///
+/// It works as a token: an [`Park::unpark`] before the [`Park::park`] makes that return at once. Returns without reason are
+/// allowed, so callers check again.
+pub trait Park: Send + Sync {
+    /// Blocks the calling client until it is unparked or `deadline` has passed. Called by the client it belongs to only.
+    fn park(&self, deadline: Option<Instant>);
+
+    /// Wakes the client. Callable from any thread.
+    fn unpark(&self);
+}
+
+/// A client that is an operating-system thread.
+#[derive(Debug)]
+pub struct ThreadPark(Thread);
+
+impl ThreadPark {
+    /// The calling thread. [`Park::park`] must then be called on this thread; on another it returns at once or late, as a
+    /// return without reason.
+    pub fn current() -> Arc<dyn Park> {
+        Arc::new(ThreadPark(std::thread::current()))
+    }
+}
+
+impl Park for ThreadPark {
+    fn park(&self, deadline: Option<Instant>) {
+        match deadline {
+            None => std::thread::park(),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if !left.is_zero() {
+                    std::thread::park_timeout(left);
+                }
+            }
+        }
+    }
+
+    fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn an_unpark_before_the_park_is_not_lost() {
+        let park = ThreadPark::current();
+        park.unpark();
+        park.park(None);
+    }
+
+    #[test]
+    fn a_park_ends_at_its_deadline() {
+        let park = ThreadPark::current();
+        let deadline = Instant::now() + Duration::from_millis(5);
+        while Instant::now() < deadline {
+            park.park(Some(deadline));
+        }
+        park.park(Some(deadline));
+    }
+}
