@@ -100,6 +100,17 @@ pub(super) struct Disk {
 }
 
 impl Disk {
+    /// A copy without owner and faults.
+    pub(super) fn without_faults(&self) -> Disk {
+        Disk {
+            files: self.files.clone(),
+            names: self.names.clone(),
+            durable_names: self.durable_names.clone(),
+            pending_names: self.pending_names.clone(),
+            ..Disk::default()
+        }
+    }
+
     pub(super) fn file(&self, id: FileId) -> &FileState {
         &self.files[id.0]
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Order of calls: [`Twin::new`], switches for faults at any time, use as [`Storage`]; then [`Twin::crash`] (power loss) or
-//! simply a clone (only the program died) is what the next start finds. What it is not: fast, or a model of one file system.
+//! [`Twin::kill`] (only the program died) is what the next start finds. What it is not: fast, or a model of one file system.
 //! It allows whatever POSIX allows.
 
 mod crash;
@@ -42,6 +42,15 @@ impl Twin {
         Twin {
             seed,
             disk: Arc::new(Mutex::new(crash::crash(&self.disk.lock(), seed))),
+        }
+    }
+
+    /// What a restart finds if only the program is killed now: all it wrote, synced or not, which a later power failure may
+    /// still take. This disk goes on as it was; switches for faults are off on the new one.
+    pub fn kill(&self) -> Twin {
+        Twin {
+            seed: self.seed,
+            disk: Arc::new(Mutex::new(self.disk.lock().without_faults())),
         }
     }
 
