@@ -443,6 +443,3 @@ impl Shared {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

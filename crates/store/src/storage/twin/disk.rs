@@ -90,6 +90,7 @@ pub(super) struct Disk {
     pub(super) durable_names: BTreeMap<String, FileId>,
     pub(super) pending_names: Vec<NameChange>,
     pub(super) owned: bool,
+    pub(super) syncs: u64,
     // The switches; see the methods of `Twin`.
     pub(super) bytes_max: Option<u64>,
     pub(super) good_syncs: Option<u64>,
@@ -253,6 +254,7 @@ impl Disk {
     /// Makes the changes up to number `until` durable, unless a fault says otherwise.
     pub(super) fn sync(&mut self, id: FileId, until: u64) -> io::Result<()> {
         self.effect()?;
+        self.syncs += 1;
         let fails = match &mut self.good_syncs {
             Some(0) => true,
             Some(left) => {

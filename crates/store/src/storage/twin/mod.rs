@@ -86,6 +86,11 @@ impl Twin {
         self.disk.lock().effects_left = Some(effects);
     }
 
+    /// How many syncs of files were asked for.
+    pub fn syncs(&self) -> u64 {
+        self.disk.lock().syncs
+    }
+
     /// The bytes of a file as programs see it.
     pub fn bytes(&self, name: &str) -> io::Result<Vec<u8>> {
         let disk = self.disk.lock();
