@@ -325,8 +325,6 @@ fn every_flipped_byte_is_seen() {
             assert!(said.contains(&name), "byte {at}: {said}");
             match error {
                 CheckpointError::Damaged { offset, .. } => assert!(offset <= at, "byte {at}: {said}"),
-                CheckpointError::NewerVersion { .. } => assert!((8..12).contains(&at), "byte {at}: {said}"),
-                CheckpointError::OtherStore { .. } => assert!((16..24).contains(&at), "byte {at}: {said}"),
                 _ => panic!("byte {at}: {said}"),
             }
         }
@@ -370,6 +368,8 @@ fn folders_that_are_no_store_are_refused() {
     let mut newer = b"corunman".to_vec();
     newer.extend_from_slice(&2_u32.to_le_bytes());
     newer.resize(64, 0);
+    let sum = crc32fast::hash(&[&newer[..12], &newer[16..]].concat());
+    newer[12..16].copy_from_slice(&sum.to_le_bytes());
     assert!(said("corun.manifest", &newer).contains("format version 2"));
 
     // The checkpoint of another store, and of another commit.

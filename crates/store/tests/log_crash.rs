@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use store::log::{Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
+use store::log::{Damage, Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::Twin;
 use store::ts::Ts;
@@ -22,18 +22,17 @@ fn small() -> LogOptions {
 
 /// What commit `ts` of life number `life` writes: of any length, and told apart from all others.
 fn payload(life: u64, ts: u64) -> Vec<u8> {
-    let length = (ts.wrapping_mul(2_654_435_761) >> 7) % if ts % 13 == 0 { 3000 } else { 200 };
+    let length = (ts.wrapping_mul(2_654_435_761) >> 7) % if ts.is_multiple_of(13) { 3000 } else { 200 };
     let mut bytes = Vec::from(life.to_le_bytes());
     bytes.extend((0..length).map(|at| (at ^ ts ^ life) as u8));
     bytes
 }
 
+/// Blocks, where the log goes on, and what was broken.
+type ReadBack = (Vec<Vec<u8>>, LogEnd, Option<Damage>);
+
 /// Everything that a log holds after `after`.
-fn read(
-    storage: &Twin,
-    after: Ts,
-    on_damage: OnDamage,
-) -> Result<(Vec<Vec<u8>>, LogEnd, Option<store::log::Damage>), LogError> {
+fn read(storage: &Twin, after: Ts, on_damage: OnDamage) -> Result<ReadBack, LogError> {
     let mut reader = LogReader::open(Arc::new(storage.clone()), STORE, after, on_damage)?;
     let mut blocks = Vec::new();
     while let Some(segment) = reader.next_segment()? {

@@ -269,7 +269,7 @@ fn every_length_of_the_last_segment_is_a_torn_tail() {
         let (last, _, damage) = read(&disk, 0, OnDamage::Refuse).unwrap();
         let kept = (length as u64).saturating_sub(HEAD) / FRAME;
         assert_eq!(last, 19 + kept);
-        let is_whole = length as u64 >= HEAD && (length as u64 - HEAD) % FRAME == 0;
+        let is_whole = length as u64 >= HEAD && (length as u64 - HEAD).is_multiple_of(FRAME);
         assert_eq!(damage.is_none(), is_whole, "length {length}: {damage:?}");
         assert!(damage.is_none_or(|damage| damage.torn_tail));
     }
