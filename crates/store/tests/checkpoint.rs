@@ -73,6 +73,8 @@ fn the_newest_checkpoint_counts_and_the_others_go() {
         let manifest = Manifest::create(&*storage, STORE).unwrap();
         assert_eq!(Manifest::read(&*storage).unwrap(), Some(manifest));
         assert_eq!(check(&*storage).unwrap(), Some(0));
+        let again = Manifest::create(&*storage, STORE + 1).unwrap_err();
+        assert!(again.to_string().contains("already exists"), "{again}");
         for ts in [1, 5, 5, 5, 9] {
             let manifest = write(&storage, ts).unwrap();
             assert_eq!(Manifest::read(&*storage).unwrap(), Some(manifest));
@@ -188,6 +190,40 @@ fn a_crash_at_any_point_leaves_the_old_or_the_new_one_whole() {
         }
     }
     assert!(seen.into_iter().all(|count| count > 10), "{seen:?}");
+}
+
+#[test]
+fn a_kill_at_any_point_of_one_and_a_crash_at_any_point_of_the_next_leave_one_of_them_whole() {
+    let mut seen = [0; 3];
+    for effects in 0..28 {
+        for then in (0..30).step_by(2) {
+            for seed in 0..6 {
+                let disk = Twin::new(seed);
+                let storage = of(&disk);
+                Manifest::create(&*storage, STORE).unwrap();
+                write(&storage, 4).unwrap();
+                disk.stop_after(effects);
+                let first = write(&storage, 7).is_ok();
+                let disk = disk.kill();
+                disk.stop_after(then);
+                let second = write(&of(&disk), 8).is_ok();
+                let after = disk.crash(seed * 1000 + then);
+                let newest =
+                    check(&after).unwrap_or_else(|error| panic!("{effects}, {then}, seed {seed}: {error}"));
+                let least = if second {
+                    8
+                } else if first {
+                    7
+                } else {
+                    4
+                };
+                let newest = newest.unwrap();
+                assert!(newest >= least, "{effects}, {then}, seed {seed}: {newest}");
+                seen[[4, 7, 8].iter().position(|ts| *ts == newest).unwrap()] += 1;
+            }
+        }
+    }
+    assert!(seen.into_iter().all(|count| count > 50), "{seen:?}");
 }
 
 #[test]

@@ -216,12 +216,14 @@ impl Disk {
             }
             return Err(error);
         }
-        let used: u64 = self
-            .names
-            .values()
-            .map(|id| self.file(*id).seen.len() as u64)
-            .sum();
-        let room = self.bytes_max.map_or(u64::MAX, |max| max.saturating_sub(used));
+        let room = self.bytes_max.map_or(u64::MAX, |max| {
+            let used: u64 = self
+                .names
+                .values()
+                .map(|id| self.file(*id).seen.len() as u64)
+                .sum();
+            max.saturating_sub(used)
+        });
         if (bytes.len() as u64) <= room {
             self.write(id, bytes);
             return Ok(());
