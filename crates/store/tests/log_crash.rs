@@ -60,7 +60,7 @@ impl Random {
 
 /// Lives one life after the other on a disk: commits of some threads, some durable, a power failure or a kill at any moment,
 /// and checks each restart against what was appended and what was acknowledged.
-fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
+fn lives(seed: u64, lives: u64, threads: u64) -> [u64; 2] {
     let mut random = Random(seed * 2 + 1);
     let mut disk = Twin::new(seed);
     // What each commit wrote, from the first on.
@@ -68,6 +68,7 @@ fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
     let mut checkpoint = 0;
     let mut acknowledged = 0;
     let mut torn = 0;
+    let mut checkpoints = 0;
     for life in 0..lives {
         let (blocks, end, damage) = read(&disk, Ts(checkpoint), OnDamage::Refuse)
             .unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
@@ -98,6 +99,8 @@ fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
                 // What was read and not acknowledged may still get lost.
                 continue;
             }
+            // What it went on from may not.
+            acknowledged = last;
             disk = disk.crash(random.below(u64::MAX));
             continue;
         }
@@ -106,12 +109,17 @@ fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
         if random.below(2) == 0 {
             disk.slow_sync(Duration::from_micros(random.below(500)));
         }
+        match random.below(12) {
+            0 => disk.fail_sync_after(random.below(10)),
+            1 => disk.full_at(Some(random.below(100_000))),
+            _ => {}
+        }
         // How many commits in 30 wait until they are durable.
         let waiting = [0, 1, 10][random.below(3) as usize];
         let kill = random.below(4) == 0;
         let commits = random.below(120);
-        let new_acknowledged = AtomicU64::new(acknowledged);
-        let crash_at = random.below(commits * threads + 1);
+        let new_acknowledged = AtomicU64::new(last);
+        let crash_at = random.below(commits * threads * 3 / 2 + 1);
         let crash_seed = random.below(u64::MAX);
         let written = parking_lot::Mutex::new(Vec::new());
         let crashed = parking_lot::Mutex::new(None);
@@ -125,12 +133,12 @@ fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
                     for number in 0..commits {
                         let bytes = payload(life, thread * 1000 + number);
                         let mut mine = Ts(0);
-                        let ts = log
-                            .append(&bytes, &park, |ts| {
-                                mine = ts;
-                                written.lock().push((ts, bytes.clone()));
-                            })
-                            .unwrap();
+                        let appended = log.append(&bytes, &park, |ts| {
+                            mine = ts;
+                            written.lock().push((ts, bytes.clone()));
+                        });
+                        // A fault ended the log.
+                        let Ok(ts) = appended else { break };
                         assert_eq!(ts, mine);
                         if written.lock().len() as u64 > crash_at {
                             // Acknowledged is what was so before the disk stopped.
@@ -142,7 +150,9 @@ fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
                             }
                         }
                         if random.below(30) < waiting {
-                            log.wait_durable(ts, &park).unwrap();
+                            if log.wait_durable(ts, &park).is_err() {
+                                break;
+                            }
                             assert!(log.durable() >= ts);
                             new_acknowledged.fetch_max(ts.0, Ordering::SeqCst);
                         }
@@ -159,6 +169,7 @@ fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
         if random.below(5) == 0 && crashed.lock().is_none() {
             checkpoint += random.below(log.last().0 - checkpoint + 1);
             log.remove_before(Ts(checkpoint)).unwrap();
+            checkpoints += 1;
         }
         match (random.below(3), crashed.into_inner()) {
             (_, Some((before, after))) => {
@@ -166,15 +177,18 @@ fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
                 drop(log);
                 disk = after;
             }
-            // Closed, and power fails or not.
-            (0, None) => {
-                log.close().unwrap();
-                acknowledged = log.last().0;
-            }
-            (1, None) => {
-                log.close().unwrap();
-                acknowledged = log.last().0;
-                disk = disk.crash(crash_seed);
+            // Closed, and the power fails or not.
+            (how @ (0 | 1), None) => {
+                acknowledged = match log.close() {
+                    Ok(()) => log.last(),
+                    Err(_) => log.durable(),
+                }
+                .0;
+                disk = if how == 0 {
+                    disk.kill()
+                } else {
+                    disk.crash(crash_seed)
+                };
             }
             (_, None) => {
                 acknowledged = new_acknowledged
@@ -189,12 +203,17 @@ fn lives(seed: u64, lives: u64, threads: u64) -> u64 {
         // A checkpoint holds commits whose log may be lost: they count as there.
         acknowledged = acknowledged.max(checkpoint);
     }
-    torn
+    [torn, checkpoints]
 }
 
 fn many_lives(seeds: std::ops::Range<u64>, threads: u64) {
-    let torn: u64 = seeds.map(|seed| lives(seed, 10, threads)).sum();
-    assert!(torn > 20, "torn ends are met: {torn}");
+    let [torn, checkpoints] = seeds
+        .map(|seed| lives(seed, 10, threads))
+        .fold([0, 0], |sum, life| [sum[0] + life[0], sum[1] + life[1]]);
+    assert!(
+        torn > 20 && checkpoints > 20,
+        "torn ends and checkpoints are met: {torn}, {checkpoints}"
+    );
 }
 
 #[test]
