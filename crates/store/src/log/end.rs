@@ -22,7 +22,7 @@ pub struct LogEnd {
 }
 
 /// A file of which only the beginning stays.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Rewrite {
     pub(super) name: String,
     /// Bytes that stay.

@@ -214,7 +214,7 @@ impl LogReader {
         }
         end.rewrite = self
             .rewrite
-            .take()
+            .clone()
             .filter(|rewrite| end.segments.last().is_some_and(|last| last.name == rewrite.name));
         Ok(end)
     }
