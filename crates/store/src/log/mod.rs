@@ -21,7 +21,7 @@
 //! let mut reader = LogReader::open(Arc::clone(&storage), 7, Ts::ZERO, OnDamage::Refuse)?;
 //! let log = Log::start(storage, 7, reader.end()?, LogOptions::default())?;
 //! let park = ThreadPark::current();
-//! let ts = log.append(b"account 3: +10", &park, |ts| println!("visible from {ts} on"))?;
+//! let ts = log.append(b"account 3: +10", &park, |_ts| { /* stamp the rows */ })?;
 //! log.wait_durable(ts, &park)?;
 //!
 //! let after = disk.crash(1); // the power fails
