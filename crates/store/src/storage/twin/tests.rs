@@ -1,3 +1,5 @@
+//! The twin itself: what it keeps, what it may lose, and its switches. What it is not: a test of the log.
+
 use super::super::read_all;
 use super::*;
 
