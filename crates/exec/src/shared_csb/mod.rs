@@ -39,6 +39,7 @@ mod check;
 mod count;
 mod cursor;
 mod descend;
+mod lanes;
 mod load;
 mod node;
 mod split;

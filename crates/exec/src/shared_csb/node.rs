@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use crossbeam_epoch::Guard;
 
-use super::{Key, Pair, Stop};
+use super::{Key, Pair, Stop, lanes};
 use crate::prefetch::{LINE_BYTES, prefetch_read};
 
 /// The numbers of a node with keys of `W` words.
@@ -48,7 +48,7 @@ impl<const W: usize> Shape<W> {
     /// Bytes of a node.
     pub(super) const BYTES: usize = Self::LINES * LINE_BYTES;
     /// Where the keys begin.
-    const KEYS: usize = 16;
+    const KEYS: usize = lanes::KEYS_BYTE;
     /// Most entries of a leaf and most separators of an inner node.
     pub(super) const CAPACITY: usize = (Self::BYTES - Self::KEYS) / (8 * W + 4);
     /// Most children of an inner node.
@@ -310,12 +310,23 @@ impl<'g, const W: usize> Node<'g, W> {
     /// How many slots hold keys below this one. At most the count of a node that did not change meanwhile.
     #[inline(always)]
     pub(super) fn keys_below(self, key: &Key<W>) -> usize {
+        if W == 1
+            && let Some(below) = lanes::words_below::<{ Shape::<1>::CAPACITY }>(self.word(0), key[0])
+        {
+            return below;
+        }
         self.count_where(|slot| self.key_less(slot, key, false))
     }
 
     /// How many slots hold pairs below this one.
     #[inline(always)]
     pub(super) fn pairs_below(self, pair: &Pair<W>) -> usize {
+        if W == 1 {
+            // Most often no slot has the key, or one.
+            let first = self.keys_below(&pair.0);
+            let equal = |&slot: &usize| self.pair(slot).0 == pair.0 && self.pair(slot).1 < pair.1;
+            return first + (first..Shape::<W>::CAPACITY).take_while(equal).count();
+        }
         self.count_where(|slot| {
             let rid_less = self.rid_word(slot).load(Ordering::Relaxed) < pair.1;
             self.key_less(slot, &pair.0, rid_less)

@@ -175,7 +175,7 @@ impl<const W: usize> SharedCsbTree<W> {
         // The last node on the way with another child, and the slot that was taken there: what hangs there leads to nothing
         // but this leaf.
         let mut fork = None;
-        let mut node = self.top(guard);
+        let (mut node, _) = self.root(true, guard)?;
         let mut version = node.stable(true)?;
         while !version.is_leaf() {
             let (child, slot) = Self::step(node, version, pair)?;
@@ -237,14 +237,12 @@ impl<const W: usize> SharedCsbTree<W> {
     /// Takes out the root while it is an inner node with a single child, which becomes the root.
     fn drop_levels(&self, guard: &Guard) -> Result<(), Stop> {
         loop {
-            let top = self.top(guard);
-            let version = top.stable(true)?;
-            let (root, _) = Self::step(top, version, super::descend::First(&[0; W]))?;
+            let (root, version) = self.root(true, guard)?;
             let root_version = root.stable(true)?;
             if root_version.is_leaf() || root_version.count() > 0 {
                 return Ok(());
             }
-            let top = top.lock(version)?;
+            let top = self.top(guard).lock(version)?;
             let root = root.lock(root_version)?;
             top.node().set_children(root.node().children());
             top.publish(0);

@@ -38,14 +38,15 @@ impl<const W: usize> SharedCsbTree<W> {
     }
 
     fn try_insert(&self, pair: &Pair<W>, guard: &Guard) -> Result<bool, Stop> {
-        let (mut parent, mut node) = (None, self.top(guard));
+        let (mut node, top_version) = self.root(true, guard)?;
+        let mut parent = (self.top(guard), top_version, 0);
         let mut version = node.stable(true)?;
         while !version.is_leaf() {
             if version.count() == Shape::<W>::CAPACITY {
                 return self.make_room(parent, node, pair, guard);
             }
             let (child, slot) = Self::step(node, version, pair)?;
-            parent = Some((node, version, slot));
+            parent = (node, version, slot);
             node = child;
             version = node.stable(true)?;
         }
@@ -67,16 +68,13 @@ impl<const W: usize> SharedCsbTree<W> {
     #[cold]
     fn make_room<'g, T>(
         &self,
-        parent: Option<(Node<'g, W>, Version, usize)>,
+        (parent, version, slot): (Node<'g, W>, Version, usize),
         full: Node<'g, W>,
         pair: &Pair<W>,
         guard: &'g Guard,
     ) -> Result<T, Stop> {
-        // Only the top has no parent, and it is never full.
-        if let Some((parent, version, slot)) = parent {
-            let at_end = full.pairs_below(pair) == Shape::<W>::CAPACITY;
-            self.split(parent, version, slot, at_end, guard)?;
-        }
+        let at_end = full.pairs_below(pair) == Shape::<W>::CAPACITY;
+        self.split(parent, version, slot, at_end, guard)?;
         Err(Stop::Changed)
     }
 
@@ -139,7 +137,8 @@ impl<const W: usize> SharedCsbTree<W> {
     /// Makes room in the leaf responsible for a pair, and in what is full above it; then the attempt must begin again.
     #[cold]
     fn split_leaf_of<T>(&self, pair: &Pair<W>, guard: &Guard) -> Result<T, Stop> {
-        let (mut parent, mut node) = (None, self.top(guard));
+        let (mut node, top_version) = self.root(true, guard)?;
+        let mut parent = (self.top(guard), top_version, 0);
         loop {
             let version = node.stable(true)?;
             if version.count() == Shape::<W>::CAPACITY {
@@ -149,7 +148,7 @@ impl<const W: usize> SharedCsbTree<W> {
                 return Err(Stop::Changed);
             }
             let (child, slot) = Self::step(node, version, pair)?;
-            parent = Some((node, version, slot));
+            parent = (node, version, slot);
             node = child;
         }
     }
