@@ -42,6 +42,7 @@ mod descend;
 mod lanes;
 mod load;
 mod node;
+mod repeat;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -50,13 +51,13 @@ mod update;
 use std::fmt;
 use std::sync::Arc;
 
-use crossbeam_epoch as epoch;
+use crossbeam_epoch::Guard;
 
 use crate::huge::OutOfMemory;
 use arena::Arena;
 use count::Count;
 use descend::First;
-use node::{Node, Patience, Shape};
+use node::{Node, Shape};
 
 pub use cursor::Cursor;
 
@@ -146,18 +147,11 @@ impl<const W: usize> SharedCsbTree<W> {
     /// The smallest RID of a key.
     #[inline]
     pub fn get(&self, key: &Key<W>) -> Option<u32> {
-        let guard = &epoch::pin();
-        let mut patience = Patience::default();
-        loop {
-            match self.try_get(key, guard) {
-                Ok(found) => return found,
-                Err(_) => patience.wait(),
-            }
-        }
+        self.read(|guard| self.try_get(key, guard))
     }
 
     #[inline(always)]
-    fn try_get(&self, key: &Key<W>, guard: &epoch::Guard) -> Result<Option<u32>, Stop> {
+    fn try_get(&self, key: &Key<W>, guard: &Guard) -> Result<Option<u32>, Stop> {
         let (leaf, version) = self.leaf_of(First(key), guard)?;
         let slot = leaf.keys_below(key);
         if slot < version.count() {
@@ -192,14 +186,7 @@ impl<const W: usize> SharedCsbTree<W> {
 
     /// Inner levels above the leaves; 0 when the root is a leaf.
     pub fn height(&self) -> usize {
-        let guard = &epoch::pin();
-        let mut patience = Patience::default();
-        loop {
-            match self.try_height(guard) {
-                Ok(height) => return height,
-                Err(_) => patience.wait(),
-            }
-        }
+        self.read(|guard| self.try_height(guard))
     }
 }
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use super::arena::Arena;
-use super::node::{Locked, Node, Patience, Shape, Version};
+use super::node::{Locked, Node, Shape, Version};
 use super::{Pair, SharedCsbTree, Stop};
 use crate::huge::OutOfMemory;
 
@@ -159,16 +159,10 @@ impl<const W: usize> SharedCsbTree<W> {
     }
 
     /// Takes out the leaf responsible for a pair if it is empty and not the root.
-    pub(super) fn prune(&self, pair: &Pair<W>, guard: &Guard) {
-        let mut patience = Patience::default();
-        loop {
-            match self.try_prune(pair, guard) {
-                Ok(()) => return,
-                // Without room for a smaller group the leaf stays, which costs only its memory.
-                Err(Stop::Memory(_)) => return,
-                Err(Stop::Changed) => patience.wait(),
-            }
-        }
+    pub(super) fn prune(&self, pair: &Pair<W>) {
+        // Without room for a smaller group the leaf stays, which costs only its memory.
+        let _ = self.repeat(|guard| self.try_prune(pair, guard));
+        self.let_readers_finish();
     }
 
     fn try_prune(&self, pair: &Pair<W>, guard: &Guard) -> Result<(), Stop> {
@@ -258,9 +252,10 @@ impl<const W: usize> SharedCsbTree<W> {
             node.make_obsolete();
         }
         let arena = Arc::clone(&self.arena);
+        arena.wait_for_readers(count);
         // SAFETY: the group came from this arena with so many nodes. No node of the tree points to it any more (or its parent is
         // locked and about to become obsolete), so threads that are pinned from now on cannot find it, and this runs once all
         // others are unpinned. The arena and the address may be used on any thread.
-        unsafe { guard.defer_unchecked(move || arena.give_back(group, count)) };
+        unsafe { guard.defer_unchecked(move || arena.give_back_retired(group, count)) };
     }
 }
