@@ -104,6 +104,11 @@ impl From<OutOfMemory> for Stop {
 }
 
 /// An ordered set of pairs of a key (1, 2, 4 or 8 words) and a RID, shared by threads.
+///
+/// Nodes take 4, 5, 8 and 12 cache lines for keys of 1, 2, 4 and 8 words. Measured for one word (Sapphire Rapids, busy machine, one
+/// thread, random keys, nodes filled by random inserts), CPU ns a [`SharedCsbTree::get`] and an [`SharedCsbTree::insert`] with 2, 3
+/// and 4 lines: of 1 M entries get 130, 87, 80 and insert 324, 239, 217; of 10 M get 345, 296, 162-257 and insert 723, 577, 410-468.
+/// Five lines hold more keys than three registers compare at once. The lines of the wider keys are unmeasured against others.
 pub struct SharedCsbTree<const W: usize> {
     /// Shared with the groups that wait until no reader sees them.
     arena: Arc<Arena>,

@@ -12,6 +12,7 @@
 //! 1. Lock the parent, as it was read, then all its children, from left to right. 2. Copy them, changed, to a new group.
 //! 3. Let the parent point there, and publish it. 4. Mark the old children obsolete: who stands there begins again at the top.
 //! 5. Retire the old group: its memory is reused when every thread that was reading then has finished.
+//!
 //! Where B is an inner node, its own children are copied to two groups, one for B1 and one for B2, in the same way.
 //!
 //! An emptied leaf goes the same way, with a group that is smaller by one; so do inner nodes that led to nothing else. Nodes
