@@ -5,7 +5,8 @@
 
 use crossbeam_epoch::Guard;
 
-use super::node::{Node, Version};
+use super::node::Node;
+use super::version::Version;
 use super::{Key, Pair, SharedCsbTree, Stop};
 
 /// What a way down looks for.

@@ -47,6 +47,7 @@ mod split;
 #[cfg(test)]
 mod tests;
 mod update;
+mod version;
 
 use std::fmt;
 use std::sync::Arc;

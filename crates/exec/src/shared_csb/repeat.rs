@@ -6,7 +6,7 @@
 
 use crossbeam_epoch::{self as epoch, Guard};
 
-use super::node::Patience;
+use super::version::Patience;
 use super::{SharedCsbTree, Stop};
 use crate::huge::OutOfMemory;
 

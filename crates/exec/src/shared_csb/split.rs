@@ -25,7 +25,8 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use super::arena::Arena;
-use super::node::{Locked, Node, Shape, Version};
+use super::node::{Locked, Node, Shape};
+use super::version::Version;
 use super::{Pair, SharedCsbTree, Stop};
 use crate::huge::OutOfMemory;
 

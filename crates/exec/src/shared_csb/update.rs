@@ -7,7 +7,8 @@
 use crossbeam_epoch::Guard;
 
 use super::descend::{Landing, successor};
-use super::node::{Locked, Node, Shape, Version};
+use super::node::{Locked, Node, Shape};
+use super::version::Version;
 use super::{Key, Pair, SharedCsbError, SharedCsbTree, Stop};
 
 impl<const W: usize> SharedCsbTree<W> {
@@ -111,7 +112,8 @@ impl<const W: usize> SharedCsbTree<W> {
     /// The same where a separator has this very key, so that several leaves may hold it.
     #[cold]
     fn try_insert_unique_across(&self, pair: &Pair<W>, guard: &Guard) -> Result<Result<(), u32>, Stop> {
-        // All leaves that may hold the key stay locked from the look until the write. The ranges of locked leaves do not shrink, so no other leaf can get an entry of it.
+        // All leaves that may hold the key stay locked from the look until the write. The ranges of locked leaves do not shrink,
+        // so no other leaf can get an entry of it.
         let (key, _) = *pair;
         let mut held: Vec<Locked<'_, W>> = Vec::new();
         let mut target: Option<usize> = None;
