@@ -416,7 +416,8 @@ impl Drop for Holder {
     fn drop(&mut self) {
         let (tables, intervals) = (self.held.tables_len, self.held.intervals);
         self.release_others();
-        self.locks.take_back(u64::from(self.budget) + (tables + intervals) as u64);
+        self.locks
+            .take_back(u64::from(self.budget) + (tables + intervals) as u64);
         if !self.held.has_rows() {
             self.locks.end(self.slot);
         }
