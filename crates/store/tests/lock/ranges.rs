@@ -138,7 +138,7 @@ fn no_phantom_among_threads() {
             let (world, index, start, inserted, aborted) = (&world, &index, &start, &inserted, &aborted);
             scope.spawn(move || {
                 let mut client = world.here();
-                let mut random = Random((thread + 1) * 0x9E37_79B9_7F4A_7C15);
+                let mut random = Random::seeded(thread + 1);
                 start.wait();
                 // Each inserts keys of its own, in random order; an insert that gives up is tried again.
                 let mut keys: Vec<_> = (0..KEYS).filter(|key| key % 3 == thread).collect();
@@ -170,7 +170,7 @@ fn no_phantom_among_threads() {
             let (world, index, start, inserted, scanned) = (&world, &index, &start, &inserted, &scanned);
             scope.spawn(move || {
                 let mut client = world.here();
-                let mut random = Random((thread + 9) * 0x9E37_79B9_7F4A_7C15);
+                let mut random = Random::seeded(thread + 9);
                 start.wait();
                 while inserted.load(Ordering::Relaxed) < KEYS {
                     let lo = random.below(KEYS);
@@ -185,12 +185,14 @@ fn no_phantom_among_threads() {
                         }
                         Ok(found)
                     };
-                    match scan() {
-                        Ok(first) => {
-                            std::thread::yield_now();
+                    let twice = scan().and_then(|first| {
+                        std::thread::yield_now();
+                        Ok((first, scan()?))
+                    });
+                    match twice {
+                        Ok((first, second)) => {
                             assert_eq!(
-                                scan(),
-                                Ok(first),
+                                first, second,
                                 "the interval {lo} to {hi} changed under its reader"
                             );
                             scanned.fetch_add(1, Ordering::Relaxed);

@@ -133,16 +133,18 @@ fn only_who_waits_parks_and_never_beyond_its_deadline() {
     world.assert_free();
 }
 
+type Todo = Box<dyn FnOnce(&World) + Send>;
+
 /// As a scheduler of user-level threads: while one holder parks, others run on the same thread.
 struct Scheduler {
     world: Arc<World>,
-    todo: Mutex<Vec<Box<dyn FnMut(&World) + Send>>>,
+    todo: Mutex<Option<Todo>>,
 }
 
 impl Park for Scheduler {
     fn park(&self, _: Option<Instant>) {
-        let next = self.todo.lock().pop();
-        if let Some(mut next) = next {
+        let next = self.todo.lock().take();
+        if let Some(next) = next {
             next(&self.world);
         }
     }
@@ -174,7 +176,7 @@ fn holders_take_turns_on_one_thread() {
         });
         let mut a = world.locks.begin(scheduler.clone()).unwrap();
         // While a waits, b uses all that a stands in a queue of, another waits there in vain, and b lets go.
-        scheduler.todo.lock().push(Box::new(move |world| {
+        *scheduler.todo.lock() = Some(Box::new(move |world: &World| {
             assert_eq!(world.locks.counts().waiting, 1);
             assert_eq!(b.try_row(1, RowMode::X), Some(Got::Held));
             b.table(1, TableMode::S).unwrap();
@@ -187,7 +189,7 @@ fn holders_take_turns_on_one_thread() {
             b.end();
         }));
         wish(&mut a, &world).unwrap();
-        assert!(scheduler.todo.lock().is_empty(), "it had to wait");
+        assert!(scheduler.todo.lock().is_none(), "it had to wait");
         a.release_all(|name| world.word(name));
         world.assert_free();
     }

@@ -30,7 +30,7 @@ fn storm(
         for thread in 0..THREADS {
             let (world, transaction, aborts) = (world, &transaction, &aborts);
             scope.spawn(move || {
-                let mut random = Random((thread + 1) * 0x9E37_79B9_7F4A_7C15);
+                let mut random = Random::seeded(thread + 1);
                 let mut client = world.here();
                 for _ in 0..EACH {
                     loop {
@@ -109,6 +109,7 @@ fn rows_tables_and_intervals_together() {
     storm(&world, |client, random| {
         let mut written = Vec::new();
         for _ in 0..3 {
+            std::thread::yield_now();
             let row = random.below(ROWS.into()) as u32;
             match random.below(8) {
                 0 => {

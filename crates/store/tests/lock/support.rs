@@ -101,6 +101,13 @@ impl Client {
         self.holder.row(row(rid), self.world.word(row(rid)), RowMode::X)
     }
 
+    /// X on each, which nobody else has.
+    pub fn all_x(&mut self, rids: impl IntoIterator<Item = u32>) {
+        for rid in rids {
+            self.x(rid).unwrap();
+        }
+    }
+
     pub fn row(&mut self, rid: u32, mode: RowMode) -> Result<Got, LockError> {
         self.holder.row(row(rid), self.world.word(row(rid)), mode)
     }
@@ -217,9 +224,13 @@ impl Guarded {
 }
 
 /// A generator of the tests' own, from a seed.
-pub struct Random(pub u64);
+pub struct Random(u64);
 
 impl Random {
+    pub fn seeded(seed: u64) -> Random {
+        Random(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -204,7 +204,7 @@ fn a_grant_and_a_deadline_at_once() {
         for seed in 1..=4_u64 {
             let (world, guarded, granted, expired) = (&world, &guarded, &granted, &expired);
             scope.spawn(move || {
-                let mut random = Random(seed * 0x9E37_79B9_7F4A_7C15);
+                let mut random = Random::seeded(seed);
                 let mut client = world.here();
                 for _ in 0..1500 {
                     let what = random.below(2) as usize;
@@ -253,7 +253,7 @@ fn strong_modes_of_a_table_exclude_what_they_must() {
         for thread in 0..4_u64 {
             let (world, guarded, writes, pairs) = (&world, &guarded, &writes, &pairs);
             scope.spawn(move || {
-                let mut random = Random((thread + 1) * 0x9E37_79B9_7F4A_7C15);
+                let mut random = Random::seeded(thread + 1);
                 let mut client = world.here();
                 for _ in 0..8000 {
                     let mode = TableMode::ALL[[0, 1, 1, 1, 2, 3, 4][random.below(7) as usize]];
