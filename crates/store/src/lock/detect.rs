@@ -20,6 +20,15 @@ use std::sync::atomic::Ordering;
 /// One party of a circle: its slot, and the number of its wait.
 type Party = (u32, u64);
 
+/// What one search need not ask twice.
+#[derive(Default)]
+struct Known {
+    /// Who holds a row in mode S and waits.
+    shared: HashMap<u64, Vec<u32>>,
+    /// Up to where a row's queue was asked about; see `RowQueues::ahead`. Without it a long queue would cost its square.
+    furthest: HashMap<u64, usize>,
+}
+
 impl Locks {
     /// Looks for a circle through `me`, which waits, and makes one party of it give way: the one with the fewest locks, of
     /// these the one that has waited for the first time last. False: another looks already, try again.
@@ -35,13 +44,13 @@ impl Locks {
 
     /// A shortest circle through `me`, each party waiting for the next.
     fn circle(&self, me: u32) -> Option<Vec<Party>> {
-        let mut shared = HashMap::new();
+        let mut known = Known::default();
         // Whom the search came from, for each that was met.
         let mut from = HashMap::from([(me, me)]);
         let mut waits = HashMap::new();
         let mut ahead = VecDeque::from([me]);
         while let Some(at) = ahead.pop_front() {
-            let Some((wait, next)) = self.edges(at, &mut shared) else {
+            let Some((wait, next)) = self.edges(at, &mut known) else {
                 continue;
             };
             waits.insert(at, wait);
@@ -69,7 +78,7 @@ impl Locks {
     fn is_real(&self, circle: &[Party]) -> bool {
         let next = circle.iter().cycle().skip(1);
         let edges_stand = circle.iter().zip(next).all(|(party, next)| {
-            let edges = self.edges(party.0, &mut HashMap::new());
+            let edges = self.edges(party.0, &mut Known::default());
             edges.is_some_and(|(wait, edges)| wait == party.1 && edges.contains(&next.0))
         });
         edges_stand && circle.iter().all(|party| self.waits(*party))
@@ -85,9 +94,9 @@ impl Locks {
         same && !slot.is_granted(wait) && !slot.is_doomed(wait)
     }
 
-    /// The number of the slot's wait and whom it waits for, itself excepted; `None` if it does not wait. `shared` remembers
-    /// who holds a row in mode S.
-    fn edges(&self, slot: u32, shared: &mut HashMap<u64, Vec<u32>>) -> Option<(u64, Vec<u32>)> {
+    /// The number of the slot's wait and whom it waits for, itself excepted; `None` if it does not wait, or if
+    /// `known` has its edges already.
+    fn edges(&self, slot: u32, known: &mut Known) -> Option<(u64, Vec<u32>)> {
         let (wait, target) = {
             let waiting = self.slots[slot as usize].waiting.lock();
             let waiting = waiting.as_ref()?;
@@ -99,9 +108,14 @@ impl Locks {
         let mut edges = Vec::new();
         match target {
             Target::Row { key, mode } => {
-                self.rows.ahead(key, slot, &mut edges);
+                self.rows.ahead(key, slot, &mut known.furthest, &mut edges)?;
                 if mode == RowMode::X {
-                    edges.extend_from_slice(shared.entry(key).or_insert_with(|| self.shared_holders(key)));
+                    edges.extend_from_slice(
+                        known
+                            .shared
+                            .entry(key)
+                            .or_insert_with(|| self.shared_holders(key)),
+                    );
                 }
             }
             Target::Table { lock, mode } => {

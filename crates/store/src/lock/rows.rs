@@ -195,14 +195,26 @@ impl RowQueues {
         }
     }
 
-    /// For the detector: whom the waiter has to wait for, holders in mode S excepted.
-    pub fn ahead(&self, key: u64, slot: u32, out: &mut Vec<u32>) {
+    /// For the detector: whom the waiter has to wait for, holders in mode S excepted. `None` if it does not wait, or if
+    /// `furthest` remembers that one behind it in this queue was asked about, who waits for the same and more; holders in mode
+    /// S included, unless it is an upgrade, of which nothing is remembered.
+    pub fn ahead(
+        &self,
+        key: u64,
+        slot: u32,
+        furthest: &mut HashMap<u64, usize>,
+        out: &mut Vec<u32>,
+    ) -> Option<()> {
         let shard = self.shard(key).lock();
-        let Some(queue) = shard.get(&key) else { return };
-        let Some(at) = queue.waiters.iter().position(|waiter| waiter.slot == slot) else {
-            return;
-        };
-        let mode = queue.waiters[at].mode;
+        let queue = shard.get(&key)?;
+        let at = queue.waiters.iter().position(|waiter| waiter.slot == slot)?;
+        let Waiter { mode, upgrade, .. } = queue.waiters[at];
+        if furthest.get(&key).is_some_and(|furthest| at < *furthest) {
+            return None;
+        }
+        if mode == RowMode::X && !upgrade {
+            furthest.insert(key, at);
+        }
         out.extend(queue.owner.checked_sub(1));
         let conflicting = |other: &&Waiter| mode == RowMode::X || other.mode == RowMode::X;
         out.extend(
@@ -213,5 +225,6 @@ impl RowQueues {
                 .filter(conflicting)
                 .map(|other| other.slot),
         );
+        Some(())
     }
 }

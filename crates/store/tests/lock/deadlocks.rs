@@ -277,3 +277,31 @@ fn two_circles_through_one_row_are_both_broken() {
     drop(clients);
     world.assert_free();
 }
+
+#[test]
+fn a_circle_through_a_crowd() {
+    let world = World::new(patient());
+    let mut a = world.here();
+    a.all_x((100..200).chain([0]));
+    let crowd: Vec<_> = (0..40).map(|_| Remote::new(&world)).collect();
+    crowd[25].run(|client| client.all_x([1]));
+    let mut pending = Vec::new();
+    for (at, client) in crowd.iter().enumerate() {
+        // Writers and readers; the one in the circle writes.
+        pending.push(client.start(move |client| {
+            let got = if at % 5 == 3 { client.s(0) } else { client.x(0) };
+            client.end();
+            got.map(|_| ())
+        }));
+        world.until_waiting(at as u32 + 1);
+    }
+    a.x(1).unwrap();
+    // Only now do the others get what they wait for.
+    assert_eq!(world.locks.counts().deadlocks, 1);
+    a.end();
+    for (at, pending) in pending.into_iter().enumerate() {
+        assert_eq!(pending.get().is_err(), at == 25);
+    }
+    drop(crowd);
+    world.assert_free();
+}
