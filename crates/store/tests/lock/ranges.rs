@@ -81,8 +81,12 @@ fn a_reader_and_an_inserter_never_miss_each_other() {
     let go = (AtomicU64::new(0), AtomicU64::new(0));
     let meet = |mine: &AtomicU64, other: &AtomicU64, round: u64| {
         mine.store(round, Ordering::Release);
+        let mut spins = 0;
         while other.load(Ordering::Acquire) < round {
-            std::thread::yield_now();
+            spins += 1;
+            if spins % 1000 == 0 {
+                std::thread::yield_now();
+            }
         }
     };
     std::thread::scope(|scope| {
