@@ -81,7 +81,8 @@ impl Garbage {
             unsafe { dead.version.free() };
             self.versions.pop_front();
         }
-        for _ in 0..CLEAR_MAX {
+        // Once each at most: those that cannot be cleared now go to the end.
+        for _ in 0..self.ghosts.len().min(CLEAR_MAX) {
             if self.ghosts.front().is_none_or(|ghost| ghost.end > with.oldest) {
                 break;
             }

@@ -14,6 +14,8 @@ const FREE: u64 = u64::MAX;
 pub(crate) struct Horizon {
     places: Box<[AtomicU64]>,
     open: AtomicUsize,
+    /// Places from here on were never taken: the first free one is, so few are looked at.
+    end: AtomicUsize,
 }
 
 impl Horizon {
@@ -21,6 +23,7 @@ impl Horizon {
         Horizon {
             places: (0..snapshots_max.max(1)).map(|_| AtomicU64::new(FREE)).collect(),
             open: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
         }
     }
 
@@ -44,6 +47,7 @@ impl Horizon {
                 .is_ok()
         };
         let number = self.places.iter().position(taken)?;
+        self.end.fetch_max(number + 1, Ordering::SeqCst);
         self.open.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let ts = last();
@@ -65,7 +69,9 @@ impl Horizon {
         if self.open.load(Ordering::SeqCst) == 0 {
             return last;
         }
-        let places = self.places.iter().map(|place| place.load(Ordering::SeqCst));
+        // As for `open`: a place that is not looked at was taken after the fence above.
+        let taken = &self.places[..self.end.load(Ordering::SeqCst)];
+        let places = taken.iter().map(|place| place.load(Ordering::SeqCst));
         Ts(places.min().unwrap_or(FREE).min(last.0))
     }
 }

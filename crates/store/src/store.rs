@@ -43,8 +43,8 @@ pub(crate) struct Catalog {
 pub(crate) struct Home {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) store_id: u64,
-    /// Keeps other owners away.
-    _owner: Box<dyn Send + Sync>,
+    /// Keeps other owners away until the store is closed.
+    owner: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
 /// What the handles of a store share.
@@ -194,7 +194,7 @@ impl Store {
         let home = Home {
             storage,
             store_id: manifest.store_id,
-            _owner: owner,
+            owner: Mutex::new(Some(owner)),
         };
         let store = Store::new(
             options,
@@ -513,9 +513,7 @@ impl Store {
     /// # Errors
     /// Errors of the log.
     pub fn close(self) -> Result<()> {
-        self._closer.stop();
-        self.inner.log.close()?;
-        Ok(())
+        self._closer.stop()
     }
 
     fn start_checkpointer(&self) -> Result<()> {
@@ -534,7 +532,7 @@ impl Store {
 }
 
 impl Closer {
-    fn stop(&self) {
+    fn stop(&self) -> Result<()> {
         self.inner.closed.store(true, Ordering::Release);
         *self.inner.checkpointer.stop.lock() = true;
         self.inner.checkpointer.wake.notify_all();
@@ -542,14 +540,19 @@ impl Closer {
             // It only ends by itself; a panic there was reported by the runtime.
             let _ = thread.join();
         }
+        let closed = self.inner.log.close();
+        if let Some(home) = &self.inner.home {
+            // From now on somebody else may open the folder.
+            home.owner.lock().take();
+        }
+        Ok(closed?)
     }
 }
 
 impl Drop for Closer {
     fn drop(&mut self) {
-        self.stop();
         // Nobody is left to be told.
-        let _ = self.inner.log.close();
+        let _ = self.stop();
     }
 }
 
