@@ -117,8 +117,7 @@ impl Locks {
         let slot = slot.ok_or(LockError::TooManyTransactions {
             limit: self.options.transactions_max,
         })?;
-        // A detector that reads the old bound misses a holder that does not wait yet; the mutex of its slot's `waiting` orders
-        // nothing before. When it waits, it looks itself.
+        // A detector that still reads the old bound misses this holder once; waiters look again and again.
         self.slots_used.fetch_max(slot + 1, Ordering::AcqRel);
         Ok(Holder::new(Arc::clone(self), slot, park))
     }

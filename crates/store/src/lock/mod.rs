@@ -15,7 +15,7 @@
 //! that a holder who asks for more goes first. Who lets go hands the lock over (`settle`), so that whoever wakes has it. Nothing
 //! is held while a client is parked, and nothing here knows threads: several holders may take turns on one.
 //!
-//! *Deadlocks.* Whoever has waited for a while looks for a circle of waits through itself (`detect`). It costs those who do not
+//! *Deadlocks.* Whoever has waited for a while looks for the circle of waits that keeps it (`detect`). It costs those who do not
 //! wait nothing: a client hands the list of what it holds over for as long as it waits, and only clients that wait can be part
 //! of a circle.
 //!
