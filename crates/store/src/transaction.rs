@@ -333,8 +333,8 @@ impl<'s> Transaction<'s> {
                 break;
             };
             let beyond = match direction {
-                Direction::Ascending => crate::key::next(key).map(|low| rest.low = low),
-                Direction::Descending => crate::key::previous(key).map(|high| rest.high = high),
+                Direction::Ascending => index.inner.tree.after(key).map(|low| rest.low = low),
+                Direction::Descending => index.inner.tree.before(key).map(|high| rest.high = high),
             };
             if beyond.is_none() {
                 break;

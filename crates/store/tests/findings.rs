@@ -114,6 +114,40 @@ fn zero_and_minus_zero_are_different_keys() {
 }
 
 #[test]
+fn rows_behind_an_entry_of_an_old_state_are_found() {
+    let store = Store::in_memory(Options::default()).unwrap();
+    let table = numbers(&store);
+    let (primary, by_value) = (table.primary(), table.index("by_value").unwrap());
+    let mut session = store.session_here().unwrap();
+    let rid = insert(&mut session, &table, 1, 5);
+    let _old = store.snapshot().unwrap();
+    let transaction = session.begin().unwrap();
+    transaction
+        .update(&table, rid, |row| {
+            row.set(0, 2_i64)?;
+            row.set(1, 6_i64)
+        })
+        .unwrap();
+    transaction.insert(&table, &row(&table, 1, 7)).unwrap();
+    for index in [&primary, &by_value] {
+        for (direction, value) in [(Direction::Ascending, 6), (Direction::Descending, 7)] {
+            let first = transaction.first(index, &by_value.all(), direction, Lock::Shared);
+            let value = if index.name() == "primary" { 13 - value } else { value };
+            assert_eq!(first.unwrap().unwrap().row.int(1), value, "{index:?} {direction:?}");
+        }
+    }
+    assert_eq!(
+        transaction
+            .fetch(&primary, &[1.into()])
+            .unwrap()
+            .unwrap()
+            .row
+            .int(1),
+        7
+    );
+}
+
+#[test]
 fn a_transaction_that_read_free_rows_can_still_insert() {
     let store = Store::in_memory(Options::default()).unwrap();
     let table = numbers(&store);
@@ -347,6 +381,30 @@ fn rows_freed_by_one_worker_serve_another() {
         transaction.commit().unwrap();
     }
     assert!(table.rid_end() < 2000, "{}", table.rid_end());
+}
+
+#[test]
+fn an_entry_goes_although_a_passing_state_had_its_key() {
+    let store = Store::in_memory(Options::default()).unwrap();
+    let table = numbers(&store);
+    let mut session = store.session_here().unwrap();
+    let rid = insert(&mut session, &table, 1, 0);
+    let change = |session: &mut Session, values: &[i64]| {
+        let transaction = session.begin().unwrap();
+        for &value in values {
+            transaction.update(&table, rid, |row| row.set(1, value)).unwrap();
+        }
+        transaction.commit().unwrap();
+    };
+    let first = store.snapshot().unwrap();
+    change(&mut session, &[7, 0]);
+    let second = store.snapshot().unwrap();
+    change(&mut session, &[7, 0]);
+    drop(first);
+    clear(&mut session, 2);
+    drop(second);
+    clear(&mut session, 2);
+    assert_eq!(table.index("by_value").unwrap().entries(), 1);
 }
 
 #[test]
