@@ -11,6 +11,7 @@
 
 use crate::error::Result;
 use crate::garbage::Ghost;
+use crate::horizon::unlinked;
 use crate::key::Words;
 use crate::options::Durability;
 use crate::redo;
@@ -47,7 +48,7 @@ impl Transaction<'_> {
         let ts = if state.writes.is_empty() {
             let seen = state.seen;
             self.finished = true;
-            state.finish(store.log.last(), self.session.worker);
+            state.finish(unlinked(|| store.log.last()), self.session.worker);
             if durability == Durability::Durable && seen > store.log.durable() {
                 store.log.wait_durable(seen, &self.session.park)?;
             }
@@ -64,7 +65,7 @@ impl Transaction<'_> {
             })?;
             self.finished = true;
             state.leave_garbage(ts);
-            state.finish(ts, self.session.worker);
+            state.finish(ts.next(), self.session.worker);
             if durability == Durability::Durable {
                 store.log.wait_durable(ts, &self.session.park)?;
             }
@@ -88,7 +89,8 @@ impl Drop for Transaction<'_> {
             return;
         };
         self.undo(&mut state, 0, 0);
-        state.finish(self.session.store.log.last(), self.session.worker);
+        let log = &self.session.store.log;
+        state.finish(unlinked(|| log.last()), self.session.worker);
         state.clear_garbage(&self.session.store, self.session.worker);
     }
 }
@@ -189,11 +191,10 @@ impl State {
         }
     }
 
-    /// Lets go of locks; what was rolled back is garbage then.
-    fn finish(&mut self, last: Ts, worker: usize) {
-        // A snapshot of now may just be looking at what was rolled back.
+    /// Lets go of locks; what was rolled back is garbage then: snapshots before `end` may just be looking at it.
+    fn finish(&mut self, end: Ts, worker: usize) {
         for version in self.undone.drain(..) {
-            self.garbage.push_version(version, last.next());
+            self.garbage.push_version(version, end);
         }
         self.release();
         for (table, rid) in std::mem::take(&mut self.freed) {

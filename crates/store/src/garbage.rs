@@ -1,11 +1,15 @@
 //! [`Garbage`]: what committed transactions left behind, until no snapshot needs it.
 //!
 //! Three things are left: versions that were replaced, index entries of rows that were deleted or whose key changed, and the
-//! slots of deleted rows. Each session keeps its own, in commit order, and clears some of it after each of its transactions;
-//! what a session leaves when it ends goes to the store, where every session helps with it.
+//! slots of deleted rows. Each session keeps its own, in commit order, and clears some of it after each of its transactions.
+//! What a session leaves when it ends, or has too much of, goes to the store ([`Orphans`]), where every session helps with it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
+
+use crate::horizon::{Horizon, unlinked};
 use crate::key::Words;
 use crate::lock::{Got, Holder, RowMode, RowName};
 use crate::log::Log;
@@ -18,6 +22,9 @@ use crate::version::VersionPtr;
 
 /// Most things cleared after one transaction, so that none pays for all: more than one transaction usually leaves.
 const CLEAR_MAX: usize = 256;
+
+/// Things a session keeps for itself, so that an idle one does not keep more from being cleared.
+const KEPT_MAX: usize = 4 * CLEAR_MAX;
 
 /// A version nobody is led to any more.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +52,7 @@ pub(crate) struct Garbage {
 /// What clearing needs of the store.
 pub(crate) struct Clearing<'a> {
     pub(crate) log: &'a Log,
+    pub(crate) horizon: &'a Horizon,
     pub(crate) memory: &'a Memory,
     pub(crate) worker: usize,
     pub(crate) oldest: Ts,
@@ -61,6 +69,27 @@ impl Garbage {
 
     pub(crate) fn push_ghost(&mut self, ghost: Ghost) {
         self.ghosts.push_back(ghost);
+    }
+
+    fn len(&self) -> usize {
+        self.versions.len() + self.ghosts.len()
+    }
+
+    /// Whether there is more than one session should keep.
+    pub(crate) fn is_too_much(&self) -> bool {
+        self.len() > KEPT_MAX
+    }
+
+    /// Whether there is room for others' things.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len() < CLEAR_MAX
+    }
+
+    /// When the first of it may be cleared.
+    fn ready(&self) -> Ts {
+        let version = self.versions.front().map(|dead| dead.end);
+        let ghost = self.ghosts.front().map(|ghost| ghost.end);
+        version.into_iter().chain(ghost).min().unwrap_or(Ts(u64::MAX))
     }
 
     /// Takes over another's.
@@ -92,52 +121,147 @@ impl Garbage {
                 table: ghost.table.0.id,
                 rid: ghost.rid.0,
             };
-            // Nobody changes a row that is locked here. Who has it locked may bring the key back: later again.
-            if !matches!(holder.try_row(name, &slot.lock, RowMode::X), Ok(Some(Got::New))) {
-                self.ghosts.push_back(ghost);
-                continue;
-            }
-            let emptied = clear(&ghost, with);
+            // Nobody changes a row that is locked here. Who has it locked may bring the key back, and who has the table locked
+            // looks at rows without locks on them: later again.
+            let locked = matches!(holder.try_intend(&ghost.table.0.lock), Ok(true))
+                && matches!(holder.try_row(name, &slot.lock, RowMode::X), Ok(Some(Got::New)));
+            let cleared = if locked { clear(&ghost, with) } else { Cleared::Later };
             holder.release_all(|_| &slot.lock);
-            if let Some(version) = emptied {
-                // A snapshot may just be reading that it says "deleted".
-                self.push_version(version, with.log.last().next());
-                ghost.table.0.slots.give(with.worker, ghost.rid);
+            match cleared {
+                Cleared::Done => {}
+                Cleared::Later => self.ghosts.push_back(ghost),
+                Cleared::Emptied(version) => {
+                    // A snapshot may just be reading that it says "deleted".
+                    self.push_version(version, unlinked(|| with.log.last()));
+                    let table = &ghost.table.0;
+                    table.row_bytes.add(with.worker, -(version.bytes() as i64));
+                    table.slots.give(with.worker, ghost.rid);
+                }
             }
         }
     }
 }
 
-/// Clears one ghost whose row is locked. Returns the last version of a slot that is free now.
-fn clear(ghost: &Ghost, with: &Clearing<'_>) -> Option<VersionPtr> {
+/// What came of a ghost.
+enum Cleared {
+    Done,
+    /// It cannot be cleared just now.
+    Later,
+    /// The last version of a slot that is free now.
+    Emptied(VersionPtr),
+}
+
+/// Clears one ghost whose row is locked.
+fn clear(ghost: &Ghost, with: &Clearing<'_>) -> Cleared {
     let table = &ghost.table.0;
     let slot = table.slots.slot(ghost.rid);
     let newest = slot.newest();
     match &ghost.index {
         Some((number, key)) => {
-            let index = table.index(usize::from(*number))?;
-            // The states of the row somebody may still look at: down to the first that all snapshots see.
-            let mut state = newest;
-            while let Some(version) = state {
-                // SAFETY: the newest version is kept by the row's lock, older ones down to the first that is committed and seen
-                // by all by the rule that nothing newer is freed.
-                let row = unsafe { version.row() };
-                if row.is_some_and(|row| index.layout.of_row(RowRef::new(&table.layout, row)) == *key) {
-                    return None;
+            let Some(index) = table.index(usize::from(*number)) else {
+                return Cleared::Done;
+            };
+            match is_needed(newest, with, |row| {
+                index.layout.of_row(RowRef::new(&table.layout, row)) == *key
+            }) {
+                None => Cleared::Later,
+                Some(true) => Cleared::Done,
+                Some(false) => {
+                    table.note_cleared(ghost.end);
+                    index.tree.remove(key, ghost.rid);
+                    Cleared::Done
                 }
-                let seen_by_all = version.committed().is_some_and(|ts| ts <= with.oldest);
-                state = if seen_by_all { None } else { version.previous() };
             }
-            index.tree.remove(key, ghost.rid);
-            None
         }
         None => {
-            let deleted = newest.filter(|version| {
-                version.is_deleted() && version.committed().is_some_and(|ts| ts <= with.oldest)
-            })?;
-            slot.set(None);
-            Some(deleted)
+            let seen_by_all = |version: &VersionPtr| version.committed().is_some_and(|ts| ts <= with.oldest);
+            match newest.filter(|version| version.is_deleted() && seen_by_all(version)) {
+                None => Cleared::Done,
+                Some(deleted) => {
+                    table.note_cleared(ghost.end);
+                    slot.set(None);
+                    Cleared::Emptied(deleted)
+                }
+            }
         }
+    }
+}
+
+/// Whether a state of a locked row that somebody may still look at has the key: the states down to the first that all snapshots
+/// see. None if that cannot be told just now.
+fn is_needed(
+    newest: Option<VersionPtr>,
+    with: &Clearing<'_>,
+    has_key: impl Fn(&[u8]) -> bool,
+) -> Option<bool> {
+    let Some(newest) = newest else {
+        return Some(false);
+    };
+    // SAFETY: the row's lock keeps its newest version.
+    if unsafe { newest.row() }.is_some_and(&has_key) {
+        return Some(true);
+    }
+    let seen_by_all = |version: VersionPtr, oldest: Ts| version.committed().is_some_and(|ts| ts <= oldest);
+    if seen_by_all(newest, with.oldest) {
+        return Some(false);
+    }
+    // The row was changed meanwhile. Other sessions may know a newer horizon and be freeing its older states.
+    let pin = with.horizon.pin(|| with.log.last())?;
+    let mut version = newest;
+    while !seen_by_all(version, pin.oldest()) {
+        let Some(previous) = version.previous() else {
+            break;
+        };
+        // What a transaction replaced itself nobody has seen, and it leaves no ghost of its own.
+        let passing = previous.committed() == version.committed();
+        version = previous;
+        // SAFETY: it was replaced by a version that is newer than the pin's horizon, and such are kept while the pin is there.
+        if !passing && unsafe { version.row() }.is_some_and(&has_key) {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// Garbage without a session, in the order in which it came.
+#[derive(Default)]
+pub(crate) struct Orphans {
+    parts: Mutex<VecDeque<Garbage>>,
+    /// When the first part may be cleared, at the earliest; 0: there is none.
+    ready: AtomicU64,
+}
+
+impl Orphans {
+    /// Takes garbage over.
+    pub(crate) fn put(&self, garbage: Garbage) {
+        if garbage.is_empty() {
+            return;
+        }
+        let mut parts = self.parts.lock();
+        match parts.back_mut() {
+            Some(last) if last.len() + garbage.len() <= KEPT_MAX => last.append(garbage),
+            _ => parts.push_back(garbage),
+        }
+        self.note(&parts);
+    }
+
+    /// Hands a part out of which something may be cleared.
+    #[inline]
+    pub(crate) fn take(&self, oldest: impl FnOnce() -> Ts) -> Option<Garbage> {
+        // Relaxed: a hint. Who misses garbage now sees it after a later transaction.
+        let ready = self.ready.load(Ordering::Relaxed);
+        if ready == 0 || ready > oldest().0 {
+            return None;
+        }
+        let mut parts = self.parts.lock();
+        let part = parts.pop_front();
+        self.note(&parts);
+        part
+    }
+
+    fn note(&self, parts: &VecDeque<Garbage>) {
+        let ready = parts.front().map_or(0, |part| part.ready().0);
+        self.ready.store(ready, Ordering::Relaxed);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What it is not: a lock. Snapshots and writers never wait for each other.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::ts::Ts;
@@ -9,11 +10,16 @@ use crate::ts::Ts;
 /// A place no snapshot has.
 const FREE: u64 = u64::MAX;
 
+/// Those who keep old versions while they follow them, at a time.
+const PINS: usize = 4;
+
 /// The timestamps of all open snapshots.
 #[derive(Debug)]
 pub(crate) struct Horizon {
+    /// Of pins; behind them those of snapshots.
     places: Box<[AtomicU64]>,
-    open: AtomicUsize,
+    /// Places that are taken.
+    taken: AtomicUsize,
     /// Places from here on were never taken: the first free one is, so few are looked at.
     end: AtomicUsize,
 }
@@ -21,18 +27,22 @@ pub(crate) struct Horizon {
 impl Horizon {
     pub(crate) fn new(snapshots_max: usize) -> Self {
         Horizon {
-            places: (0..snapshots_max.max(1)).map(|_| AtomicU64::new(FREE)).collect(),
-            open: AtomicUsize::new(0),
+            places: (0..PINS + snapshots_max.max(1))
+                .map(|_| AtomicU64::new(FREE))
+                .collect(),
+            taken: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
         }
     }
 
     pub(crate) fn places(&self) -> usize {
-        self.places.len()
+        self.places.len() - PINS
     }
 
     pub(crate) fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        let snapshots = &self.places[PINS..];
+        let open = |place: &&AtomicU64| place.load(Ordering::Relaxed) != FREE;
+        snapshots.iter().filter(open).count()
     }
 
     /// Takes a place for a snapshot of what `last` says then. None if all are taken.
@@ -40,25 +50,60 @@ impl Horizon {
     /// A collector either sees the place taken (with timestamp 0 at first, which keeps everything), or it looked before the
     /// place was taken; then the newest timestamp it knew is not newer than the one read here, and what it frees was replaced
     /// before: the two sequentially consistent fences order the looks.
+    ///
+    /// The fence behind the look pairs with that of [`unlinked`].
     pub(crate) fn enter(&self, last: impl FnOnce() -> Ts) -> Option<(usize, Ts)> {
-        let taken = |place: &AtomicU64| {
+        let number = self.take(PINS..self.places.len())?;
+        let ts = last();
+        fence(Ordering::SeqCst);
+        self.places[number].store(ts.0, Ordering::SeqCst);
+        Some((number, ts))
+    }
+
+    /// Takes a place with timestamp 0.
+    fn take(&self, among: Range<usize>) -> Option<usize> {
+        let taken = |&number: &usize| {
+            let place = &self.places[number];
             place
                 .compare_exchange(FREE, 0, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
         };
-        let number = self.places.iter().position(taken)?;
+        let number = among.into_iter().find(taken)?;
         self.end.fetch_max(number + 1, Ordering::SeqCst);
-        self.open.fetch_add(1, Ordering::SeqCst);
+        self.taken.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let ts = last();
-        self.places[number].store(ts.0, Ordering::SeqCst);
-        Some((number, ts))
+        Some(number)
+    }
+
+    /// Keeps every version that was replaced after [`Pin::oldest`], for who has no snapshot and wants to follow `previous`. None
+    /// if that cannot be had just now.
+    ///
+    /// Collectors that look from now on keep everything. One that looked before cannot free more than that: it knew no newer
+    /// timestamp than `last` says here (by the fences, as with snapshots), and of each snapshot that is open here it either saw
+    /// that too, or the snapshot came later and is not older than the newest it knew. A snapshot that is just being made could be
+    /// any, so then there is no answer.
+    pub(crate) fn pin(&self, last: impl FnOnce() -> Ts) -> Option<Pin<'_>> {
+        let number = self.take(0..PINS)?;
+        let mut pin = Pin {
+            horizon: self,
+            number,
+            oldest: last(),
+        };
+        fence(Ordering::SeqCst);
+        for (other, place) in self.places.iter().enumerate() {
+            match place.load(Ordering::SeqCst) {
+                0 if other != number => return None,
+                ts if other != number => pin.oldest = pin.oldest.min(Ts(ts)),
+                _ => {}
+            }
+        }
+        Some(pin)
     }
 
     pub(crate) fn leave(&self, number: usize) {
         // Release: what the snapshot read was read before anybody frees it.
         self.places[number].store(FREE, Ordering::Release);
-        self.open.fetch_sub(1, Ordering::Release);
+        self.taken.fetch_sub(1, Ordering::Release);
     }
 
     /// The oldest state anybody may still look at: versions replaced at or before it are free to go.
@@ -66,19 +111,66 @@ impl Horizon {
     pub(crate) fn oldest(&self, last: impl FnOnce() -> Ts) -> Ts {
         let last = last();
         fence(Ordering::SeqCst);
-        if self.open.load(Ordering::SeqCst) == 0 {
+        if self.taken.load(Ordering::SeqCst) == 0 {
             return last;
         }
-        // As for `open`: a place that is not looked at was taken after the fence above.
+        // As for `taken`: a place that is not looked at was taken after the fence above.
         let taken = &self.places[..self.end.load(Ordering::SeqCst)];
         let places = taken.iter().map(|place| place.load(Ordering::SeqCst));
         Ts(places.min().unwrap_or(FREE).min(last.0))
     }
 }
 
+/// While it is there, old versions are kept. From [`Horizon::pin`].
+#[derive(Debug)]
+pub(crate) struct Pin<'a> {
+    horizon: &'a Horizon,
+    number: usize,
+    oldest: Ts,
+}
+
+impl Pin<'_> {
+    /// No snapshot is older, now or later, and nothing that was replaced after it is freed.
+    pub(crate) fn oldest(&self) -> Ts {
+        self.oldest
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.horizon.leave(self.number);
+    }
+}
+
+/// For what was just taken out of a slot: snapshots of this timestamp and later are not led there.
+///
+/// A snapshot of a commit that `last` does not know here has looked after it: of the two sequentially consistent fences, here
+/// and in [`Horizon::enter`], this one is first, so its reads of the slot see what was put there before. Without the fence the
+/// store to the slot could still be on its way while such a snapshot reads the slot.
+pub(crate) fn unlinked(last: impl FnOnce() -> Ts) -> Ts {
+    fence(Ordering::SeqCst);
+    last().next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pin_keeps_everything_and_knows_the_oldest() {
+        let horizon = Horizon::new(1);
+        let pin = horizon.pin(|| Ts(7)).unwrap();
+        assert_eq!((pin.oldest(), horizon.open()), (Ts(7), 0));
+        assert_eq!(horizon.oldest(|| Ts(9)), Ts(0));
+        assert!(horizon.pin(|| Ts(7)).is_none(), "the other may be a snapshot that begins");
+        drop(pin);
+        assert_eq!(horizon.oldest(|| Ts(9)), Ts(9));
+        let (place, _) = horizon.enter(|| Ts(4)).unwrap();
+        assert!(horizon.enter(|| Ts(4)).is_none(), "pins' places are no snapshots'");
+        assert_eq!(horizon.pin(|| Ts(7)).unwrap().oldest(), Ts(4));
+        horizon.leave(place);
+        assert_eq!((horizon.oldest(|| Ts(9)), horizon.open()), (Ts(9), 0));
+    }
 
     #[test]
     fn the_oldest_snapshot_counts() {

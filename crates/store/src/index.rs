@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use exec::shared_csb::{Cursor, SharedCsbError, SharedCsbTree};
 
-use crate::key::{KeyError, KeyLayout, KeyRange, NOTHING, WORDS_MAX, Words};
+use crate::key::{KeyError, KeyLayout, KeyRange, NOTHING, WORDS_MAX, Words, next, previous};
 use crate::lock::RangeLocks;
 use crate::schema::IndexDef;
 use crate::slots::Rid;
@@ -94,6 +94,23 @@ impl Tree {
     #[inline]
     pub(crate) fn get(&self, key: &Words) -> Option<Rid> {
         on_tree!(self, tree => tree.get(narrow(key)).map(Rid))
+    }
+
+    /// The smallest key above that the tree can have: its words end before those of `Words`.
+    pub(crate) fn after(&self, mut key: Words) -> Option<Words> {
+        let width = match self {
+            Tree::W1(_) => 1,
+            Tree::W2(_) => 2,
+            Tree::W4(_) => 4,
+            Tree::W8(_) => 8,
+        };
+        key[width..].fill(u64::MAX);
+        next(key)
+    }
+
+    /// The largest key below.
+    pub(crate) fn before(&self, key: Words) -> Option<Words> {
+        previous(key)
     }
 
     pub(crate) fn len(&self) -> usize {

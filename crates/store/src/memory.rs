@@ -19,12 +19,17 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A count that begins with what is there already.
-    pub(crate) fn with_used(limit: u64, used: u64) -> Self {
+    /// Nothing is used yet.
+    pub(crate) fn new(limit: u64) -> Self {
         Memory {
-            used: AtomicI64::new(used as i64),
+            used: AtomicI64::new(0),
             limit,
         }
+    }
+
+    /// Counts what no session counted, or no longer.
+    pub(crate) fn add(&self, bytes: i64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -36,7 +41,7 @@ impl Memory {
     }
 
     fn settle(&self, share: &mut i64) {
-        self.used.fetch_add(std::mem::take(share), Ordering::Relaxed);
+        self.add(std::mem::take(share));
     }
 }
 

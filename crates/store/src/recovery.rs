@@ -24,6 +24,7 @@ use crate::image;
 use crate::index::IndexInner;
 use crate::key::{KeyLayout, Words};
 use crate::log::{Damage, LogEnd, LogReader, Segment};
+use crate::memory::Memory;
 use crate::options::Options;
 use crate::redo::{self, Record};
 use crate::row::RowRef;
@@ -41,12 +42,12 @@ pub(crate) struct Read {
     pub(crate) end: LogEnd,
     pub(crate) damage: Option<Damage>,
     pub(crate) recovered: Recovered,
-    pub(crate) row_bytes: u64,
 }
 
 /// Tables without indexes while rows are being read, by number.
 struct Reading<'a> {
     options: &'a Options,
+    memory: &'a Arc<Memory>,
     place: String,
     tables: HashMap<u32, (TableDef, TableInner)>,
     next_id: u32,
@@ -54,9 +55,15 @@ struct Reading<'a> {
 }
 
 /// Reads a store.
-pub(crate) fn read(storage: &Arc<dyn Storage>, manifest: &Manifest, options: &Options) -> Result<Read> {
+pub(crate) fn read(
+    storage: &Arc<dyn Storage>,
+    manifest: &Manifest,
+    options: &Options,
+    memory: &Arc<Memory>,
+) -> Result<Read> {
     let mut reading = Reading {
         options,
+        memory,
         place: storage.place(),
         tables: HashMap::new(),
         next_id: 0,
@@ -84,14 +91,13 @@ pub(crate) fn read(storage: &Arc<dyn Storage>, manifest: &Manifest, options: &Op
     reading.recovered.log_time = started.elapsed();
 
     let started = Instant::now();
-    let (catalog, row_bytes) = reading.indexes(end.last())?;
+    let catalog = reading.indexes(end.last())?;
     reading.recovered.index_time = started.elapsed();
     Ok(Read {
         catalog,
         end,
         damage: log.damage().cloned(),
         recovered: reading.recovered,
-        row_bytes,
     })
 }
 
@@ -104,7 +110,12 @@ impl Reading<'_> {
     }
 
     fn add_table(&mut self, id: u32, definition: TableDef) {
-        let table = TableInner::new(id, definition.clone(), self.options.workers);
+        let table = TableInner::new(
+            id,
+            definition.clone(),
+            self.options.workers,
+            Arc::clone(self.memory),
+        );
         self.next_id = self.next_id.max(id);
         self.tables.insert(id, (definition, table));
     }
@@ -273,7 +284,14 @@ impl Reading<'_> {
                     self.add_table(id, definition);
                     true
                 }
-                Some(Record::DropTable(id)) => self.tables.remove(&id).is_some(),
+                Some(Record::DropTable(id)) => {
+                    let dropped = self.tables.remove(&id);
+                    if let Some((_, table)) = &dropped {
+                        // It gives back what it has not taken yet.
+                        self.memory.add(table.slots.version_bytes() as i64);
+                    }
+                    dropped.is_some()
+                }
                 Some(Record::CreateIndex(id, index)) => match self.tables.get_mut(&id) {
                     None => false,
                     Some((definition, _)) => {
@@ -295,7 +313,7 @@ impl Reading<'_> {
     }
 
     /// Builds all indexes; counts rows.
-    fn indexes(&mut self, last: Ts) -> Result<(Catalog, u64)> {
+    fn indexes(&mut self, last: Ts) -> Result<Catalog> {
         let tables = std::mem::take(&mut self.tables);
         let mut catalog = Catalog {
             next_id: self.next_id,
@@ -314,15 +332,13 @@ impl Reading<'_> {
         }
         let threads = self.options.threads();
         let tables: Vec<&Table> = catalog.tables.values().collect();
-        let bytes = AtomicU64::new(0);
         ScopedThreads(threads).run(tables.len(), &|number| {
             let table = &tables[number].0;
             let rows = table.slots.sweep();
             table.rows.add(0, rows as i64);
-            let versions = (0..table.slots.end()).filter_map(|rid| table.slots.find(Rid(rid))?.newest());
-            let table_bytes: u64 = versions.map(|version| version.bytes() as u64).sum();
-            table.row_bytes.add(0, table_bytes as i64);
-            bytes.fetch_add(table_bytes, Ordering::Relaxed);
+            let bytes = table.slots.version_bytes() as i64;
+            table.row_bytes.add(0, bytes);
+            table.memory.add(bytes);
         });
         // Large ones first, so that no thread begins one at the end.
         jobs.sort_by_key(|(table, _)| std::cmp::Reverse(table.rows()));
@@ -342,7 +358,7 @@ impl Reading<'_> {
         for (table, index) in loaded {
             table.0.add_index(index);
         }
-        Ok((catalog, bytes.into_inner()))
+        Ok(catalog)
     }
 }
 

@@ -249,7 +249,7 @@ impl<'a> RowRef<'a> {
 
     /// Bytes of a field as kept.
     #[inline]
-    fn raw(self, column: usize) -> &'a [u8] {
+    pub(crate) fn raw(self, column: usize) -> &'a [u8] {
         let (at, length) = self.layout.span(self.bytes, column);
         &self.bytes[at..at + length]
     }

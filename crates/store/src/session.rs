@@ -154,6 +154,7 @@ impl Session {
         if self.store.is_closed() {
             return Err(StoreError::Closed);
         }
+        self.abandon();
         let state = self.state.get_mut();
         let definitions = self.store.definitions();
         if state.definitions != definitions {
@@ -164,6 +165,13 @@ impl Session {
             }
         }
         Ok(Transaction::new(self))
+    }
+
+    /// Undoes a transaction that was neither ended nor dropped: [`std::mem::forget`] is safe.
+    fn abandon(&mut self) {
+        if !self.state.get_mut().touched.is_empty() {
+            drop(Transaction::new(self));
+        }
     }
 
     /// What [`Transaction::commit`] waits for from now on.
@@ -195,6 +203,12 @@ impl State {
         &known.expect("tables in use are known").table
     }
 
+    /// Nothing was found: what the newest commit was that may have taken it away without a trace.
+    #[inline]
+    pub(crate) fn miss(&mut self, table: &Table) {
+        self.seen = self.seen.max(table.0.cleared());
+    }
+
     /// Lets go of all locks and forgets the transaction.
     pub(crate) fn release(&mut self) {
         let known = &self.known;
@@ -215,30 +229,38 @@ impl State {
 
     /// Clears some garbage, if there is any that can go.
     pub(crate) fn clear_garbage(&mut self, store: &StoreInner, worker: usize) {
-        if let Some(left) = store.orphans() {
+        let log: &Log = &store.log;
+        let oldest = || store.horizon.oldest(|| log.last());
+        if self.garbage.has_room()
+            && let Some(left) = store.orphans.take(oldest)
+        {
             self.garbage.append(left);
         }
         if self.garbage.is_empty() {
             return;
         }
-        let log: &Log = &store.log;
         let clearing = Clearing {
             log,
+            horizon: &store.horizon,
             memory: &store.memory,
             worker,
-            oldest: store.horizon.oldest(|| log.last()),
+            oldest: oldest(),
         };
         self.garbage.clear(&clearing, &mut self.holder, &mut self.share);
+        if self.garbage.is_too_much() {
+            store.orphans.put(std::mem::take(&mut self.garbage));
+        }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.abandon();
         let worker = self.worker;
         let store = Arc::clone(&self.store);
         let state = self.state.get_mut();
         state.clear_garbage(&store, worker);
         state.share.end(&store.memory);
-        store.inherit(std::mem::take(&mut state.garbage));
+        store.orphans.put(std::mem::take(&mut state.garbage));
     }
 }

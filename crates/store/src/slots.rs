@@ -8,10 +8,11 @@
 //!   └───────────────┘
 //! ```
 //!
-//! Rids that are free again are kept in lists by worker, so that workers seldom meet.
+//! Rids that are free again are kept in lists by worker, so that workers seldom meet; what a list has too many of goes through
+//! a pool to the others, since the worker that deletes may not be the one that inserts.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -25,8 +26,10 @@ pub struct Rid(pub u32);
 /// Slots of the first chunk.
 const FIRST_BITS: u32 = 10;
 const CHUNKS: usize = 1 + 32 - FIRST_BITS as usize;
-/// Fresh rids a worker takes at once.
+/// Fresh or pooled rids a worker takes at once.
 const BATCH: u32 = 64;
+/// Free rids a worker keeps for itself.
+const KEPT: usize = 4 * BATCH as usize;
 /// Rids there can be: the last is kept free.
 const RIDS_MAX: u32 = u32::MAX;
 
@@ -81,6 +84,9 @@ pub(crate) struct Slots {
     /// Rids below were handed out at least once.
     end: AtomicU32,
     free: Box<[Free]>,
+    pool: Mutex<Vec<u32>>,
+    /// Length of the pool, so that an empty one costs no mutex.
+    pooled: AtomicUsize,
 }
 
 impl Slots {
@@ -89,6 +95,8 @@ impl Slots {
             directory: std::array::from_fn(|_| OnceLock::new()),
             end: AtomicU32::new(0),
             free: (0..workers.max(1)).map(|_| Free::default()).collect(),
+            pool: Mutex::default(),
+            pooled: AtomicUsize::new(0),
         }
     }
 
@@ -111,9 +119,24 @@ impl Slots {
     /// A rid nobody uses. None when there are no more.
     pub(crate) fn take(&self, worker: usize) -> Option<Rid> {
         let mut free = self.free[worker % self.free.len()].0.lock();
-        if let Some(rid) = free.pop() {
-            return Some(Rid(rid));
+        if free.is_empty() && self.pooled.load(Ordering::Relaxed) > 0 {
+            let mut pool = self.pool.lock();
+            let rest = pool.len().saturating_sub(BATCH as usize);
+            free.extend(pool.drain(rest..));
+            self.pooled.store(rest, Ordering::Relaxed);
         }
+        match free.pop() {
+            Some(rid) => Some(Rid(rid)),
+            None => self.fresh(&mut free),
+        }
+    }
+
+    /// A rid nobody has used, though others may be free. None when there are no more.
+    pub(crate) fn take_fresh(&self, worker: usize) -> Option<Rid> {
+        self.fresh(&mut self.free[worker % self.free.len()].0.lock())
+    }
+
+    fn fresh(&self, free: &mut Vec<u32>) -> Option<Rid> {
         let first = self
             .end
             .try_update(Ordering::AcqRel, Ordering::Relaxed, |end| {
@@ -128,7 +151,17 @@ impl Slots {
 
     /// Gives a rid back whose slot holds no version.
     pub(crate) fn give(&self, worker: usize, rid: Rid) {
-        self.free[worker % self.free.len()].0.lock().push(rid.0);
+        let mut free = self.free[worker % self.free.len()].0.lock();
+        free.push(rid.0);
+        if free.len() > KEPT {
+            self.put_in_pool(free.drain(..BATCH as usize));
+        }
+    }
+
+    fn put_in_pool(&self, rids: impl Iterator<Item = u32>) {
+        let mut pool = self.pool.lock();
+        pool.extend(rids);
+        self.pooled.store(pool.len(), Ordering::Relaxed);
     }
 
     /// The slot of a rid read from a file, made if need be. For recovery.
@@ -155,20 +188,41 @@ impl Slots {
         self.end.load(Ordering::Acquire)
     }
 
-    /// After recovery: hands all slots without a version to the free lists. Returns the number of the others.
+    /// After recovery: hands all slots without a version to the pool. Returns the number of the others.
     pub(crate) fn sweep(&self) -> u64 {
-        let mut rows = 0;
-        let workers = self.free.len();
+        let (mut rows, mut free) = (0, Vec::new());
         for rid in (0..self.end()).rev() {
             match self.find(Rid(rid)).and_then(Slot::newest) {
                 Some(_) => rows += 1,
                 None => {
                     self.chunk(rid);
-                    self.free[(rid / BATCH) as usize % workers].0.lock().push(rid);
+                    free.push(rid);
                 }
             }
         }
+        self.put_in_pool(free.into_iter());
         rows
+    }
+
+    /// Bytes of all newest versions, while nobody changes them.
+    pub(crate) fn version_bytes(&self) -> u64 {
+        let versions = (0..self.end()).filter_map(|rid| self.find(Rid(rid))?.newest());
+        versions.map(|version| version.bytes() as u64).sum()
+    }
+
+    /// Frees all newest versions. Returns their bytes.
+    pub(crate) fn free_versions(&mut self) -> u64 {
+        let mut bytes = 0;
+        for chunk in &mut self.directory {
+            for slot in chunk.take().into_iter().flatten() {
+                if let Some(version) = slot.newest() {
+                    bytes += version.bytes() as u64;
+                    // SAFETY: the slot owned its newest version, and nobody has the table any more.
+                    unsafe { version.free() };
+                }
+            }
+        }
+        bytes
     }
 
     /// Bytes of memory, versions apart.
@@ -179,14 +233,7 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        for chunk in &mut self.directory {
-            for slot in chunk.get_mut().into_iter().flatten() {
-                if let Some(version) = slot.newest() {
-                    // SAFETY: the slot owns its newest version, and nobody has the table any more.
-                    unsafe { version.free() };
-                }
-            }
-        }
+        self.free_versions();
     }
 }
 

@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::checkpoint::Manifest;
 use crate::error::{Result, StoreError};
-use crate::garbage::Garbage;
+use crate::garbage::Orphans;
 use crate::horizon::Horizon;
 use crate::image;
 use crate::index::IndexInner;
@@ -57,7 +57,7 @@ pub(crate) struct StoreInner {
     // Changing; each guards itself. Order: `defining` before `catalog`.
     pub(crate) locks: Arc<Locks>,
     pub(crate) log: Log,
-    pub(crate) memory: Memory,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) horizon: Horizon,
     pub(crate) catalog: RwLock<Catalog>,
     /// Held while definitions change, and while a checkpoint is written.
@@ -65,8 +65,7 @@ pub(crate) struct StoreInner {
     definitions: AtomicU64,
     closed: AtomicBool,
     /// Garbage of sessions that ended.
-    orphans: Mutex<Garbage>,
-    has_orphans: AtomicBool,
+    pub(crate) orphans: Orphans,
     checkpointer: Checkpointer,
 }
 
@@ -183,7 +182,8 @@ impl Store {
             Some(manifest) => manifest,
             None => Manifest::create(&*storage, new_id())?,
         };
-        let read = recovery::read(&storage, &manifest, &options)?;
+        let memory = Arc::new(Memory::new(options.memory_max));
+        let read = recovery::read(&storage, &manifest, &options, &memory)?;
         let log_options = LogOptions {
             flush_every: options.flush_every,
             bytes_max: options.log_bytes_max,
@@ -203,7 +203,7 @@ impl Store {
             read.catalog,
             read.damage,
             read.recovered,
-            read.row_bytes,
+            memory,
         );
         store.start_checkpointer()?;
         Ok(store)
@@ -215,6 +215,7 @@ impl Store {
     /// [`StoreError::Option`].
     pub fn in_memory(options: Options) -> Result<Store> {
         options.check()?;
+        let memory = Arc::new(Memory::new(options.memory_max));
         let log = Log::memory(Ts::ZERO);
         Ok(Store::new(
             options,
@@ -223,7 +224,7 @@ impl Store {
             Catalog::default(),
             None,
             Recovered::default(),
-            0,
+            memory,
         ))
     }
 
@@ -234,7 +235,7 @@ impl Store {
         catalog: Catalog,
         damage: Option<Damage>,
         recovered: Recovered,
-        row_bytes: u64,
+        memory: Arc<Memory>,
     ) -> Store {
         let locks = Locks::new(LockOptions {
             transactions_max: options.sessions_max,
@@ -249,14 +250,13 @@ impl Store {
             recovered,
             locks: Arc::new(locks),
             log,
-            memory: Memory::with_used(options.memory_max, row_bytes),
+            memory,
             horizon: Horizon::new(options.snapshots_max),
             catalog: RwLock::new(catalog),
             defining: Mutex::new(()),
             definitions: AtomicU64::new(1),
             closed: AtomicBool::new(false),
-            orphans: Mutex::new(Garbage::default()),
-            has_orphans: AtomicBool::new(false),
+            orphans: Orphans::default(),
             checkpointer: Checkpointer::default(),
             options,
         });
@@ -353,7 +353,12 @@ impl Store {
             catalog.next_id += 1;
             catalog.next_id
         };
-        let table = TableInner::new(id, definition.clone(), inner.options.workers);
+        let table = TableInner::new(
+            id,
+            definition.clone(),
+            inner.options.workers,
+            Arc::clone(&inner.memory),
+        );
         let ts = inner.append_definition(&redo::create_table(id, &definition))?;
         for index in &definition.indexes {
             let positions = definition.positions(index)?;
@@ -577,29 +582,9 @@ impl StoreInner {
         self.definitions.load(Ordering::Acquire)
     }
 
-    /// Whether a handle is of this store, or of one of its dropped tables.
+    /// Whether a table is this store's, be it in use or dropped.
     pub(crate) fn owns(&self, table: &Table) -> bool {
-        let catalog = self.catalog.read();
-        let found = catalog.tables.get(table.name());
-        found.is_some_and(|known| Arc::ptr_eq(&known.0, &table.0)) || table.0.dropped.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn inherit(&self, garbage: Garbage) {
-        if !garbage.is_empty() {
-            self.orphans.lock().append(garbage);
-            self.has_orphans.store(true, Ordering::Release);
-        }
-    }
-
-    /// Takes the garbage of sessions that ended, if anybody left some.
-    #[inline]
-    pub(crate) fn orphans(&self) -> Option<Garbage> {
-        if !self.has_orphans.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut orphans = self.orphans.lock();
-        self.has_orphans.store(false, Ordering::Relaxed);
-        (!orphans.is_empty()).then(|| std::mem::take(&mut *orphans))
+        Arc::ptr_eq(&self.memory, &table.0.memory)
     }
 
     fn append_definition(&self, block: &[u8]) -> Result<Ts> {

@@ -7,9 +7,11 @@ use std::sync::{Arc, OnceLock};
 
 use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
+use crate::memory::Memory;
 use crate::row::{Layout, RowBuf};
 use crate::schema::{INDEXES_MAX, IndexDef, TableDef};
 use crate::slots::Slots;
+use crate::ts::Ts;
 
 /// A count that several workers change, each on a line of its own.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) struct TableInner {
     pub(crate) base: TableDef,
     pub(crate) layout: Arc<Layout>,
     pub(crate) lock: Arc<TableLock>,
+    /// The store's: it also says which store's the table is.
+    pub(crate) memory: Arc<Memory>,
     // Changing.
     pub(crate) slots: Slots,
     /// By number; each is set once and stays. Who changes `live` holds the table's lock exclusively, who reads the indexes to
@@ -56,24 +60,41 @@ pub(crate) struct TableInner {
     pub(crate) rows: Counter,
     /// Bytes of all newest versions, about.
     pub(crate) row_bytes: Counter,
+    /// The newest commit whose deletion or change of a key left no trace any more: who looks and finds nothing has seen it.
+    cleared: AtomicU64,
 }
 
 impl TableInner {
     /// An empty table without indexes.
-    pub(crate) fn new(id: u32, base: TableDef, workers: usize) -> Self {
+    pub(crate) fn new(id: u32, base: TableDef, workers: usize, memory: Arc<Memory>) -> Self {
         TableInner {
             id,
             name: base.name.clone(),
             layout: Arc::new(Layout::new(&base)),
             base,
             lock: TableLock::new(id),
+            memory,
             slots: Slots::new(workers),
             indexes: std::array::from_fn(|_| OnceLock::new()),
             live: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             rows: Counter::new(workers),
             row_bytes: Counter::new(workers),
+            cleared: AtomicU64::new(0),
         }
+    }
+
+    /// Called before the last trace of a commit's deletion or change of a key goes.
+    pub(crate) fn note_cleared(&self, end: Ts) {
+        // Release, and Acquire in `cleared`: who does not find the trace any more sees this.
+        if self.cleared.load(Ordering::Relaxed) < end.0 {
+            self.cleared.fetch_max(end.0, Ordering::Release);
+        }
+    }
+
+    /// The newest commit of which that was said.
+    pub(crate) fn cleared(&self) -> Ts {
+        Ts(self.cleared.load(Ordering::Acquire))
     }
 
     /// The indexes in use with their numbers, the primary key's first.
@@ -138,6 +159,13 @@ impl TableInner {
             indexes: self.indexes().map(|(_, inner)| index(inner)).collect(),
             ..self.base.clone()
         }
+    }
+}
+
+impl Drop for TableInner {
+    fn drop(&mut self) {
+        let bytes = self.slots.free_versions();
+        self.memory.add(-(bytes as i64));
     }
 }
 

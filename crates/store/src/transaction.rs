@@ -18,6 +18,7 @@ use crate::session::{Known, Reach, Session, State};
 use crate::slots::Rid;
 use crate::table::Table;
 use crate::value::Value;
+use crate::version::VersionPtr;
 
 /// Where a scan begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,12 @@ pub struct Transaction<'s> {
 /// Marks a point of a transaction to go back to.
 #[derive(Clone, Debug)]
 pub struct Savepoint {
+    /// The session's, as the locks number it.
+    pub(crate) slot: u32,
     pub(crate) number: u64,
+    /// The newest version made before it. Versions that are undone are kept to the end of the transaction, so that no other
+    /// gets the address: if it stands in its place, all before it does.
+    pub(crate) newest: Option<VersionPtr>,
     pub(crate) writes: usize,
     pub(crate) entries: usize,
 }
@@ -126,6 +132,11 @@ impl<'s> Transaction<'s> {
                 table: table.0.name.clone(),
             });
         }
+        if table.0.dropped.load(std::sync::atomic::Ordering::Acquire) {
+            return Err(StoreError::Dropped {
+                table: table.0.name.clone(),
+            });
+        }
         let id = table.0.id as usize;
         if state.known.len() <= id {
             state.known.resize_with(id + 1, || None);
@@ -175,6 +186,7 @@ impl<'s> Transaction<'s> {
             }
         }
         let Some(version) = slot.newest() else {
+            state.miss(table);
             return Ok(None);
         };
         if let Some(ts) = version.committed() {
@@ -312,6 +324,7 @@ impl<'s> Transaction<'s> {
             cursor.seek(&part, direction);
             while let Some((key, rid)) = cursor.next(&part, direction) {
                 if let Some(found) = self.read_entry(state, index, &key, rid, lock, reach)? {
+                    state.miss(&index.table);
                     return Ok(Some(found));
                 }
             }
@@ -320,13 +333,14 @@ impl<'s> Transaction<'s> {
                 break;
             };
             let beyond = match direction {
-                Direction::Ascending => crate::key::next(key).map(|low| rest.low = low),
-                Direction::Descending => crate::key::previous(key).map(|high| rest.high = high),
+                Direction::Ascending => index.inner.tree.after(key).map(|low| rest.low = low),
+                Direction::Descending => index.inner.tree.before(key).map(|high| rest.high = high),
             };
             if beyond.is_none() {
                 break;
             }
         }
+        state.miss(&index.table);
         Ok(None)
     }
 
@@ -416,15 +430,19 @@ impl<'t> Scan<'t, '_> {
         reason = "it can fail; an iterator of results would be clumsy to use with `?`"
     )]
     pub fn next(&mut self) -> Result<Option<Found<'t>>> {
-        while let Some((key, rid)) = self.cursor.next(&self.range, self.direction) {
+        loop {
+            let entry = self.cursor.next(&self.range, self.direction);
             let found = self.transaction.operate(|state| {
+                state.miss(&self.index.table);
+                let Some((key, rid)) = entry else {
+                    return Ok(None);
+                };
                 self.transaction
                     .read_entry(state, self.index, &key, rid, self.lock, self.reach)
             })?;
-            if found.is_some() {
+            if found.is_some() || entry.is_none() {
                 return Ok(found);
             }
         }
-        Ok(None)
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
-use crate::key::{KeyRange, Words};
+use crate::key::KeyRange;
 use crate::lock::{Got, RowMode, RowName};
 use crate::row::{RowBuf, RowError, RowRef};
 use crate::session::{Entry, Reach, State, Write};
@@ -21,6 +21,8 @@ use crate::version::VersionPtr;
 
 /// Free rids that are tried before a fresh one must do: others may still have a lock on the row that was there.
 const RID_TRIES: usize = 16;
+/// Fresh rids that are tried, each of another batch: who asks for rows by number may have locked some that never were.
+const RID_TRIES_FRESH: usize = 1024;
 
 impl Transaction<'_> {
     /// Adds a row. It is locked exclusively.
@@ -46,8 +48,12 @@ impl Transaction<'_> {
         let worker = self.session.worker;
         let mut busy = Vec::new();
         let mut taken = None;
-        for _ in 0..RID_TRIES {
-            let Some(rid) = table.0.slots.take(worker) else {
+        for at in 0..RID_TRIES + RID_TRIES_FRESH {
+            let rid = match at < RID_TRIES {
+                true => table.0.slots.take(worker),
+                false => table.0.slots.take_fresh(worker),
+            };
+            let Some(rid) = rid else {
                 break;
             };
             let slot = table.0.slots.slot(rid);
@@ -223,21 +229,25 @@ impl Transaction<'_> {
                 index: index.name.clone(),
                 source,
             };
+            let entry = Entry {
+                table: table.id,
+                index: number as u8,
+                rid,
+                key,
+            };
             let new = if index.unique {
                 match index.tree.insert_unique(&key, rid).map_err(refused)? {
                     Ok(()) => true,
-                    Err(_) => self.enter_beside(state, table, index, &key, rid)?,
+                    Err(_) => {
+                        self.enter_beside(state, table, index, entry)?;
+                        false
+                    }
                 }
             } else {
                 index.tree.insert(&key, rid).map_err(refused)?
             };
             if new {
-                state.entries.push(Entry {
-                    table: table.id,
-                    index: number as u8,
-                    rid,
-                    key,
-                });
+                state.entries.push(entry);
             }
             state.holder.pass(&index.ranges, &key)?;
         }
@@ -251,9 +261,9 @@ impl Transaction<'_> {
         state: &mut State,
         table: &TableInner,
         index: &IndexInner,
-        key: &Words,
-        rid: Rid,
-    ) -> Result<bool> {
+        entry: Entry,
+    ) -> Result<()> {
+        let Entry { ref key, rid, .. } = entry;
         let refuse_live = |state: &mut State| -> Result<()> {
             let range = KeyRange {
                 low: *key,
@@ -291,13 +301,11 @@ impl Transaction<'_> {
             index: index.name.clone(),
             source,
         };
-        let new = index.tree.insert(key, rid).map_err(refused)?;
-        // Another transaction may have done the same: now each sees the other's entry, and one of them gives way.
-        let checked = refuse_live(state);
-        if checked.is_err() && new {
-            index.tree.remove(key, rid);
+        if index.tree.insert(key, rid).map_err(refused)? {
+            state.entries.push(entry);
         }
-        checked.map(|()| new)
+        // Another transaction may have done the same: now each sees the other's entry, and one of them gives way.
+        refuse_live(state)
     }
 
     /// Marks the present state of the transaction.
@@ -305,7 +313,9 @@ impl Transaction<'_> {
         let mut state = self.session.state.borrow_mut();
         state.savepoints += 1;
         Savepoint {
+            slot: state.holder.slot(),
             number: state.savepoints,
+            newest: state.writes.last().map(|write| write.after),
             writes: state.writes.len(),
             entries: state.entries.len(),
         }
@@ -317,11 +327,16 @@ impl Transaction<'_> {
     /// [`StoreError::NoSavepoint`].
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         self.operate(|state| {
-            let mine = savepoint.number > state.savepoints_before && savepoint.number <= state.savepoints;
-            if !mine || savepoint.writes > state.writes.len() || savepoint.entries > state.entries.len() {
+            let mine = savepoint.slot == state.holder.slot()
+                && savepoint.number > state.savepoints_before
+                && savepoint.number <= state.savepoints;
+            // What stood at its place was rolled back, and other changes stand there now?
+            let newest = savepoint.writes.checked_sub(1);
+            let stands = newest.map(|at| state.writes.get(at).map(|write| write.after))
+                == savepoint.newest.map(Some);
+            if !mine || !stands {
                 return Err(StoreError::NoSavepoint);
             }
-            // Savepoints made later are gone.
             self.undo(state, savepoint.writes, savepoint.entries);
             Ok(())
         })

@@ -7,7 +7,7 @@ use store::checkpoint::{CheckpointError, CheckpointReader, CheckpointWriter, Man
 use store::log::{Log, LogEnd, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::{Folder, Storage, Twin};
-use store::ts::Ts;
+use store::Ts;
 
 const STORE: u64 = 99;
 

@@ -11,7 +11,7 @@ use log_support::{options, read, start};
 use store::log::{Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::{Park, ThreadPark};
 use store::storage::{Folder, Storage, Twin};
-use store::ts::Ts;
+use store::Ts;
 
 /// Many threads commit, some wait, and each sees the order it should; what is read back is what `in_order` saw.
 fn hammer(storage: Arc<dyn Storage>, options: LogOptions, threads: u64, commits: u64) {

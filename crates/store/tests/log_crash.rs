@@ -7,7 +7,7 @@ use std::time::Duration;
 use store::log::{Damage, Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::Twin;
-use store::ts::Ts;
+use store::Ts;
 
 const STORE: u64 = 0x5eed;
 

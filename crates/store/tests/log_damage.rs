@@ -6,7 +6,7 @@ use std::time::Duration;
 use store::log::{Damage, Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::{Storage, Twin};
-use store::ts::Ts;
+use store::Ts;
 
 const STORE: u64 = 7;
 const HEAD: u64 = 32;

@@ -12,7 +12,7 @@ use log_support::{options, read, start};
 use store::log::{Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::Twin;
-use store::ts::Ts;
+use store::Ts;
 
 #[test]
 fn a_full_disk_ends_the_log_and_what_was_durable_stays() {

@@ -100,7 +100,7 @@ pub enum LockError {
     },
     /// Every slot of a transaction is in use.
     #[error(
-        "{limit} transaction slots are all in use; close sessions that are idle, or raise `transactions_max`"
+        "{limit} transaction slots are all in use; close sessions that are idle, or raise `sessions_max`"
     )]
     TooManyTransactions {
         /// The limit.

@@ -254,6 +254,30 @@ impl Holder {
         taken.map(|()| if held.is_some() { Got::Upgraded } else { Got::New })
     }
 
+    /// Announces that rows of a table will be written, for a holder that has nothing of it yet; `false` instead of a wait.
+    ///
+    /// Errors: the limits of locks.
+    pub fn try_intend(&mut self, table: &Arc<TableLock>) -> Result<bool, LockError> {
+        self.charge()?;
+        if !table.try_take(&self.locks.slots, self.slot, TableMode::IX) {
+            self.budget += 1;
+            return Ok(false);
+        }
+        let held = self.held.tables.iter_mut();
+        match held.into_iter().find(|held| Arc::ptr_eq(&held.lock, table)) {
+            Some(held) => {
+                debug_assert!(held.mode.is_none(), "it has nothing of the table");
+                held.mode = Some(TableMode::IX);
+            }
+            None => self.held.tables.push(HeldTable {
+                lock: Arc::clone(table),
+                mode: Some(TableMode::IX),
+            }),
+        }
+        self.held.tables_len += 1;
+        Ok(true)
+    }
+
     #[cold]
     fn table_queued(
         &mut self,

@@ -122,6 +122,18 @@ impl TableLock {
         false
     }
 
+    /// Takes an intention, of a holder that has nothing of the table, if nobody holds or wants more. Else nothing has changed.
+    pub(super) fn try_take(&self, slots: &[Slot], slot: u32, mode: TableMode) -> bool {
+        self.shard(slot)
+            .fetch_add(Self::one(Some(mode)), Ordering::SeqCst);
+        if !self.flagged.load(Ordering::SeqCst) {
+            return true;
+        }
+        // Others may have seen the count: they are settled for.
+        self.release(slots, slot, mode);
+        false
+    }
+
     /// Grants `mode` (which includes what is `held`), or puts the request in the queue.
     pub(super) fn enter(
         &self,

@@ -16,7 +16,7 @@ pub enum LogError {
     Failed(Failure),
     /// The log's own limit.
     #[error(
-        "the log has {bytes} bytes, and log limit bytes_max is {limit}; a checkpoint makes room by removing old segments: wait \
+        "the log has {bytes} bytes, and log_bytes_max is {limit}; a checkpoint makes room by removing old segments: wait \
          for it, start one, or raise the limit"
     )]
     Full {

@@ -14,7 +14,7 @@
 //! use store::log::{Log, LogOptions, LogReader, OnDamage};
 //! use store::park::ThreadPark;
 //! use store::storage::{Storage, Twin};
-//! use store::ts::Ts;
+//! use store::Ts;
 //!
 //! let disk = Twin::new(42);
 //! let storage: Arc<dyn Storage> = Arc::new(disk.clone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use store::log::{Log, LogEnd, LogOptions, LogReader, OnDamage};
 use store::storage::Storage;
-use store::ts::Ts;
+use store::Ts;
 
 pub fn options() -> LogOptions {
     LogOptions {
