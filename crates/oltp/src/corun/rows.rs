@@ -127,7 +127,11 @@ pub(super) fn int<T: TryFrom<i64>>(row: RowRef<'_>, column: usize) -> Result<T, 
 
 /// An integer column that may be NULL.
 pub(super) fn int_or_null<T: TryFrom<i64>>(row: RowRef<'_>, column: usize) -> Result<Option<T>, TxError> {
-    if row.is_null(column) { Ok(None) } else { int(row, column).map(Some) }
+    if row.is_null(column) {
+        Ok(None)
+    } else {
+        int(row, column).map(Some)
+    }
 }
 
 /// A text column.

@@ -6,8 +6,14 @@ use store::{Index, RowBuf, Store, StoreError, Table, TableDef, Type};
 
 use crate::tpcc::TableName;
 
-const MONEY: Type = Type::Decimal { precision: 12, scale: 2 };
-const RATE: Type = Type::Decimal { precision: 4, scale: 4 };
+const MONEY: Type = Type::Decimal {
+    precision: 12,
+    scale: 2,
+};
+const RATE: Type = Type::Decimal {
+    precision: 4,
+    scale: 4,
+};
 const COUNT: Type = Type::I32;
 
 fn text(max: u32) -> Type {
@@ -115,7 +121,9 @@ pub(super) fn definition(table: TableName) -> TableDef {
                 .column("s_i_id", Type::I32)
                 .column("s_quantity", COUNT);
             (1..=10)
-                .fold(table, |table, number| table.column(&format!("s_dist_{number:02}"), text(24)))
+                .fold(table, |table, number| {
+                    table.column(&format!("s_dist_{number:02}"), text(24))
+                })
                 .column("s_ytd", Type::I64)
                 .column("s_order_cnt", COUNT)
                 .column("s_remote_cnt", COUNT)
@@ -315,61 +323,86 @@ mod tests {
                 assert_eq!(definition.position(name), Some(position), "{name}");
             }
         };
-        names(TableName::Warehouse, &[
-            (warehouse::NAME, "w_name"),
-            (warehouse::ADDRESS, "w_street_1"),
-            (warehouse::TAX, "w_tax"),
-            (warehouse::YTD, "w_ytd"),
-        ]);
-        names(TableName::District, &[
-            (district::NAME, "d_name"),
-            (district::ADDRESS, "d_street_1"),
-            (district::TAX, "d_tax"),
-            (district::YTD, "d_ytd"),
-            (district::NEXT_ORDER, "d_next_o_id"),
-        ]);
-        names(TableName::Customer, &[
-            (customer::ID, "c_id"),
-            (customer::FIRST, "c_first"),
-            (customer::MIDDLE, "c_middle"),
-            (customer::LAST, "c_last"),
-            (customer::ADDRESS, "c_street_1"),
-            (customer::PHONE, "c_phone"),
-            (customer::SINCE, "c_since"),
-            (customer::CREDIT, "c_credit"),
-            (customer::CREDIT_LIMIT, "c_credit_lim"),
-            (customer::DISCOUNT, "c_discount"),
-            (customer::BALANCE, "c_balance"),
-            (customer::YTD_PAYMENT, "c_ytd_payment"),
-            (customer::PAYMENTS, "c_payment_cnt"),
-            (customer::DELIVERIES, "c_delivery_cnt"),
-            (customer::DATA, "c_data"),
-        ]);
+        names(
+            TableName::Warehouse,
+            &[
+                (warehouse::NAME, "w_name"),
+                (warehouse::ADDRESS, "w_street_1"),
+                (warehouse::TAX, "w_tax"),
+                (warehouse::YTD, "w_ytd"),
+            ],
+        );
+        names(
+            TableName::District,
+            &[
+                (district::NAME, "d_name"),
+                (district::ADDRESS, "d_street_1"),
+                (district::TAX, "d_tax"),
+                (district::YTD, "d_ytd"),
+                (district::NEXT_ORDER, "d_next_o_id"),
+            ],
+        );
+        names(
+            TableName::Customer,
+            &[
+                (customer::ID, "c_id"),
+                (customer::FIRST, "c_first"),
+                (customer::MIDDLE, "c_middle"),
+                (customer::LAST, "c_last"),
+                (customer::ADDRESS, "c_street_1"),
+                (customer::PHONE, "c_phone"),
+                (customer::SINCE, "c_since"),
+                (customer::CREDIT, "c_credit"),
+                (customer::CREDIT_LIMIT, "c_credit_lim"),
+                (customer::DISCOUNT, "c_discount"),
+                (customer::BALANCE, "c_balance"),
+                (customer::YTD_PAYMENT, "c_ytd_payment"),
+                (customer::PAYMENTS, "c_payment_cnt"),
+                (customer::DELIVERIES, "c_delivery_cnt"),
+                (customer::DATA, "c_data"),
+            ],
+        );
         names(TableName::History, &[(history::ID, "h_id")]);
         names(TableName::NewOrder, &[(new_order::ORDER, "no_o_id")]);
-        names(TableName::Orders, &[
-            (orders::ID, "o_id"),
-            (orders::CUSTOMER, "o_c_id"),
-            (orders::ENTRY, "o_entry_d"),
-            (orders::CARRIER, "o_carrier_id"),
-            (orders::LINES, "o_ol_cnt"),
-        ]);
-        names(TableName::OrderLine, &[
-            (line::ITEM, "ol_i_id"),
-            (line::SUPPLY_WAREHOUSE, "ol_supply_w_id"),
-            (line::DELIVERY, "ol_delivery_d"),
-            (line::QUANTITY, "ol_quantity"),
-            (line::AMOUNT, "ol_amount"),
-        ]);
-        names(TableName::Item, &[(item::NAME, "i_name"), (item::PRICE, "i_price"), (item::DATA, "i_data")]);
-        names(TableName::Stock, &[
-            (stock::QUANTITY, "s_quantity"),
-            (stock::DISTRICTS, "s_dist_01"),
-            (stock::DISTRICTS + 9, "s_dist_10"),
-            (stock::YTD, "s_ytd"),
-            (stock::ORDERS, "s_order_cnt"),
-            (stock::REMOTES, "s_remote_cnt"),
-            (stock::DATA, "s_data"),
-        ]);
+        names(
+            TableName::Orders,
+            &[
+                (orders::ID, "o_id"),
+                (orders::CUSTOMER, "o_c_id"),
+                (orders::ENTRY, "o_entry_d"),
+                (orders::CARRIER, "o_carrier_id"),
+                (orders::LINES, "o_ol_cnt"),
+            ],
+        );
+        names(
+            TableName::OrderLine,
+            &[
+                (line::ITEM, "ol_i_id"),
+                (line::SUPPLY_WAREHOUSE, "ol_supply_w_id"),
+                (line::DELIVERY, "ol_delivery_d"),
+                (line::QUANTITY, "ol_quantity"),
+                (line::AMOUNT, "ol_amount"),
+            ],
+        );
+        names(
+            TableName::Item,
+            &[
+                (item::NAME, "i_name"),
+                (item::PRICE, "i_price"),
+                (item::DATA, "i_data"),
+            ],
+        );
+        names(
+            TableName::Stock,
+            &[
+                (stock::QUANTITY, "s_quantity"),
+                (stock::DISTRICTS, "s_dist_01"),
+                (stock::DISTRICTS + 9, "s_dist_10"),
+                (stock::YTD, "s_ytd"),
+                (stock::ORDERS, "s_order_cnt"),
+                (stock::REMOTES, "s_remote_cnt"),
+                (stock::DATA, "s_data"),
+            ],
+        );
     }
 }

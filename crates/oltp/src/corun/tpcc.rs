@@ -9,8 +9,8 @@ use super::schema::{self, Buffers, Tables};
 use super::{LOAD_ROWS, rows, transactions};
 use crate::engine::{TpccClient, TpccEngine, TxError};
 use crate::tpcc::{
-    Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, OrderStatus, OrderStatusAnswer, Payment, PaymentAnswer, Row,
-    StockLevel, StockLevelAnswer, TableName,
+    Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, OrderStatus, OrderStatusAnswer, Payment,
+    PaymentAnswer, Row, StockLevel, StockLevelAnswer, TableName,
 };
 
 /// Keys of `history` one client can make before it takes another range.
@@ -33,7 +33,9 @@ impl CorunTpcc {
         let tables = Tables::new(&store)?;
         let history = &tables.history.primary;
         let snapshot = store.snapshot()?;
-        let last = snapshot.scan(history, &history.all(), Direction::Descending)?.next();
+        let last = snapshot
+            .scan(history, &history.all(), Direction::Descending)?
+            .next();
         let ranges = last.map_or(0, |found| found.row.int(schema::history::ID) / HISTORY_KEYS + 1);
         drop(snapshot);
         Ok(Self {
@@ -116,7 +118,12 @@ struct Client<'a> {
 
 impl TpccClient for Client<'_> {
     fn new_order(&mut self, input: &NewOrder) -> Result<NewOrderAnswer, TxError> {
-        transactions::new_order(self.session.begin()?, &self.engine.tables, &mut self.buffers, input)
+        transactions::new_order(
+            self.session.begin()?,
+            &self.engine.tables,
+            &mut self.buffers,
+            input,
+        )
     }
 
     fn payment(&mut self, input: &Payment) -> Result<PaymentAnswer, TxError> {
@@ -125,7 +132,13 @@ impl TpccClient for Client<'_> {
             self.history = self.engine.history_range();
         }
         let tables = &self.engine.tables;
-        transactions::payment(self.session.begin()?, tables, &mut self.buffers, input, self.history)
+        transactions::payment(
+            self.session.begin()?,
+            tables,
+            &mut self.buffers,
+            input,
+            self.history,
+        )
     }
 
     fn order_status(&mut self, input: &OrderStatus) -> Result<OrderStatusAnswer, TxError> {

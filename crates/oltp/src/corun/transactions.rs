@@ -8,14 +8,16 @@
 use store::{Direction, Found, Lock, RowRef, Snapshot, Transaction, Value};
 
 use super::rows::{address, fill, int, int_or_null, text};
-use super::schema::{Buffers, Keyed, Tables, customer, district, item, line, new_order as waiting, orders, stock, warehouse};
+use super::schema::{
+    Buffers, Keyed, Tables, customer, district, item, line, new_order as waiting, orders, stock, warehouse,
+};
 use crate::engine::TxError;
 use crate::text::Text;
 use crate::tpcc::row::{History, NewOrder as NewOrderRow, Order, OrderLine, Row};
 use crate::tpcc::{
-    CustomerBy, DISTRICTS, Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, NewOrderLineAnswer, OrderStatus,
-    OrderStatusAnswer, OrderStatusLine, Payment, PaymentAnswer, StockLevel, StockLevelAnswer, bad_credit_data,
-    history_data, is_original, stock_after, total_amount,
+    CustomerBy, DISTRICTS, Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, NewOrderLineAnswer,
+    OrderStatus, OrderStatusAnswer, OrderStatusLine, Payment, PaymentAnswer, StockLevel, StockLevelAnswer,
+    bad_credit_data, history_data, is_original, stock_after, total_amount,
 };
 
 fn missing(keyed: &Keyed, key: &[Value<'_>]) -> TxError {
@@ -114,8 +116,17 @@ pub(super) fn new_order(
     answer.order = int(found.row, district::NEXT_ORDER)?;
     if !answer.rolled_back {
         let next = answer.order + 1;
-        transaction.update(&tables.district.table, found.rid, |to| to.set(district::NEXT_ORDER, next))?;
-        enter(&transaction, tables, buffers, input, answer.order, (&lines, &infos))?;
+        transaction.update(&tables.district.table, found.rid, |to| {
+            to.set(district::NEXT_ORDER, next)
+        })?;
+        enter(
+            &transaction,
+            tables,
+            buffers,
+            input,
+            answer.order,
+            (&lines, &infos),
+        )?;
     }
     let home = fetch(&transaction, &tables.warehouse, &place[..1], Lock::Shared)?.row;
     answer.warehouse_tax = int(home, warehouse::TAX)?;
@@ -125,8 +136,12 @@ pub(super) fn new_order(
     }
     transaction.commit()?;
     let sum = lines.iter().map(|line| line.amount).sum();
-    answer.total_amount =
-        total_amount(sum, answer.customer_discount, answer.warehouse_tax, answer.district_tax);
+    answer.total_amount = total_amount(
+        sum,
+        answer.customer_discount,
+        answer.warehouse_tax,
+        answer.district_tax,
+    );
     answer.lines = lines;
     Ok(answer)
 }
@@ -153,7 +168,11 @@ fn enter(
     };
     fill(&Row::Order(order), 0, &mut buffers.order)?;
     transaction.insert(&tables.orders.table, &buffers.order)?;
-    let waits = NewOrderRow { warehouse, district, order: id };
+    let waits = NewOrderRow {
+        warehouse,
+        district,
+        order: id,
+    };
     fill(&Row::NewOrder(waits), 0, &mut buffers.new_order)?;
     transaction.insert(&tables.new_order.table, &buffers.new_order)?;
     for (at, (line, info)) in lines.iter().zip(infos).enumerate() {
@@ -208,7 +227,10 @@ pub(super) fn payment(
     let data = (credit == "BC").then(|| bad_credit_data(input, id, row.text(customer::DATA)));
     transaction.update(&tables.customer.table, payer.rid, |to| {
         to.set(customer::BALANCE, balance)?;
-        to.set(customer::YTD_PAYMENT, row.int(customer::YTD_PAYMENT) + input.amount)?;
+        to.set(
+            customer::YTD_PAYMENT,
+            row.int(customer::YTD_PAYMENT) + input.amount,
+        )?;
         to.set(customer::PAYMENTS, row.int(customer::PAYMENTS) + 1)?;
         match &data {
             Some(data) => to.set(customer::DATA, data.as_str()),
@@ -236,7 +258,10 @@ pub(super) fn payment(
         district: input.district,
         date: input.now,
         amount: input.amount,
-        data: history_data(at_warehouse.text(warehouse::NAME), at_district.text(district::NAME)),
+        data: history_data(
+            at_warehouse.text(warehouse::NAME),
+            at_district.text(district::NAME),
+        ),
     };
     fill(&Row::History(paid), history, &mut buffers.history)?;
     transaction.insert(&tables.history.table, &buffers.history)?;
@@ -272,7 +297,11 @@ pub(super) fn order_status(
         CustomerBy::LastName(last) => {
             let index = &tables.customer_by_name;
             let range = index.prefix(&[place[0], place[1], last.as_str().into()])?;
-            middle(snapshot.scan(index, &range, Direction::Ascending)?.collect(), last)?.row
+            middle(
+                snapshot.scan(index, &range, Direction::Ascending)?.collect(),
+                last,
+            )?
+            .row
         }
     };
     let id: i32 = int(who, customer::ID)?;
@@ -294,7 +323,10 @@ pub(super) fn order_status(
         carrier: int_or_null(order, orders::CARRIER)?,
         lines: Vec::with_capacity(int::<u8>(order, orders::LINES)?.into()),
     };
-    let range = tables.order_line.primary.prefix(&[place[0], place[1], number.into()])?;
+    let range = tables
+        .order_line
+        .primary
+        .prefix(&[place[0], place[1], number.into()])?;
     for found in snapshot.scan(&tables.order_line.primary, &range, Direction::Ascending)? {
         answer.lines.push(OrderStatusLine {
             supply_warehouse: int(found.row, line::SUPPLY_WAREHOUSE)?,
@@ -330,7 +362,12 @@ fn deliver(
 ) -> Result<Option<i32>, TxError> {
     let place: [Value<'_>; 2] = [input.warehouse.into(), district.into()];
     let index = &tables.new_order.primary;
-    let oldest = transaction.first(index, &index.prefix(&place)?, Direction::Ascending, Lock::Exclusive)?;
+    let oldest = transaction.first(
+        index,
+        &index.prefix(&place)?,
+        Direction::Ascending,
+        Lock::Exclusive,
+    )?;
     let Some(oldest) = oldest else {
         return Ok(None);
     };
@@ -339,14 +376,18 @@ fn deliver(
 
     let key = [place[0], place[1], number.into()];
     let order = fetch(transaction, &tables.orders, &key, Lock::Exclusive)?;
-    transaction.update(&tables.orders.table, order.rid, |to| to.set(orders::CARRIER, input.carrier))?;
+    transaction.update(&tables.orders.table, order.rid, |to| {
+        to.set(orders::CARRIER, input.carrier)
+    })?;
 
     let index = &tables.order_line.primary;
     let mut amount = 0;
     let mut scan = transaction.scan(index, &index.prefix(&key)?, Direction::Ascending, Lock::Exclusive)?;
     while let Some(found) = scan.next()? {
         amount += found.row.int(line::AMOUNT);
-        transaction.update(&tables.order_line.table, found.rid, |to| to.set(line::DELIVERY, input.now))?;
+        transaction.update(&tables.order_line.table, found.rid, |to| {
+            to.set(line::DELIVERY, input.now)
+        })?;
     }
 
     let key = [place[0], place[1], order.row.int(orders::CUSTOMER).into()];

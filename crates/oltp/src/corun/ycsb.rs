@@ -25,7 +25,9 @@ impl CorunYcsb {
             bytes: FIELD_BYTES as u32,
         };
         let definition = (0..FIELDS)
-            .fold(definition, |table, number| table.column(&format!("field{number}"), field))
+            .fold(definition, |table, number| {
+                table.column(&format!("field{number}"), field)
+            })
             .primary_key(&["key"]);
         let table = Keyed::new(&store, definition)?;
         Ok(Self { store, table })
