@@ -70,6 +70,7 @@ mod transaction;
 mod ts;
 mod value;
 mod version;
+mod workers;
 mod write;
 
 pub use error::{Result, StoreError};
@@ -86,3 +87,4 @@ pub use table::Table;
 pub use transaction::{Direction, Found, Lock, Savepoint, Scan, Transaction};
 pub use ts::Ts;
 pub use value::{Type, Value};
+pub use workers::{Pending, WorkerOptions, Workers};

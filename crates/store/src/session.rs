@@ -1,8 +1,8 @@
 //! [`Session`]: one client of a store, which runs one transaction after another.
 //!
 //! It belongs to a worker (a core), whose share of the counters and free rows it uses, and it waits through its own
-//! [`Park`]. What it is not: a thread. Any number of sessions may take turns on one thread, and one may move between threads
-//! from one transaction to the next.
+//! [`Park`]. What it is not: a thread. Any number of sessions may take turns on one thread, and one may move to another thread
+//! between two transactions, if it gets a [`Park`] of that ([`Session::set_park`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -174,6 +174,12 @@ impl Session {
     /// How long its transactions wait for a lock from now on.
     pub fn set_lock_timeout(&mut self, timeout: std::time::Duration) {
         self.state.get_mut().holder.set_timeout(timeout);
+    }
+
+    /// Waits through `park` from now on: before it is used on another thread than that it was made for.
+    pub fn set_park(&mut self, park: Arc<dyn Park>) {
+        self.state.get_mut().holder.set_park(Arc::clone(&park));
+        self.park = park;
     }
 
     /// The worker it belongs to.
