@@ -41,7 +41,7 @@ pub fn load(
                 loop {
                     // Relaxed: the counter hands out numbers and guards nothing else.
                     let part = next.fetch_add(1, Ordering::Relaxed);
-                    if part > scale.warehouses as u64 || failed.lock().is_some() {
+                    if part > u64::from(scale.warehouses.max(0).unsigned_abs()) || failed.lock().is_some() {
                         return;
                     }
                     let mut rows = Rows::part(scale, seed, part as i16).inspect(|_| {

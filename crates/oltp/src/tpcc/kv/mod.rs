@@ -1,11 +1,12 @@
 //! [`KvTpcc`]: TPC-C on any transactional key-value store.
 //!
-//! Rows are byte strings in [`super::KV_TABLES`] (see `code`); the two last tables are indexes with empty values. Locks
+//! Rows are byte strings in [`super::KV_TABLES`] (see `key` and `code`); the two last tables are indexes with empty values. Locks
 //! are taken in the same order by every transaction, the hottest rows last: stocks by their keys, then the
 //! district; the customer, then the district, then the warehouse. Columns that never change after the load (taxes, names,
 //! credit, prices) are read without a lock.
 
 mod code;
+mod key;
 mod transactions;
 
 use std::sync::atomic::{AtomicU32, Ordering};
