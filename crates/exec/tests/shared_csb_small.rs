@@ -19,7 +19,9 @@ fn live<const W: usize>(entries: u64) {
         assert_eq!(tree.insert(&key(number), number as u32), Ok(true));
     }
     tree.check();
-    assert!(tree.height() >= 2, "inner nodes have split");
+    if W == 8 || !cfg!(miri) {
+        assert!(tree.height() >= 2, "inner nodes have split");
+    }
     for tree in [&loaded, &tree] {
         let mut cursor = tree.cursor();
         cursor.seek(&[0; W]);
@@ -44,27 +46,27 @@ fn live<const W: usize>(entries: u64) {
 
 #[test]
 fn one_word() {
-    live::<1>(if cfg!(miri) { 450 } else { 1000 });
+    live::<1>(if cfg!(miri) { 60 } else { 1000 });
 }
 
 #[test]
 fn two_words() {
-    live::<2>(if cfg!(miri) { 350 } else { 1000 });
+    live::<2>(if cfg!(miri) { 50 } else { 1000 });
 }
 
 #[test]
 fn four_words() {
-    live::<4>(if cfg!(miri) { 250 } else { 1000 });
+    live::<4>(if cfg!(miri) { 40 } else { 1000 });
 }
 
 #[test]
 fn eight_words() {
-    live::<8>(if cfg!(miri) { 200 } else { 1000 });
+    live::<8>(if cfg!(miri) { 130 } else { 1000 });
 }
 
 #[test]
 fn threads_change_and_read_one_tree() {
-    let per_thread: u64 = if cfg!(miri) { 60 } else { 2000 };
+    let per_thread: u64 = if cfg!(miri) { 30 } else { 2000 };
     let tree = &SharedCsbTree::<1>::new();
     std::thread::scope(|scope| {
         for thread in 0..3_u64 {

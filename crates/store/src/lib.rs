@@ -88,3 +88,8 @@ pub use transaction::{Direction, Found, Lock, Savepoint, Scan, Transaction};
 pub use ts::Ts;
 pub use value::{Type, Value};
 pub use workers::{Pending, WorkerOptions, Workers};
+
+// The Rust block of the manual's page runs as a doctest of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/store.md")]
+mod manual_store {}

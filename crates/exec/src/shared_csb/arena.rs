@@ -33,6 +33,8 @@ const TAKEN: u64 = 0;
 pub(super) struct Arena {
     /// Bytes of a node, a multiple of a cache line.
     node_bytes: usize,
+    /// Nodes of blocks that are out of use but may still be read.
+    waiting_nodes: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -52,6 +54,7 @@ impl Arena {
     pub(super) fn new(node_bytes: usize) -> Self {
         Arena {
             node_bytes,
+            waiting_nodes: AtomicUsize::new(0),
             state: Mutex::new(State {
                 node_bytes,
                 chunks: Vec::new(),
@@ -90,6 +93,26 @@ impl Arena {
             }
             state.grow(nodes)?;
         }
+    }
+
+    /// Bytes of blocks that may still be read. Relaxed: a hint for writers.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiting_nodes.load(Ordering::Relaxed) * self.node_bytes
+    }
+
+    /// Says that a block of so many nodes is out of use and will be given back once nobody reads it.
+    pub(super) fn wait_for_readers(&self, nodes: usize) {
+        self.waiting_nodes.fetch_add(nodes, Ordering::Relaxed);
+    }
+
+    /// Gives such a block back.
+    ///
+    /// # Safety
+    /// As [`Arena::give_back`].
+    pub(super) unsafe fn give_back_retired(&self, block: *mut u8, nodes: usize) {
+        self.waiting_nodes.fetch_sub(nodes, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { self.give_back(block, nodes) };
     }
 
     /// Gives a block back.

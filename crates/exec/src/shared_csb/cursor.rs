@@ -3,10 +3,10 @@
 //! It copies a leaf's entries, with the range the leaf is responsible for, and looks for the next leaf by the end of that
 //! range; so nothing is held between calls, and leaves that split, move or go do not disturb it. What it is not: a snapshot.
 
-use crossbeam_epoch as epoch;
+use crossbeam_epoch::Guard;
 
 use super::descend::{Landing, successor};
-use super::node::{Patience, Shape};
+use super::node::Shape;
 use super::{Key, Pair, SharedCsbTree, Stop};
 
 /// Stands between two entries of a tree. Entries that are there during a whole scan are returned once each, in order; others may
@@ -73,15 +73,12 @@ impl<'a, const W: usize> Cursor<'a, W> {
 
     /// Copies the leaf responsible for a pair and stands behind the entries for which `before` is true.
     fn read(&mut self, at: Pair<W>, before: impl Fn(&Pair<W>, &Pair<W>) -> bool) {
-        let guard = &epoch::pin();
-        let mut patience = Patience::default();
-        while self.try_read(&at, guard).is_err() {
-            patience.wait();
-        }
+        let tree = self.tree;
+        tree.read(|guard| self.try_read(&at, guard));
         self.position = self.entries.partition_point(|pair| before(pair, &at));
     }
 
-    fn try_read(&mut self, at: &Pair<W>, guard: &epoch::Guard) -> Result<(), Stop> {
+    fn try_read(&mut self, at: &Pair<W>, guard: &Guard) -> Result<(), Stop> {
         let Landing {
             leaf,
             version,

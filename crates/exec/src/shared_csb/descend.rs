@@ -5,7 +5,8 @@
 
 use crossbeam_epoch::Guard;
 
-use super::node::{Node, Version};
+use super::node::Node;
+use super::version::Version;
 use super::{Key, Pair, SharedCsbTree, Stop};
 
 /// What a way down looks for.
@@ -50,6 +51,17 @@ impl<const W: usize> SharedCsbTree<W> {
         unsafe { Node::at(self.top) }
     }
 
+    /// The root, and the version of the top that led to it. The top has no separators, so nothing is searched.
+    #[inline(always)]
+    pub(super) fn root<'g>(&self, may_wait: bool, guard: &'g Guard) -> Result<(Node<'g, W>, Version), Stop> {
+        let top = self.top(guard);
+        let version = top.stable(may_wait)?;
+        let root = top.children();
+        top.validate(version)?;
+        // SAFETY: as in `step`.
+        Ok((unsafe { Node::at(root) }, version))
+    }
+
     /// One level down: the child of an inner node that is responsible for what is sought, already asked for, and its slot.
     #[inline(always)]
     pub(super) fn step<'g>(
@@ -73,7 +85,7 @@ impl<const W: usize> SharedCsbTree<W> {
         sought: impl Sought<W>,
         guard: &'g Guard,
     ) -> Result<(Node<'g, W>, Version), Stop> {
-        let mut node = self.top(guard);
+        let (mut node, _) = self.root(true, guard)?;
         let mut version = node.stable(true)?;
         while !version.is_leaf() {
             (node, _) = Self::step(node, version, sought)?;
@@ -90,7 +102,7 @@ impl<const W: usize> SharedCsbTree<W> {
         guard: &'g Guard,
     ) -> Result<Landing<'g, W>, Stop> {
         let (mut lower, mut upper) = (None, None);
-        let mut leaf = self.top(guard);
+        let (mut leaf, _) = self.root(may_wait, guard)?;
         let mut version = leaf.stable(may_wait)?;
         while !version.is_leaf() {
             let (inner, inner_version) = (leaf, version);
@@ -135,16 +147,15 @@ impl<const W: usize> SharedCsbTree<W> {
 
     /// Inner levels, read on the way to the first leaf.
     pub(super) fn try_height(&self, guard: &Guard) -> Result<usize, Stop> {
-        let mut node = self.top(guard);
+        let (mut node, _) = self.root(true, guard)?;
         let mut version = node.stable(true)?;
-        let mut levels: usize = 0;
+        let mut levels = 0;
         while !version.is_leaf() {
             (node, _) = Self::step(node, version, First(&[0; W]))?;
             version = node.stable(true)?;
             levels += 1;
         }
-        // The top is not one of them.
-        Ok(levels - 1)
+        Ok(levels)
     }
 }
 

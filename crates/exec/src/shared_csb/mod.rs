@@ -39,23 +39,26 @@ mod check;
 mod count;
 mod cursor;
 mod descend;
+mod lanes;
 mod load;
 mod node;
+mod repeat;
 mod split;
 #[cfg(test)]
 mod tests;
 mod update;
+mod version;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crossbeam_epoch as epoch;
+use crossbeam_epoch::Guard;
 
 use crate::huge::OutOfMemory;
 use arena::Arena;
 use count::Count;
 use descend::First;
-use node::{Node, Patience, Shape};
+use node::{Node, Shape};
 
 pub use cursor::Cursor;
 
@@ -102,6 +105,11 @@ impl From<OutOfMemory> for Stop {
 }
 
 /// An ordered set of pairs of a key (1, 2, 4 or 8 words) and a RID, shared by threads.
+///
+/// Nodes take 4, 5, 8 and 12 cache lines for keys of 1, 2, 4 and 8 words. Measured for one word (Sapphire Rapids, busy machine, one
+/// thread, random keys, nodes filled by random inserts), CPU ns a [`SharedCsbTree::get`] and an [`SharedCsbTree::insert`] with 2, 3
+/// and 4 lines: of 1 M entries get 130, 87, 80 and insert 324, 239, 217; of 10 M get 345, 296, 162-257 and insert 723, 577, 410-468.
+/// Five lines hold more keys than three registers compare at once. The lines of the wider keys are unmeasured against others.
 pub struct SharedCsbTree<const W: usize> {
     /// Shared with the groups that wait until no reader sees them.
     arena: Arc<Arena>,
@@ -145,18 +153,11 @@ impl<const W: usize> SharedCsbTree<W> {
     /// The smallest RID of a key.
     #[inline]
     pub fn get(&self, key: &Key<W>) -> Option<u32> {
-        let guard = &epoch::pin();
-        let mut patience = Patience::default();
-        loop {
-            match self.try_get(key, guard) {
-                Ok(found) => return found,
-                Err(_) => patience.wait(),
-            }
-        }
+        self.read(|guard| self.try_get(key, guard))
     }
 
     #[inline(always)]
-    fn try_get(&self, key: &Key<W>, guard: &epoch::Guard) -> Result<Option<u32>, Stop> {
+    fn try_get(&self, key: &Key<W>, guard: &Guard) -> Result<Option<u32>, Stop> {
         let (leaf, version) = self.leaf_of(First(key), guard)?;
         let slot = leaf.keys_below(key);
         if slot < version.count() {
@@ -191,14 +192,7 @@ impl<const W: usize> SharedCsbTree<W> {
 
     /// Inner levels above the leaves; 0 when the root is a leaf.
     pub fn height(&self) -> usize {
-        let guard = &epoch::pin();
-        let mut patience = Patience::default();
-        loop {
-            match self.try_height(guard) {
-                Ok(height) => return height,
-                Err(_) => patience.wait(),
-            }
-        }
+        self.read(|guard| self.try_height(guard))
     }
 }
 

@@ -9,6 +9,8 @@
 //! version:  │ changes: 53 bits │ entries or separators: 8 bits │ leaf │ obsolete │ locked │
 //! ```
 //!
+//! Words 0 of all keys stand side by side, then their words 1, and so on, so that a search compares many at once (`lanes.rs`).
+//!
 //! An inner node of n separators has n + 1 children side by side in one group. Child i holds the entries above separator
 //! i - 1 up to and including separator i. Slots behind the last hold the largest pair, so that a search looks at every slot,
 //! used or not, and branches on none.
@@ -30,7 +32,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use crossbeam_epoch::Guard;
 
-use super::{Key, Pair, Stop};
+use super::version::{Patience, Version};
+use super::{Key, Pair, Stop, lanes};
 use crate::prefetch::{LINE_BYTES, prefetch_read};
 
 /// The numbers of a node with keys of `W` words.
@@ -48,86 +51,28 @@ impl<const W: usize> Shape<W> {
     /// Bytes of a node.
     pub(super) const BYTES: usize = Self::LINES * LINE_BYTES;
     /// Where the keys begin.
-    const KEYS: usize = 16;
+    const KEYS: usize = lanes::KEYS_BYTE;
     /// Most entries of a leaf and most separators of an inner node.
     pub(super) const CAPACITY: usize = (Self::BYTES - Self::KEYS) / (8 * W + 4);
     /// Most children of an inner node.
     pub(super) const CHILDREN: usize = Self::CAPACITY + 1;
     /// Where the RIDs begin.
-    const RIDS: usize = Self::KEYS + Self::CAPACITY * 8 * W;
+    const RIDS: usize = {
+        // What `lanes` may read lies in the node.
+        let last = Self::KEYS + Self::CAPACITY * 8 * (W - 1);
+        let lanes = if W == 1 {
+            Self::CAPACITY.next_multiple_of(8)
+        } else {
+            lanes::LANES
+        };
+        assert!(Self::CAPACITY <= lanes && lanes <= 24 && last + lanes * 8 <= Self::BYTES);
+        Self::KEYS + Self::CAPACITY * 8 * W
+    };
 }
 
 /// The largest pair; unused slots hold it.
 pub(super) fn largest<const W: usize>() -> Pair<W> {
     ([u64::MAX; W], u32::MAX)
-}
-
-/// What a version word says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Version(u64);
-
-impl Version {
-    const LOCKED: u64 = 1;
-    const OBSOLETE: u64 = 2;
-    const LEAF: u64 = 4;
-    const COUNT_SHIFT: u32 = 3;
-    const COUNT_MASK: u64 = 0xff << Self::COUNT_SHIFT;
-    const CHANGE: u64 = 1 << 11;
-
-    /// The first version of a node.
-    pub(super) fn first(leaf: bool, count: usize) -> Self {
-        Version((count as u64) << Self::COUNT_SHIFT | if leaf { Self::LEAF } else { 0 })
-    }
-
-    /// Entries of a leaf or separators of an inner node; at most the capacity.
-    #[inline(always)]
-    pub(super) fn count(self) -> usize {
-        ((self.0 & Self::COUNT_MASK) >> Self::COUNT_SHIFT) as usize
-    }
-
-    /// Is it a leaf?
-    #[inline(always)]
-    pub(super) fn is_leaf(self) -> bool {
-        self.0 & Self::LEAF != 0
-    }
-
-    #[inline(always)]
-    fn is_locked(self) -> bool {
-        self.0 & Self::LOCKED != 0
-    }
-
-    #[inline(always)]
-    fn is_obsolete(self) -> bool {
-        self.0 & Self::OBSOLETE != 0
-    }
-
-    /// The version after a change that leaves so many slots in use.
-    fn after(self, count: usize) -> Self {
-        let rest = self.0.wrapping_add(Self::CHANGE) & !Self::COUNT_MASK;
-        Version(rest | (count as u64) << Self::COUNT_SHIFT)
-    }
-}
-
-/// Waits for another thread: a few spins, then the processor is given away, as threads may outnumber cores.
-#[derive(Default)]
-pub(super) struct Patience {
-    waits: u32,
-}
-
-impl Patience {
-    /// Spins before a wait gives the processor away. Unmeasured; a lock is held for tens of nanoseconds.
-    const SPINS: u32 = 32;
-
-    /// Waits a moment.
-    #[cold]
-    pub(super) fn wait(&mut self) {
-        if cfg!(miri) || self.waits >= Self::SPINS {
-            std::thread::yield_now();
-        } else {
-            self.waits += 1;
-            std::hint::spin_loop();
-        }
-    }
 }
 
 /// A node that is not freed as long as the guard lives.
@@ -187,7 +132,7 @@ impl<'g, const W: usize> Node<'g, W> {
 
     #[inline(always)]
     fn key_word(&self, slot: usize, word: usize) -> &AtomicU64 {
-        self.word(Shape::<W>::KEYS + (slot * W + word) * 8)
+        self.word(Shape::<W>::KEYS + (word * Shape::<W>::CAPACITY + slot) * 8)
     }
 
     #[inline(always)]
@@ -275,11 +220,11 @@ impl<'g, const W: usize> Node<'g, W> {
         (self.key(slot), self.rid_word(slot).load(Ordering::Relaxed))
     }
 
-    /// Is the key of a slot less than this one, or equal to it where `equal` is set? A subtraction through all words, last
-    /// word first, of which only the last borrow is wanted: no branch on any word.
+    /// Is the key of a slot less than this one? A subtraction through all words, last word first, of which only the last borrow
+    /// is wanted: no branch on any word.
     #[inline(always)]
-    fn key_less(self, slot: usize, key: &Key<W>, equal: bool) -> bool {
-        let mut borrow = equal;
+    fn key_less(self, slot: usize, key: &Key<W>) -> bool {
+        let mut borrow = false;
         for word in (0..W).rev() {
             let (rest, first) = self
                 .key_word(slot, word)
@@ -290,36 +235,38 @@ impl<'g, const W: usize> Node<'g, W> {
         borrow
     }
 
-    /// Counts the slots for which this is true; it must be so for a prefix of them. Short keys are all looked at, side by
-    /// side; of long ones, whose comparison takes longer, log2 are, in steps that do not depend on the answers.
-    #[inline(always)]
-    fn count_where(self, less: impl Fn(usize) -> bool) -> usize {
-        let capacity = const { Shape::<W>::CAPACITY };
-        if W == 1 {
-            return (0..capacity).map(|slot| usize::from(less(slot))).sum();
-        }
-        let (mut first, mut length) = (0, capacity);
-        while length > 1 {
-            let half = length / 2;
-            first += usize::from(less(first + half - 1)) * half;
-            length -= half;
-        }
-        first + usize::from(less(first))
-    }
-
     /// How many slots hold keys below this one. At most the count of a node that did not change meanwhile.
     #[inline(always)]
     pub(super) fn keys_below(self, key: &Key<W>) -> usize {
-        self.count_where(|slot| self.key_less(slot, key, false))
+        let first = self.key_word(0, 0).as_ptr().cast();
+        // SAFETY: `Shape::RIDS` asserts that all lanes are in the node, whose words are atomics.
+        match unsafe { lanes::keys_below(first, Shape::<W>::CAPACITY, key) } {
+            Some(below) => below,
+            None => self.keys_below_by_halves(key),
+        }
     }
 
-    /// How many slots hold pairs below this one.
+    /// The same on any machine: a binary search of log2 steps that do not depend on the answers.
+    pub(super) fn keys_below_by_halves(self, key: &Key<W>) -> usize {
+        let (mut first, mut length) = (0, Shape::<W>::CAPACITY);
+        while length > 1 {
+            let half = length / 2;
+            first += usize::from(self.key_less(first + half - 1, key)) * half;
+            length -= half;
+        }
+        first + usize::from(self.key_less(first, key))
+    }
+
+    /// How many slots hold pairs below this one: those with keys below, then those with this key and RIDs below. Most often no
+    /// slot has the key, or one.
     #[inline(always)]
     pub(super) fn pairs_below(self, pair: &Pair<W>) -> usize {
-        self.count_where(|slot| {
-            let rid_less = self.rid_word(slot).load(Ordering::Relaxed) < pair.1;
-            self.key_less(slot, &pair.0, rid_less)
-        })
+        let first = self.keys_below(&pair.0);
+        let below = |&slot: &usize| {
+            let (key, rid) = self.pair(slot);
+            rid < pair.1 && key == pair.0
+        };
+        first + (first..Shape::<W>::CAPACITY).take_while(below).count()
     }
 
     // Locking.
@@ -469,5 +416,61 @@ impl<const W: usize> Drop for Locked<'_, W> {
     fn drop(&mut self) {
         // Nothing was written, so readers of this version lose nothing. Release as ever.
         self.node.version().store(self.before.0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Memory for one node of any width.
+    #[repr(align(64))]
+    struct Lines([u64; 96]);
+
+    fn both_searches_agree<const W: usize>(numbers: &[u64], sought: u64) {
+        // Few values a word, so that keys agree in their first words.
+        let key = |number: u64| -> Key<W> {
+            std::array::from_fn(|word| match number >> (2 * (W - 1 - word)) & 3 {
+                3 => u64::MAX,
+                part => part << 62 | part,
+            })
+        };
+        let mut pairs: Vec<Pair<W>> = numbers
+            .iter()
+            .map(|&number| (key(number), number as u32))
+            .collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs.truncate(Shape::<W>::CAPACITY);
+        let mut memory = Lines([u64::MAX; 96]);
+        // SAFETY: aligned memory for a node, only used through it.
+        let node = unsafe { Node::<W>::at(memory.0.as_mut_ptr().cast()) };
+        node.write(None, pairs.iter().copied());
+        let sought = key(sought);
+        let expected = pairs.iter().filter(|pair| pair.0 < sought).count();
+        assert_eq!(node.keys_below(&sought), expected);
+        assert_eq!(node.keys_below_by_halves(&sought), expected);
+        let pair = (sought, 77);
+        let expected = pairs.iter().filter(|&&other| other < pair).count();
+        assert_eq!(node.pairs_below(&pair), expected);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+        #[test]
+        fn searches_count_what_is_below(
+            numbers in proptest::collection::vec(0..1_u64 << 16, 0..30),
+            sought in 0..1_u64 << 16,
+            near in 0..30_usize,
+        ) {
+            for sought in [sought, numbers.get(near).copied().unwrap_or(sought)] {
+                both_searches_agree::<1>(&numbers, sought);
+                both_searches_agree::<2>(&numbers, sought);
+                both_searches_agree::<4>(&numbers, sought);
+                both_searches_agree::<8>(&numbers, sought);
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! 1. Lock the parent, as it was read, then all its children, from left to right. 2. Copy them, changed, to a new group.
 //! 3. Let the parent point there, and publish it. 4. Mark the old children obsolete: who stands there begins again at the top.
 //! 5. Retire the old group: its memory is reused when every thread that was reading then has finished.
+//!
 //! Where B is an inner node, its own children are copied to two groups, one for B1 and one for B2, in the same way.
 //!
 //! An emptied leaf goes the same way, with a group that is smaller by one; so do inner nodes that led to nothing else. Nodes
@@ -24,7 +25,8 @@ use std::sync::Arc;
 use crossbeam_epoch::Guard;
 
 use super::arena::Arena;
-use super::node::{Locked, Node, Patience, Shape, Version};
+use super::node::{Locked, Node, Shape};
+use super::version::Version;
 use super::{Pair, SharedCsbTree, Stop};
 use crate::huge::OutOfMemory;
 
@@ -159,23 +161,17 @@ impl<const W: usize> SharedCsbTree<W> {
     }
 
     /// Takes out the leaf responsible for a pair if it is empty and not the root.
-    pub(super) fn prune(&self, pair: &Pair<W>, guard: &Guard) {
-        let mut patience = Patience::default();
-        loop {
-            match self.try_prune(pair, guard) {
-                Ok(()) => return,
-                // Without room for a smaller group the leaf stays, which costs only its memory.
-                Err(Stop::Memory(_)) => return,
-                Err(Stop::Changed) => patience.wait(),
-            }
-        }
+    pub(super) fn prune(&self, pair: &Pair<W>) {
+        // Without room for a smaller group the leaf stays, which costs only its memory.
+        let _ = self.repeat(|guard| self.try_prune(pair, guard));
+        self.let_readers_finish();
     }
 
     fn try_prune(&self, pair: &Pair<W>, guard: &Guard) -> Result<(), Stop> {
         // The last node on the way with another child, and the slot that was taken there: what hangs there leads to nothing
         // but this leaf.
         let mut fork = None;
-        let mut node = self.top(guard);
+        let (mut node, _) = self.root(true, guard)?;
         let mut version = node.stable(true)?;
         while !version.is_leaf() {
             let (child, slot) = Self::step(node, version, pair)?;
@@ -237,14 +233,12 @@ impl<const W: usize> SharedCsbTree<W> {
     /// Takes out the root while it is an inner node with a single child, which becomes the root.
     fn drop_levels(&self, guard: &Guard) -> Result<(), Stop> {
         loop {
-            let top = self.top(guard);
-            let version = top.stable(true)?;
-            let (root, _) = Self::step(top, version, super::descend::First(&[0; W]))?;
+            let (root, version) = self.root(true, guard)?;
             let root_version = root.stable(true)?;
             if root_version.is_leaf() || root_version.count() > 0 {
                 return Ok(());
             }
-            let top = top.lock(version)?;
+            let top = self.top(guard).lock(version)?;
             let root = root.lock(root_version)?;
             top.node().set_children(root.node().children());
             top.publish(0);
@@ -260,9 +254,10 @@ impl<const W: usize> SharedCsbTree<W> {
             node.make_obsolete();
         }
         let arena = Arc::clone(&self.arena);
+        arena.wait_for_readers(count);
         // SAFETY: the group came from this arena with so many nodes. No node of the tree points to it any more (or its parent is
         // locked and about to become obsolete), so threads that are pinned from now on cannot find it, and this runs once all
         // others are unpinned. The arena and the address may be used on any thread.
-        unsafe { guard.defer_unchecked(move || arena.give_back(group, count)) };
+        unsafe { guard.defer_unchecked(move || arena.give_back_retired(group, count)) };
     }
 }

@@ -4,23 +4,12 @@
 //! is split first, so there is always room above for one more separator; then it begins at the top again. What it is not: it
 //! moves nothing between nodes, `split.rs` does.
 
-use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_epoch::Guard;
 
 use super::descend::{Landing, successor};
-use super::node::{Locked, Node, Patience, Shape, Version};
+use super::node::{Locked, Node, Shape};
+use super::version::Version;
 use super::{Key, Pair, SharedCsbError, SharedCsbTree, Stop};
-
-/// Repeats an attempt until nothing came between.
-fn repeat<T>(mut attempt: impl FnMut() -> Result<T, Stop>) -> Result<T, SharedCsbError> {
-    let mut patience = Patience::default();
-    loop {
-        match attempt() {
-            Ok(answer) => return Ok(answer),
-            Err(Stop::Memory(error)) => return Err(error.into()),
-            Err(Stop::Changed) => patience.wait(),
-        }
-    }
-}
 
 impl<const W: usize> SharedCsbTree<W> {
     /// Adds an entry. False if the very pair was there already.
@@ -29,8 +18,7 @@ impl<const W: usize> SharedCsbTree<W> {
     /// [`SharedCsbError::OutOfMemory`].
     pub fn insert(&self, key: &Key<W>, rid: u32) -> Result<bool, SharedCsbError> {
         let pair = (*key, rid);
-        let guard = &epoch::pin();
-        let inserted = repeat(|| self.try_insert(&pair, guard))?;
+        let inserted = self.repeat(|guard| self.try_insert(&pair, guard))?;
         if inserted {
             self.length.add(1);
         }
@@ -38,14 +26,15 @@ impl<const W: usize> SharedCsbTree<W> {
     }
 
     fn try_insert(&self, pair: &Pair<W>, guard: &Guard) -> Result<bool, Stop> {
-        let (mut parent, mut node) = (None, self.top(guard));
+        let (mut node, top_version) = self.root(true, guard)?;
+        let mut parent = (self.top(guard), top_version, 0);
         let mut version = node.stable(true)?;
         while !version.is_leaf() {
             if version.count() == Shape::<W>::CAPACITY {
                 return self.make_room(parent, node, pair, guard);
             }
             let (child, slot) = Self::step(node, version, pair)?;
-            parent = Some((node, version, slot));
+            parent = (node, version, slot);
             node = child;
             version = node.stable(true)?;
         }
@@ -67,16 +56,13 @@ impl<const W: usize> SharedCsbTree<W> {
     #[cold]
     fn make_room<'g, T>(
         &self,
-        parent: Option<(Node<'g, W>, Version, usize)>,
+        (parent, version, slot): (Node<'g, W>, Version, usize),
         full: Node<'g, W>,
         pair: &Pair<W>,
         guard: &'g Guard,
     ) -> Result<T, Stop> {
-        // Only the top has no parent, and it is never full.
-        if let Some((parent, version, slot)) = parent {
-            let at_end = full.pairs_below(pair) == Shape::<W>::CAPACITY;
-            self.split(parent, version, slot, at_end, guard)?;
-        }
+        let at_end = full.pairs_below(pair) == Shape::<W>::CAPACITY;
+        self.split(parent, version, slot, at_end, guard)?;
         Err(Stop::Changed)
     }
 
@@ -87,8 +73,7 @@ impl<const W: usize> SharedCsbTree<W> {
     /// [`SharedCsbError::OutOfMemory`].
     pub fn insert_unique(&self, key: &Key<W>, rid: u32) -> Result<Result<(), u32>, SharedCsbError> {
         let pair = (*key, rid);
-        let guard = &epoch::pin();
-        let answer = repeat(|| self.try_insert_unique(&pair, guard))?;
+        let answer = self.repeat(|guard| self.try_insert_unique(&pair, guard))?;
         if answer.is_ok() {
             self.length.add(1);
         }
@@ -96,8 +81,39 @@ impl<const W: usize> SharedCsbTree<W> {
     }
 
     fn try_insert_unique(&self, pair: &Pair<W>, guard: &Guard) -> Result<Result<(), u32>, Stop> {
-        // All leaves that may hold the key stay locked from the look until the write. Nearly always it is one; more only where
-        // a separator has this very key. The ranges of locked leaves do not shrink, so no other leaf can get an entry of it.
+        let (key, _) = *pair;
+        let Landing {
+            leaf: node,
+            version,
+            upper,
+            ..
+        } = self.landing(&(key, 0), true, guard)?;
+        if upper.is_some_and(|upper| upper.0 == key) {
+            return self.try_insert_unique_across(pair, guard);
+        }
+        // The leaf's range covers every pair of the key, and will while it is locked.
+        let (count, slot) = (version.count(), node.keys_below(&key));
+        if slot < count {
+            let (found, rid) = node.pair(slot);
+            if found == key {
+                node.validate(version)?;
+                return Ok(Err(rid));
+            }
+        }
+        if count == Shape::<W>::CAPACITY {
+            return self.split_leaf_of(pair, guard);
+        }
+        let leaf = node.lock(version)?;
+        node.insert_pair(slot, count, pair);
+        leaf.publish(count + 1);
+        Ok(Ok(()))
+    }
+
+    /// The same where a separator has this very key, so that several leaves may hold it.
+    #[cold]
+    fn try_insert_unique_across(&self, pair: &Pair<W>, guard: &Guard) -> Result<Result<(), u32>, Stop> {
+        // All leaves that may hold the key stay locked from the look until the write. The ranges of locked leaves do not shrink,
+        // so no other leaf can get an entry of it.
         let (key, _) = *pair;
         let mut held: Vec<Locked<'_, W>> = Vec::new();
         let mut target: Option<usize> = None;
@@ -139,7 +155,8 @@ impl<const W: usize> SharedCsbTree<W> {
     /// Makes room in the leaf responsible for a pair, and in what is full above it; then the attempt must begin again.
     #[cold]
     fn split_leaf_of<T>(&self, pair: &Pair<W>, guard: &Guard) -> Result<T, Stop> {
-        let (mut parent, mut node) = (None, self.top(guard));
+        let (mut node, top_version) = self.root(true, guard)?;
+        let mut parent = (self.top(guard), top_version, 0);
         loop {
             let version = node.stable(true)?;
             if version.count() == Shape::<W>::CAPACITY {
@@ -149,7 +166,7 @@ impl<const W: usize> SharedCsbTree<W> {
                 return Err(Stop::Changed);
             }
             let (child, slot) = Self::step(node, version, pair)?;
-            parent = Some((node, version, slot));
+            parent = (node, version, slot);
             node = child;
         }
     }
@@ -157,20 +174,12 @@ impl<const W: usize> SharedCsbTree<W> {
     /// Takes an entry out. False if it was not there.
     pub fn remove(&self, key: &Key<W>, rid: u32) -> bool {
         let pair = (*key, rid);
-        let guard = &epoch::pin();
-        let mut patience = Patience::default();
-        let left = loop {
-            match self.try_remove(&pair, guard) {
-                Ok(left) => break left,
-                Err(_) => patience.wait(),
-            }
-        };
-        let Some(left) = left else {
+        let Some(left) = self.read(|guard| self.try_remove(&pair, guard)) else {
             return false;
         };
         self.length.add(-1);
         if left == 0 {
-            self.prune(&pair, guard);
+            self.prune(&pair);
         }
         true
     }

@@ -63,16 +63,15 @@ pub(super) fn check_head(
     if bytes[..8] != *magic {
         return damaged(0, "its first bytes are not those of such a file");
     }
-    let version = u32_at(bytes, 8);
-    if version > VERSION {
-        return Err(CheckpointError::NewerVersion {
+    if sum(bytes, &bytes[HEAD_BYTES..HEAD_BYTES + rest]) != u32_at(bytes, 12) {
+        return damaged(0, "the checksum of its head is wrong");
+    }
+    match u32_at(bytes, 8) {
+        VERSION => Ok((u64_at(bytes, 16), Ts(u64_at(bytes, 24)))),
+        version => Err(CheckpointError::NewerVersion {
             file: file.to_string(),
             version,
             known: VERSION,
-        });
+        }),
     }
-    if sum(bytes, &bytes[HEAD_BYTES..HEAD_BYTES + rest]) != u32_at(bytes, 12) || version == 0 {
-        return damaged(0, "the checksum of its head is wrong");
-    }
-    Ok((u64_at(bytes, 16), Ts(u64_at(bytes, 24))))
 }

@@ -6,6 +6,8 @@
 //!
 //! It is replaced as a whole: written beside, synced, renamed, names synced. What it is not: a catalog of tables.
 
+use std::io::ErrorKind;
+
 use super::CheckpointError;
 use super::bytes::{HEAD_BYTES, check_head, head, u32_at, u64_at};
 use crate::log::segment_first;
@@ -60,8 +62,15 @@ impl Manifest {
     /// Writes the first manifest of a fresh folder: no checkpoint, no commit.
     ///
     /// # Errors
-    /// [`CheckpointError::Storage`].
+    /// [`CheckpointError::Storage`], also if there is a manifest; those of [`Manifest::read`].
     pub fn create(storage: &dyn Storage, store_id: u64) -> Result<Manifest, CheckpointError> {
+        if Manifest::read(storage)?.is_some() {
+            let error = ErrorKind::AlreadyExists.into();
+            return Err(CheckpointError::Storage(Failure::new(
+                format!("make {}/{NAME}", storage.place()),
+                &error,
+            )));
+        }
         let manifest = Manifest {
             store_id,
             ts: Ts::ZERO,
@@ -75,7 +84,7 @@ impl Manifest {
     pub(super) fn put_in_force(&self, storage: &dyn Storage) -> Result<(), CheckpointError> {
         let replace = || {
             match storage.remove(NEW) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
             let file = storage.create(NEW)?;

@@ -19,6 +19,3 @@ pub use self::error::CheckpointError;
 pub use self::manifest::Manifest;
 pub use self::reader::CheckpointReader;
 pub use self::writer::CheckpointWriter;
-
-#[cfg(test)]
-mod tests;

@@ -70,6 +70,11 @@ impl CheckpointWriter {
                 newest: newest.0,
             });
         }
+        if let Some(manifest) = &manifest {
+            // What is seen need not be durable: the program before may have been killed, or the last sync may have failed, right
+            // after the rename. It must be before the checkpoint of the manifest before it goes.
+            manifest.put_in_force(&*storage)?;
+        }
         let in_force = manifest
             .and_then(|manifest| manifest.checkpoint)
             .map(|(name, _)| name);

@@ -13,63 +13,93 @@ use super::mode::{RowMode, TableMode};
 use super::slot::Target;
 use super::table::TableLock;
 use std::cmp::Reverse;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// One party of a circle: its slot, and the number of its wait.
 type Party = (u32, u64);
+/// Slots that wait: the number of the wait, and for whom.
+type Graph = HashMap<u32, (u64, Vec<u32>)>;
+
+/// Which waits a search follows.
+#[derive(Clone, Copy, PartialEq)]
+enum Follow {
+    /// For those who hold what is waited for.
+    Holders,
+    /// Those, and for those who wait for it further ahead.
+    Queues,
+}
+
+/// What one search need not ask twice.
+#[derive(Default)]
+struct Known {
+    /// Who holds a row in mode S and waits.
+    shared: HashMap<u64, Vec<u32>>,
+    /// Up to where a row's queue was asked about; see `RowQueues::ahead`. Without it a long queue would cost its square.
+    furthest: HashMap<u64, usize>,
+}
 
 impl Locks {
-    /// Looks for a circle through `me`, which waits, and makes one party of it give way: the one with the fewest locks, of
+    /// Looks for a circle that keeps `me` waiting, and makes one party of it give way: the one with the fewest locks, of
     /// these the one that has waited for the first time last. False: another looks already, try again.
+    ///
+    /// Circles of holders come first, even those that `me` only waits behind. In a circle that leads through a queue somebody
+    /// may stand who only happens to be ahead, and if it gave way nothing would be won.
     pub(super) fn detect(&self, me: u32) -> bool {
         let Some(_only) = self.detector.try_lock() else {
             return false;
         };
-        if let Some(circle) = self.circle(me).filter(|circle| self.is_real(circle)) {
+        let circle = self
+            .circle(me, Follow::Holders)
+            .or_else(|| self.circle(me, Follow::Queues));
+        if let Some(circle) = circle.filter(|circle| self.is_real(circle)) {
             self.break_up(me, &circle);
         }
         true
     }
 
-    /// A shortest circle through `me`, each party waiting for the next.
-    fn circle(&self, me: u32) -> Option<Vec<Party>> {
-        let mut shared = HashMap::new();
+    /// A circle, each party waiting for the next: a shortest one through `me`; else, of holders, one that `me` leads to.
+    fn circle(&self, me: u32, follow: Follow) -> Option<Vec<Party>> {
+        let mut known = Known::default();
+        let mut graph = Graph::new();
         // Whom the search came from, for each that was met.
         let mut from = HashMap::from([(me, me)]);
-        let mut waits = HashMap::new();
         let mut ahead = VecDeque::from([me]);
         while let Some(at) = ahead.pop_front() {
-            let Some((wait, next)) = self.edges(at, &mut shared) else {
+            let Some((wait, next)) = self.edges(at, follow, &mut known) else {
                 continue;
             };
-            waits.insert(at, wait);
-            for next in next {
-                if next == me {
-                    let mut circle = vec![(at, wait)];
-                    while let Some(&(last, _)) = circle.last()
-                        && last != me
-                    {
-                        let before = from[&last];
-                        circle.push((before, waits[&before]));
-                    }
-                    circle.reverse();
-                    return Some(circle);
+            if next.contains(&me) {
+                let mut circle = vec![(at, wait)];
+                while let Some(&(last, _)) = circle.last()
+                    && last != me
+                {
+                    let before = from[&last];
+                    circle.push((before, graph[&before].0));
                 }
-                from.entry(next).or_insert_with(|| {
-                    ahead.push_back(next);
+                circle.reverse();
+                return Some(circle);
+            }
+            for next in &next {
+                from.entry(*next).or_insert_with(|| {
+                    ahead.push_back(*next);
                     at
                 });
             }
+            graph.insert(at, (wait, next));
         }
-        None
+        if follow == Follow::Holders {
+            any_circle(graph)
+        } else {
+            None
+        }
     }
 
     fn is_real(&self, circle: &[Party]) -> bool {
         let next = circle.iter().cycle().skip(1);
         let edges_stand = circle.iter().zip(next).all(|(party, next)| {
-            let edges = self.edges(party.0, &mut HashMap::new());
+            let edges = self.edges(party.0, Follow::Queues, &mut Known::default());
             edges.is_some_and(|(wait, edges)| wait == party.1 && edges.contains(&next.0))
         });
         edges_stand && circle.iter().all(|party| self.waits(*party))
@@ -85,9 +115,9 @@ impl Locks {
         same && !slot.is_granted(wait) && !slot.is_doomed(wait)
     }
 
-    /// The number of the slot's wait and whom it waits for, itself excepted; `None` if it does not wait. `shared` remembers
-    /// who holds a row in mode S.
-    fn edges(&self, slot: u32, shared: &mut HashMap<u64, Vec<u32>>) -> Option<(u64, Vec<u32>)> {
+    /// The number of the slot's wait and whom it waits for, itself excepted; `None` if it does not wait, or if
+    /// `known` has its edges already.
+    fn edges(&self, slot: u32, follow: Follow, known: &mut Known) -> Option<(u64, Vec<u32>)> {
         let (wait, target) = {
             let waiting = self.slots[slot as usize].waiting.lock();
             let waiting = waiting.as_ref()?;
@@ -99,13 +129,19 @@ impl Locks {
         let mut edges = Vec::new();
         match target {
             Target::Row { key, mode } => {
-                self.rows.ahead(key, slot, &mut edges);
+                let furthest = (follow == Follow::Queues).then_some(&mut known.furthest);
+                self.rows.ahead(key, slot, furthest, &mut edges)?;
                 if mode == RowMode::X {
-                    edges.extend_from_slice(shared.entry(key).or_insert_with(|| self.shared_holders(key)));
+                    edges.extend_from_slice(
+                        known
+                            .shared
+                            .entry(key)
+                            .or_insert_with(|| self.shared_holders(key)),
+                    );
                 }
             }
             Target::Table { lock, mode } => {
-                lock.ahead(slot, &mut edges);
+                lock.ahead(slot, follow == Follow::Queues, &mut edges);
                 self.intention_holders(&lock, mode, &mut edges);
             }
             Target::Key { ranges, .. } => ranges.ahead(slot, &mut edges),
@@ -167,5 +203,33 @@ impl Locks {
         if victim != me {
             park.unpark();
         }
+    }
+}
+
+/// Any circle in the graph.
+fn any_circle(mut graph: Graph) -> Option<Vec<Party>> {
+    // Who waits for nobody in the graph is in no circle, nor is who waits for such only.
+    loop {
+        let ends = |(_, next): &(u64, Vec<u32>)| !next.iter().any(|next| graph.contains_key(next));
+        let out: HashSet<u32> = graph
+            .iter()
+            .filter(|(_, edges)| ends(edges))
+            .map(|(slot, _)| *slot)
+            .collect();
+        if out.is_empty() {
+            break;
+        }
+        graph.retain(|slot, _| !out.contains(slot));
+    }
+    // Everyone left leads to another that is left, so a walk comes back to itself.
+    let mut walk: Vec<Party> = Vec::new();
+    let mut at = *graph.keys().next()?;
+    loop {
+        if let Some(begin) = walk.iter().position(|party| party.0 == at) {
+            return Some(walk.split_off(begin));
+        }
+        let (wait, next) = &graph[&at];
+        walk.push((at, *wait));
+        at = *next.iter().find(|next| graph.contains_key(next))?;
     }
 }

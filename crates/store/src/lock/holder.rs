@@ -208,8 +208,8 @@ impl Holder {
             rows::Entered::Queued { contested } => contested,
         };
         let wait = self.wait(wait, started, Target::Row { key, mode }, contested);
-        let by = locks.rows.leave(&locks.slots, key, word, slot);
-        self.settled(wait, by).map(Some)
+        self.settled(wait, || locks.rows.leave(&locks.slots, key, word, slot))
+            .map(Some)
     }
 
     /// Takes the lock of a table in `mode` besides what is held of it, and waits for it if it must.
@@ -277,8 +277,7 @@ impl Holder {
             },
             contested,
         );
-        let by = table.leave(&locks.slots, slot, held);
-        self.settled(wait, by)
+        self.settled(wait, || table.leave(&locks.slots, slot, held))
     }
 
     /// Locks an interval of an index in mode S, both ends inclusive. Call it before reading the index there. It never waits.
@@ -331,8 +330,7 @@ impl Holder {
             },
             false,
         );
-        let by = ranges.leave(slot);
-        let passed = self.settled(wait, by);
+        let passed = self.settled(wait, || ranges.leave(slot));
         self.unwind();
         passed
     }

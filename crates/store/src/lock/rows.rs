@@ -195,15 +195,30 @@ impl RowQueues {
         }
     }
 
-    /// For the detector: whom the waiter has to wait for, holders in mode S excepted.
-    pub fn ahead(&self, key: u64, slot: u32, out: &mut Vec<u32>) {
+    /// For the detector: whom the waiter has to wait for, holders in mode S excepted. `None` if it does not wait.
+    ///
+    /// Without `furthest` those ahead in the queue are left out. It remembers how far back the queue was asked about: who
+    /// stands ahead of that place waits for no one else, holders in mode S included, and gets `None`. Of upgrades, which hold S
+    /// themselves, nothing is remembered.
+    pub fn ahead(
+        &self,
+        key: u64,
+        slot: u32,
+        furthest: Option<&mut HashMap<u64, usize>>,
+        out: &mut Vec<u32>,
+    ) -> Option<()> {
         let shard = self.shard(key).lock();
-        let Some(queue) = shard.get(&key) else { return };
-        let Some(at) = queue.waiters.iter().position(|waiter| waiter.slot == slot) else {
-            return;
-        };
-        let mode = queue.waiters[at].mode;
+        let queue = shard.get(&key)?;
+        let at = queue.waiters.iter().position(|waiter| waiter.slot == slot)?;
+        let Waiter { mode, upgrade, .. } = queue.waiters[at];
         out.extend(queue.owner.checked_sub(1));
+        let Some(furthest) = furthest else { return Some(()) };
+        if furthest.get(&key).is_some_and(|furthest| at < *furthest) {
+            return None;
+        }
+        if mode == RowMode::X && !upgrade {
+            furthest.insert(key, at);
+        }
         let conflicting = |other: &&Waiter| mode == RowMode::X || other.mode == RowMode::X;
         out.extend(
             queue
@@ -213,5 +228,6 @@ impl RowQueues {
                 .filter(conflicting)
                 .map(|other| other.slot),
         );
+        Some(())
     }
 }

@@ -257,8 +257,9 @@ impl TableLock {
         }
     }
 
-    /// For the detector: whom the waiter has to wait for, holders of intentions excepted.
-    pub(super) fn ahead(&self, slot: u32, out: &mut Vec<u32>) {
+    /// For the detector: whom the waiter has to wait for, holders of intentions excepted; those ahead in the queue
+    /// only if `queue`.
+    pub(super) fn ahead(&self, slot: u32, queue: bool, out: &mut Vec<u32>) {
         let state = self.state.lock();
         let Some(at) = state.waiters.iter().position(|waiter| waiter.slot == slot) else {
             return;
@@ -269,7 +270,7 @@ impl TableLock {
             state
                 .waiters
                 .iter()
-                .take(at)
+                .take(if queue { at } else { 0 })
                 .map(|waiter| (waiter.slot, waiter.mode)),
         );
         out.extend(

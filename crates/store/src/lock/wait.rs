@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const SPINS: u32 = 24;
 /// Waiters look for deadlocks ever less often, down to this.
 const DETECT_EVERY_MAX: Duration = Duration::from_millis(100);
+/// The same where very many wait. A look that was interrupted seems long, so this stays below usual timeouts.
+const DETECT_EVERY_CROWDED_MAX: Duration = Duration::from_millis(300);
 /// The longest wait.
 pub(super) const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -36,8 +38,7 @@ pub(super) struct Wait {
 }
 
 impl Holder {
-    /// Waits for a request that stands in its queue until it is granted, given up or doomed. The caller then leaves the queue,
-    /// unless it was granted, and asks [`Self::settled`].
+    /// Waits for a request that stands in its queue until it is granted, given up or doomed. [`Self::settled`] follows.
     pub(super) fn wait(&mut self, number: u64, started: Instant, target: Target, contested: bool) -> Wait {
         let mut wait = Wait {
             number,
@@ -105,9 +106,12 @@ impl Holder {
                 let ran = self.locks.detect(self.slot);
                 let after = Instant::now();
                 if ran {
-                    // All waiters together spend at most a part of one core's time on this, however many they are.
+                    // However many wait, all together spend about a quarter of one core's time on this.
                     let waiters = self.locks.waiting.load(Ordering::Relaxed);
-                    pause = (pause * 2).min(pause_max).max((after - now) * 4 * waiters);
+                    let share = (after - now).saturating_mul(waiters.saturating_mul(4));
+                    pause = (pause * 2)
+                        .min(pause_max)
+                        .max(share.min(DETECT_EVERY_CROWDED_MAX));
                 }
                 detect_at = after + pause.max(Duration::from_micros(100));
                 continue;
@@ -120,8 +124,12 @@ impl Holder {
         }
     }
 
-    /// After a wait, when the queue was left: whether the lock is ours. A panic is kept for [`Self::unwind`].
-    pub(super) fn settled(&mut self, wait: Wait, by: HeldBy) -> Result<(), LockError> {
+    /// After a wait: leaves the queue, and says whether the lock is ours. A panic is kept for [`Self::unwind`].
+    pub(super) fn settled(&mut self, wait: Wait, leave: impl FnOnce() -> HeldBy) -> Result<(), LockError> {
+        if matches!(wait.wake, Wake::Granted) {
+            return Ok(());
+        }
+        let by = leave();
         let granted = self.locks.slots[self.slot as usize].is_granted(wait.number);
         let (what, mode) = (wait.name, wait.mode);
         match wait.wake {

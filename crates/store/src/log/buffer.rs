@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{FRAME_BYTES, Failure};
+use super::{FRAME_BYTES, Failure, LogError};
 use crate::park::Park;
 use crate::ts::Ts;
 
@@ -84,6 +84,16 @@ impl Buffer {
     pub(super) fn wake_first(&self) {
         if let Some((_, park)) = self.queue.front() {
             park.unpark();
+        }
+    }
+}
+
+impl Refusal {
+    /// What a refused committer gets.
+    pub(super) fn error(&self) -> LogError {
+        match self {
+            Refusal::Closed => LogError::Closed,
+            Refusal::Failed(failure) => LogError::Failed(failure.clone()),
         }
     }
 }

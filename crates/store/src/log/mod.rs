@@ -8,6 +8,29 @@
 //! Order of calls: [`LogReader::open`], [`LogReader::next_segment`] until there is none, [`LogReader::end`], [`Log::start`];
 //! then [`Log::append`] and [`Log::wait_durable`] from any thread; [`Log::remove_before`] after a checkpoint; [`Log::close`].
 //! A block is opaque bytes, the redo of one whole transaction. What it is not: undo, and it knows no tables.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use store::log::{Log, LogOptions, LogReader, OnDamage};
+//! use store::park::ThreadPark;
+//! use store::storage::{Storage, Twin};
+//! use store::ts::Ts;
+//!
+//! let disk = Twin::new(42);
+//! let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+//! let mut reader = LogReader::open(Arc::clone(&storage), 7, Ts::ZERO, OnDamage::Refuse)?;
+//! let log = Log::start(storage, 7, reader.end()?, LogOptions::default())?;
+//! let park = ThreadPark::current();
+//! let ts = log.append(b"account 3: +10", &park, |_ts| { /* stamp the rows */ })?;
+//! log.wait_durable(ts, &park)?;
+//!
+//! let after = disk.crash(1); // the power fails
+//! let mut reader = LogReader::open(Arc::new(after), 7, Ts::ZERO, OnDamage::Refuse)?;
+//! let segment = reader.next_segment()?.expect("it was durable");
+//! let (ts, range) = &segment.blocks[0];
+//! assert_eq!((*ts, &segment.bytes[range.clone()]), (Ts(1), &b"account 3: +10"[..]));
+//! # Ok::<(), store::log::LogError>(())
+//! ```
 
 mod buffer;
 mod end;
@@ -16,20 +39,21 @@ mod frame;
 mod options;
 mod reader;
 mod segments;
+mod shared;
 mod waiting;
 mod writer;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{JoinHandle, Thread};
+use std::thread::JoinHandle;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use self::buffer::{Buffer, Refusal};
 use self::frame::FRAME_BYTES;
 use self::segments::Segments;
-use self::waiting::Waiting;
+use self::shared::{Line, Shared};
 use self::writer::Writer;
 use crate::park::{Park, ThreadPark};
 use crate::storage::{Failure, Storage, StorageFile};
@@ -56,35 +80,6 @@ enum To {
         shared: Arc<Shared>,
         thread: Mutex<Option<JoinHandle<()>>>,
     },
-}
-
-/// Keeps a counter that everybody reads on cache lines of its own (two: they are fetched in pairs).
-#[repr(align(128))]
-struct Line<T>(T);
-
-/// What clients and the log's thread share. No two of its mutexes are ever held together.
-struct Shared {
-    storage: Arc<dyn Storage>,
-    store_id: u64,
-    /// Where checksums start.
-    seed: u32,
-    options: LogOptions,
-    writer: OnceLock<Thread>,
-
-    durable: Line<AtomicU64>,
-    /// Bytes of all segments.
-    disk_bytes: AtomicU64,
-    buffer: Line<Mutex<Buffer>>,
-    waiting: Mutex<Waiting>,
-    segments: Mutex<Segments>,
-}
-
-impl<T> std::ops::Deref for Line<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
 }
 
 impl Log {
@@ -344,105 +339,3 @@ impl Drop for Stamping<'_> {
         }
     }
 }
-
-impl Refusal {
-    fn error(&self) -> LogError {
-        match self {
-            Refusal::Closed => LogError::Closed,
-            Refusal::Failed(failure) => LogError::Failed(failure.clone()),
-        }
-    }
-}
-
-impl Shared {
-    fn durable(&self) -> Ts {
-        Ts(self.durable.load(Ordering::Acquire))
-    }
-
-    fn wake_writer(&self) {
-        if let Some(writer) = self.writer.get() {
-            writer.unpark();
-        }
-    }
-
-    /// Waits, first come first served, until a payload of that length fits; returns with the mutex taken again.
-    #[cold]
-    fn wait_for_room<'a>(
-        &'a self,
-        mut buffer: MutexGuard<'a, Buffer>,
-        payload: usize,
-        park: &Arc<dyn Park>,
-    ) -> Result<MutexGuard<'a, Buffer>, LogError> {
-        let mut ticket = None;
-        loop {
-            if let Some(refusal) = &buffer.refuse {
-                // All that wait are woken and leave, so the queue's order does not matter any more.
-                return Err(refusal.error());
-            }
-            let ticket = *ticket.get_or_insert_with(|| buffer.enqueue(park));
-            if buffer.is_first(ticket) && buffer.has_room(payload) {
-                buffer.dequeue();
-                return Ok(buffer);
-            }
-            drop(buffer);
-            self.wake_writer();
-            park.park(None);
-            buffer = self.buffer.lock();
-        }
-    }
-
-    fn wait_durable(&self, ts: Ts, park: &Arc<dyn Park>) -> Result<(), LogError> {
-        {
-            let mut waiting = self.waiting.lock();
-            // The writer stores `durable` and sets `failure` before it takes this mutex to look for whom to wake: either we see
-            // that here, or it sees us.
-            if ts <= self.durable() {
-                return Ok(());
-            }
-            if let Some(failure) = &waiting.failure {
-                return Err(LogError::Failed(failure.clone()));
-            }
-            waiting.push(ts, park);
-        }
-        self.wake_writer();
-        loop {
-            park.park(None);
-            if ts <= self.durable() {
-                return Ok(());
-            }
-            if let Some(failure) = &self.waiting.lock().failure {
-                return Err(LogError::Failed(failure.clone()));
-            }
-        }
-    }
-
-    /// Ends the log: nothing is taken any more, nobody waits any more.
-    fn fail(&self, failure: &Failure) {
-        let mut clients = Vec::new();
-        {
-            let mut waiting = self.waiting.lock();
-            waiting.failure.get_or_insert_with(|| failure.clone());
-            waiting.pop_covered(Ts(u64::MAX), &mut clients);
-        }
-        {
-            let mut buffer = self.buffer.lock();
-            buffer.refuse = Some(Refusal::Failed(failure.clone()));
-            buffer.bytes = Vec::new();
-        }
-        for client in clients {
-            client.unpark();
-        }
-        self.wake_queue();
-    }
-
-    /// Wakes all that wait for room, for good.
-    fn wake_queue(&self) {
-        let queue = std::mem::take(&mut self.buffer.lock().queue);
-        for (_, client) in queue {
-            client.unpark();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

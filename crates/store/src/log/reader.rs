@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::end::LogEnd;
+use super::end::{LogEnd, Rewrite};
 use super::frame::{self, HEAD_BYTES, Head};
 use super::segments::Closed;
 use super::{Damage, Failure, LogError, Storage};
@@ -59,6 +59,10 @@ pub struct LogReader {
     /// Where the log was cut: file, length that stays.
     cut: Option<(usize, u64)>,
     damage: Option<Damage>,
+    /// The newest commit that the log itself says is durable.
+    known_durable: u64,
+    /// What `LogEnd` has to do with the last file.
+    rewrite: Option<Rewrite>,
 }
 
 /// Where the log cannot be read on.
@@ -121,6 +125,8 @@ impl LogReader {
             bytes_read: 0,
             cut: None,
             damage: None,
+            known_durable: 0,
+            rewrite: None,
             storage,
             store_id,
             on_damage,
@@ -158,6 +164,10 @@ impl LogReader {
             match hole {
                 Some((hole, sure)) => self.end_at(hole, sure, &bytes)?,
                 None => {
+                    let last = self.expect - 1;
+                    if self.at + 1 == self.files.len() && last > self.known_durable.max(self.after) {
+                        self.rewrite_last(&bytes);
+                    }
                     self.lengths.push(bytes.len() as u64);
                     self.at += 1;
                 }
@@ -198,19 +208,29 @@ impl LogReader {
                         last: Ts(next).min(last),
                         bytes,
                     });
-                    if self.cut.is_some_and(|(file, _)| at == file) {
-                        end.truncate = Some((name.clone(), bytes));
-                    }
                 }
                 _ => end.remove.push(name.clone()),
             }
         }
+        end.rewrite = self
+            .rewrite
+            .clone()
+            .filter(|rewrite| end.segments.last().is_some_and(|last| last.name == rewrite.name));
         Ok(end)
     }
 
     /// What was broken, if anything: a torn end, or with [`OnDamage::Cut`] damage.
     pub fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
+    }
+
+    fn rewrite_last(&mut self, bytes: &[u8]) {
+        let name = self.files[self.at].1.clone();
+        self.rewrite = Some(Rewrite {
+            name,
+            length: bytes.len(),
+            sum: crc32fast::hash(bytes),
+        });
     }
 
     fn last(&self) -> Ts {
@@ -311,6 +331,7 @@ impl LogReader {
                         }
                         self.expect = frame.next_ts().0;
                     }
+                    self.known_durable = self.known_durable.max(frame.durable.0);
                     offset = frame.end;
                 }
                 _ => match frame::search(bytes, offset + 1, self.seed, expect, 0) {
@@ -318,6 +339,14 @@ impl LogReader {
                     Some(frame) if frame.begins_at().0 <= self.after + 1 => {
                         self.expect = frame.begins_at().0;
                         offset = frame.offset;
+                    }
+                    // Nothing is missing: the last mark of a segment is not synced before the next one is made.
+                    None if self
+                        .files
+                        .get(self.at + 1)
+                        .is_some_and(|(next, _)| next.0 == expect) =>
+                    {
+                        break;
                     }
                     _ => {
                         let what = format!("no whole block of commit {expect} is there");
@@ -351,6 +380,10 @@ impl LogReader {
         };
         if is_damage && self.on_damage == OnDamage::Refuse {
             return Err(LogError::Damaged(damage));
+        }
+        // A file that had a successor is durable as it is.
+        if hole.file == self.at {
+            self.rewrite_last(&bytes[..hole.offset as usize]);
         }
         self.cut = Some((hole.file, hole.offset));
         self.expect = first_lost;

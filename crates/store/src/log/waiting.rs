@@ -45,8 +45,8 @@ impl Ord for Client {
 }
 
 impl Waiting {
-    pub(super) fn is_empty(&self) -> bool {
-        self.clients.is_empty()
+    pub(super) fn len(&self) -> usize {
+        self.clients.len()
     }
 
     pub(super) fn push(&mut self, ts: Ts, park: &Arc<dyn Park>) {

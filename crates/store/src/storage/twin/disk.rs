@@ -90,6 +90,7 @@ pub(super) struct Disk {
     pub(super) durable_names: BTreeMap<String, FileId>,
     pub(super) pending_names: Vec<NameChange>,
     pub(super) owned: bool,
+    pub(super) syncs: u64,
     // The switches; see the methods of `Twin`.
     pub(super) bytes_max: Option<u64>,
     pub(super) good_syncs: Option<u64>,
@@ -100,6 +101,17 @@ pub(super) struct Disk {
 }
 
 impl Disk {
+    /// A copy without owner and faults.
+    pub(super) fn without_faults(&self) -> Disk {
+        Disk {
+            files: self.files.clone(),
+            names: self.names.clone(),
+            durable_names: self.durable_names.clone(),
+            pending_names: self.pending_names.clone(),
+            ..Disk::default()
+        }
+    }
+
     pub(super) fn file(&self, id: FileId) -> &FileState {
         &self.files[id.0]
     }
@@ -204,12 +216,14 @@ impl Disk {
             }
             return Err(error);
         }
-        let used: u64 = self
-            .names
-            .values()
-            .map(|id| self.file(*id).seen.len() as u64)
-            .sum();
-        let room = self.bytes_max.map_or(u64::MAX, |max| max.saturating_sub(used));
+        let room = self.bytes_max.map_or(u64::MAX, |max| {
+            let used: u64 = self
+                .names
+                .values()
+                .map(|id| self.file(*id).seen.len() as u64)
+                .sum();
+            max.saturating_sub(used)
+        });
         if (bytes.len() as u64) <= room {
             self.write(id, bytes);
             return Ok(());
@@ -242,6 +256,7 @@ impl Disk {
     /// Makes the changes up to number `until` durable, unless a fault says otherwise.
     pub(super) fn sync(&mut self, id: FileId, until: u64) -> io::Result<()> {
         self.effect()?;
+        self.syncs += 1;
         let fails = match &mut self.good_syncs {
             Some(0) => true,
             Some(left) => {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Order of calls: [`Twin::new`], switches for faults at any time, use as [`Storage`]; then [`Twin::crash`] (power loss) or
-//! simply a clone (only the program died) is what the next start finds. What it is not: fast, or a model of one file system.
+//! [`Twin::kill`] (only the program died) is what the next start finds. What it is not: fast, or a model of one file system.
 //! It allows whatever POSIX allows.
 
 mod crash;
@@ -45,6 +45,15 @@ impl Twin {
         }
     }
 
+    /// What a restart finds if only the program is killed now: all it wrote, synced or not, which a later power failure may
+    /// still take. This disk goes on as it was; switches for faults are off on the new one.
+    pub fn kill(&self) -> Twin {
+        Twin {
+            seed: self.seed,
+            disk: Arc::new(Mutex::new(self.disk.lock().without_faults())),
+        }
+    }
+
     /// From now on the disk holds `bytes` at most; an append that would go beyond writes what fits and fails. `None`: no limit.
     pub fn full_at(&self, bytes: Option<u64>) {
         self.disk.lock().bytes_max = bytes;
@@ -75,6 +84,11 @@ impl Twin {
     /// every crash point. The effect that fails first may have happened in part.
     pub fn stop_after(&self, effects: u64) {
         self.disk.lock().effects_left = Some(effects);
+    }
+
+    /// How many syncs of files were asked for.
+    pub fn syncs(&self) -> u64 {
+        self.disk.lock().syncs
     }
 
     /// The bytes of a file as programs see it.

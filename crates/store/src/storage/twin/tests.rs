@@ -1,3 +1,5 @@
+//! The twin itself: what it keeps, what it may lose, and its switches. What it is not: a test of the log.
+
 use super::super::read_all;
 use super::*;
 
@@ -151,4 +153,18 @@ fn a_disk_has_one_owner_and_flips_are_seen() {
     twin.flip("a", 3, 1).unwrap();
     assert_eq!(twin.crash(0).bytes("a").unwrap()[..5], [1, 1, 1, 3, 1]);
     assert!(twin.flip("a", 9000, 1).is_err());
+}
+
+#[test]
+fn a_killed_program_leaves_what_it_wrote_until_power_fails() {
+    let twin = half_synced();
+    twin.full_at(Some(0));
+    let after = twin.kill();
+    assert_eq!(after.bytes("a").unwrap().len(), 8000);
+    after.open("a").unwrap().append(&[9; 9]).unwrap();
+    assert_eq!(
+        (twin.bytes("a").unwrap().len(), after.bytes("a").unwrap().len()),
+        (8000, 8009)
+    );
+    assert!((0..50).any(|seed| after.crash(seed).bytes("a").unwrap().len() == 2000));
 }

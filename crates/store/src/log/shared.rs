@@ -1,0 +1,137 @@
+//! [`Shared`]: what clients and the log's thread share, and how clients wait.
+//!
+//! A client puts down what it waits for, wakes the writer, and parks; the writer does its part and wakes the client. What it is
+//! not: the critical section of a commit (see [`super::Log::append`]) or the writing (see `writer`).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::buffer::{Buffer, Refusal};
+use super::segments::Segments;
+use super::waiting::Waiting;
+use super::{LogError, LogOptions};
+use crate::park::Park;
+use crate::storage::{Failure, Storage};
+use crate::ts::Ts;
+
+/// Keeps a counter that everybody reads on cache lines of its own (two: they are fetched in pairs).
+#[repr(align(128))]
+pub(super) struct Line<T>(pub(super) T);
+
+/// What clients and the log's thread share. No two of its mutexes are ever held together.
+pub(super) struct Shared {
+    pub(super) storage: Arc<dyn Storage>,
+    pub(super) store_id: u64,
+    /// Where checksums start.
+    pub(super) seed: u32,
+    pub(super) options: LogOptions,
+    pub(super) writer: OnceLock<Thread>,
+
+    pub(super) durable: Line<AtomicU64>,
+    /// Bytes of all segments.
+    pub(super) disk_bytes: AtomicU64,
+    pub(super) buffer: Line<Mutex<Buffer>>,
+    pub(super) waiting: Mutex<Waiting>,
+    pub(super) segments: Mutex<Segments>,
+}
+
+impl<T> std::ops::Deref for Line<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl Shared {
+    pub(super) fn durable(&self) -> Ts {
+        Ts(self.durable.load(Ordering::Acquire))
+    }
+
+    pub(super) fn wake_writer(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
+
+    /// Waits, first come first served, until a payload of that length fits; returns with the mutex taken again.
+    #[cold]
+    pub(super) fn wait_for_room<'a>(
+        &'a self,
+        mut buffer: MutexGuard<'a, Buffer>,
+        payload: usize,
+        park: &Arc<dyn Park>,
+    ) -> Result<MutexGuard<'a, Buffer>, LogError> {
+        let mut ticket = None;
+        loop {
+            if let Some(refusal) = &buffer.refuse {
+                // All that wait are woken and leave, so the queue's order does not matter any more.
+                return Err(refusal.error());
+            }
+            let ticket = *ticket.get_or_insert_with(|| buffer.enqueue(park));
+            if buffer.is_first(ticket) && buffer.has_room(payload) {
+                buffer.dequeue();
+                return Ok(buffer);
+            }
+            drop(buffer);
+            self.wake_writer();
+            park.park(None);
+            buffer = self.buffer.lock();
+        }
+    }
+
+    pub(super) fn wait_durable(&self, ts: Ts, park: &Arc<dyn Park>) -> Result<(), LogError> {
+        {
+            let mut waiting = self.waiting.lock();
+            // The writer stores `durable` and sets `failure` before it takes this mutex to look for whom to wake: either we see
+            // that here, or it sees us.
+            if ts <= self.durable() {
+                return Ok(());
+            }
+            if let Some(failure) = &waiting.failure {
+                return Err(LogError::Failed(failure.clone()));
+            }
+            waiting.push(ts, park);
+        }
+        self.wake_writer();
+        loop {
+            park.park(None);
+            if ts <= self.durable() {
+                return Ok(());
+            }
+            if let Some(failure) = &self.waiting.lock().failure {
+                return Err(LogError::Failed(failure.clone()));
+            }
+        }
+    }
+
+    /// Ends the log: nothing is taken any more, nobody waits any more.
+    pub(super) fn fail(&self, failure: &Failure) {
+        let mut clients = Vec::new();
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.failure.get_or_insert_with(|| failure.clone());
+            waiting.pop_covered(Ts(u64::MAX), &mut clients);
+        }
+        {
+            let mut buffer = self.buffer.lock();
+            buffer.refuse = Some(Refusal::Failed(failure.clone()));
+            buffer.bytes = Vec::new();
+        }
+        for client in clients {
+            client.unpark();
+        }
+        self.wake_queue();
+    }
+
+    /// Wakes all that wait for room, for good.
+    pub(super) fn wake_queue(&self) {
+        let queue = std::mem::take(&mut self.buffer.lock().queue);
+        for (_, client) in queue {
+            client.unpark();
+        }
+    }
+}

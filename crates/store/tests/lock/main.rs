@@ -1,0 +1,10 @@
+//! The lock manager from outside: what goes together, who waits for whom, and that nobody waits for ever.
+
+mod deadlocks;
+mod limits;
+mod modes;
+mod ranges;
+mod seam;
+mod storms;
+mod support;
+mod waits;
