@@ -125,16 +125,26 @@ impl Garbage {
             // looks at rows without locks on them: later again.
             let locked = matches!(holder.try_intend(&ghost.table.0.lock), Ok(true))
                 && matches!(holder.try_row(name, &slot.lock, RowMode::X), Ok(Some(Got::New)));
-            let cleared = if locked { clear(&ghost, with) } else { Cleared::Later };
+            let cleared = if locked {
+                clear(&ghost, with)
+            } else {
+                Cleared::Later
+            };
             holder.release_all(|_| &slot.lock);
             match cleared {
                 Cleared::Done => {}
                 Cleared::Later => self.ghosts.push_back(ghost),
                 Cleared::Emptied(version) => {
-                    // A snapshot may just be reading that it says "deleted".
-                    self.push_version(version, unlinked(|| with.log.last()));
                     let table = &ghost.table.0;
                     table.row_bytes.add(with.worker, -(version.bytes() as i64));
+                    if with.horizon.is_clear() {
+                        share.give(with.memory, version.bytes());
+                        // SAFETY: it was taken out of its slot, which owned it, and nobody reads without a lock now.
+                        unsafe { version.free() };
+                    } else {
+                        // A snapshot may just be reading that it says "deleted".
+                        self.push_version(version, unlinked(|| with.log.last()));
+                    }
                     table.slots.give(with.worker, ghost.rid);
                 }
             }
@@ -206,7 +216,7 @@ fn is_needed(
         return Some(false);
     }
     // The row was changed meanwhile. Other sessions may know a newer horizon and be freeing its older states.
-    let pin = with.horizon.pin(|| with.log.last())?;
+    let pin = with.horizon.pin(|| with.log.durable())?;
     let mut version = newest;
     while !seen_by_all(version, pin.oldest()) {
         let Some(previous) = version.previous() else {

@@ -1,5 +1,8 @@
 //! [`Horizon`]: which snapshots are open, and so which old versions nobody needs any more.
 //!
+//! Collectors go by the newest *durable* commit: a snapshot may be of that or of any later one, and what was replaced after the
+//! one it is of is kept.
+//!
 //! What it is not: a lock. Snapshots and writers never wait for each other.
 
 use std::ops::Range;
@@ -106,6 +109,13 @@ impl Horizon {
         self.taken.fetch_sub(1, Ordering::Release);
     }
 
+    /// Whether nobody follows versions without a lock, so that what was taken out of a slot before this call is nobody's: who comes
+    /// later has a fence behind its coming, and so finds the slot as it is now.
+    pub(crate) fn is_clear(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.taken.load(Ordering::SeqCst) == 0
+    }
+
     /// The oldest state anybody may still look at: versions replaced at or before it are free to go.
     #[inline]
     pub(crate) fn oldest(&self, last: impl FnOnce() -> Ts) -> Ts {
@@ -162,11 +172,17 @@ mod tests {
         let pin = horizon.pin(|| Ts(7)).unwrap();
         assert_eq!((pin.oldest(), horizon.open()), (Ts(7), 0));
         assert_eq!(horizon.oldest(|| Ts(9)), Ts(0));
-        assert!(horizon.pin(|| Ts(7)).is_none(), "the other may be a snapshot that begins");
+        assert!(
+            horizon.pin(|| Ts(7)).is_none(),
+            "the other may be a snapshot that begins"
+        );
         drop(pin);
         assert_eq!(horizon.oldest(|| Ts(9)), Ts(9));
         let (place, _) = horizon.enter(|| Ts(4)).unwrap();
-        assert!(horizon.enter(|| Ts(4)).is_none(), "pins' places are no snapshots'");
+        assert!(
+            horizon.enter(|| Ts(4)).is_none(),
+            "pins' places are no snapshots'"
+        );
         assert_eq!(horizon.pin(|| Ts(7)).unwrap().oldest(), Ts(4));
         horizon.leave(place);
         assert_eq!((horizon.oldest(|| Ts(9)), horizon.open()), (Ts(9), 0));

@@ -230,7 +230,7 @@ impl State {
     /// Clears some garbage, if there is any that can go.
     pub(crate) fn clear_garbage(&mut self, store: &StoreInner, worker: usize) {
         let log: &Log = &store.log;
-        let oldest = || store.horizon.oldest(|| log.last());
+        let oldest = || store.horizon.oldest(|| log.durable());
         if self.garbage.has_room()
             && let Some(left) = store.orphans.take(oldest)
         {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};
 use crate::key::KeyRange;
+use crate::log::Log;
 use crate::row::RowRef;
 use crate::slots::{Rid, Slot};
 use crate::store::StoreInner;
@@ -29,11 +30,12 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn new(store: &Arc<StoreInner>) -> Result<Self> {
+    /// Of the moment `moment` names, which is not before the newest durable commit.
+    pub(crate) fn new(store: &Arc<StoreInner>, moment: impl FnOnce(&Log) -> Ts) -> Result<Self> {
         let limit = store.horizon.places();
         let (place, ts) = store
             .horizon
-            .enter(|| store.log.last())
+            .enter(|| moment(&store.log))
             .ok_or(StoreError::TooManySnapshots { limit })?;
         Ok(Snapshot {
             store: Arc::clone(store),
@@ -92,7 +94,16 @@ impl Snapshot {
                 index: index.name().to_owned(),
             });
         }
-        let range = index.point(key)?;
+        self.check_index(index)?;
+        let Some(key) = index.inner.layout.exact(key)? else {
+            return Ok(None);
+        };
+        // Nearly always the first entry is the row. Others are left of rows that had the key before.
+        let first = index.inner.tree.get(&key);
+        if let Some(found) = first.and_then(|rid| self.read_entry(index, &key, rid)) {
+            return Ok(Some(found));
+        }
+        let range = KeyRange { low: key, high: key };
         Ok(self.scan(index, &range, Direction::Ascending)?.next())
     }
 

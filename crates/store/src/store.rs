@@ -304,12 +304,26 @@ impl Store {
         self.session(0, ThreadPark::current())
     }
 
-    /// The store as it is now, to be read only.
+    /// The store as it is now, to be read only. It may show commits that are not on disk yet.
     ///
     /// # Errors
     /// [`StoreError::TooManySnapshots`].
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Snapshot::new(&self.inner)
+        Snapshot::new(&self.inner, Log::last)
+    }
+
+    /// The store as it would be found after a crash now, to be read only: without the newest commits if they are not on disk yet.
+    /// Every durable commit that has returned is in it.
+    ///
+    /// # Errors
+    /// As [`Store::snapshot`].
+    pub fn durable_snapshot(&self) -> Result<Snapshot> {
+        Snapshot::new(&self.inner, Log::durable)
+    }
+
+    /// What commits of new sessions wait for.
+    pub fn durability(&self) -> crate::Durability {
+        self.inner.options.durability
     }
 
     /// A table by name.
@@ -602,7 +616,7 @@ impl StoreInner {
         };
         // Definitions stay as they are until it is written.
         let _defining = self.defining.lock();
-        let snapshot = Snapshot::new(self)?;
+        let snapshot = Snapshot::new(self, Log::last)?;
         let done = image::write(home, &self.catalog.read(), &snapshot, &self.log)?;
         self.log
             .remove_before(snapshot.ts())

@@ -2,8 +2,7 @@
 //!
 //! Order of calls: [`open`] (or any way to a [`Store`]), [`CorunTpcc::new`] or [`CorunYcsb::new`], which make the tables unless
 //! they are there, then as with every engine. Transactions that only read, and more than one row, use a snapshot, which waits
-//! for nobody; all others take locks (strict two-phase locking). A snapshot shows commits as soon as they are made, also those
-//! that a durable session still waits for.
+//! for nobody; all others take locks (strict two-phase locking). Where commits are durable, it is a snapshot of durable ones.
 
 mod rows;
 mod schema;
@@ -13,7 +12,7 @@ mod ycsb;
 
 use std::path::Path;
 
-use store::{Options, RowError, Store, StoreError};
+use store::{Options, RowError, Snapshot, Store, StoreError};
 
 use crate::engine::{Durability, TxError};
 
@@ -41,6 +40,14 @@ pub fn open(durability: Durability, folder: &Path, workers: usize) -> Result<Sto
         _ => Store::open(folder, options),
     }
     .map_err(Into::into)
+}
+
+/// What a transaction that only reads looks at: the newest commits, or, where commits promise to be durable, the newest that are.
+fn snapshot(store: &Store) -> Result<Snapshot, StoreError> {
+    match store.durability() {
+        store::Durability::Durable => store.durable_snapshot(),
+        store::Durability::Asynchronous => store.snapshot(),
+    }
 }
 
 impl From<StoreError> for TxError {

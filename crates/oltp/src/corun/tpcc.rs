@@ -142,7 +142,7 @@ impl TpccClient for Client<'_> {
     }
 
     fn order_status(&mut self, input: &OrderStatus) -> Result<OrderStatusAnswer, TxError> {
-        transactions::order_status(&self.engine.store.snapshot()?, &self.engine.tables, input)
+        transactions::order_status(&super::snapshot(&self.engine.store)?, &self.engine.tables, input)
     }
 
     fn delivery(&mut self, input: &Delivery) -> Result<DeliveryAnswer, TxError> {
@@ -150,6 +150,6 @@ impl TpccClient for Client<'_> {
     }
 
     fn stock_level(&mut self, input: &StockLevel) -> Result<StockLevelAnswer, TxError> {
-        transactions::stock_level(&self.engine.store.snapshot()?, &self.engine.tables, input)
+        transactions::stock_level(&super::snapshot(&self.engine.store)?, &self.engine.tables, input)
     }
 }

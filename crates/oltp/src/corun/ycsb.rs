@@ -179,7 +179,7 @@ impl YcsbClient for Client<'_> {
         use std::ops::Bound::{Included, Unbounded};
         let index = &self.engine.table.primary;
         let range = index.between(&[], Included(Value::Int(column(start))), Unbounded)?;
-        let snapshot = self.engine.store.snapshot()?;
+        let snapshot = super::snapshot(&self.engine.store)?;
         let mut answer = ScanAnswer::default();
         for found in snapshot.scan(index, &range, Direction::Ascending)?.take(count) {
             copy(found.row, &mut self.record);
