@@ -1,3 +1,9 @@
 //! Transactional workloads over any engine: TPC-C and YCSB, their inputs, their loaders, and what must hold afterwards.
 //!
 //! What it is not: it measures nothing by itself beyond counting and timing the transactions of a run; `bench` compares.
+
+pub mod engine;
+pub mod kv;
+pub mod text;
+pub mod tpcc;
+pub mod ycsb;
