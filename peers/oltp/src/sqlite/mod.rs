@@ -13,6 +13,7 @@
 pub mod schema;
 pub mod session;
 mod tpcc;
+mod tpcc_rows;
 mod ycsb;
 
 use std::path::{Path, PathBuf};

@@ -55,7 +55,7 @@ fn insert(statements: &mut Statements, key: u64, record: &[u8]) -> Result<(), Tx
     if record.len() != RECORD_BYTES {
         return Err(TxError::Failed(format!("sqlite: a record of {} bytes instead of {RECORD_BYTES}", record.len())));
     }
-    let mut bind = |statement: &mut Statement<'_>| {
+    let bind = |statement: &mut Statement<'_>| {
         statement.raw_bind_parameter(1, rowid(key))?;
         for (field, content) in record.chunks_exact(FIELD_BYTES).enumerate() {
             statement.raw_bind_parameter(field + 2, content)?;
