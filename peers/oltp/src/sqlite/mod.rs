@@ -98,7 +98,7 @@ impl<P: Prepare> Sqlite<P> {
             let writer = self.writer.lock();
             writer
                 .connection()
-                .query_row("pragma wal_checkpoint(truncate)", (), |_| Ok(()))
+                .query_row("pragma wal_checkpoint(restart)", (), |_| Ok(()))
                 .map_err(tx_error)?;
         }
         Ok(())
