@@ -4,6 +4,10 @@
 
 pub mod engine;
 pub mod kv;
+mod naive;
+pub mod random;
 pub mod text;
 pub mod tpcc;
 pub mod ycsb;
+
+pub use naive::Naive;

@@ -2,6 +2,7 @@
 //!
 //! The time of each comes with it, so that two engines given the same inputs end in the same state.
 
+use super::mix::Kind;
 use crate::text::Text;
 
 /// One transaction of any type.
@@ -17,6 +18,19 @@ pub enum Input {
     Delivery(Delivery),
     /// Clause 2.8.
     StockLevel(StockLevel),
+}
+
+impl Input {
+    /// Its type.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Input::NewOrder(_) => Kind::NewOrder,
+            Input::Payment(_) => Kind::Payment,
+            Input::OrderStatus(_) => Kind::OrderStatus,
+            Input::Delivery(_) => Kind::Delivery,
+            Input::StockLevel(_) => Kind::StockLevel,
+        }
+    }
 }
 
 /// How a transaction names its customer.

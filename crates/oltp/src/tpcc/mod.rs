@@ -5,14 +5,24 @@
 
 mod answer;
 mod input;
+mod kv;
+mod mix;
+mod population;
 pub mod row;
+mod scale;
+mod terminal;
 
 pub use answer::{
     Answer, DeliveryAnswer, NewOrderAnswer, NewOrderLineAnswer, OrderStatusAnswer, OrderStatusLine,
     PaymentAnswer, StockLevelAnswer, bad_credit_data, history_data, is_original, stock_after, total_amount,
 };
 pub use input::{CustomerBy, Delivery, Input, NewOrder, NewOrderLine, OrderStatus, Payment, StockLevel};
+pub use kv::KvTpcc;
+pub use mix::{Kind, Mix, UnknownMix};
+pub use population::{LOADED_AT, Rows, load};
 pub use row::{Row, TableName};
+pub use scale::{NuRand, Scale, last_name};
+pub use terminal::Terminal;
 
 /// Districts of a warehouse.
 pub const DISTRICTS: i8 = 10;
