@@ -4,10 +4,12 @@
 //!
 //! Transactions that write lock what they write or read for update; those that only read do so on a snapshot and lock nothing.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use oltp::engine::{Durability, TxError};
 use oltp::kv::{End, KvClient, KvEngine, KvTx};
+use parking_lot::Mutex;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DBCompressionType, DataBlockIndexType, Error, ErrorKind,
     Options, ReadOptions, SnapshotWithThreadMode, Transaction, TransactionDB, TransactionDBOptions, TransactionOptions,
@@ -16,12 +18,55 @@ use rocksdb::{
 
 /// Holds the whole database.
 const CACHE_BYTES: usize = 4 << 30;
+/// The table of TPC-C that is a queue; see [`Fronts`].
+const QUEUE: &str = "new_order";
 
 /// RocksDB with the tables of a workload, a column family each.
 pub struct Rocks {
     database: TransactionDB,
     tables: &'static [&'static str],
     durability: Durability,
+    fronts: Fronts,
+}
+
+/// Where the scans of a table that serves as a queue may begin.
+///
+/// Deliveries delete the smallest key of a district, and RocksDB keeps a mark for each deleted key until a compaction: a scan from the
+/// start of the district steps over all of them, and after a minute takes 100 times as long as it should. Who runs a queue on
+/// RocksDB remembers its front instead. Keys of `new_order` are inserted in growing order within a district (the order number
+/// comes from the district's row, which is locked until the commit), so nothing ever appears before the first key that a
+/// committed transaction has seen.
+#[derive(Default)]
+struct Fronts {
+    /// The number of the queue's table, if the workload has one.
+    table: Option<u8>,
+    /// By the lower end of the scan, the first key there was.
+    first: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+}
+
+impl Fronts {
+    fn of(tables: &[&str]) -> Self {
+        let table = tables.iter().position(|name| *name == QUEUE).map(|number| number as u8);
+        Self { table, ..Self::default() }
+    }
+
+    /// Where a scan from `lo` may begin.
+    fn begin(&self, table: u8, lo: &[u8]) -> Option<Vec<u8>> {
+        (self.table == Some(table)).then(|| self.first.lock().get(lo).cloned())?
+    }
+
+    /// Notes what a transaction saw that has committed.
+    fn committed(&self, seen: Vec<(Vec<u8>, Vec<u8>)>) {
+        if !seen.is_empty() {
+            let mut first = self.first.lock();
+            for (lo, key) in seen {
+                let front = first.entry(lo).or_default();
+                if *front < key {
+                    *front = key;
+                }
+            }
+        }
+    }
 }
 
 fn tx_error(error: Error) -> TxError {
@@ -76,7 +121,7 @@ impl Rocks {
         locking.set_txn_lock_timeout(1000);
         let database =
             TransactionDB::open_cf_descriptors(&options, &locking, folder, families).map_err(tx_error)?;
-        Ok(Self { database, tables, durability })
+        Ok(Self { database, tables, durability, fronts: Fronts::of(tables) })
     }
 
     /// A client, by its own type.
@@ -95,7 +140,7 @@ impl Rocks {
         }
         let mut transaction = TransactionOptions::default();
         transaction.set_deadlock_detect(knob("DEADLOCK", 1) > 0);
-        Ok(Client { database: &self.database, families, write, transaction, read: read_options() })
+        Ok(Client { database: &self.database, fronts: &self.fronts, families, write, transaction, read: read_options() })
     }
 }
 
@@ -136,6 +181,7 @@ impl KvEngine for Rocks {
 /// A client with the options of its transactions, made once.
 pub struct Client<'e> {
     database: &'e TransactionDB,
+    fronts: &'e Fronts,
     families: Vec<&'e ColumnFamily>,
     write: WriteOptions,
     transaction: TransactionOptions,
@@ -186,22 +232,39 @@ impl KvClient for Client<'_> {
             return body(&mut Reads { client: self, snapshot: &snapshot, read });
         }
         let transaction = self.database.transaction_opt(&self.write, &self.transaction);
-        let end = body(&mut Writes { client: self, transaction: &transaction });
+        let mut writes = Writes { client: self, transaction: &transaction, fronts_seen: Vec::new() };
+        let end = body(&mut writes);
+        let fronts_seen = writes.fronts_seen;
         match end {
-            Ok(End::Commit) => transaction.commit().map_err(tx_error)?,
+            Ok(End::Commit) => {
+                transaction.commit().map_err(tx_error)?;
+                self.fronts.committed(fronts_seen);
+            }
             Ok(End::RollBack) | Err(_) => transaction.rollback().map_err(tx_error)?,
         }
         end
     }
 }
 
-/// Walks an iterator over what its options bound.
+/// Walks an iterator over `lo <= key < hi`. A macro, for the iterators of a transaction and of a database are different types.
+///
+/// The bounds of the iterator's options alone will not do: a transaction's own writes are merged in without asking them.
 macro_rules! walk {
-    ($iterator:expr, $reverse:expr, $each:expr) => {{
-        let mut iterator = $iterator;
-        if $reverse { iterator.seek_to_last() } else { iterator.seek_to_first() }
+    ($iterator:expr, $lo:expr, $hi:expr, $reverse:expr, $each:expr) => {{
+        let (mut iterator, lo, hi): (_, &[u8], &[u8]) = ($iterator, $lo, $hi);
+        match ($reverse, hi.is_empty()) {
+            (false, _) => iterator.seek(lo),
+            (true, true) => iterator.seek_to_last(),
+            (true, false) => iterator.seek_for_prev(hi),
+        }
         while let Some((key, value)) = iterator.item() {
-            if !$each(key, value) {
+            let beyond = if $reverse { key < lo } else { !hi.is_empty() && key >= hi };
+            if beyond {
+                return Ok(());
+            }
+            // The last key below `hi` is looked for at `hi`.
+            let wanted = hi.is_empty() || key < hi;
+            if wanted && !$each(key, value) {
                 return Ok(());
             }
             if $reverse { iterator.prev() } else { iterator.next() }
@@ -222,6 +285,8 @@ fn bounded(lo: &[u8], hi: &[u8]) -> ReadOptions {
 struct Writes<'a, 'e> {
     client: &'a Client<'e>,
     transaction: &'a Transaction<'a, TransactionDB>,
+    /// Lower ends of scans of the queue, and the first keys they found.
+    fronts_seen: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl KvTx for Writes<'_, '_> {
@@ -253,7 +318,21 @@ impl KvTx for Writes<'_, '_> {
         each: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), TxError> {
         let family = self.client.family(table)?;
-        walk!(self.transaction.raw_iterator_cf_opt(&family, bounded(lo, hi)), reverse, each)
+        if self.client.fronts.table != Some(table) || reverse {
+            return walk!(self.transaction.raw_iterator_cf_opt(&family, bounded(lo, hi)), lo, hi, reverse, each);
+        }
+        let begin = self.client.fronts.begin(table, lo);
+        let begin = begin.as_deref().unwrap_or(lo);
+        let mut first = true;
+        let fronts_seen = &mut self.fronts_seen;
+        let mut each = |key: &[u8], value: &[u8]| {
+            if first {
+                fronts_seen.push((lo.to_vec(), key.to_vec()));
+                first = false;
+            }
+            each(key, value)
+        };
+        walk!(self.transaction.raw_iterator_cf_opt(&family, bounded(begin, hi)), begin, hi, false, each)
     }
 }
 
@@ -297,6 +376,6 @@ impl KvTx for Reads<'_, '_> {
         let mut read = bounded(lo, hi);
         read.set_snapshot(self.snapshot);
         let family = self.client.family(table)?;
-        walk!(self.client.database.raw_iterator_cf_opt(&family, read), reverse, each)
+        walk!(self.client.database.raw_iterator_cf_opt(&family, read), lo, hi, reverse, each)
     }
 }
