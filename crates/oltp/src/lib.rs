@@ -2,6 +2,7 @@
 //!
 //! What it is not: it measures nothing by itself beyond counting and timing the transactions of a run; `bench` compares.
 
+pub mod driver;
 pub mod engine;
 pub mod kv;
 mod naive;

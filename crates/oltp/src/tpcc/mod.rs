@@ -4,6 +4,7 @@
 //! think and keying times, and Delivery is executed when it is asked for, not queued.
 
 mod answer;
+mod check;
 mod input;
 mod kv;
 mod mix;
@@ -16,6 +17,7 @@ pub use answer::{
     Answer, DeliveryAnswer, NewOrderAnswer, NewOrderLineAnswer, OrderStatusAnswer, OrderStatusLine,
     PaymentAnswer, StockLevelAnswer, bad_credit_data, history_data, is_original, stock_after, total_amount,
 };
+pub use check::{Violation, check};
 pub use input::{CustomerBy, Delivery, Input, NewOrder, NewOrderLine, OrderStatus, Payment, StockLevel};
 pub use kv::KvTpcc;
 pub use mix::{Kind, Mix, UnknownMix};
