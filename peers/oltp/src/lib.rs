@@ -2,7 +2,9 @@
 //!
 //! What it is not: part of corun. It is built apart (`scripts/bootstrap --peers`) and run as a program of its own.
 
-pub mod sqlite;
+pub mod engines;
 pub mod redb;
+pub mod report;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
+pub mod sqlite;

@@ -61,12 +61,17 @@ pub fn open(file: Option<&Path>, durability: Durability, exclusive: bool) -> rus
     configure();
     // No mutex inside SQLite: a session is used by one thread at a time.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let knob = |name: &str, default: u32| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
+    let page = format!("pragma page_size = {}", knob("PAGE", 4096));
+    let ckpt = format!("pragma wal_autocheckpoint = {}", knob("CKPT", 16384));
     let Some(file) = file else {
         let connection = Connection::open_in_memory_with_flags(flags)?;
+        connection.execute_batch(&page)?;
         connection.execute_batch("pragma temp_store = memory; pragma synchronous = off;")?;
         return Ok(connection);
     };
     let connection = Connection::open_with_flags(file, flags)?;
+        connection.execute_batch(&page)?;
     // Cache and map hold the whole database. The log is copied back every 64 MiB instead of every 4: with the small one, a twentieth
     // of the transactions would wait for it.
     connection.execute_batch(if exclusive {
@@ -76,8 +81,10 @@ pub fn open(file: Option<&Path>, durability: Durability, exclusive: bool) -> rus
     })?;
     connection.execute_batch(
         "pragma journal_mode = wal; pragma temp_store = memory; pragma cache_size = -4000000; pragma mmap_size = 16000000000;
-         pragma wal_autocheckpoint = 16384; pragma journal_size_limit = -1;",
+         pragma journal_size_limit = -1;",
     )?;
+        connection.execute_batch(&ckpt)?;
+
     connection.execute_batch(match durability {
         Durability::None => "pragma synchronous = off;",
         Durability::Asynchronous => "pragma synchronous = normal;",
