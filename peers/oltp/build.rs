@@ -15,9 +15,14 @@ fn main() {
     let include = std::env::var("ROCKSDB_INCLUDE_DIR").unwrap_or_default();
     let header = std::fs::read_to_string(Path::new(&include).join("rocksdb/version.h")).unwrap_or_default();
     let number = |name: &str| {
-        let line = header.lines().find(|line| line.starts_with(&format!("#define ROCKSDB_{name} ")))?;
+        let line = header
+            .lines()
+            .find(|line| line.starts_with(&format!("#define ROCKSDB_{name} ")))?;
         line.split_whitespace().nth(2).map(str::to_string)
     };
     let version: Option<Vec<_>> = ["MAJOR", "MINOR", "PATCH"].map(number).into_iter().collect();
-    println!("cargo::rustc-env=OLTP_PEERS_ROCKSDB={}", version.map_or("unknown".to_string(), |v| v.join(".")));
+    println!(
+        "cargo::rustc-env=OLTP_PEERS_ROCKSDB={}",
+        version.map_or("unknown".to_string(), |v| v.join("."))
+    );
 }

@@ -50,11 +50,22 @@ impl Engine {
     ///
     /// # Errors
     /// The engine's.
-    pub fn tpcc(self, folder: &Path, durability: Durability, mix: Mix) -> Result<Box<dyn TpccEngine>, TxError> {
+    pub fn tpcc(
+        self,
+        folder: &Path,
+        durability: Durability,
+        mix: Mix,
+    ) -> Result<Box<dyn TpccEngine>, TxError> {
         Ok(match self {
             Engine::Sqlite => {
-                let only_reads = [Kind::OrderStatus, Kind::StockLevel].map(Mix::only).contains(&mix);
-                Box::new(sqlite::Tpcc::create(folder, durability, layout(durability, only_reads))?)
+                let only_reads = [Kind::OrderStatus, Kind::StockLevel]
+                    .map(Mix::only)
+                    .contains(&mix);
+                Box::new(sqlite::Tpcc::create(
+                    folder,
+                    durability,
+                    layout(durability, only_reads),
+                )?)
             }
             Engine::Redb => Box::new(KvTpcc::new(Redb::create(folder, durability, &tpcc::KV_TABLES)?)),
             #[cfg(feature = "rocksdb")]
@@ -75,7 +86,11 @@ impl Engine {
         Ok(match self {
             Engine::Sqlite => {
                 let only_reads = workload == Workload::C;
-                Box::new(sqlite::Ycsb::create(folder, durability, layout(durability, only_reads))?)
+                Box::new(sqlite::Ycsb::create(
+                    folder,
+                    durability,
+                    layout(durability, only_reads),
+                )?)
             }
             Engine::Redb => Box::new(KvYcsb::new(Redb::create(folder, durability, &ycsb::KV_TABLES)?)),
             #[cfg(feature = "rocksdb")]
@@ -88,5 +103,9 @@ impl Engine {
 /// readers apart lose their page caches and everybody locks files (3 to 6 times slower); where nobody does, they read on all
 /// CPUs at once; and where commits wait for the disk they go on meanwhile.
 fn layout(durability: Durability, only_reads: bool) -> Layout {
-    if only_reads || durability == Durability::Durable { Layout::Readers } else { Layout::Shared }
+    if only_reads || durability == Durability::Durable {
+        Layout::Readers
+    } else {
+        Layout::Shared
+    }
 }

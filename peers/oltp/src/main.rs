@@ -24,7 +24,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// TPC-C and YCSB on SQLite, redb and RocksDB, for `corun bench oltp`.
 #[derive(Parser)]
-#[command(version, args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(
+    version,
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     list: Option<List>,
@@ -212,16 +216,33 @@ fn work(run: &Run) -> Result<(), Stop> {
     let failed: Vec<String> = match run.workload {
         Suite::Tpcc => {
             let mix: Mix = parse(run.mix.as_deref().unwrap_or("standard"))?;
-            let scale = Scale { warehouses: run.warehouses, divisor: run.divisor };
+            let scale = Scale {
+                warehouses: run.warehouses,
+                divisor: run.divisor,
+            };
             folder = Folder::new(run.folder.as_ref())?;
             let (started, before) = (Instant::now(), rss_bytes());
             let engine: Box<dyn TpccEngine> = run.engine.tpcc(folder.path(), durability, mix)?;
             tpcc::load(&*engine, scale, run.seed, 1, &|_| ())?;
-            loaded(engine.name(), format!("tpcc {mix}"), scale.rows(), started, engine.memory_bytes(), before)?;
-            let workload = TpccWorkload { scale, load_seed: run.seed, mix };
+            loaded(
+                engine.name(),
+                format!("tpcc {mix}"),
+                scale.rows(),
+                started,
+                engine.memory_bytes(),
+                before,
+            )?;
+            let workload = TpccWorkload {
+                scale,
+                load_seed: run.seed,
+                mix,
+            };
             let options = options(clients.unwrap_or(10 * usize::from(run.warehouses.unsigned_abs())));
             rounds(run, options, &|options| run_tpcc(&*engine, &workload, options))?;
-            tpcc::check(&*engine, scale)?.iter().map(ToString::to_string).collect()
+            tpcc::check(&*engine, scale)?
+                .iter()
+                .map(ToString::to_string)
+                .collect()
         }
         Suite::Ycsb => {
             let workload: Workload = parse(run.mix.as_deref().unwrap_or("a"))?;
@@ -230,19 +251,36 @@ fn work(run: &Run) -> Result<(), Stop> {
             let (started, before) = (Instant::now(), rss_bytes());
             let engine: Box<dyn YcsbEngine> = run.engine.ycsb(folder.path(), durability, workload)?;
             ycsb::load(&*engine, &database, 1, &|_| ())?;
-            loaded(engine.name(), format!("ycsb {workload}"), run.records, started, engine.memory_bytes(), before)?;
+            loaded(
+                engine.name(),
+                format!("ycsb {workload}"),
+                run.records,
+                started,
+                engine.memory_bytes(),
+                before,
+            )?;
             let options = options(clients.unwrap_or(10 * workers));
-            rounds(run, options, &|options| run_ycsb(&*engine, &database, workload, options))?;
-            ycsb::check(&*engine, &database)?.iter().map(ToString::to_string).collect()
+            rounds(run, options, &|options| {
+                run_ycsb(&*engine, &database, workload, options)
+            })?;
+            ycsb::check(&*engine, &database)?
+                .iter()
+                .map(ToString::to_string)
+                .collect()
         }
     };
     let first = failed.first().cloned();
-    Line::Checked { ok: failed.is_empty(), failed }.print()?;
+    Line::Checked {
+        ok: failed.is_empty(),
+        failed,
+    }
+    .print()?;
     first.map_or(Ok(()), |failed| Err(Stop::Failed(failed.into())))
 }
 
 fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(mix: &str) -> Result<T, Stop> {
-    mix.parse().map_err(|error: T::Err| Stop::Usage(error.to_string()))
+    mix.parse()
+        .map_err(|error: T::Err| Stop::Usage(error.to_string()))
 }
 
 /// Runs rounds, each with inputs of its own, as often as asked for.

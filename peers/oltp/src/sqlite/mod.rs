@@ -50,13 +50,24 @@ impl<P: Prepare> Sqlite<P> {
     ///
     /// # Errors
     /// SQLite's: the folder cannot be written to, or holds such a database.
-    pub fn create(folder: &Path, durability: Durability, layout: Layout, schema: &str) -> Result<Self, TxError> {
+    pub fn create(
+        folder: &Path,
+        durability: Durability,
+        layout: Layout,
+        schema: &str,
+    ) -> Result<Self, TxError> {
         let in_memory = durability == Durability::None && layout == Layout::Shared;
         let file = (!in_memory).then(|| folder.join("sqlite.db"));
-        let connection = session::open(file.as_deref(), durability, layout == Layout::Shared).map_err(tx_error)?;
+        let connection =
+            session::open(file.as_deref(), durability, layout == Layout::Shared).map_err(tx_error)?;
         schema::create(&connection, schema).map_err(tx_error)?;
         let writer = Mutex::new(Session::new(connection).map_err(tx_error)?);
-        Ok(Self { file, durability, layout, writer })
+        Ok(Self {
+            file,
+            durability,
+            layout,
+            writer,
+        })
     }
 
     fn name(&self) -> String {
@@ -72,11 +83,15 @@ impl<P: Prepare> Sqlite<P> {
         let reader = match self.layout {
             Layout::Shared => None,
             Layout::Readers => {
-                let connection = session::open(self.file.as_deref(), self.durability, false).map_err(tx_error)?;
+                let connection =
+                    session::open(self.file.as_deref(), self.durability, false).map_err(tx_error)?;
                 Some(Session::new(connection).map_err(tx_error)?)
             }
         };
-        Ok(Client { database: self, reader })
+        Ok(Client {
+            database: self,
+            reader,
+        })
     }
 
     /// Puts items in, 10,000 a transaction, then copies the log back so that the run begins with an empty one.
@@ -107,7 +122,12 @@ impl<P: Prepare> Sqlite<P> {
     /// Bytes of all pages in use.
     fn bytes(&self) -> Option<u64> {
         let writer = self.writer.lock();
-        let integer = |sql| writer.connection().query_row(sql, (), |row| row.get::<_, i64>(0)).ok();
+        let integer = |sql| {
+            writer
+                .connection()
+                .query_row(sql, (), |row| row.get::<_, i64>(0))
+                .ok()
+        };
         Some((integer("pragma page_count")? * integer("pragma page_size")?) as u64)
     }
 }

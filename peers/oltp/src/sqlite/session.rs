@@ -38,7 +38,9 @@ pub(super) use statements;
 /// What SQLite says of an error: others in the way, or anything else.
 pub fn tx_error(error: rusqlite::Error) -> TxError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => TxError::Retry(format!("sqlite: {error}")),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            TxError::Retry(format!("sqlite: {error}"))
+        }
         _ => TxError::Failed(format!("sqlite: {error}")),
     }
 }
@@ -60,18 +62,14 @@ pub fn configure() {
 pub fn open(file: Option<&Path>, durability: Durability, exclusive: bool) -> rusqlite::Result<Connection> {
     configure();
     // No mutex inside SQLite: a session is used by one thread at a time.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let knob = |name: &str, default: u32| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
-    let page = format!("pragma page_size = {}", knob("PAGE", 4096));
-    let ckpt = format!("pragma wal_autocheckpoint = {}", knob("CKPT", 16384));
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let Some(file) = file else {
         let connection = Connection::open_in_memory_with_flags(flags)?;
-        connection.execute_batch(&page)?;
         connection.execute_batch("pragma temp_store = memory; pragma synchronous = off;")?;
         return Ok(connection);
     };
     let connection = Connection::open_with_flags(file, flags)?;
-        connection.execute_batch(&page)?;
     // Cache and map hold the whole database. The log is copied back every 64 MiB instead of every 4: with the small one, a twentieth
     // of the transactions would wait for it.
     connection.execute_batch(if exclusive {
@@ -81,10 +79,8 @@ pub fn open(file: Option<&Path>, durability: Durability, exclusive: bool) -> rus
     })?;
     connection.execute_batch(
         "pragma journal_mode = wal; pragma temp_store = memory; pragma cache_size = -4000000; pragma mmap_size = 16000000000;
-         pragma journal_size_limit = -1;",
+         pragma wal_autocheckpoint = 16384; pragma journal_size_limit = -1;",
     )?;
-        connection.execute_batch(&ckpt)?;
-
     connection.execute_batch(match durability {
         Durability::None => "pragma synchronous = off;",
         Durability::Asynchronous => "pragma synchronous = normal;",
@@ -121,12 +117,19 @@ impl<P: Prepare> Session<P> {
     /// # Errors
     /// SQLite's: a table is missing.
     pub fn new(connection: Connection) -> rusqlite::Result<Self> {
-        let mut session =
-            Self { statements: None, connection: NonNull::from(Box::leak(Box::new(connection))) };
+        let mut session = Self {
+            statements: None,
+            connection: NonNull::from(Box::leak(Box::new(connection))),
+        };
         // SAFETY: the pointer comes from a box that is freed in `drop`, after the statements; it is never used to make a `&mut`.
         let borrowed: &'static Connection = unsafe { session.connection.as_ref() };
         let prepare = |sql| borrowed.prepare(sql);
-        let control = [prepare("begin immediate")?, prepare("begin")?, prepare("commit")?, prepare("rollback")?];
+        let control = [
+            prepare("begin immediate")?,
+            prepare("begin")?,
+            prepare("commit")?,
+            prepare("rollback")?,
+        ];
         session.statements = Some((P::prepare(borrowed)?, control));
         Ok(session)
     }
@@ -149,7 +152,11 @@ impl<P: Prepare> Session<P> {
         let Some((statements, [begin_immediate, begin, commit, roll_back])) = &mut self.statements else {
             return Err(TxError::failed("sqlite: the session has been closed"));
         };
-        let begin = if access == Access::Write { begin_immediate } else { begin };
+        let begin = if access == Access::Write {
+            begin_immediate
+        } else {
+            begin
+        };
         begin.execute(()).map_err(tx_error)?;
         let answer = body(statements);
         let ended = match &answer {
@@ -186,4 +193,3 @@ impl<P> Drop for Session<P> {
         drop(unsafe { Box::from_raw(self.connection.as_ptr()) });
     }
 }
-

@@ -9,9 +9,9 @@ use oltp::kv::End;
 use oltp::text::Text;
 use oltp::tpcc::row::Address;
 use oltp::tpcc::{
-    CustomerBy, Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, NewOrderLineAnswer, OrderStatus, OrderStatusAnswer,
-    OrderStatusLine, Payment, PaymentAnswer, Row, StockLevel, StockLevelAnswer, TableName, bad_credit_data, history_data,
-    is_original, stock_after, total_amount,
+    CustomerBy, Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, NewOrderLineAnswer, OrderStatus,
+    OrderStatusAnswer, OrderStatusLine, Payment, PaymentAnswer, Row, StockLevel, StockLevelAnswer, TableName,
+    bad_credit_data, history_data, is_original, stock_after, total_amount,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, Statement};
@@ -69,7 +69,9 @@ pub struct Statements {
 impl Prepare for Statements {
     fn prepare(connection: &'static Connection) -> rusqlite::Result<Self> {
         let stock = |district| {
-            connection.prepare(&format!("select s_quantity, s_data, s_dist_{district:02} from stock where s = ?1"))
+            connection.prepare(&format!(
+                "select s_quantity, s_data, s_dist_{district:02} from stock where s = ?1"
+            ))
         };
         Ok(Self {
             simple: Simple::prepare(connection)?,
@@ -104,28 +106,46 @@ fn customer_key(sql: &mut Simple, w: i16, d: i8, by: &CustomerBy) -> Result<i64,
         CustomerBy::LastName(last) => last,
     };
     let mut keys = Vec::with_capacity(8);
-    let mut rows = sql.customer_named.query((schema::district(w, d), last.as_str())).map_err(tx_error)?;
+    let mut rows = sql
+        .customer_named
+        .query((schema::district(w, d), last.as_str()))
+        .map_err(tx_error)?;
     while let Some(row) = rows.next().map_err(tx_error)? {
         keys.push(row.get::<_, i64>(0).map_err(tx_error)?);
     }
     match keys.len() {
-        0 => Err(TxError::Failed(format!("sqlite: no customer {last} in warehouse {w}, district {d}"))),
+        0 => Err(TxError::Failed(format!(
+            "sqlite: no customer {last} in warehouse {w}, district {d}"
+        ))),
         n => Ok(keys[n.div_ceil(2) - 1]),
     }
 }
 
 fn new_order(sql: &mut Statements, input: &NewOrder) -> rusqlite::Result<(NewOrderAnswer, End)> {
-    let Statements { simple, stock, insert } = sql;
+    let Statements {
+        simple,
+        stock,
+        insert,
+    } = sql;
     let (w, d) = (input.warehouse, input.district);
     let district = schema::district(w, d);
-    let mut answer = NewOrderAnswer { lines: Vec::with_capacity(input.lines.len()), ..Default::default() };
+    let mut answer = NewOrderAnswer {
+        lines: Vec::with_capacity(input.lines.len()),
+        ..Default::default()
+    };
     answer.warehouse_tax = simple.warehouse.query_row((w,), |row| row.get(0))?;
-    (answer.order, answer.district_tax) =
-        simple.district.query_row((district,), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    (answer.order, answer.district_tax) = simple
+        .district
+        .query_row((district,), |row| Ok((row.get(0)?, row.get(1)?)))?;
     simple.district_next.execute((district,))?;
     let customer = schema::in_district(w, d, input.customer);
-    (answer.customer_discount, answer.customer_credit, answer.customer_last) =
-        simple.customer.query_row((customer,), |row| Ok((row.get(0)?, text(row, 1)?, text(row, 2)?)))?;
+    (
+        answer.customer_discount,
+        answer.customer_credit,
+        answer.customer_last,
+    ) = simple
+        .customer
+        .query_row((customer,), |row| Ok((row.get(0)?, text(row, 1)?, text(row, 2)?)))?;
 
     let order = schema::in_district(w, d, answer.order);
     insert.orders.execute((
@@ -137,13 +157,19 @@ fn new_order(sql: &mut Statements, input: &NewOrder) -> rusqlite::Result<(NewOrd
         input.now,
     ))?;
     insert.new_order.execute((order,))?;
-    let stock = stock.get_mut(usize::from(d as u8).wrapping_sub(1)).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let stock = stock
+        .get_mut(usize::from(d as u8).wrapping_sub(1))
+        .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     let mut sum = 0;
     for (number, line) in input.lines.iter().enumerate() {
         let item = simple
             .item
             .query_row((line.item,), |row| {
-                Ok((row.get::<_, i64>(0)?, text::<24>(row, 1)?, is_original(row.get_ref(2)?.as_bytes()?)))
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    text::<24>(row, 1)?,
+                    is_original(row.get_ref(2)?.as_bytes()?),
+                ))
             })
             .optional()?;
         let Some((price, name, original_item)) = item else {
@@ -153,10 +179,16 @@ fn new_order(sql: &mut Statements, input: &NewOrder) -> rusqlite::Result<(NewOrd
         };
         let key = schema::stock(line.supply_warehouse, line.item);
         let (quantity, original_stock, district_info) = stock.query_row((key,), |row| {
-            Ok((row.get::<_, i32>(0)?, is_original(row.get_ref(1)?.as_bytes()?), text::<24>(row, 2)?))
+            Ok((
+                row.get::<_, i32>(0)?,
+                is_original(row.get_ref(1)?.as_bytes()?),
+                text::<24>(row, 2)?,
+            ))
         })?;
         let left = stock_after(quantity, line.quantity);
-        simple.stock_take.execute((key, left, line.quantity, line.supply_warehouse != w))?;
+        simple
+            .stock_take
+            .execute((key, left, line.quantity, line.supply_warehouse != w))?;
         let amount = price * i64::from(line.quantity);
         insert.order_line.execute((
             schema::lines(order).0 + number as i64 + 1,
@@ -179,24 +211,39 @@ fn new_order(sql: &mut Statements, input: &NewOrder) -> rusqlite::Result<(NewOrd
             amount,
         });
     }
-    answer.total_amount = total_amount(sum, answer.customer_discount, answer.warehouse_tax, answer.district_tax);
+    answer.total_amount = total_amount(
+        sum,
+        answer.customer_discount,
+        answer.warehouse_tax,
+        answer.district_tax,
+    );
     Ok((answer, End::Commit))
 }
 
 fn payment(sql: &mut Statements, input: &Payment) -> Result<(PaymentAnswer, End), TxError> {
     let Statements { simple, insert, .. } = sql;
-    let customer = customer_key(simple, input.customer_warehouse, input.customer_district, &input.customer)?;
+    let customer = customer_key(
+        simple,
+        input.customer_warehouse,
+        input.customer_district,
+        &input.customer,
+    )?;
     let mut run = || {
         let (w, d) = (input.warehouse, schema::district(input.warehouse, input.district));
-        let mut answer = PaymentAnswer { customer: customer as i32, ..Default::default() };
+        let mut answer = PaymentAnswer {
+            customer: customer as i32,
+            ..Default::default()
+        };
         simple.warehouse_pay.execute((w, input.amount))?;
         let warehouse_name: Text<10>;
-        (warehouse_name, answer.warehouse_address) =
-            simple.warehouse_show.query_row((w,), |row| Ok((text(row, 0)?, address(row, 1)?)))?;
+        (warehouse_name, answer.warehouse_address) = simple
+            .warehouse_show
+            .query_row((w,), |row| Ok((text(row, 0)?, address(row, 1)?)))?;
         simple.district_pay.execute((d, input.amount))?;
         let district_name: Text<10>;
-        (district_name, answer.district_address) =
-            simple.district_show.query_row((d,), |row| Ok((text(row, 0)?, address(row, 1)?)))?;
+        (district_name, answer.district_address) = simple
+            .district_show
+            .query_row((d,), |row| Ok((text(row, 0)?, address(row, 1)?)))?;
         simple.customer_show.query_row((customer,), |row| {
             answer.first = text(row, 0)?;
             answer.middle = text(row, 1)?;
@@ -214,13 +261,17 @@ fn payment(sql: &mut Statements, input: &Payment) -> Result<(PaymentAnswer, End)
             let data = simple.customer_data.query_row((customer,), |row| {
                 Ok(bad_credit_data(input, customer as i32, row.get_ref(0)?.as_str()?))
             })?;
-            simple.customer_pay_data.execute((customer, input.amount, data.as_str()))?;
+            simple
+                .customer_pay_data
+                .execute((customer, input.amount, data.as_str()))?;
             answer.data = Text::cut(data.as_str());
         } else {
             simple.customer_pay.execute((customer, input.amount))?;
         }
         let data = history_data(warehouse_name.as_str(), district_name.as_str());
-        insert.history.execute((None::<i64>, customer, d, input.now, input.amount, data.as_str()))?;
+        insert
+            .history
+            .execute((None::<i64>, customer, d, input.now, input.amount, data.as_str()))?;
         Ok((answer, End::Commit))
     };
     run().map_err(tx_error)
@@ -230,7 +281,10 @@ fn order_status(sql: &mut Statements, input: &OrderStatus) -> Result<OrderStatus
     let simple = &mut sql.simple;
     let customer = customer_key(simple, input.warehouse, input.district, &input.customer)?;
     let mut run = || {
-        let mut answer = OrderStatusAnswer { customer: customer as i32, ..Default::default() };
+        let mut answer = OrderStatusAnswer {
+            customer: customer as i32,
+            ..Default::default()
+        };
         simple.customer_status.query_row((customer,), |row| {
             answer.first = text(row, 0)?;
             answer.middle = text(row, 1)?;
@@ -239,8 +293,9 @@ fn order_status(sql: &mut Statements, input: &OrderStatus) -> Result<OrderStatus
             Ok(())
         })?;
         let order: i64;
-        (order, answer.entry, answer.carrier) =
-            simple.order_last.query_row((customer,), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        (order, answer.entry, answer.carrier) = simple
+            .order_last
+            .query_row((customer,), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         answer.order = order as i32;
         let mut rows = simple.lines.query(schema::lines(order))?;
         while let Some(row) = rows.next()? {
@@ -262,7 +317,10 @@ fn delivery(sql: &mut Simple, input: &Delivery) -> rusqlite::Result<DeliveryAnsw
     for (d, delivered) in (1..).zip(&mut answer.orders) {
         let first = schema::in_district(input.warehouse, d, 0);
         let last = schema::in_district(input.warehouse, d, i32::MAX);
-        let oldest = sql.oldest.query_row((first, last), |row| row.get::<_, i64>(0)).optional()?;
+        let oldest = sql
+            .oldest
+            .query_row((first, last), |row| row.get::<_, i64>(0))
+            .optional()?;
         let Some(order) = oldest else { continue };
         sql.oldest_delete.execute((order,))?;
         let customer: i64 = sql.order_customer.query_row((order,), |row| row.get(0))?;
@@ -278,11 +336,16 @@ fn delivery(sql: &mut Simple, input: &Delivery) -> rusqlite::Result<DeliveryAnsw
 
 fn stock_level(sql: &mut Simple, input: &StockLevel) -> rusqlite::Result<StockLevelAnswer> {
     let (w, d) = (input.warehouse, input.district);
-    let next: i32 = sql.district.query_row((schema::district(w, d),), |row| row.get(0))?;
+    let next: i32 = sql
+        .district
+        .query_row((schema::district(w, d),), |row| row.get(0))?;
     let first = schema::lines(schema::in_district(w, d, (next - 20).max(0))).0;
     let last = schema::lines(schema::in_district(w, d, next - 1)).1;
-    let low_stock =
-        sql.low_stock.query_row((first, last, schema::stock(w, 0), input.threshold), |row| row.get(0))?;
+    let low_stock = sql
+        .low_stock
+        .query_row((first, last, schema::stock(w, 0), input.threshold), |row| {
+            row.get(0)
+        })?;
     Ok(StockLevelAnswer { low_stock })
 }
 
@@ -295,7 +358,13 @@ impl Tpcc {
     /// # Errors
     /// SQLite's.
     pub fn create(folder: &Path, durability: Durability, layout: Layout) -> Result<Self, TxError> {
-        Sqlite::create(folder, durability, layout, &[schema::TPCC, schema::TPCC_INDEXES].concat()).map(Self)
+        Sqlite::create(
+            folder,
+            durability,
+            layout,
+            &[schema::TPCC, schema::TPCC_INDEXES].concat(),
+        )
+        .map(Self)
     }
 }
 
@@ -305,7 +374,8 @@ impl TpccEngine for Tpcc {
     }
 
     fn load(&self, part: &mut dyn Iterator<Item = Row>) -> Result<(), TxError> {
-        self.0.load_with(part, |sql, row| sql.insert.row(&row).map_err(tx_error))
+        self.0
+            .load_with(part, |sql, row| sql.insert.row(&row).map_err(tx_error))
     }
 
     fn client(&self, _worker: usize) -> Result<Box<dyn TpccClient + '_>, TxError> {

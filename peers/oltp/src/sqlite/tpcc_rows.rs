@@ -30,57 +30,132 @@ impl Inserts {
     /// Inserts any row.
     pub(super) fn row(&mut self, row: &Row) -> rusqlite::Result<()> {
         fn parts(address: &Address) -> [&str; 5] {
-            let Address { street_1, street_2, city, state, zip } = address;
-            [street_1.as_str(), street_2.as_str(), city.as_str(), state.as_str(), zip.as_str()]
+            let Address {
+                street_1,
+                street_2,
+                city,
+                state,
+                zip,
+            } = address;
+            [
+                street_1.as_str(),
+                street_2.as_str(),
+                city.as_str(),
+                state.as_str(),
+                zip.as_str(),
+            ]
         }
         match row {
             Row::Warehouse(row) => {
                 let [street_1, street_2, city, state, zip] = parts(&row.address);
                 self.warehouse.execute(params![
-                    row.id, row.ytd, row.tax, row.name.as_str(), street_1, street_2, city, state, zip,
+                    row.id,
+                    row.ytd,
+                    row.tax,
+                    row.name.as_str(),
+                    street_1,
+                    street_2,
+                    city,
+                    state,
+                    zip,
                 ])
             }
             Row::District(row) => {
                 let [street_1, street_2, city, state, zip] = parts(&row.address);
                 self.district.execute(params![
-                    schema::district(row.warehouse, row.id), row.next_order, row.ytd, row.tax, row.name.as_str(), street_1,
-                    street_2, city, state, zip,
+                    schema::district(row.warehouse, row.id),
+                    row.next_order,
+                    row.ytd,
+                    row.tax,
+                    row.name.as_str(),
+                    street_1,
+                    street_2,
+                    city,
+                    state,
+                    zip,
                 ])
             }
             Row::Customer(row) => {
                 let [street_1, street_2, city, state, zip] = parts(&row.address);
                 self.customer.execute(params![
                     schema::in_district(row.warehouse, row.district, row.id),
-                    schema::district(row.warehouse, row.district), row.balance, row.ytd_payment, row.payments, row.deliveries,
-                    row.discount, row.credit_limit, row.credit.as_str(), row.first.as_str(), row.middle.as_str(),
-                    row.last.as_str(), street_1, street_2, city, state, zip, row.phone.as_str(), row.since, row.data.as_str(),
+                    schema::district(row.warehouse, row.district),
+                    row.balance,
+                    row.ytd_payment,
+                    row.payments,
+                    row.deliveries,
+                    row.discount,
+                    row.credit_limit,
+                    row.credit.as_str(),
+                    row.first.as_str(),
+                    row.middle.as_str(),
+                    row.last.as_str(),
+                    street_1,
+                    street_2,
+                    city,
+                    state,
+                    zip,
+                    row.phone.as_str(),
+                    row.since,
+                    row.data.as_str(),
                 ])
             }
             Row::History(row) => self.history.execute(params![
                 None::<i64>,
                 schema::in_district(row.customer_warehouse, row.customer_district, row.customer),
-                schema::district(row.warehouse, row.district), row.date, row.amount, row.data.as_str(),
+                schema::district(row.warehouse, row.district),
+                row.date,
+                row.amount,
+                row.data.as_str(),
             ]),
             Row::NewOrder(row) => {
-                self.new_order.execute((schema::in_district(row.warehouse, row.district, row.order),))
+                self.new_order
+                    .execute((schema::in_district(row.warehouse, row.district, row.order),))
             }
             Row::Order(row) => self.orders.execute(params![
                 schema::in_district(row.warehouse, row.district, row.id),
-                schema::in_district(row.warehouse, row.district, row.customer), row.carrier, row.lines, row.all_local,
+                schema::in_district(row.warehouse, row.district, row.customer),
+                row.carrier,
+                row.lines,
+                row.all_local,
                 row.entry,
             ]),
             Row::OrderLine(row) => self.order_line.execute(params![
-                schema::lines(schema::in_district(row.warehouse, row.district, row.order)).0 + i64::from(row.number),
-                row.item, row.supply_warehouse, row.quantity, row.amount, row.delivery, row.district_info.as_str(),
+                schema::lines(schema::in_district(row.warehouse, row.district, row.order)).0
+                    + i64::from(row.number),
+                row.item,
+                row.supply_warehouse,
+                row.quantity,
+                row.amount,
+                row.delivery,
+                row.district_info.as_str(),
             ]),
             Row::Item(row) => self.item.execute(params![
-                row.id, row.price, row.name.as_str(), row.image, row.data.as_str(),
+                row.id,
+                row.price,
+                row.name.as_str(),
+                row.image,
+                row.data.as_str(),
             ]),
             Row::Stock(row) => {
                 let [d1, d2, d3, d4, d5, d6, d7, d8, d9, d10] = row.districts.each_ref().map(Text::as_str);
                 self.stock.execute(params![
-                    schema::stock(row.warehouse, row.item), row.quantity, row.ytd, row.orders, row.remotes, row.data.as_str(),
-                    d1, d2, d3, d4, d5, d6, d7, d8, d9, d10,
+                    schema::stock(row.warehouse, row.item),
+                    row.quantity,
+                    row.ytd,
+                    row.orders,
+                    row.remotes,
+                    row.data.as_str(),
+                    d1,
+                    d2,
+                    d3,
+                    d4,
+                    d5,
+                    d6,
+                    d7,
+                    d8,
+                    d9,
+                    d10,
                 ])
             }
         }
@@ -160,7 +235,11 @@ fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
         }
         TableName::NewOrder => {
             let (warehouse, district, order) = in_district(key);
-            Row::NewOrder(NewOrder { warehouse, district, order })
+            Row::NewOrder(NewOrder {
+                warehouse,
+                district,
+                order,
+            })
         }
         TableName::Orders => {
             let (warehouse, district, id) = in_district(key);
@@ -217,7 +296,11 @@ fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
 }
 
 /// Calls `each` with all rows of a table.
-pub(super) fn visit(connection: &Connection, table: TableName, each: &mut dyn FnMut(&Row)) -> rusqlite::Result<()> {
+pub(super) fn visit(
+    connection: &Connection,
+    table: TableName,
+    each: &mut dyn FnMut(&Row),
+) -> rusqlite::Result<()> {
     let mut all = connection.prepare(&format!("select * from {table}"))?;
     let mut rows = all.query(())?;
     while let Some(sql) = rows.next()? {

@@ -53,7 +53,10 @@ fn collect(row: &Row<'_>, record: &mut Vec<u8>) -> rusqlite::Result<()> {
 
 fn insert(statements: &mut Statements, key: u64, record: &[u8]) -> Result<(), TxError> {
     if record.len() != RECORD_BYTES {
-        return Err(TxError::Failed(format!("sqlite: a record of {} bytes instead of {RECORD_BYTES}", record.len())));
+        return Err(TxError::Failed(format!(
+            "sqlite: a record of {} bytes instead of {RECORD_BYTES}",
+            record.len()
+        )));
     }
     let bind = |statement: &mut Statement<'_>| {
         statement.raw_bind_parameter(1, rowid(key))?;
@@ -103,7 +106,8 @@ impl YcsbEngine for Ycsb {
     }
 
     fn load(&self, part: &mut dyn Iterator<Item = (u64, Vec<u8>)>) -> Result<(), TxError> {
-        self.0.load_with(part, |statements, (key, record)| insert(statements, key, &record))
+        self.0
+            .load_with(part, |statements, (key, record)| insert(statements, key, &record))
     }
 
     fn client(&self, _worker: usize) -> Result<Box<dyn YcsbClient + '_>, TxError> {
@@ -144,7 +148,10 @@ impl YcsbClient for Client<'_, Statements> {
         let mut record = Vec::with_capacity(RECORD_BYTES);
         self.read_statement(|statements| {
             let mut answer = ScanAnswer::default();
-            let mut rows = statements.scan.query((rowid(start), count as i64)).map_err(tx_error)?;
+            let mut rows = statements
+                .scan
+                .query((rowid(start), count as i64))
+                .map_err(tx_error)?;
             while let Some(row) = rows.next().map_err(tx_error)? {
                 collect(row, &mut record).map_err(tx_error)?;
                 answer.add(key(row.get(FIELDS).map_err(tx_error)?), &record);
