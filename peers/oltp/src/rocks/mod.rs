@@ -4,25 +4,26 @@
 //!
 //! Transactions that write lock what they write or read for update; those that only read do so on a snapshot and lock nothing.
 
-use std::collections::HashMap;
+mod fronts;
+mod ycsb;
+
 use std::path::Path;
 
-use oltp::engine::{Durability, TxError, YcsbClient, YcsbEngine};
+use oltp::engine::{Durability, TxError};
 use oltp::kv::{End, KvClient, KvEngine, KvTx};
-use oltp::ycsb::{KvYcsb, ScanAnswer};
-use parking_lot::Mutex;
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DBCompressionType, DataBlockIndexType,
     Error, ErrorKind, Options, ReadOptions, SnapshotWithThreadMode, Transaction, TransactionDB,
     TransactionDBOptions, TransactionOptions, WriteBatchWithTransaction, WriteOptions,
 };
 
+use fronts::Fronts;
+pub use ycsb::RocksYcsb;
+
 /// Holds the whole database.
 const CACHE_BYTES: usize = 4 << 30;
 /// Of each table, before it is written out.
 const MEMTABLE_BYTES: usize = 1 << 30;
-/// The table of TPC-C that is a queue; see [`Fronts`].
-const QUEUE: &str = "new_order";
 
 /// RocksDB with the tables of a workload, a column family each.
 pub struct Rocks {
@@ -30,52 +31,6 @@ pub struct Rocks {
     tables: &'static [&'static str],
     durability: Durability,
     fronts: Fronts,
-}
-
-/// Where the scans of a table that serves as a queue may begin.
-///
-/// Deliveries delete the smallest key of a district, and RocksDB keeps a mark for each deleted key until a compaction: a scan from the
-/// start of the district steps over all of them, and after a minute takes 100 times as long as it should. Who runs a queue on
-/// RocksDB remembers its front instead. Keys of `new_order` are inserted in growing order within a district (the order number
-/// comes from the district's row, which is locked until the commit), so nothing ever appears before the first key that a
-/// committed transaction has seen.
-#[derive(Default)]
-struct Fronts {
-    /// The number of the queue's table, if the workload has one.
-    table: Option<u8>,
-    /// By the lower end of the scan, the first key there was.
-    first: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
-}
-
-impl Fronts {
-    fn of(tables: &[&str]) -> Self {
-        let table = tables
-            .iter()
-            .position(|name| *name == QUEUE)
-            .map(|number| number as u8);
-        Self {
-            table,
-            ..Self::default()
-        }
-    }
-
-    /// Where a scan from `lo` may begin.
-    fn begin(&self, table: u8, lo: &[u8]) -> Option<Vec<u8>> {
-        (self.table == Some(table)).then(|| self.first.lock().get(lo).cloned())?
-    }
-
-    /// Notes what a transaction saw that has committed.
-    fn committed(&self, seen: Vec<(Vec<u8>, Vec<u8>)>) {
-        if !seen.is_empty() {
-            let mut first = self.first.lock();
-            for (lo, key) in seen {
-                let front = first.entry(lo).or_default();
-                if *front < key {
-                    *front = key;
-                }
-            }
-        }
-    }
 }
 
 fn tx_error(error: Error) -> TxError {
@@ -448,72 +403,5 @@ impl KvTx for Reads<'_, '_> {
             reverse,
             each
         )
-    }
-}
-
-/// YCSB on RocksDB: as on any key-value store, but a single read takes no snapshot. A snapshot costs a lock all clients share.
-pub struct RocksYcsb(KvYcsb<Rocks>);
-
-impl RocksYcsb {
-    /// Runs YCSB on this store.
-    pub fn new(store: Rocks) -> Self {
-        Self(KvYcsb::new(store))
-    }
-}
-
-impl YcsbEngine for RocksYcsb {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn load(&self, part: &mut dyn Iterator<Item = (u64, Vec<u8>)>) -> Result<(), TxError> {
-        self.0.load(part)
-    }
-
-    fn client(&self, worker: usize) -> Result<Box<dyn YcsbClient + '_>, TxError> {
-        Ok(Box::new(RocksYcsbClient {
-            reads: self.0.store().connect()?,
-            others: self.0.client(worker)?,
-        }))
-    }
-
-    fn visit(&self, each: &mut dyn FnMut(u64, &[u8])) -> Result<(), TxError> {
-        self.0.visit(each)
-    }
-
-    fn memory_bytes(&self) -> Option<u64> {
-        self.0.memory_bytes()
-    }
-}
-
-struct RocksYcsbClient<'e> {
-    reads: Client<'e>,
-    others: Box<dyn YcsbClient + 'e>,
-}
-
-impl YcsbClient for RocksYcsbClient<'_> {
-    fn read(&mut self, key: u64, record: &mut Vec<u8>) -> Result<bool, TxError> {
-        self.reads.get(0, &key.to_be_bytes(), record)
-    }
-
-    fn update(&mut self, key: u64, field: usize, content: &[u8]) -> Result<bool, TxError> {
-        self.others.update(key, field, content)
-    }
-
-    fn insert(&mut self, key: u64, record: &[u8]) -> Result<(), TxError> {
-        self.others.insert(key, record)
-    }
-
-    fn scan(&mut self, start: u64, count: usize) -> Result<ScanAnswer, TxError> {
-        self.others.scan(start, count)
-    }
-
-    fn read_modify_write(
-        &mut self,
-        key: u64,
-        field: usize,
-        modify: &mut dyn FnMut(&[u8], &mut [u8]),
-    ) -> Result<bool, TxError> {
-        self.others.read_modify_write(key, field, modify)
     }
 }
