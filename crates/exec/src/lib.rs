@@ -4,7 +4,8 @@
 //! parallel without locks and probed in batches with software prefetch. Around it stand [`gather()`] (payload columns by
 //! row number), [`Visited`] (which build rows met a partner) and [`HugeBuf`] (memory in huge pages).
 //!
-//! [`csb::CsbTree`] is an ordered index from keys to row numbers that can change.
+//! [`csb::CsbTree`] is an ordered index from keys to row numbers that can change; [`shared_csb::SharedCsbTree`] is one that
+//! threads change and read at once.
 //!
 //! [`operators`] are the joins of paper 000, as straight code and cut into stages that [`stage`] executes in any mode.
 //!
@@ -22,6 +23,7 @@ pub mod huge;
 mod isa;
 pub mod operators;
 pub mod prefetch;
+pub mod shared_csb;
 pub mod stage;
 pub mod table;
 pub mod visited;

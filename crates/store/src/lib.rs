@@ -1,6 +1,90 @@
 //! An in-memory transactional row store to embed: multi-version rows, strict two-phase locking, a redo log.
 //!
+//! Order of calls: [`Store::open`], [`Store::create_table`], a [`Session`] for each client, and for each of its transactions
+//! [`Session::begin`], any operations, [`Transaction::commit`]. Read-only work that must not wait and must not be waited for
+//! takes a [`Snapshot`].
+//!
+//! ```
+//! use store::{Lock, Options, Store, TableDef, Type};
+//!
+//! let store = Store::in_memory(Options::default())?;
+//! let account = store.create_table(
+//!     TableDef::new("account")
+//!         .column("id", Type::I64)
+//!         .column("owner", Type::Text { max: 40 })
+//!         .column("balance", Type::Decimal { precision: 12, scale: 2 })
+//!         .primary_key(&["id"])
+//!         .index("by_owner", &["owner"]),
+//! )?;
+//! let by_id = account.primary();
+//!
+//! let mut session = store.session_here()?;
+//! let transaction = session.begin()?;
+//! let mut row = account.new_row();
+//! row.set(0, 1_i64)?;
+//! row.set(1, "Ada")?;
+//! row.set(2, 100_00_i64)?;
+//! transaction.insert(&account, &row)?;
+//! transaction.commit()?;
+//!
+//! let transaction = session.begin()?;
+//! let found = transaction.fetch_for_update(&by_id, &[1_i64.into()])?.expect("it was inserted");
+//! let balance = found.row.int(2);
+//! transaction.update(&account, found.rid, |row| row.set(2, balance - 30_00))?;
+//! let before = store.snapshot()?;
+//! transaction.commit()?;
+//!
+//! assert_eq!(before.fetch(&by_id, &[1_i64.into()])?.unwrap().row.int(2), 100_00);
+//! assert_eq!(store.snapshot()?.fetch(&by_id, &[1_i64.into()])?.unwrap().row.int(2), 70_00);
+//! # Ok::<(), store::StoreError>(())
+//! ```
+//!
 //! What it is not: it knows no SQL and no Arrow (`fusion` shows its tables to SQL), and it never looks for the machine's
 //! topology; who waits, and on what kind of thread, is handed in through [`park`].
 
+pub mod checkpoint;
+mod codec;
+mod commit;
+mod error;
+mod garbage;
+mod horizon;
+mod image;
+mod index;
+mod key;
+pub mod lock;
+pub mod log;
+mod memory;
+mod options;
 pub mod park;
+mod recovery;
+mod redo;
+mod row;
+mod schema;
+mod session;
+mod slots;
+mod snapshot;
+pub mod storage;
+mod store;
+mod table;
+mod transaction;
+mod ts;
+mod value;
+mod version;
+mod workers;
+mod write;
+
+pub use error::{Result, StoreError};
+pub use index::Index;
+pub use key::{KEY_BYTES_MAX, KeyError, KeyRange};
+pub use options::{Durability, OnDamage, OnProgress, Options, Progress};
+pub use row::{Layout, RowBuf, RowError, RowRef};
+pub use schema::{COLUMNS_MAX, ColumnDef, INDEXES_MAX, IndexDef, ROW_BYTES_MAX, SchemaError, TableDef};
+pub use session::Session;
+pub use slots::Rid;
+pub use snapshot::{Snapshot, SnapshotScan};
+pub use store::{CheckpointDone, Recovered, Stats, Store};
+pub use table::Table;
+pub use transaction::{Direction, Found, Lock, Savepoint, Scan, Transaction};
+pub use ts::Ts;
+pub use value::{Type, Value};
+pub use workers::{Pending, WorkerOptions, Workers};

@@ -1,5 +1,7 @@
 //! Two engines given the same transactions must give the same answers and end with the same rows.
 
+use std::fmt;
+
 use thiserror::Error;
 
 use super::tpcc::{TpccWorkload, execute};
@@ -7,40 +9,44 @@ use crate::engine::{TpccEngine, TxError, YcsbEngine};
 use crate::tpcc::{DISTRICTS, LOADED_AT, Row, TableName, Terminal};
 use crate::ycsb::{Database, Requests, Workload};
 
+/// What two engines have where they should have the same.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Sides {
+    /// One engine's name and what it has.
+    pub a: (String, String),
+    /// The other's.
+    pub b: (String, String),
+}
+
+impl fmt::Display for Sides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sides { a, b } = self;
+        write!(f, "{}: {}; {}: {}", a.0, a.1, b.0, b.1)
+    }
+}
+
 /// Where two engines differ.
 #[derive(Debug, Error)]
 pub enum Difference {
     /// In an answer.
-    #[error("transaction {number}, {input}: {a_name} answers {a}, {b_name} answers {b}")]
+    #[error("transaction {number}, {input}: answers differ: {sides}")]
     Answer {
         /// From 0.
         number: u64,
         /// What was asked.
         input: String,
-        /// One engine.
-        a_name: String,
-        /// What it answered.
-        a: String,
-        /// The other engine.
-        b_name: String,
-        /// What it answered.
-        b: String,
+        /// The answers.
+        sides: Box<Sides>,
     },
     /// In a row.
-    #[error("table {table}, row {number} in order: {a_name} has {a}, {b_name} has {b}")]
+    #[error("table {table}, row {number} in order: rows differ: {sides}")]
     Row {
         /// Which table.
         table: String,
         /// From 0.
         number: usize,
-        /// One engine.
-        a_name: String,
-        /// Its row.
-        a: String,
-        /// The other engine.
-        b_name: String,
-        /// Its row.
-        b: String,
+        /// The rows.
+        sides: Box<Sides>,
     },
     /// An engine failed where no difference was looked for.
     #[error(transparent)]
@@ -82,7 +88,7 @@ pub fn compare_tpcc(
     Ok(())
 }
 
-fn same_answer<I: std::fmt::Debug, T: PartialEq + std::fmt::Debug>(
+fn same_answer<I: fmt::Debug, T: PartialEq + fmt::Debug>(
     number: u64,
     input: &I,
     a: (&str, T),
@@ -94,10 +100,10 @@ fn same_answer<I: std::fmt::Debug, T: PartialEq + std::fmt::Debug>(
     Err(Difference::Answer {
         number,
         input: format!("{input:?}"),
-        a_name: a.0.to_owned(),
-        a: format!("{:?}", a.1),
-        b_name: b.0.to_owned(),
-        b: format!("{:?}", b.1),
+        sides: Box::new(Sides {
+            a: (a.0.to_owned(), format!("{:?}", a.1)),
+            b: (b.0.to_owned(), format!("{:?}", b.1)),
+        }),
     })
 }
 
@@ -134,7 +140,7 @@ pub fn compare_ycsb(
     let (mut client_a, mut client_b) = (a.client(0)?, b.client(0)?);
     let (mut record_a, mut record_b) = (Vec::new(), Vec::new());
     for number in 0..count {
-        let input = requests.next();
+        let input = requests.draw();
         let answer_a = super::ycsb::execute(client_a.as_mut(), input, &mut record_a);
         let answer_b = super::ycsb::execute(client_b.as_mut(), input, &mut record_b);
         let (failed_a, failed_b) = (answer_a.is_err(), answer_b.is_err());
@@ -165,7 +171,7 @@ pub fn same_ycsb_records(a: &dyn YcsbEngine, b: &dyn YcsbEngine) -> Result<(), D
     same_rows("usertable", (&a.name(), sorted(a)?), (&b.name(), sorted(b)?))
 }
 
-fn same_rows<T: PartialEq + std::fmt::Debug>(
+fn same_rows<T: PartialEq + fmt::Debug>(
     table: &str,
     a: (&str, Vec<T>),
     b: (&str, Vec<T>),
@@ -182,9 +188,9 @@ fn same_rows<T: PartialEq + std::fmt::Debug>(
     Err(Difference::Row {
         table: table.to_owned(),
         number,
-        a_name: a.0.to_owned(),
-        a: show(&a.1),
-        b_name: b.0.to_owned(),
-        b: show(&b.1),
+        sides: Box::new(Sides {
+            a: (a.0.to_owned(), show(&a.1)),
+            b: (b.0.to_owned(), show(&b.1)),
+        }),
     })
 }

@@ -13,7 +13,7 @@ mod tpcc;
 mod ycsb;
 
 pub use client::{Measure, RunError, RunOptions};
-pub use compare::{Difference, compare_tpcc, compare_ycsb, same_tpcc_rows, same_ycsb_records};
+pub use compare::{Difference, Sides, compare_tpcc, compare_ycsb, same_tpcc_rows, same_ycsb_records};
 pub use histogram::Histogram;
 pub use outcome::{KindOutcome, Outcome};
 pub use tpcc::{TpccWorkload, run_tpcc};

@@ -42,7 +42,7 @@ struct RequestWork<'a> {
 
 impl Work for RequestWork<'_> {
     fn draw(&mut self) -> usize {
-        let input = self.requests.next();
+        let input = self.requests.draw();
         self.input = Some(input);
         input.kind() as usize
     }

@@ -191,3 +191,51 @@ pub fn is_original(data: &[u8]) -> bool {
     const WORD: &[u8] = b"ORIGINAL";
     data.windows(WORD.len()).any(|window| window == WORD)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tpcc::{CustomerBy, Payment};
+
+    #[test]
+    fn totals_are_cut_after_the_cents() {
+        assert_eq!(total_amount(10_000, 0, 0, 0), 10_000);
+        // 100.00 x 0.9 x 1.3 = 117.00
+        assert_eq!(total_amount(10_000, 1_000, 1_000, 2_000), 11_700);
+        // 0.99 x 0.5001 x 1.3999 = 0.693...
+        assert_eq!(total_amount(99, 4_999, 1_999, 2_000), 69);
+    }
+
+    #[test]
+    fn stock_is_refilled_before_it_falls_below_ten() {
+        assert_eq!(stock_after(20, 10), 10);
+        assert_eq!(stock_after(19, 10), 100);
+        assert_eq!(stock_after(10, 1), 100);
+    }
+
+    #[test]
+    fn bad_credit_is_noted_in_front() {
+        let input = Payment {
+            warehouse: 1,
+            district: 2,
+            customer_warehouse: 3,
+            customer_district: 4,
+            customer: CustomerBy::Id(5),
+            amount: 12_05,
+            now: 0,
+        };
+        assert_eq!(bad_credit_data(&input, 5, "old").as_str(), "5 4 3 2 1 12.05|old");
+        let full = bad_credit_data(&input, 5, &"x".repeat(500));
+        assert!(full.len() == 500 && full.as_str().starts_with("5 4 3 2 1 12.05|xxx"));
+    }
+
+    #[test]
+    fn originals_are_found_anywhere() {
+        for data in ["ORIGINAL", "xxORIGINAL", "ORIGINALxx", "xORIGINALx"] {
+            assert!(is_original(data.as_bytes()));
+        }
+        for data in ["", "ORIGINA", "ORIGINAx", "original"] {
+            assert!(!is_original(data.as_bytes()));
+        }
+    }
+}

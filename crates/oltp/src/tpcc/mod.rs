@@ -26,6 +26,9 @@ pub use row::{Row, TableName};
 pub use scale::{NuRand, Scale, last_name};
 pub use terminal::Terminal;
 
+/// Cents of one unit of money.
+const UNIT: i64 = 100;
+
 /// Districts of a warehouse.
 pub const DISTRICTS: i8 = 10;
 

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::DISTRICTS;
 use super::row::{
     Address, Customer, District, History, Item, NewOrder, Order, OrderLine, Row, Stock, Warehouse,
 };
 use super::scale::{NuRand, Scale};
+use super::{DISTRICTS, UNIT};
 use crate::engine::{TpccEngine, TxError};
 use crate::random::Random;
 use crate::text::Text;
@@ -41,7 +41,7 @@ pub fn load(
                 loop {
                     // Relaxed: the counter hands out numbers and guards nothing else.
                     let part = next.fetch_add(1, Ordering::Relaxed);
-                    if part > scale.warehouses as u64 || failed.lock().is_some() {
+                    if part > u64::from(scale.warehouses.max(0).unsigned_abs()) || failed.lock().is_some() {
                         return;
                     }
                     let mut rows = Rows::part(scale, seed, part as i16).inspect(|_| {
@@ -152,7 +152,7 @@ impl Rows {
             id,
             image: self.random.pick(1, 10_000),
             name: self.random.text(14, 24),
-            price: self.random.between(1_00, 100_00),
+            price: self.random.between(UNIT, 100 * UNIT),
             data: self.data(),
         }
     }
@@ -186,7 +186,7 @@ impl Rows {
             name: self.random.text(6, 10),
             address: self.address(),
             tax: self.random.pick(0, 2_000),
-            ytd: i64::from(DISTRICTS) * i64::from(self.scale.customers()) * 10_00,
+            ytd: i64::from(DISTRICTS) * i64::from(self.scale.customers()) * 10 * UNIT,
         }
     }
 
@@ -211,7 +211,7 @@ impl Rows {
             address: self.address(),
             tax: self.random.pick(0, 2_000),
             // 30,000.00 for 3,000 customers, each of whom has paid 10.00.
-            ytd: i64::from(self.scale.customers()) * 10_00,
+            ytd: i64::from(self.scale.customers()) * 10 * UNIT,
             next_order: self.scale.orders() + 1,
         }
     }
@@ -228,10 +228,10 @@ impl Rows {
             phone: self.random.digits(),
             since: LOADED_AT,
             credit: Text::cut(if self.random.percent(10) { "BC" } else { "GC" }),
-            credit_limit: 50_000_00,
+            credit_limit: 50_000 * UNIT,
             discount: self.random.pick(0, 5_000),
-            balance: -10_00,
-            ytd_payment: 10_00,
+            balance: -10 * UNIT,
+            ytd_payment: 10 * UNIT,
             payments: 1,
             deliveries: 0,
             data: self.random.text(300, 500),
@@ -246,7 +246,7 @@ impl Rows {
             warehouse: customer.warehouse,
             district: customer.district,
             date: LOADED_AT,
-            amount: 10_00,
+            amount: 10 * UNIT,
             data: self.random.text(12, 24),
         }
     }
@@ -277,7 +277,7 @@ impl Rows {
                 amount: if delivered {
                     0
                 } else {
-                    self.random.between(1, 9_999_99)
+                    self.random.between(1, 9_999 * UNIT + 99)
                 },
                 district_info: self.random.text(24, 24),
             };

@@ -1,9 +1,9 @@
 //! [`Terminal`]: the inputs one terminal sends, one after the other (clauses 2.4.1 to 2.8.1).
 
-use super::DISTRICTS;
 use super::input::{CustomerBy, Delivery, Input, NewOrder, NewOrderLine, OrderStatus, Payment, StockLevel};
 use super::mix::{Kind, Mix};
 use super::scale::{NuRand, Scale};
+use super::{DISTRICTS, UNIT};
 use crate::random::Random;
 
 /// A terminal of one warehouse and district. The same seeds and number give the same inputs.
@@ -97,7 +97,7 @@ impl Terminal {
             customer_warehouse,
             customer_district,
             customer: self.customer(),
-            amount: self.random.between(1_00, 5_000_00),
+            amount: self.random.between(UNIT, 5_000 * UNIT),
             now,
         }
     }
@@ -221,7 +221,7 @@ mod tests {
             let Input::Payment(payment) = input else {
                 panic!("not a payment")
             };
-            assert!((1_00..=5_000_00).contains(&payment.amount));
+            assert!((UNIT..=5_000 * UNIT).contains(&payment.amount));
             remote += usize::from(payment.customer_warehouse != payment.warehouse);
             by_name += usize::from(matches!(payment.customer, CustomerBy::LastName(_)));
             assert!(

@@ -190,7 +190,7 @@ impl<'a> Requests<'a> {
     }
 
     /// The next one.
-    pub fn next(&mut self) -> Input {
+    pub fn draw(&mut self) -> Input {
         let (most, percent, rest) = self.workload.shares();
         match if self.random.percent(percent) { most } else { rest } {
             Kind::Read => Input::Read { key: self.key() },
@@ -257,7 +257,7 @@ mod tests {
             let mut requests = Requests::new(&database, workload, 1, 0);
             let mut counts = BTreeMap::new();
             for _ in 0..DRAWS {
-                *counts.entry(requests.next().kind() as usize).or_insert(0) += 1;
+                *counts.entry(requests.draw().kind() as usize).or_insert(0) += 1;
             }
             assert_eq!(counts.len(), shares.len(), "workload {workload}");
             for &(kind, percent) in shares {
@@ -281,7 +281,7 @@ mod tests {
         let mut requests = Requests::new(&database, Workload::C, 1, 0);
         let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
         for _ in 0..DRAWS {
-            let Input::Read { key } = requests.next() else {
+            let Input::Read { key } = requests.draw() else {
                 panic!("not a read")
             };
             assert!(keys.contains(&key));
@@ -299,7 +299,7 @@ mod tests {
         let mut requests = Requests::new(&database, Workload::D, 1, 0);
         let mut inserted = Vec::new();
         for _ in 0..1000 {
-            match requests.next() {
+            match requests.draw() {
                 input @ Input::Insert { .. } => inserted.push(input),
                 Input::Read { key } => assert!((0..100).any(|number| record::key(number) == key)),
                 other => panic!("{other:?} in workload D"),
@@ -314,7 +314,7 @@ mod tests {
         database.done(*first);
         assert_eq!(database.records(), 100 + inserted.len() as u64);
         let newest = record::key(database.records() - 1);
-        assert!((0..100).any(|_| requests.next() == Input::Read { key: newest }));
+        assert!((0..100).any(|_| requests.draw() == Input::Read { key: newest }));
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
         let database = Database::new(100);
         let mut requests = Requests::new(&database, Workload::E, 1, 0);
         let lengths: BTreeSet<usize> = (0..DRAWS)
-            .filter_map(|_| match requests.next() {
+            .filter_map(|_| match requests.draw() {
                 Input::Scan { count, .. } => Some(count),
                 _ => None,
             })

@@ -1,7 +1,6 @@
-//! Keys and values of rows in a key-value store.
+//! Values of rows in a key-value store, and rows from keys and values.
 //!
-//! Keys are the key columns, big-endian one after the other, so that byte strings order as the columns do (identifiers are
-//! never negative). They are not repeated in the value. A value begins with the columns that transactions change, at fixed
+//! The columns of the key are not repeated in the value. A value begins with the columns that transactions change, at fixed
 //! places ([`stock`], [`customer`], ... hold them), so that a change is made in place, without taking the row apart:
 //!
 //! ```text
@@ -15,6 +14,10 @@
 //!
 //! Integers of values are little-endian; a text is its length in two bytes and its bytes. NULL is the smallest integer.
 
+use super::key::{
+    customer_order_key, district_key, full_name_key, history_key, item_key, line_key, number_key, stock_key,
+    warehouse_key,
+};
 use crate::engine::TxError;
 use crate::text::Text;
 use crate::tpcc::TableName;
@@ -169,79 +172,6 @@ impl Reader<'_> {
         })
     }
 }
-
-/// Key of a warehouse.
-pub(super) fn warehouse_key(key: &mut Vec<u8>, warehouse: i16) {
-    key.clear();
-    warehouse.push_key(key);
-}
-
-/// Key of a district.
-pub(super) fn district_key(key: &mut Vec<u8>, warehouse: i16, district: i8) {
-    warehouse_key(key, warehouse);
-    district.push_key(key);
-}
-
-/// Key of a customer, an order or a new order: seven bytes.
-pub(super) fn number_key(key: &mut Vec<u8>, warehouse: i16, district: i8, number: i32) {
-    district_key(key, warehouse, district);
-    number.push_key(key);
-}
-
-/// Key of an order line: eight bytes. Line 0 is none, so it begins the lines of an order.
-pub(super) fn line_key(key: &mut Vec<u8>, warehouse: i16, district: i8, order: i32, number: i8) {
-    number_key(key, warehouse, district, order);
-    number.push_key(key);
-}
-
-/// Key of an item.
-pub(super) fn item_key(key: &mut Vec<u8>, item: i32) {
-    key.clear();
-    item.push_key(key);
-}
-
-/// Key of a stock.
-pub(super) fn stock_key(key: &mut Vec<u8>, warehouse: i16, item: i32) {
-    warehouse_key(key, warehouse);
-    item.push_key(key);
-}
-
-/// Key of `history`, whose rows have none of their own: which life of the engine wrote it, which client, its how many-th.
-pub(super) fn history_key(key: &mut Vec<u8>, life: u64, client: u32, count: u32) {
-    key.clear();
-    life.push_key(key);
-    client.push_key(key);
-    count.push_key(key);
-}
-
-/// Key of `customer_by_name` without the first name and number: the beginning of all customers of that name.
-pub(super) fn name_key(key: &mut Vec<u8>, warehouse: i16, district: i8, last: &Text<16>) {
-    district_key(key, warehouse, district);
-    push_padded(key, last);
-}
-
-/// Where in a key of `customer_by_name` the customer's number is.
-pub(super) const NAME_NUMBER: usize = 2 + 1 + 16 + 16;
-
-fn full_name_key(key: &mut Vec<u8>, row: &Customer) {
-    name_key(key, row.warehouse, row.district, &row.last);
-    push_padded(key, &row.first);
-    row.id.push_key(key);
-}
-
-fn push_padded(key: &mut Vec<u8>, text: &Text<16>) {
-    key.extend_from_slice(text.as_bytes());
-    key.resize(key.len() + 16 - text.len(), 0);
-}
-
-/// Key of `orders_by_customer`.
-pub(super) fn customer_order_key(key: &mut Vec<u8>, warehouse: i16, district: i8, customer: i32, order: i32) {
-    number_key(key, warehouse, district, customer);
-    order.push_key(key);
-}
-
-/// Where in a key of `orders_by_customer` the order's number is.
-pub(super) const CUSTOMER_ORDER_NUMBER: usize = 7;
 
 /// Writes a row's key and value, and calls `each` with those of the table's index, if it has one.
 pub(super) fn encode(row: &Row, history: (u64, u32, u32), key: &mut Vec<u8>, value: &mut Vec<u8>) {
@@ -490,87 +420,4 @@ pub(super) fn decode_item(id: i32, value: &[u8]) -> Result<Item, TxError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tpcc::{Rows, Scale};
-
-    #[test]
-    fn rows_come_back_as_they_were() {
-        let scale = Scale::hundredth(1);
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        let mut tables = 0;
-        for row in Rows::part(scale, 1, 0).chain(Rows::part(scale, 1, 1)) {
-            encode(&row, (1, 2, 3), &mut key, &mut value);
-            assert_eq!(decode(row.table(), &key, &value), Ok(row.clone()));
-            tables |= 1 << row.table() as u32;
-            if !value.is_empty() {
-                value.pop();
-                assert!(decode(row.table(), &key, &value).is_err());
-            }
-        }
-        assert_eq!(tables, 0b1_1111_1111);
-    }
-
-    #[test]
-    fn keys_order_as_their_columns() {
-        let (mut a, mut b) = (Vec::new(), Vec::new());
-        for (smaller, larger) in [
-            ((1, 2, 3), (1, 2, 256)),
-            ((1, 9, 9), (2, 1, 1)),
-            ((255, 1, 1), (256, 1, 1)),
-        ] {
-            number_key(&mut a, smaller.0, smaller.1, smaller.2);
-            number_key(&mut b, larger.0, larger.1, larger.2);
-            assert!(a < b);
-        }
-        name_key(&mut a, 1, 1, &Text::cut("BAR"));
-        name_key(&mut b, 1, 1, &Text::cut("BARBAR"));
-        assert!(a < b && a.len() == b.len());
-    }
-
-    #[test]
-    fn places_are_where_the_columns_are() {
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        let row = Stock {
-            quantity: 11,
-            ytd: 12,
-            orders: 13,
-            remotes: 14,
-            data: Text::cut("x"),
-            ..Stock::default()
-        };
-        encode(&Row::Stock(row), (0, 0, 0), &mut key, &mut value);
-        add(&mut value, stock::QUANTITY, 100i32).unwrap();
-        add(&mut value, stock::YTD, 100i64).unwrap();
-        add(&mut value, stock::ORDERS, 100i32).unwrap();
-        add(&mut value, stock::REMOTES, 100i32).unwrap();
-        let expected = Stock {
-            quantity: 111,
-            ytd: 112,
-            orders: 113,
-            remotes: 114,
-            ..row
-        };
-        assert_eq!(decode(TableName::Stock, &key, &value), Ok(Row::Stock(expected)));
-        let row = District {
-            next_order: 1,
-            ytd: 2,
-            tax: 3,
-            ..District::default()
-        };
-        encode(&Row::District(row), (0, 0, 0), &mut key, &mut value);
-        add(&mut value, district::NEXT_ORDER, 10i32).unwrap();
-        add(&mut value, district::YTD, 10i64).unwrap();
-        add(&mut value, district::TAX, 10i16).unwrap();
-        let expected = District {
-            next_order: 11,
-            ytd: 12,
-            tax: 13,
-            ..row
-        };
-        assert_eq!(
-            decode(TableName::District, &key, &value),
-            Ok(Row::District(expected))
-        );
-    }
-}
+mod tests;

@@ -1,11 +1,12 @@
 //! [`KvTpcc`]: TPC-C on any transactional key-value store.
 //!
-//! Rows are byte strings in [`super::KV_TABLES`] (see `code`); the two last tables are indexes with empty values. Locks
+//! Rows are byte strings in [`super::KV_TABLES`] (see `key` and `code`); the two last tables are indexes with empty values. Locks
 //! are taken in the same order by every transaction, the hottest rows last: stocks by their keys, then the
 //! district; the customer, then the district, then the warehouse. Columns that never change after the load (taxes, names,
 //! credit, prices) are read without a lock.
 
 mod code;
+mod key;
 mod transactions;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -125,7 +126,7 @@ impl Client<'_> {
     fn run<T>(
         &mut self,
         write: bool,
-        body: &mut dyn FnMut(&mut dyn KvTx) -> Result<(End, T), TxError>,
+        mut body: impl FnMut(&mut dyn KvTx) -> Result<(End, T), TxError>,
     ) -> Result<T, TxError> {
         let mut answer = None;
         self.kv.transaction(write, &mut |tx| {
@@ -139,31 +140,29 @@ impl Client<'_> {
 
 impl TpccClient for Client<'_> {
     fn new_order(&mut self, input: &NewOrder) -> Result<NewOrderAnswer, TxError> {
-        self.run(true, &mut |tx| transactions::new_order(tx, input))
+        self.run(true, |tx| transactions::new_order(tx, input))
     }
 
     fn payment(&mut self, input: &Payment) -> Result<PaymentAnswer, TxError> {
         self.payments += 1;
         let history = (self.life, self.number, self.payments);
-        self.run(true, &mut |tx| {
+        self.run(true, |tx| {
             Ok((End::Commit, transactions::payment(tx, input, history)?))
         })
     }
 
     fn order_status(&mut self, input: &OrderStatus) -> Result<OrderStatusAnswer, TxError> {
-        self.run(false, &mut |tx| {
+        self.run(false, |tx| {
             Ok((End::Commit, transactions::order_status(tx, input)?))
         })
     }
 
     fn delivery(&mut self, input: &Delivery) -> Result<DeliveryAnswer, TxError> {
-        self.run(true, &mut |tx| {
-            Ok((End::Commit, transactions::delivery(tx, input)?))
-        })
+        self.run(true, |tx| Ok((End::Commit, transactions::delivery(tx, input)?)))
     }
 
     fn stock_level(&mut self, input: &StockLevel) -> Result<StockLevelAnswer, TxError> {
-        self.run(false, &mut |tx| {
+        self.run(false, |tx| {
             Ok((End::Commit, transactions::stock_level(tx, input)?))
         })
     }

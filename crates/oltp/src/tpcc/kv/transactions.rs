@@ -7,6 +7,7 @@ use super::super::{
     TableName, bad_credit_data, history_data, is_original, stock_after, total_amount,
 };
 use super::code::{self, Integer};
+use super::key as keys;
 use super::{CUSTOMER_BY_NAME, ORDERS_BY_CUSTOMER};
 use crate::engine::TxError;
 use crate::kv::{End, KvTx};
@@ -58,13 +59,13 @@ fn find_customer(tx: &mut dyn KvTx, warehouse: i16, district: i8, by: CustomerBy
         CustomerBy::LastName(last) => last,
     };
     let (mut lo, mut ids) = (Vec::with_capacity(40), Vec::with_capacity(16));
-    code::name_key(&mut lo, warehouse, district, &last);
+    keys::name_key(&mut lo, warehouse, district, &last);
     let mut hi = lo.clone();
     // Texts of names hold no byte 255.
     hi.push(u8::MAX);
     let mut result = Ok(());
     tx.scan(CUSTOMER_BY_NAME, &lo, &hi, false, &mut |key, _| {
-        result = i32::read_key(key, code::NAME_NUMBER).map(|id| ids.push(id));
+        result = i32::read_key(key, keys::NAME_NUMBER).map(|id| ids.push(id));
         result.is_ok()
     })?;
     result?;
@@ -77,10 +78,10 @@ fn find_customer(tx: &mut dyn KvTx, warehouse: i16, district: i8, by: CustomerBy
 pub(super) fn new_order(tx: &mut dyn KvTx, input: &NewOrder) -> Result<(End, NewOrderAnswer), TxError> {
     let (mut key, mut value) = (Vec::with_capacity(16), Vec::with_capacity(1024));
     let mut answer = NewOrderAnswer::default();
-    code::warehouse_key(&mut key, input.warehouse);
+    keys::warehouse_key(&mut key, input.warehouse);
     must_get(tx, TableName::Warehouse, &key, &mut value)?;
     answer.warehouse_tax = i16::read(&value, code::warehouse::TAX)?;
-    code::number_key(&mut key, input.warehouse, input.district, input.customer);
+    keys::number_key(&mut key, input.warehouse, input.district, input.customer);
     must_get(tx, TableName::Customer, &key, &mut value)?;
     let customer = code::decode_customer(input.warehouse, input.district, input.customer, &value)?;
     answer.customer_last = customer.last;
@@ -94,13 +95,13 @@ pub(super) fn new_order(tx: &mut dyn KvTx, input: &NewOrder) -> Result<(End, New
     let mut infos = vec![Text::<24>::default(); input.lines.len()];
     for at in by_stock {
         let line = input.lines[at];
-        code::item_key(&mut key, line.item);
+        keys::item_key(&mut key, line.item);
         if !tx.get(TableName::Item as u8, &key, &mut value)? {
             answer.rolled_back = true;
             continue;
         }
         let item = code::decode_item(line.item, &value)?;
-        code::stock_key(&mut key, line.supply_warehouse, line.item);
+        keys::stock_key(&mut key, line.supply_warehouse, line.item);
         must_lock(tx, TableName::Stock, &key, &mut value)?;
         let quantity = stock_after(i32::read(&value, code::stock::QUANTITY)?, line.quantity);
         quantity.write(&mut value, code::stock::QUANTITY)?;
@@ -127,7 +128,7 @@ pub(super) fn new_order(tx: &mut dyn KvTx, input: &NewOrder) -> Result<(End, New
         };
     }
 
-    code::district_key(&mut key, input.warehouse, input.district);
+    keys::district_key(&mut key, input.warehouse, input.district);
     must_lock(tx, TableName::District, &key, &mut value)?;
     answer.district_tax = i16::read(&value, code::district::TAX)?;
     answer.order = i32::read(&value, code::district::NEXT_ORDER)?;
@@ -189,7 +190,7 @@ pub(super) fn payment(
     let (mut key, mut value) = (Vec::with_capacity(16), Vec::with_capacity(1024));
     let (warehouse, district) = (input.customer_warehouse, input.customer_district);
     let id = find_customer(tx, warehouse, district, input.customer)?;
-    code::number_key(&mut key, warehouse, district, id);
+    keys::number_key(&mut key, warehouse, district, id);
     must_lock(tx, TableName::Customer, &key, &mut value)?;
     let mut customer = code::decode_customer(warehouse, district, id, &value)?;
     customer.balance -= input.amount;
@@ -209,7 +210,7 @@ pub(super) fn payment(
     }
     tx.put(TableName::Customer as u8, &key, &value)?;
 
-    code::district_key(&mut key, input.warehouse, input.district);
+    keys::district_key(&mut key, input.warehouse, input.district);
     must_lock(tx, TableName::District, &key, &mut value)?;
     let Row::District(district) = code::decode(TableName::District, &key, &value)? else {
         return Err(code::damaged());
@@ -217,7 +218,7 @@ pub(super) fn payment(
     code::add(&mut value, code::district::YTD, input.amount)?;
     tx.put(TableName::District as u8, &key, &value)?;
 
-    code::warehouse_key(&mut key, input.warehouse);
+    keys::warehouse_key(&mut key, input.warehouse);
     must_lock(tx, TableName::Warehouse, &key, &mut value)?;
     let Row::Warehouse(warehouse) = code::decode(TableName::Warehouse, &key, &value)? else {
         return Err(code::damaged());
@@ -259,24 +260,24 @@ pub(super) fn order_status(tx: &mut dyn KvTx, input: &OrderStatus) -> Result<Ord
     let (mut key, mut value) = (Vec::with_capacity(16), Vec::with_capacity(1024));
     let (warehouse, district) = (input.warehouse, input.district);
     let id = find_customer(tx, warehouse, district, input.customer)?;
-    code::number_key(&mut key, warehouse, district, id);
+    keys::number_key(&mut key, warehouse, district, id);
     must_get(tx, TableName::Customer, &key, &mut value)?;
     let customer = code::decode_customer(warehouse, district, id, &value)?;
 
     let mut hi = Vec::with_capacity(16);
-    code::customer_order_key(&mut key, warehouse, district, id, 0);
-    code::customer_order_key(&mut hi, warehouse, district, id, i32::MAX);
+    keys::customer_order_key(&mut key, warehouse, district, id, 0);
+    keys::customer_order_key(&mut hi, warehouse, district, id, i32::MAX);
     let mut last = Err(missing("order by customer", &key));
     tx.scan(ORDERS_BY_CUSTOMER, &key, &hi, true, &mut |key, _| {
-        last = i32::read_key(key, code::CUSTOMER_ORDER_NUMBER);
+        last = i32::read_key(key, keys::CUSTOMER_ORDER_NUMBER);
         false
     })?;
-    code::number_key(&mut key, warehouse, district, last?);
+    keys::number_key(&mut key, warehouse, district, last?);
     must_get(tx, TableName::Orders, &key, &mut value)?;
     let order = code::decode_order(warehouse, district, i32::read_key(&key, 3)?, &value)?;
 
-    code::line_key(&mut key, warehouse, district, order.id, 0);
-    code::line_key(&mut hi, warehouse, district, order.id, i8::MAX);
+    keys::line_key(&mut key, warehouse, district, order.id, 0);
+    keys::line_key(&mut hi, warehouse, district, order.id, i8::MAX);
     let mut lines = Vec::with_capacity(order.lines as usize);
     let mut result = Ok(());
     tx.scan(TableName::OrderLine as u8, &key, &hi, false, &mut |key, value| {
@@ -324,7 +325,7 @@ fn deliver(tx: &mut dyn KvTx, input: &Delivery, district: i8) -> Result<Option<i
     let Some(order) = take_oldest(tx, input.warehouse, district, &mut value)? else {
         return Ok(None);
     };
-    code::number_key(&mut key, input.warehouse, district, order);
+    keys::number_key(&mut key, input.warehouse, district, order);
     must_lock(tx, TableName::Orders, &key, &mut value)?;
     let customer = i32::read(&value, code::order::CUSTOMER)?;
     input.carrier.write(&mut value, code::order::CARRIER)?;
@@ -332,8 +333,8 @@ fn deliver(tx: &mut dyn KvTx, input: &Delivery, district: i8) -> Result<Option<i
 
     // Only this transaction has the order's entry in `new_order`, and nobody else writes lines of an order.
     let mut lines = Vec::with_capacity(16);
-    code::line_key(&mut key, input.warehouse, district, order, 0);
-    code::line_key(&mut hi, input.warehouse, district, order, i8::MAX);
+    keys::line_key(&mut key, input.warehouse, district, order, 0);
+    keys::line_key(&mut hi, input.warehouse, district, order, i8::MAX);
     tx.scan(TableName::OrderLine as u8, &key, &hi, false, &mut |key, value| {
         lines.push((key.to_vec(), value.to_vec()));
         true
@@ -345,7 +346,7 @@ fn deliver(tx: &mut dyn KvTx, input: &Delivery, district: i8) -> Result<Option<i
         tx.put(TableName::OrderLine as u8, key, value)?;
     }
 
-    code::number_key(&mut key, input.warehouse, district, customer);
+    keys::number_key(&mut key, input.warehouse, district, customer);
     must_lock(tx, TableName::Customer, &key, &mut value)?;
     code::add(&mut value, code::customer::BALANCE, amount)?;
     code::add(&mut value, code::customer::DELIVERIES, 1i32)?;
@@ -361,9 +362,9 @@ fn take_oldest(
     value: &mut Vec<u8>,
 ) -> Result<Option<i32>, TxError> {
     let (mut key, mut hi) = (Vec::with_capacity(16), Vec::with_capacity(16));
-    code::number_key(&mut hi, warehouse, district, i32::MAX);
+    keys::number_key(&mut hi, warehouse, district, i32::MAX);
     for _ in 0..DELIVERY_LOOKS_MAX {
-        code::number_key(&mut key, warehouse, district, 0);
+        keys::number_key(&mut key, warehouse, district, 0);
         let mut oldest = Ok(None);
         tx.scan(TableName::NewOrder as u8, &key, &hi, false, &mut |key, _| {
             oldest = i32::read_key(key, 3).map(Some);
@@ -372,7 +373,7 @@ fn take_oldest(
         let Some(order) = oldest? else {
             return Ok(None);
         };
-        code::number_key(&mut key, warehouse, district, order);
+        keys::number_key(&mut key, warehouse, district, order);
         // A store whose scans take no locks may show an entry that another delivery takes at this moment.
         if tx.get_for_update(TableName::NewOrder as u8, &key, value)? {
             tx.delete(TableName::NewOrder as u8, &key)?;
@@ -391,11 +392,11 @@ pub(super) fn stock_level(tx: &mut dyn KvTx, input: &StockLevel) -> Result<Stock
         Vec::with_capacity(16),
         Vec::with_capacity(1024),
     );
-    code::district_key(&mut key, input.warehouse, input.district);
+    keys::district_key(&mut key, input.warehouse, input.district);
     must_get(tx, TableName::District, &key, &mut value)?;
     let next = i32::read(&value, code::district::NEXT_ORDER)?;
-    code::line_key(&mut key, input.warehouse, input.district, (next - 20).max(0), 0);
-    code::line_key(&mut hi, input.warehouse, input.district, next, 0);
+    keys::line_key(&mut key, input.warehouse, input.district, (next - 20).max(0), 0);
+    keys::line_key(&mut hi, input.warehouse, input.district, next, 0);
     let mut items: Vec<i32> = Vec::with_capacity(300);
     let mut result = Ok(());
     tx.scan(TableName::OrderLine as u8, &key, &hi, false, &mut |_, value| {
@@ -407,7 +408,7 @@ pub(super) fn stock_level(tx: &mut dyn KvTx, input: &StockLevel) -> Result<Stock
     items.dedup();
     let mut answer = StockLevelAnswer::default();
     for item in items {
-        code::stock_key(&mut key, input.warehouse, item);
+        keys::stock_key(&mut key, input.warehouse, item);
         must_get(tx, TableName::Stock, &key, &mut value)?;
         let quantity = i32::read(&value, code::stock::QUANTITY)?;
         answer.low_stock += i32::from(quantity < input.threshold);

@@ -1,0 +1,98 @@
+//! [`Cursor`]: the entries around a key, in order, both ways, while others change the tree.
+//!
+//! It copies a leaf's entries, with the range the leaf is responsible for, and looks for the next leaf by the end of that
+//! range; so nothing is held between calls, and leaves that split, move or go do not disturb it. What it is not: a snapshot.
+
+use crossbeam_epoch as epoch;
+
+use super::descend::{Landing, successor};
+use super::node::{Patience, Shape};
+use super::{Key, Pair, SharedCsbTree, Stop};
+
+/// Stands between two entries of a tree. Entries that are there during a whole scan are returned once each, in order; others may
+/// be or not. An entry whose insert returned before the seek is seen.
+///
+/// It starts out standing nowhere: until it is sent somewhere, both directions are at their end.
+pub struct Cursor<'a, const W: usize> {
+    tree: &'a SharedCsbTree<W>,
+    /// The entries of one leaf.
+    entries: Vec<Pair<W>>,
+    /// It stands before the entry at this index, or behind the last.
+    position: usize,
+    /// The entries are all there were above `lower` up to and including `upper`, at the moment the leaf was read.
+    lower: Option<Pair<W>>,
+    upper: Option<Pair<W>>,
+}
+
+impl<'a, const W: usize> Cursor<'a, W> {
+    pub(super) fn new(tree: &'a SharedCsbTree<W>) -> Self {
+        Cursor {
+            tree,
+            entries: Vec::new(),
+            position: 0,
+            lower: None,
+            upper: None,
+        }
+    }
+
+    /// Goes before the first entry whose key is not below this one.
+    pub fn seek(&mut self, key: &Key<W>) {
+        self.read((*key, 0), |pair, at| pair < at);
+    }
+
+    /// Goes behind the last entry whose key is not above this one.
+    pub fn seek_back(&mut self, key: &Key<W>) {
+        self.read((*key, u32::MAX), |pair, at| pair <= at);
+    }
+
+    /// The entry behind it, which it then passes.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "it goes both ways, and seeks in between"
+    )]
+    pub fn next(&mut self) -> Option<Pair<W>> {
+        while self.position == self.entries.len() {
+            let next = self.upper.and_then(successor)?;
+            self.read(next, |pair, at| pair < at);
+        }
+        let entry = self.entries[self.position];
+        self.position += 1;
+        Some(entry)
+    }
+
+    /// The entry before it, which it then passes.
+    pub fn prev(&mut self) -> Option<Pair<W>> {
+        while self.position == 0 {
+            // The leaf before ends with, and is responsible for, the bound itself.
+            let last = self.lower?;
+            self.read(last, |pair, at| pair <= at);
+        }
+        self.position -= 1;
+        Some(self.entries[self.position])
+    }
+
+    /// Copies the leaf responsible for a pair and stands behind the entries for which `before` is true.
+    fn read(&mut self, at: Pair<W>, before: impl Fn(&Pair<W>, &Pair<W>) -> bool) {
+        let guard = &epoch::pin();
+        let mut patience = Patience::default();
+        while self.try_read(&at, guard).is_err() {
+            patience.wait();
+        }
+        self.position = self.entries.partition_point(|pair| before(pair, &at));
+    }
+
+    fn try_read(&mut self, at: &Pair<W>, guard: &epoch::Guard) -> Result<(), Stop> {
+        let Landing {
+            leaf,
+            version,
+            lower,
+            upper,
+        } = self.tree.landing(at, true, guard)?;
+        self.entries.clear();
+        self.entries.reserve(Shape::<W>::CAPACITY);
+        self.entries.extend(leaf.pairs(0..version.count()));
+        leaf.validate(version)?;
+        (self.lower, self.upper) = (lower, upper);
+        Ok(())
+    }
+}

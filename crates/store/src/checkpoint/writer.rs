@@ -1,0 +1,206 @@
+//! [`CheckpointWriter`]: writes one checkpoint and puts it in force.
+//!
+//! ```text
+//!   file   head (see `bytes`) │ chunks, one after the other │ table │ tail
+//!   table  for each chunk, the catalog first:  offset 8 │ length 4 │ kind 4 │ checksum 4
+//!   tail   table offset 8 │ entries 8 │ checksum of table and tail 4 │ magic 8
+//! ```
+//!
+//! Order of calls: `begin`, `chunk` from any threads, `finish`. Dropped before `finish`, it leaves a file that does not count
+//! and that the next checkpoint removes. What it is not: safe to have twice at a time.
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::bytes::{HEAD_BYTES, head};
+use super::manifest::{checkpoint_name, is_checkpoint};
+use super::{CheckpointError, Manifest};
+use crate::storage::{Failure, Storage, StorageFile};
+use crate::ts::Ts;
+
+pub(super) const MAGIC: [u8; 8] = *b"corunchk";
+pub(super) const ENTRY_BYTES: usize = 20;
+pub(super) const TAIL_BYTES: usize = 28;
+
+/// What is written between two syncs, in bytes: one sync of everything at the end would hold up those of the log for
+/// seconds. Unmeasured.
+const SYNC_EVERY: u64 = 32 << 20;
+
+/// Writes one checkpoint. See the module.
+pub struct CheckpointWriter {
+    storage: Arc<dyn Storage>,
+    store_id: u64,
+    ts: Ts,
+    name: String,
+    file: Arc<dyn StorageFile>,
+    at: Mutex<Position>,
+}
+
+/// How far it has come; the mutex also keeps the appends in order.
+struct Position {
+    offset: u64,
+    synced: u64,
+    table: Vec<u8>,
+    /// A chunk could not be written, so that offsets are not known any more.
+    failure: Option<CheckpointError>,
+}
+
+impl CheckpointWriter {
+    /// Begins the checkpoint of all commits up to `ts`; `catalog` comes back as [`super::CheckpointReader::head`]. Removes
+    /// what earlier attempts left.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Storage`], [`CheckpointError::Older`], and those of [`Manifest::read`].
+    pub fn begin(
+        storage: Arc<dyn Storage>,
+        store_id: u64,
+        ts: Ts,
+        catalog: &[u8],
+    ) -> Result<CheckpointWriter, CheckpointError> {
+        let manifest = Manifest::read(&*storage)?;
+        if let Some(newest) = manifest
+            .as_ref()
+            .map(|manifest| manifest.ts)
+            .filter(|newest| *newest > ts)
+        {
+            return Err(CheckpointError::Older {
+                ts: ts.0,
+                newest: newest.0,
+            });
+        }
+        let in_force = manifest
+            .and_then(|manifest| manifest.checkpoint)
+            .map(|(name, _)| name);
+        remove_others(&*storage, in_force.as_deref())
+            .map_err(|error| failure("remove old checkpoints in", &storage.place(), &error))?;
+        let name = [0, 1]
+            .map(|number| checkpoint_name(ts, number))
+            .into_iter()
+            .find(|name| Some(name) != in_force.as_ref())
+            .expect("two names, and one of them at most is taken");
+        let path = format!("{}/{name}", storage.place());
+        let head = head(&MAGIC, store_id, ts, &[]);
+        let create = || {
+            let file = storage.create(&name)?;
+            file.append(&head)?;
+            Ok(file)
+        };
+        let file = create().map_err(|error| failure("make", &path, &error))?;
+        let at = Position {
+            offset: HEAD_BYTES as u64,
+            synced: 0,
+            table: Vec::new(),
+            failure: None,
+        };
+        let writer = CheckpointWriter {
+            store_id,
+            ts,
+            name,
+            file,
+            at: Mutex::new(at),
+            storage,
+        };
+        writer.chunk(0, catalog)?;
+        Ok(writer)
+    }
+
+    /// Writes a chunk; from several threads in any order. A crash never shows a part of it.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Storage`], [`CheckpointError::TooLarge`]. After the first the checkpoint cannot be finished.
+    pub fn chunk(&self, kind: u32, bytes: &[u8]) -> Result<(), CheckpointError> {
+        let length =
+            u32::try_from(bytes.len()).map_err(|_| CheckpointError::TooLarge { bytes: bytes.len() })?;
+        let sum = crc32fast::hash(bytes);
+        let must_sync = {
+            let mut at = self.at.lock();
+            if let Some(failure) = &at.failure {
+                return Err(failure.clone());
+            }
+            if let Err(error) = self.file.append(bytes) {
+                let failure = failure("write", &self.path(), &error);
+                at.failure = Some(failure.clone());
+                return Err(failure);
+            }
+            let offset = at.offset;
+            at.table.extend_from_slice(&offset.to_le_bytes());
+            for word in [length, kind, sum] {
+                at.table.extend_from_slice(&word.to_le_bytes());
+            }
+            at.offset += u64::from(length);
+            let must_sync = at.offset - at.synced >= SYNC_EVERY;
+            if must_sync {
+                at.synced = at.offset;
+            }
+            must_sync
+        };
+        if must_sync { self.sync() } else { Ok(()) }
+    }
+
+    /// Makes the checkpoint durable, puts it in force, and removes older ones. Returns the new manifest.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Storage`]: the checkpoint before is still in force, unless the very last sync failed; then it is
+    /// this one or that, and both are there.
+    pub fn finish(self) -> Result<Manifest, CheckpointError> {
+        let bytes = {
+            let mut at = self.at.lock();
+            if let Some(failure) = &at.failure {
+                return Err(failure.clone());
+            }
+            let mut end = std::mem::take(&mut at.table);
+            let entries = (end.len() / ENTRY_BYTES) as u64;
+            end.extend_from_slice(&at.offset.to_le_bytes());
+            end.extend_from_slice(&entries.to_le_bytes());
+            let sum = crc32fast::hash(&end);
+            end.extend_from_slice(&sum.to_le_bytes());
+            end.extend_from_slice(&MAGIC);
+            self.file
+                .append(&end)
+                .map_err(|error| failure("write", &self.path(), &error))?;
+            at.offset + end.len() as u64
+        };
+        self.sync()?;
+        self.storage
+            .sync_names()
+            .map_err(|error| failure("sync the name of", &self.path(), &error))?;
+        let manifest = Manifest {
+            store_id: self.store_id,
+            ts: self.ts,
+            checkpoint: Some((self.name.clone(), bytes)),
+        };
+        manifest.put_in_force(&*self.storage)?;
+        // From here on the new one counts. What cannot be removed now is removed by the next checkpoint.
+        let _ = remove_others(&*self.storage, Some(&self.name));
+        Ok(manifest)
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{}", self.storage.place(), self.name)
+    }
+
+    fn sync(&self) -> Result<(), CheckpointError> {
+        self.file.sync().map_err(|error| {
+            let failure = failure("sync", &self.path(), &error);
+            // A later sync that succeeds would prove nothing.
+            self.at.lock().failure = Some(failure.clone());
+            failure
+        })
+    }
+}
+
+fn failure(what: &str, path: &str, error: &io::Error) -> CheckpointError {
+    CheckpointError::Storage(Failure::new(format!("{what} {path}"), error))
+}
+
+/// Removes all checkpoints but `in_force`.
+fn remove_others(storage: &dyn Storage, in_force: Option<&str>) -> io::Result<()> {
+    for name in storage.names()? {
+        if is_checkpoint(&name) && Some(name.as_str()) != in_force {
+            storage.remove(&name)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! How a transaction ends.
+//!
+//! ```text
+//! commit:  redo bytes ─► log (the timestamp is assigned and all versions get it, in one critical section)
+//!          ─► locks are let go ─► old versions become garbage ─► a durable commit waits for the disk
+//! ```
+//!
+//! Locks are let go before the log is on disk: whoever reads what this transaction wrote commits behind it in the log, so
+//! nothing durable ever depends on something that is not. A transaction that only read waits, if it is durable, for the newest
+//! commit it has seen.
+
+use crate::error::Result;
+use crate::garbage::Ghost;
+use crate::key::Words;
+use crate::options::Durability;
+use crate::redo;
+use crate::row::RowRef;
+use crate::session::State;
+use crate::slots::Rid;
+use crate::table::TableInner;
+use crate::transaction::Transaction;
+use crate::ts::Ts;
+
+impl Transaction<'_> {
+    /// Ends the transaction; its changes are visible to all others from now on. Waits as the session's durability says.
+    /// Returns its timestamp; of a transaction that changed nothing, the newest there was.
+    ///
+    /// # Errors
+    /// If the log takes nothing more, the transaction is aborted. An error of waiting for a durable commit says that the
+    /// changes are visible, but that a restart may find them missing.
+    pub fn commit(self) -> Result<Ts> {
+        let durability = self.session.durability;
+        self.commit_with(durability)
+    }
+
+    /// As [`Transaction::commit`], with another durability.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn commit_with(mut self, durability: Durability) -> Result<Ts> {
+        let store = &self.session.store;
+        let mut state = self.session.state.borrow_mut();
+        let state = &mut *state;
+        if state.ended {
+            return Err(crate::StoreError::Ended);
+        }
+        let ts = if state.writes.is_empty() {
+            let seen = state.seen;
+            self.finished = true;
+            state.finish(store.log.last(), self.session.worker);
+            if durability == Durability::Durable && seen > store.log.durable() {
+                store.log.wait_durable(seen, &self.session.park)?;
+            }
+            store.log.last()
+        } else {
+            state.make_redo();
+            let State { redo, writes, .. } = state;
+            // An error drops the transaction, which undoes it.
+            let ts = store.log.append(redo, &self.session.park, |ts| {
+                for write in writes.iter() {
+                    // Of several changes of a row, the newest is the one to be seen; the others lie under it.
+                    write.after.commit(ts);
+                }
+            })?;
+            self.finished = true;
+            state.leave_garbage(ts);
+            state.finish(ts, self.session.worker);
+            if durability == Durability::Durable {
+                store.log.wait_durable(ts, &self.session.park)?;
+            }
+            ts
+        };
+        state.clear_garbage(store, self.session.worker);
+        Ok(ts)
+    }
+
+    /// Undoes all its changes and ends it.
+    pub fn abort(self) {}
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        // Borrowed only while an operation runs; a panic of the store itself in one is a defect, and leaves the locks.
+        let Ok(mut state) = self.session.state.try_borrow_mut() else {
+            return;
+        };
+        self.undo(&mut state, 0, 0);
+        state.finish(self.session.store.log.last(), self.session.worker);
+        state.clear_garbage(&self.session.store, self.session.worker);
+    }
+}
+
+impl State {
+    /// Writes the block of the transaction: one record for each row, from before the transaction to after it.
+    fn make_redo(&mut self) {
+        self.redo.clear();
+        for write in self.writes.iter().filter(|write| write.first) {
+            let known = self.known[write.table as usize].as_ref();
+            let table = &known.expect("tables in use are known").table.0;
+            let newest = table.slots.slot(write.rid).newest();
+            // SAFETY: the row is locked, and what was replaced is kept.
+            let (before, after) = unsafe {
+                (
+                    write.before.and_then(|version| version.row()),
+                    newest.and_then(|version| version.row()),
+                )
+            };
+            redo::put_row(&mut self.redo, table.id, write.rid, before, after);
+        }
+    }
+
+    /// What is not needed any more, once snapshots from `ts` on are the oldest. Counts rows too.
+    fn leave_garbage(&mut self, ts: Ts) {
+        let worker = self.worker;
+        let State {
+            writes,
+            entries,
+            known,
+            garbage,
+            ..
+        } = self;
+        let table_of = |id: u32| {
+            &known[id as usize]
+                .as_ref()
+                .expect("tables in use are known")
+                .table
+        };
+        for entry in entries.drain(..) {
+            // Entries of keys the row had only in between.
+            let table = table_of(entry.table);
+            if !has_key(&table.0, entry.rid, usize::from(entry.index), &entry.key) {
+                garbage.push_ghost(Ghost {
+                    table: table.clone(),
+                    index: Some((entry.index, entry.key)),
+                    rid: entry.rid,
+                    end: ts,
+                });
+            }
+        }
+        for write in writes.drain(..) {
+            let table = table_of(write.table);
+            if write.first {
+                let newest = table
+                    .0
+                    .slots
+                    .slot(write.rid)
+                    .newest()
+                    .expect("it was just written");
+                let deleted = newest.is_deleted();
+                let bytes = newest.bytes() as i64 - write.before.map_or(0, |before| before.bytes() as i64);
+                table.0.row_bytes.add(worker, bytes);
+                let rows = i64::from(!deleted) - i64::from(write.before.is_some());
+                if rows != 0 {
+                    table.0.rows.add(worker, rows);
+                }
+                // SAFETY: it becomes garbage below, and is not freed before a later call.
+                let before = write.before.and_then(|version| unsafe { version.row() });
+                if let Some(before) = before {
+                    let before = RowRef::new(&table.0.layout, before);
+                    // SAFETY: the row is locked.
+                    let after = unsafe { newest.row() }.map(|row| RowRef::new(&table.0.layout, row));
+                    for (number, index) in table.0.indexes() {
+                        if after.is_some_and(|after| index.layout.same(before, after)) {
+                            continue;
+                        }
+                        garbage.push_ghost(Ghost {
+                            table: table.clone(),
+                            index: Some((number as u8, index.layout.of_row(before))),
+                            rid: write.rid,
+                            end: ts,
+                        });
+                    }
+                }
+                if deleted {
+                    garbage.push_ghost(Ghost {
+                        table: table.clone(),
+                        index: None,
+                        rid: write.rid,
+                        end: ts,
+                    });
+                }
+            }
+            if let Some(before) = write.before {
+                garbage.push_version(before, ts);
+            }
+        }
+    }
+
+    /// Lets go of locks; what was rolled back is garbage then.
+    fn finish(&mut self, last: Ts, worker: usize) {
+        // A snapshot of now may just be looking at what was rolled back.
+        for version in self.undone.drain(..) {
+            self.garbage.push_version(version, last.next());
+        }
+        self.release();
+        for (table, rid) in std::mem::take(&mut self.freed) {
+            self.table(table).0.slots.give(worker, rid);
+        }
+        self.savepoints_before = self.savepoints;
+    }
+}
+
+/// Whether the newest state of a row has this key.
+fn has_key(table: &TableInner, rid: Rid, index: usize, key: &Words) -> bool {
+    let index = table.index(index).expect("entries go into indexes");
+    // SAFETY: the row is locked.
+    let row = table
+        .slots
+        .slot(rid)
+        .newest()
+        .and_then(|version| unsafe { version.row() });
+    row.is_some_and(|row| index.layout.of_row(RowRef::new(&table.layout, row)) == *key)
+}

@@ -1,0 +1,231 @@
+//! [`StoreError`]: everything a user of the store can be told.
+
+use exec::shared_csb::SharedCsbError;
+
+use crate::checkpoint::CheckpointError;
+use crate::key::KeyError;
+use crate::lock::LockError;
+use crate::log::LogError;
+use crate::row::RowError;
+use crate::schema::SchemaError;
+
+/// What went wrong.
+///
+/// After [`StoreError::is_retryable`] errors the transaction must end; run again, it may succeed. After all other errors of an
+/// operation the transaction is as before the operation, and goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A lock was not granted.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A key that must be unique is there already.
+    #[error("table {table:?}: there is a row with the key ({key}) of index {index:?} already")]
+    Duplicate {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// The values of its columns.
+        key: String,
+    },
+    /// A value that a column does not take.
+    #[error(transparent)]
+    Row(#[from] RowError),
+    /// Values that make no key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A definition no table can be made of.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The log takes nothing more, or could not be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A checkpoint could not be written or read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The folder could not be used.
+    #[error("cannot {what} {place}: {source}")]
+    Storage {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        place: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The folder has another owner.
+    #[error("{place} is open in another process or store; close it there first")]
+    InUse {
+        /// The folder.
+        place: String,
+    },
+    /// What was read back cannot be.
+    #[error("{place} is damaged: {what}")]
+    Damaged {
+        /// Where.
+        place: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The memory limit is reached.
+    #[error(
+        "the store's rows would take more than its memory limit of {limit} bytes ({used} in use); delete rows, end old snapshots or raise memory_max"
+    )]
+    MemoryFull {
+        /// Bytes.
+        limit: u64,
+        /// Bytes.
+        used: u64,
+    },
+    /// The allocator refused.
+    #[error("out of memory: {bytes} bytes were refused")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The transaction's block in the log would be too long.
+    #[error(
+        "the transaction changes more than {limit} bytes; commit in smaller parts or raise transaction_bytes_max"
+    )]
+    TransactionTooLarge {
+        /// Bytes.
+        limit: usize,
+    },
+    /// An index cannot take the entry.
+    #[error("table {table:?}, index {index:?}: {source}")]
+    Tree {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// Why.
+        source: SharedCsbError,
+    },
+    /// All row numbers of a table are taken.
+    #[error("table {table:?} has as many rows as a table can have (2^32)")]
+    TooManyRows {
+        /// The table.
+        table: String,
+    },
+    /// No table of this name.
+    #[error("there is no table {name:?}{}", also(.known))]
+    NoTable {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: Vec<String>,
+    },
+    /// No index of this name.
+    #[error("table {table:?} has no index {name:?}")]
+    NoIndex {
+        /// The table.
+        table: String,
+        /// The name.
+        name: String,
+    },
+    /// A table or an index of this name is there already.
+    #[error("there is {what} {name:?} already")]
+    Exists {
+        /// `a table` or `an index`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The primary key's index stays as long as its table.
+    #[error("the primary key of table {table:?} cannot be dropped")]
+    PrimaryKey {
+        /// The table.
+        table: String,
+    },
+    /// The table was dropped after the handle was made.
+    #[error("table {table:?} was dropped")]
+    Dropped {
+        /// The table.
+        table: String,
+    },
+    /// The index was dropped, or was made after the snapshot.
+    #[error("index {index:?} of table {table:?} {why}")]
+    IndexUnusable {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// What about it.
+        why: &'static str,
+    },
+    /// A handle of another store.
+    #[error("table {table:?} belongs to another store")]
+    OtherStore {
+        /// The table.
+        table: String,
+    },
+    /// A single row was asked for through an index that may have several.
+    #[error("index {index:?} of table {table:?} is not unique; use first or scan")]
+    NotUnique {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+    },
+    /// No row of this number, or it was deleted.
+    #[error("table {table:?} has no row {rid}")]
+    NoRow {
+        /// The table.
+        table: String,
+        /// The row's number.
+        rid: u32,
+    },
+    /// The function that changes a row changed it through the transaction as well.
+    #[error("row {rid} of table {table:?} was changed by the function that was to change it")]
+    ChangedMeanwhile {
+        /// The table.
+        table: String,
+        /// The row's number.
+        rid: u32,
+    },
+    /// An earlier error ended the transaction.
+    #[error("the transaction cannot go on after a deadlock or a lock timeout; abort it and run it again")]
+    Ended,
+    /// A savepoint of another transaction, or of a part that was rolled back.
+    #[error("the savepoint is not one of this transaction, or was rolled back")]
+    NoSavepoint,
+    /// As many snapshots as there can be.
+    #[error("{limit} snapshots are open, which is the most; end some or raise snapshots_max")]
+    TooManySnapshots {
+        /// Their number.
+        limit: usize,
+    },
+    /// An option that makes no sense.
+    #[error("option {name}: {why}")]
+    Option {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+fn also(known: &[String]) -> String {
+    if known.is_empty() {
+        "; the store has no tables".to_owned()
+    } else {
+        format!("; there are {}", known.join(", "))
+    }
+}
+
+impl StoreError {
+    /// Whether the same transaction, run again from its beginning, may succeed: after a deadlock or a lock timeout.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Lock(LockError::Deadlock { .. } | LockError::Timeout { .. }) | StoreError::Ended
+        )
+    }
+}
+
+/// What the store's calls return.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

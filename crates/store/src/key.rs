@@ -1,0 +1,486 @@
+//! Keys: the values of an index's columns as words that compare as the values do.
+//!
+//! ```text
+//! integers     sign bit flipped, most significant byte first
+//! floats       sign bit flipped, or all bits if negative (NaN above all numbers, -0 below 0)
+//! fixed text   its bytes
+//! text(max)    max bytes, filled up with zeros, then its length (1, 2 or 4 bytes): "a" < "a\0" < "ab"
+//! nullable     one byte before: 0 for NULL (then zeros), 1 for a value
+//! ```
+//!
+//! Bytes of all columns one after another, up to [`KEY_BYTES_MAX`], read as big-endian words. An index uses as many words as
+//! its widest key needs (1, 2, 4 or 8), so that short keys make short nodes.
+//!
+//! What it is not: it cannot be turned back; rows are read for their values.
+
+use std::ops::Bound;
+
+use crate::row::RowRef;
+use crate::schema::ColumnDef;
+use crate::value::{Type, Value};
+
+/// Most bytes of a key.
+pub const KEY_BYTES_MAX: usize = WORDS_MAX * 8;
+/// Most words of a key.
+pub const WORDS_MAX: usize = 8;
+
+/// A key, filled up with zeros.
+pub type Words = [u64; WORDS_MAX];
+
+/// Why values make no key of an index.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// A value of another type than the column's.
+    #[error("index {index:?}: column {column:?} holds {expected}, not {found}")]
+    Type {
+        /// The index.
+        index: String,
+        /// The column.
+        column: String,
+        /// Its type.
+        expected: Type,
+        /// What was given.
+        found: String,
+    },
+    /// More or fewer values than columns.
+    #[error("index {index:?}: {found} values for {columns} columns")]
+    Count {
+        /// The index.
+        index: String,
+        /// Its columns.
+        columns: usize,
+        /// Values given.
+        found: usize,
+    },
+}
+
+/// Entries of an index from one key to another, both included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    pub(crate) low: Words,
+    pub(crate) high: Words,
+}
+
+impl KeyRange {
+    /// Whether no key can be in it.
+    pub fn is_empty(&self) -> bool {
+        self.low > self.high
+    }
+}
+
+/// A column of an index.
+#[derive(Clone, Debug)]
+struct Part {
+    name: String,
+    position: usize,
+    data_type: Type,
+    nullable: bool,
+    /// Bytes in the key, the NULL byte included.
+    bytes: usize,
+}
+
+/// How keys of one index are made.
+#[derive(Debug)]
+pub(crate) struct KeyLayout {
+    index: String,
+    parts: Vec<Part>,
+}
+
+/// Bytes a column takes in a key.
+fn part_bytes(column: &ColumnDef) -> usize {
+    let length = match column.data_type {
+        Type::Text { max } | Type::Bytes { max } => max as usize + length_bytes(max),
+        other => other.fixed_bytes().expect("the other types are fixed"),
+    };
+    length + usize::from(column.nullable)
+}
+
+/// Bytes of the length behind a text.
+fn length_bytes(max: u32) -> usize {
+    match max {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
+    }
+}
+
+/// Bytes of the widest key over these columns.
+pub(crate) fn bytes_max<'a>(columns: impl Iterator<Item = &'a ColumnDef>) -> usize {
+    columns.map(part_bytes).sum()
+}
+
+/// A key being written.
+struct Writer {
+    bytes: [u8; KEY_BYTES_MAX],
+    at: usize,
+}
+
+impl Writer {
+    fn new() -> Self {
+        Writer {
+            bytes: [0; KEY_BYTES_MAX],
+            at: 0,
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    /// The key, its rest filled with zeros or with ones.
+    fn words(mut self, rest: u8) -> Words {
+        if rest != 0 {
+            self.bytes[self.at..].fill(rest);
+        }
+        let mut words = [0; WORDS_MAX];
+        for (word, bytes) in words.iter_mut().zip(self.bytes.chunks_exact(8)) {
+            *word = u64::from_be_bytes(bytes.try_into().expect("8 bytes"));
+        }
+        words
+    }
+}
+
+impl KeyLayout {
+    /// Of columns that were checked to fit.
+    pub(crate) fn new(index: &str, columns: &[ColumnDef], positions: &[usize]) -> Self {
+        let part = |&position: &usize| Part {
+            name: columns[position].name.clone(),
+            position,
+            data_type: columns[position].data_type,
+            nullable: columns[position].nullable,
+            bytes: part_bytes(&columns[position]),
+        };
+        KeyLayout {
+            index: index.to_owned(),
+            parts: positions.iter().map(part).collect(),
+        }
+    }
+
+    /// Words its keys need: 1, 2, 4 or 8.
+    pub(crate) fn words(&self) -> usize {
+        let bytes: usize = self.parts.iter().map(|part| part.bytes).sum();
+        bytes.div_ceil(8).next_power_of_two()
+    }
+
+    /// The key of a row.
+    pub(crate) fn of_row(&self, row: RowRef<'_>) -> Words {
+        // Keys of integers that fit one word are most of all keys.
+        let mut writer = Writer::new();
+        for part in &self.parts {
+            if part.data_type.is_integer() && !part.nullable {
+                push_integer(&mut writer, part.data_type, row.int(part.position));
+            } else {
+                part.push(&mut writer, row.value(part.position));
+            }
+        }
+        writer.words(0)
+    }
+
+    /// Whether two rows have the same key.
+    pub(crate) fn same(&self, a: RowRef<'_>, b: RowRef<'_>) -> bool {
+        let same = |part: &Part| a.value(part.position) == b.value(part.position);
+        self.parts.iter().all(same) || self.of_row(a) == self.of_row(b)
+    }
+
+    fn write(&self, values: &[Value<'_>]) -> Result<Writer, KeyError> {
+        if values.len() > self.parts.len() {
+            return Err(self.count(values.len()));
+        }
+        let mut writer = Writer::new();
+        for (part, value) in self.parts.iter().zip(values) {
+            if !part.accepts(value) {
+                return Err(self.wrong(part, value));
+            }
+            part.push(&mut writer, *value);
+        }
+        Ok(writer)
+    }
+
+    fn count(&self, found: usize) -> KeyError {
+        KeyError::Count {
+            index: self.index.clone(),
+            columns: self.parts.len(),
+            found,
+        }
+    }
+
+    fn wrong(&self, part: &Part, value: &Value<'_>) -> KeyError {
+        KeyError::Type {
+            index: self.index.clone(),
+            column: part.name.clone(),
+            expected: part.data_type,
+            found: value.to_string(),
+        }
+    }
+
+    /// The key of values for all columns. None if no row can have them: out of the column's range, or too long.
+    pub(crate) fn exact(&self, values: &[Value<'_>]) -> Result<Option<Words>, KeyError> {
+        if values.len() != self.parts.len() {
+            return Err(self.count(values.len()));
+        }
+        if !self.possible(values)? {
+            return Ok(None);
+        }
+        Ok(Some(self.write(values)?.words(0)))
+    }
+
+    /// Whether a row can have these values.
+    fn possible(&self, values: &[Value<'_>]) -> Result<bool, KeyError> {
+        for (part, value) in self.parts.iter().zip(values) {
+            if !part.accepts(value) {
+                return Err(self.wrong(part, value));
+            }
+            if !part.holds(value) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keys that begin with these values.
+    pub(crate) fn prefix(&self, values: &[Value<'_>]) -> Result<KeyRange, KeyError> {
+        if values.len() > self.parts.len() {
+            return Err(self.count(values.len()));
+        }
+        if !self.possible(values)? {
+            return Ok(NOTHING);
+        }
+        Ok(KeyRange {
+            low: self.write(values)?.words(0),
+            high: self.write(values)?.words(0xff),
+        })
+    }
+
+    /// Keys that begin with `prefix` and whose next column lies between two bounds. A bound on either side leaves NULLs out.
+    pub(crate) fn between(
+        &self,
+        prefix: &[Value<'_>],
+        low: Bound<Value<'_>>,
+        high: Bound<Value<'_>>,
+    ) -> Result<KeyRange, KeyError> {
+        let Some(part) = self.parts.get(prefix.len()) else {
+            return Err(self.count(prefix.len() + 1));
+        };
+        if !self.possible(prefix)? {
+            return Ok(NOTHING);
+        }
+        let unbounded = matches!((&low, &high), (Bound::Unbounded, Bound::Unbounded));
+        let beginning = || self.write(prefix);
+        let bounded = |value: &Value<'_>, rest: u8| -> Result<Words, KeyError> {
+            if !part.accepts(value) {
+                return Err(self.wrong(part, value));
+            }
+            let mut writer = beginning()?;
+            part.push(&mut writer, *value);
+            Ok(writer.words(rest))
+        };
+        let null = Value::Null;
+        if [&low, &high]
+            .iter()
+            .any(|bound| matches!(bound, Bound::Included(value) | Bound::Excluded(value) if *value == null))
+        {
+            return Ok(NOTHING);
+        }
+        let (low, high) = match (part.above(low), part.below(high)) {
+            (Some(low), Some(high)) => (low, high),
+            _ => return Ok(NOTHING),
+        };
+        let low = match low {
+            Bound::Unbounded => {
+                let mut writer = beginning()?;
+                if part.nullable && !unbounded {
+                    writer.push(&[1]);
+                }
+                Some(writer.words(0))
+            }
+            Bound::Included(value) => Some(bounded(&value, 0)?),
+            Bound::Excluded(value) => next(bounded(&value, 0xff)?),
+        };
+        let high = match high {
+            Bound::Unbounded => {
+                let mut writer = beginning()?;
+                if part.nullable {
+                    writer.push(&[1]);
+                }
+                Some(writer.words(0xff))
+            }
+            Bound::Included(value) => Some(bounded(&value, 0xff)?),
+            Bound::Excluded(value) => previous(bounded(&value, 0)?),
+        };
+        Ok(match (low, high) {
+            (Some(low), Some(high)) => KeyRange { low, high },
+            _ => NOTHING,
+        })
+    }
+}
+
+/// A range without keys.
+pub(crate) const NOTHING: KeyRange = KeyRange {
+    low: [u64::MAX; WORDS_MAX],
+    high: [0; WORDS_MAX],
+};
+
+/// The smallest key above, if there is one.
+pub(crate) fn next(mut words: Words) -> Option<Words> {
+    for word in words.iter_mut().rev() {
+        let (sum, carry) = word.overflowing_add(1);
+        *word = sum;
+        if !carry {
+            return Some(words);
+        }
+    }
+    None
+}
+
+/// The largest key below, if there is one.
+pub(crate) fn previous(mut words: Words) -> Option<Words> {
+    for word in words.iter_mut().rev() {
+        let (difference, borrow) = word.overflowing_sub(1);
+        *word = difference;
+        if !borrow {
+            return Some(words);
+        }
+    }
+    None
+}
+
+fn push_integer(writer: &mut Writer, data_type: Type, value: i64) {
+    let flipped = (value as u64) ^ (1 << 63);
+    match data_type {
+        Type::I8 => writer.push(&[(value as u8) ^ 0x80]),
+        Type::I16 => writer.push(&((value as u16) ^ (1 << 15)).to_be_bytes()),
+        Type::I32 | Type::Date => writer.push(&((value as u32) ^ (1 << 31)).to_be_bytes()),
+        _ => writer.push(&flipped.to_be_bytes()),
+    }
+}
+
+impl Part {
+    /// Whether the value is of the column's type, or NULL.
+    fn accepts(&self, value: &Value<'_>) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Bool(_) => self.data_type == Type::Bool,
+            Value::Int(_) => self.data_type.is_integer(),
+            Value::Float(_) => self.data_type == Type::F64,
+            Value::Text(_) => self.data_type.is_text(),
+            Value::Bytes(_) => self.data_type.is_bytes(),
+        }
+    }
+
+    /// Whether a row can have the value, which it accepts.
+    fn holds(&self, value: &Value<'_>) -> bool {
+        match value {
+            Value::Null => self.nullable,
+            Value::Int(value) => self
+                .data_type
+                .integer_range()
+                .is_some_and(|(least, most)| (least..=most).contains(value)),
+            Value::Text(text) => text.len() <= self.data_type.bytes_max(),
+            Value::Bytes(bytes) => match self.data_type {
+                Type::FixedBytes { bytes: exactly } => bytes.len() == exactly as usize,
+                other => bytes.len() <= other.bytes_max(),
+            },
+            Value::Bool(_) | Value::Float(_) => true,
+        }
+    }
+
+    /// The same lower bound in values the column can hold. None if no field is above it.
+    fn above<'v>(&self, low: Bound<Value<'v>>) -> Option<Bound<Value<'v>>> {
+        if let (
+            Bound::Included(Value::Int(value)) | Bound::Excluded(Value::Int(value)),
+            Some((least, most)),
+        ) = (&low, self.data_type.integer_range())
+        {
+            return match value {
+                value if value < &least => Some(Bound::Unbounded),
+                value if value > &most => None,
+                _ => Some(low),
+            };
+        }
+        // A bound that is longer than fields lies just above its beginning, a shorter one below all fields that begin with it.
+        Some(match low {
+            Bound::Included(value) if self.longer(&value) => Bound::Excluded(value),
+            Bound::Excluded(value) if self.shorter(&value) => Bound::Included(value),
+            other => other,
+        })
+    }
+
+    /// The same upper bound in values the column can hold. None if no field is below it.
+    fn below<'v>(&self, high: Bound<Value<'v>>) -> Option<Bound<Value<'v>>> {
+        if let (
+            Bound::Included(Value::Int(value)) | Bound::Excluded(Value::Int(value)),
+            Some((least, most)),
+        ) = (&high, self.data_type.integer_range())
+        {
+            return match value {
+                value if value > &most => Some(Bound::Unbounded),
+                value if value < &least => None,
+                _ => Some(high),
+            };
+        }
+        Some(match high {
+            Bound::Excluded(value) if self.longer(&value) => Bound::Included(value),
+            Bound::Included(value) if self.shorter(&value) => Bound::Excluded(value),
+            other => other,
+        })
+    }
+
+    fn longer(&self, value: &Value<'_>) -> bool {
+        match value {
+            Value::Text(text) => text.len() > self.data_type.bytes_max(),
+            Value::Bytes(bytes) => bytes.len() > self.data_type.bytes_max(),
+            _ => false,
+        }
+    }
+
+    fn shorter(&self, value: &Value<'_>) -> bool {
+        match (value, self.data_type) {
+            (Value::Bytes(bytes), Type::FixedBytes { bytes: exactly }) => bytes.len() < exactly as usize,
+            _ => false,
+        }
+    }
+
+    /// Writes a value it holds.
+    fn push(&self, writer: &mut Writer, value: Value<'_>) {
+        if self.nullable {
+            if value == Value::Null {
+                writer.at += self.bytes;
+                return;
+            }
+            writer.push(&[1]);
+        }
+        let width = self.bytes - usize::from(self.nullable);
+        match value {
+            Value::Null => writer.at += width,
+            Value::Bool(value) => writer.push(&[u8::from(value)]),
+            Value::Int(value) => push_integer(writer, self.data_type, value),
+            Value::Float(value) => {
+                let bits = value.to_bits();
+                let negative = bits >> 63 != 0;
+                let ordered = if negative { !bits } else { bits ^ (1 << 63) };
+                writer.push(&ordered.to_be_bytes());
+            }
+            Value::Text(text) => self.push_bytes(writer, text.as_bytes()),
+            Value::Bytes(bytes) => self.push_bytes(writer, bytes),
+        }
+    }
+
+    fn push_bytes(&self, writer: &mut Writer, bytes: &[u8]) {
+        let most = self.data_type.bytes_max();
+        let bytes = &bytes[..bytes.len().min(most)];
+        let start = writer.at;
+        writer.push(bytes);
+        match self.data_type {
+            Type::FixedText { .. } => writer.bytes[writer.at..start + most].fill(b' '),
+            Type::FixedBytes { .. } => {}
+            Type::Text { max } | Type::Bytes { max } => {
+                let length = (bytes.len() as u32).to_be_bytes();
+                writer.at = start + most;
+                writer.push(&length[4 - length_bytes(max)..]);
+            }
+            _ => unreachable!("accepted as text or bytes"),
+        }
+        writer.at = start + self.bytes - usize::from(self.nullable);
+    }
+}

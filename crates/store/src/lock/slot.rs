@@ -1,0 +1,100 @@
+//! [`Slot`]: what others may know of one holder: whether it waits, for what, and what it holds meanwhile.
+
+use super::error::LockName;
+use super::held::Held;
+use super::mode::{RowMode, RowName, TableMode};
+use super::range::{RangeKey, RangeLocks};
+use super::table::TableLock;
+use crate::park::Park;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a holder waits for.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    Row { key: u64, mode: RowMode },
+    Table { lock: Arc<TableLock>, mode: TableMode },
+    Key { ranges: Arc<RangeLocks>, key: RangeKey },
+}
+
+impl Target {
+    pub fn name(&self) -> LockName {
+        match self {
+            Target::Row { key, .. } => LockName::Row(RowName::of_key(*key)),
+            Target::Table { lock, .. } => LockName::Table(lock.number()),
+            Target::Key { ranges, key } => LockName::Key {
+                index: ranges.number(),
+                key: key[0],
+            },
+        }
+    }
+
+    pub fn mode(&self) -> &'static str {
+        match self {
+            Target::Row { mode, .. } => mode.name(),
+            Target::Table { mode, .. } => mode.name(),
+            Target::Key { .. } => "an entry",
+        }
+    }
+}
+
+/// What a holder hands over for as long as it waits. Nothing of it changes meanwhile.
+pub(super) struct Waiting {
+    pub wait: u64,
+    pub target: Target,
+    pub held: Held,
+    /// Greater is younger: counted when a transaction waits for the first time.
+    pub birth: u64,
+    pub park: Arc<dyn Park>,
+    /// The circle that this holder was chosen to break.
+    pub parties: Vec<u32>,
+}
+
+/// One holder as others see it. Waits are numbered, from 1, and no number is used twice in a slot.
+///
+/// ```text
+///   in a queue ──► waiting (published) ──► granted = wait    by who hands over, under the queue's mutex
+///                        │                 doomed  = wait    by the detector; the holder then leaves the queue itself,
+///                        │                                   unless it was granted meanwhile
+///                        └───────────────► leaves at its deadline, unless it was granted meanwhile
+/// ```
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Slot {
+    /// The number of the latest wait. Written by the holder only.
+    wait: AtomicU64,
+    granted: AtomicU64,
+    doomed: AtomicU64,
+    /// `Some` while the holder waits.
+    pub waiting: Mutex<Option<Box<Waiting>>>,
+}
+
+impl Slot {
+    /// Begins a wait: its number. By the holder.
+    pub fn next_wait(&self) -> u64 {
+        let wait = self.wait.load(Ordering::Relaxed) + 1;
+        self.wait.store(wait, Ordering::Relaxed);
+        wait
+    }
+
+    /// The wait ends with the lock. Under the queue's mutex, after the lock was made the waiter's: Release hands that on, and
+    /// what the former holders did, which the caller has acquired.
+    pub fn grant(&self, wait: u64) {
+        self.granted.store(wait, Ordering::Release);
+    }
+
+    pub fn is_granted(&self, wait: u64) -> bool {
+        self.granted.load(Ordering::Acquire) == wait
+    }
+
+    /// The waiter shall give way. Under the detector's mutex. Nothing is read on account of it, and the mutex of `waiting`,
+    /// which carries the circle, orders the rest.
+    pub fn doom(&self, wait: u64) {
+        self.doomed.store(wait, Ordering::Release);
+    }
+
+    pub fn is_doomed(&self, wait: u64) -> bool {
+        self.doomed.load(Ordering::Acquire) == wait
+    }
+}

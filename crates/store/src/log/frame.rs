@@ -1,0 +1,285 @@
+//! Bytes of a segment: its head, frames, and names.
+//!
+//! ```text
+//! segment  log-<first ts, 20 digits>.corun
+//!   head   magic 8 │ version 4 │ checksum 4 │ store id 8 │ first ts 8          (this layout stays in all versions)
+//!   frame  length 4 │ checksum 4 │ ts 8 │ durable 8 │ payload            (next frame follows at once; little endian)
+//!   mark   length 2^31 │ checksum 4 │ ts 8 │ durable 8                   (no block: says what is durable up to `ts`)
+//! ```
+//!
+//! A checksum covers all of a head or frame but itself and starts from the store's id, so that bytes of another store are
+//! never taken for ours. `durable` is the newest commit known to be on disk when the frame was made: it tells damage from the
+//! torn end of a crash. A segment's head says the same of all commits before its first, because a segment is made only after
+//! the one before is synced. What it is not: it knows no files.
+
+use crc32fast::Hasher;
+
+use crate::ts::Ts;
+
+pub(super) const MAGIC: [u8; 8] = *b"corunlog";
+pub(super) const VERSION: u32 = 1;
+pub(super) const HEAD_BYTES: usize = 32;
+pub(super) const FRAME_BYTES: usize = 24;
+/// Stands in the length field of a mark.
+const MARK: u32 = 1 << 31;
+/// Largest payload of one frame, in bytes.
+pub(super) const PAYLOAD_MAX: usize = MARK as usize - 1;
+
+/// The file of the segment whose first commit is `first`.
+pub(super) fn segment_name(first: Ts) -> String {
+    format!("log-{:020}.corun", first.0)
+}
+
+/// The first commit of the segment of that name; `None` if it is no segment's name.
+pub(crate) fn segment_first(name: &str) -> Option<Ts> {
+    let digits = name.strip_prefix("log-")?.strip_suffix(".corun")?;
+    let plain = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // Half the numbers are left out so that no sum in here overflows.
+    let first = if plain { digits.parse().ok() } else { None };
+    first.filter(|first| (1..=u64::MAX / 2).contains(first)).map(Ts)
+}
+
+/// Where the checksums of a store start.
+pub(super) fn seed(store_id: u64) -> u32 {
+    crc32fast::hash(&store_id.to_le_bytes())
+}
+
+/// First half of a frame's checksum, which needs no timestamp: done before the mutex.
+pub(super) fn payload_sum(seed: u32, payload: &[u8]) -> u32 {
+    let mut hasher = Hasher::new_with_initial(seed);
+    hasher.update(payload);
+    hasher.finalize()
+}
+
+/// The head of a frame; `payload_sum` of its payload.
+#[inline]
+fn frame_head(payload_sum: u32, length: u32, ts: Ts, durable: Ts) -> [u8; FRAME_BYTES] {
+    let mut head = [0; FRAME_BYTES];
+    // For the checksum the field it stands in is left out by putting the length where it will stand.
+    head[4..8].copy_from_slice(&length.to_le_bytes());
+    head[8..16].copy_from_slice(&ts.0.to_le_bytes());
+    head[16..24].copy_from_slice(&durable.0.to_le_bytes());
+    let mut hasher = Hasher::new_with_initial(payload_sum);
+    hasher.update(&head[4..]);
+    let sum = hasher.finalize();
+    head[..4].copy_from_slice(&length.to_le_bytes());
+    head[4..8].copy_from_slice(&sum.to_le_bytes());
+    head
+}
+
+/// Appends the frame of a block. The payload's length is at most [`PAYLOAD_MAX`].
+#[inline]
+pub(super) fn push_frame(into: &mut Vec<u8>, payload_sum: u32, payload: &[u8], ts: Ts, durable: Ts) {
+    let head = frame_head(payload_sum, payload.len() as u32, ts, durable);
+    into.extend_from_slice(&head);
+    into.extend_from_slice(payload);
+}
+
+/// A mark that says that all commits up to `durable` are on disk, behind the frame of `ts`.
+pub(super) fn mark(seed: u32, ts: Ts, durable: Ts) -> [u8; FRAME_BYTES] {
+    frame_head(payload_sum(seed, &[]), MARK, ts, durable)
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// A frame or mark that was found whole.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) offset: usize,
+    pub(super) end: usize,
+    pub(super) ts: Ts,
+    pub(super) durable: Ts,
+    pub(super) is_mark: bool,
+}
+
+impl Frame {
+    /// The commit whose block stands here or, behind a mark, next.
+    pub(super) fn begins_at(&self) -> Ts {
+        if self.is_mark { self.ts.next() } else { self.ts }
+    }
+
+    /// The commit whose block comes after this frame.
+    pub(super) fn next_ts(&self) -> Ts {
+        self.ts.next()
+    }
+}
+
+/// The frame at `offset`, if a whole one is there whose timestamp is in `from..=to`.
+pub(super) fn frame_at(bytes: &[u8], offset: usize, seed: u32, from: u64, to: u64) -> Option<Frame> {
+    let frame = bytes.get(offset..)?;
+    if frame.len() < FRAME_BYTES {
+        return None;
+    }
+    // The cheap checks first: a search tries every offset.
+    let (ts, durable) = (word(frame, 8), word(frame, 16));
+    if ts < from || ts > to || durable > ts {
+        return None;
+    }
+    let length = half(frame, 0);
+    let is_mark = length == MARK;
+    let payload = if is_mark {
+        &[][..]
+    } else {
+        frame.get(FRAME_BYTES..FRAME_BYTES.checked_add(length as usize)?)?
+    };
+    let (ts, durable) = (Ts(ts), Ts(durable));
+    if frame_head(payload_sum(seed, payload), length, ts, durable) != frame[..FRAME_BYTES] {
+        return None;
+    }
+    Some(Frame {
+        offset,
+        end: offset + FRAME_BYTES + payload.len(),
+        ts,
+        durable,
+        is_mark,
+    })
+}
+
+/// The first whole frame at or after `offset` with a timestamp of at least `from`. `before`: bytes of log that may have held
+/// frames between `from` and these bytes.
+pub(super) fn search(bytes: &[u8], offset: usize, seed: u32, from: u64, before: u64) -> Option<Frame> {
+    (offset..bytes.len().saturating_sub(FRAME_BYTES - 1)).find_map(|at| {
+        // Timestamps are dense and each took a frame's head at least.
+        let to = from.saturating_add((before + at as u64) / FRAME_BYTES as u64 + 1);
+        frame_at(bytes, at, seed, from, to)
+    })
+}
+
+/// The head of a segment.
+pub(super) fn segment_head(store_id: u64, first: Ts) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(&MAGIC);
+    head[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    head[16..24].copy_from_slice(&store_id.to_le_bytes());
+    head[24..].copy_from_slice(&first.0.to_le_bytes());
+    let sum = head_sum(&head);
+    head[12..16].copy_from_slice(&sum.to_le_bytes());
+    head
+}
+
+fn head_sum(head: &[u8]) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(&head[..12]);
+    hasher.update(&head[16..]);
+    hasher.finalize()
+}
+
+/// What the first bytes of a segment turned out to be.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Head {
+    /// Whole.
+    Good { store_id: u64, first: Ts },
+    /// Whole, of a newer format.
+    Newer { version: u32 },
+    /// Too short, or zeros: it was never written.
+    Unwritten,
+    /// Ours, and broken.
+    Broken,
+    /// Not ours.
+    Foreign,
+}
+
+/// Reads the first bytes of a segment.
+pub(super) fn read_head(bytes: &[u8]) -> Head {
+    let head = &bytes[..bytes.len().min(HEAD_BYTES)];
+    let begun = head.len().min(8);
+    if head.iter().all(|byte| *byte == 0) || (head.len() < HEAD_BYTES && head[..begun] == MAGIC[..begun]) {
+        return Head::Unwritten;
+    }
+    if head.len() < HEAD_BYTES || head[..8] != MAGIC {
+        return Head::Foreign;
+    }
+    if head_sum(head) != half(head, 12) {
+        return Head::Broken;
+    }
+    match half(head, 8) {
+        VERSION => Head::Good {
+            store_id: word(head, 16),
+            first: Ts(word(head, 24)),
+        },
+        version => Head::Newer { version },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_found_again_and_any_flipped_bit_is_seen() {
+        let seed = seed(7);
+        let mut bytes = vec![0; 5];
+        push_frame(&mut bytes, payload_sum(seed, b"hello"), b"hello", Ts(3), Ts(2));
+        bytes.extend_from_slice(&mark(seed, Ts(3), Ts(3)));
+        let frame = search(&bytes, 0, seed, 1, 72).unwrap();
+        assert_eq!(
+            frame,
+            Frame {
+                offset: 5,
+                end: 34,
+                ts: Ts(3),
+                durable: Ts(2),
+                is_mark: false
+            }
+        );
+        let behind = frame_at(&bytes, 34, seed, 3, 3).unwrap();
+        assert!(behind.is_mark && behind.end == bytes.len() && behind.durable == Ts(3));
+        assert_eq!((frame.begins_at(), behind.begins_at()), (Ts(3), Ts(4)));
+        for bit in 5 * 8..34 * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(frame_at(&bytes, 5, seed, 0, u64::MAX), None, "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(
+            frame_at(&bytes, 5, super::seed(8), 0, u64::MAX),
+            None,
+            "another store's"
+        );
+        assert_eq!(frame_at(&[0; 100], 0, seed, 0, u64::MAX), None, "zeros");
+        for length in 0..34 {
+            assert_eq!(frame_at(&bytes[..length], 5, seed, 0, u64::MAX), None);
+        }
+    }
+
+    #[test]
+    fn heads_and_names_tell_what_they_are() {
+        let head = segment_head(7, Ts(12));
+        assert_eq!(
+            read_head(&head),
+            Head::Good {
+                store_id: 7,
+                first: Ts(12)
+            }
+        );
+        assert_eq!(read_head(&head[..20]), Head::Unwritten);
+        assert_eq!(read_head(&head[..3]), Head::Unwritten);
+        assert_eq!(read_head(&[]), Head::Unwritten);
+        assert_eq!(read_head(&[0; 100]), Head::Unwritten);
+        assert_eq!(read_head(b"hello"), Head::Foreign);
+        for at in 0..HEAD_BYTES {
+            let mut head = head;
+            head[at] ^= 4;
+            assert_eq!(
+                read_head(&head),
+                if at < 8 { Head::Foreign } else { Head::Broken },
+                "byte {at}"
+            );
+        }
+        assert_eq!(segment_first(&segment_name(Ts(12))), Some(Ts(12)));
+        for name in [
+            "log-1.corun",
+            "log-00000000000000000000.corun",
+            "log-+0000000000000000001.corun",
+            "log-99999999999999999999.corun",
+            "corun.manifest",
+        ] {
+            assert_eq!(segment_first(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! The redo log: numbers commits, writes them in that order, says when they are durable, and reads them back.
+//!
+//! ```text
+//!   append ──mutex: ts, copy, stamp──► buffer ──log's thread: write, sync──► segment files ──► LogReader after a restart
+//!                                      waiters ◄──── durable ────┘
+//! ```
+//!
+//! Order of calls: [`LogReader::open`], [`LogReader::next_segment`] until there is none, [`LogReader::end`], [`Log::start`];
+//! then [`Log::append`] and [`Log::wait_durable`] from any thread; [`Log::remove_before`] after a checkpoint; [`Log::close`].
+//! A block is opaque bytes, the redo of one whole transaction. What it is not: undo, and it knows no tables.
+
+mod buffer;
+mod end;
+mod error;
+mod frame;
+mod options;
+mod reader;
+mod segments;
+mod waiting;
+mod writer;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{JoinHandle, Thread};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use self::buffer::{Buffer, Refusal};
+use self::frame::FRAME_BYTES;
+use self::segments::Segments;
+use self::waiting::Waiting;
+use self::writer::Writer;
+use crate::park::{Park, ThreadPark};
+use crate::storage::{Failure, Storage, StorageFile};
+use crate::ts::Ts;
+
+pub use self::end::LogEnd;
+pub use self::error::{Damage, LogError};
+pub(crate) use self::frame::segment_first;
+pub use self::options::LogOptions;
+pub use self::reader::{LogReader, OnDamage, Segment};
+
+/// A log that commits are appended to. See the module.
+pub struct Log {
+    /// The newest commit whose `in_order` has finished.
+    last: Line<AtomicU64>,
+    to: To,
+}
+
+/// Where commits go.
+enum To {
+    /// Nowhere: the mutex guards the order alone; true after a panic in it.
+    Memory(Mutex<bool>),
+    Files {
+        shared: Arc<Shared>,
+        thread: Mutex<Option<JoinHandle<()>>>,
+    },
+}
+
+/// Keeps a counter that everybody reads on cache lines of its own (two: they are fetched in pairs).
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// What clients and the log's thread share. No two of its mutexes are ever held together.
+struct Shared {
+    storage: Arc<dyn Storage>,
+    store_id: u64,
+    /// Where checksums start.
+    seed: u32,
+    options: LogOptions,
+    writer: OnceLock<Thread>,
+
+    durable: Line<AtomicU64>,
+    /// Bytes of all segments.
+    disk_bytes: AtomicU64,
+    buffer: Line<Mutex<Buffer>>,
+    waiting: Mutex<Waiting>,
+    segments: Mutex<Segments>,
+}
+
+impl<T> std::ops::Deref for Line<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl Log {
+    /// A log without files: it only hands out timestamps, from the one after `last` on. Every commit counts as durable.
+    pub fn memory(last: Ts) -> Log {
+        Log {
+            last: Line(AtomicU64::new(last.0)),
+            to: To::Memory(Mutex::new(false)),
+        }
+    }
+
+    /// Makes what was read back the definite past (cuts what is to be cut, syncs the rest) and starts the log's thread.
+    ///
+    /// The caller owns the folder, see [`Storage::lock`].
+    ///
+    /// # Errors
+    /// [`LogError::Options`], [`LogError::Storage`].
+    pub fn start(
+        storage: Arc<dyn Storage>,
+        store_id: u64,
+        end: LogEnd,
+        options: LogOptions,
+    ) -> Result<Log, LogError> {
+        options.check()?;
+        end.make_definite(&*storage)?;
+        let last = end.last;
+        let segments = Segments::new(end.segments);
+        let bytes = segments.bytes();
+        let shared = Arc::new(Shared {
+            storage,
+            store_id,
+            seed: frame::seed(store_id),
+            writer: OnceLock::new(),
+            durable: Line(AtomicU64::new(last.0)),
+            disk_bytes: AtomicU64::new(bytes),
+            buffer: Line(Mutex::new(Buffer::new(last, options.buffer_bytes, bytes))),
+            waiting: Mutex::default(),
+            segments: Mutex::new(segments),
+            options,
+        });
+        let writer = Writer::new(Arc::clone(&shared), last);
+        let thread = std::thread::Builder::new()
+            .name("corun-log".to_string())
+            .spawn(move || writer.run())
+            .map_err(|error| LogError::Storage(Failure::new("start the log's thread", &error)))?;
+        // Set before any client can have a reason to wake it.
+        let _ = shared.writer.set(thread.thread().clone());
+        Ok(Log {
+            last: Line(AtomicU64::new(last.0)),
+            to: To::Files {
+                shared,
+                thread: Mutex::new(Some(thread)),
+            },
+        })
+    }
+
+    /// Commits `payload`: gives it the next timestamp, puts it into the log's buffer, and runs `in_order` with the timestamp;
+    /// no other commit's `in_order` runs at the same time or out of order. Waits while the buffer is full.
+    ///
+    /// `in_order` should take nanoseconds, and must neither wait nor use the log. If it panics the commit is not logged, and
+    /// the log takes no further one.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`], [`LogError::Full`], [`LogError::Closed`], [`LogError::TooLarge`]; always before a timestamp was
+    /// taken: nothing has happened.
+    pub fn append(
+        &self,
+        payload: &[u8],
+        park: &Arc<dyn Park>,
+        in_order: impl FnOnce(Ts),
+    ) -> Result<Ts, LogError> {
+        let shared = match &self.to {
+            To::Files { shared, .. } => shared,
+            To::Memory(order) => {
+                let mut broken = order.lock();
+                if *broken {
+                    return Err(broken_order());
+                }
+                // Written under the mutex only.
+                let ts = Ts(self.last.load(Ordering::Relaxed)).next();
+                *broken = true;
+                in_order(ts);
+                *broken = false;
+                self.last.store(ts.0, Ordering::Release);
+                return Ok(ts);
+            }
+        };
+        if payload.len() > frame::PAYLOAD_MAX {
+            return Err(LogError::TooLarge {
+                bytes: payload.len(),
+                limit: frame::PAYLOAD_MAX,
+            });
+        }
+        let sum = frame::payload_sum(shared.seed, payload);
+        let size = (FRAME_BYTES + payload.len()) as u64;
+
+        let mut buffer = shared.buffer.lock();
+        if !buffer.queue.is_empty() || !buffer.has_room(payload.len()) {
+            buffer = shared.wait_for_room(buffer, payload.len(), park)?;
+        }
+        if let Some(refusal) = &buffer.refuse {
+            return Err(refusal.error());
+        }
+        let limit = shared.options.bytes_max;
+        if limit != 0 && buffer.total + size > limit {
+            return Err(LogError::Full {
+                bytes: buffer.total,
+                limit,
+            });
+        }
+        let ts = buffer.last.next();
+        let was_half_full = buffer.is_half_full();
+        let length = buffer.bytes.len();
+        // Relaxed: any older value is true as well.
+        let durable = Ts(shared.durable.load(Ordering::Relaxed));
+        frame::push_frame(&mut buffer.bytes, sum, payload, ts, durable);
+        let stamping = Stamping {
+            buffer: &mut buffer,
+            length,
+        };
+        in_order(ts);
+        std::mem::forget(stamping);
+        buffer.last = ts;
+        buffer.total += size;
+        // Release: a snapshot that reads it sees what `in_order` stamped.
+        self.last.store(ts.0, Ordering::Release);
+        let wake = std::mem::take(&mut buffer.wake_on_first) || (!was_half_full && buffer.is_half_full());
+        drop(buffer);
+        if wake {
+            shared.wake_writer();
+        }
+        Ok(ts)
+    }
+
+    /// The newest timestamp whose `in_order` has finished: what a new snapshot may see.
+    pub fn last(&self) -> Ts {
+        // Acquire: pairs with `append`, whose stamps are then visible.
+        Ts(self.last.load(Ordering::Acquire))
+    }
+
+    /// The newest timestamp that is on disk, with all before it. Without files: [`Log::last`].
+    pub fn durable(&self) -> Ts {
+        match &self.to {
+            To::Files { shared, .. } => shared.durable(),
+            To::Memory(_) => self.last(),
+        }
+    }
+
+    /// Returns when the commit `ts` and all before it are on disk.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`]: the commit is in memory, and whether it is on disk is unknown until the store is opened again.
+    /// [`LogError::NoSuchCommit`] if nothing of that timestamp was appended.
+    pub fn wait_durable(&self, ts: Ts, park: &Arc<dyn Park>) -> Result<(), LogError> {
+        if ts <= self.durable() {
+            return Ok(());
+        }
+        let last = self.last();
+        match &self.to {
+            To::Files { shared, .. } if ts <= last => shared.wait_durable(ts, park),
+            _ => Err(LogError::NoSuchCommit { ts, last }),
+        }
+    }
+
+    /// Makes everything appended so far durable; blocks the calling thread. Returns the newest commit this covers.
+    ///
+    /// # Errors
+    /// As [`Log::wait_durable`].
+    pub fn flush(&self) -> Result<Ts, LogError> {
+        let last = self.last();
+        self.wait_durable(last, &ThreadPark::current())?;
+        Ok(last)
+    }
+
+    /// Removes the segments that hold only commits up to `ts`: call it after a checkpoint at `ts` is durable.
+    ///
+    /// # Errors
+    /// If a file cannot be removed; the log works on, and the next call tries again.
+    pub fn remove_before(&self, ts: Ts) -> io::Result<()> {
+        let To::Files { shared, .. } = &self.to else {
+            return Ok(());
+        };
+        let mut segments = shared.segments.lock();
+        let (removed, result) = segments.remove_before(&*shared.storage, ts, shared.durable());
+        shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
+        drop(segments);
+        let mut buffer = shared.buffer.lock();
+        buffer.total = buffer.total.saturating_sub(removed);
+        result
+    }
+
+    /// Bytes of all segments on disk.
+    pub fn bytes(&self) -> u64 {
+        match &self.to {
+            To::Files { shared, .. } => shared.disk_bytes.load(Ordering::Relaxed),
+            To::Memory(_) => 0,
+        }
+    }
+
+    /// Makes everything durable and ends the log's thread. Later commits are refused; dropping the log closes it too.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`] if not everything could be made durable, now or earlier.
+    pub fn close(&self) -> Result<(), LogError> {
+        let To::Files { shared, thread } = &self.to else {
+            return Ok(());
+        };
+        let mut thread = thread.lock();
+        if let Some(thread) = thread.take() {
+            {
+                let mut buffer = shared.buffer.lock();
+                buffer.closing = true;
+                buffer.refuse.get_or_insert(Refusal::Closed);
+            }
+            shared.wake_writer();
+            // A panic of the thread has already failed the log.
+            let _ = thread.join();
+            // Those that waited for room would wait for nobody.
+            shared.wake_queue();
+        }
+        match &shared.waiting.lock().failure {
+            None => Ok(()),
+            Some(failure) => Err(LogError::Failed(failure.clone())),
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Who wants to know of an error calls `close`.
+        let _ = self.close();
+    }
+}
+
+fn broken_order() -> LogError {
+    LogError::Failed(Failure {
+        what: "stamping a commit".to_string(),
+        kind: io::ErrorKind::Other,
+        said: "the code that makes it visible panicked".to_string(),
+    })
+}
+
+/// Takes a block back whose `in_order` panics.
+struct Stamping<'a> {
+    buffer: &'a mut Buffer,
+    length: usize,
+}
+
+impl Drop for Stamping<'_> {
+    fn drop(&mut self) {
+        self.buffer.bytes.truncate(self.length);
+        if let LogError::Failed(failure) = broken_order() {
+            self.buffer.refuse.get_or_insert(Refusal::Failed(failure));
+        }
+        for (_, client) in self.buffer.queue.drain(..) {
+            client.unpark();
+        }
+    }
+}
+
+impl Refusal {
+    fn error(&self) -> LogError {
+        match self {
+            Refusal::Closed => LogError::Closed,
+            Refusal::Failed(failure) => LogError::Failed(failure.clone()),
+        }
+    }
+}
+
+impl Shared {
+    fn durable(&self) -> Ts {
+        Ts(self.durable.load(Ordering::Acquire))
+    }
+
+    fn wake_writer(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
+
+    /// Waits, first come first served, until a payload of that length fits; returns with the mutex taken again.
+    #[cold]
+    fn wait_for_room<'a>(
+        &'a self,
+        mut buffer: MutexGuard<'a, Buffer>,
+        payload: usize,
+        park: &Arc<dyn Park>,
+    ) -> Result<MutexGuard<'a, Buffer>, LogError> {
+        let mut ticket = None;
+        loop {
+            if let Some(refusal) = &buffer.refuse {
+                // All that wait are woken and leave, so the queue's order does not matter any more.
+                return Err(refusal.error());
+            }
+            let ticket = *ticket.get_or_insert_with(|| buffer.enqueue(park));
+            if buffer.is_first(ticket) && buffer.has_room(payload) {
+                buffer.dequeue();
+                return Ok(buffer);
+            }
+            drop(buffer);
+            self.wake_writer();
+            park.park(None);
+            buffer = self.buffer.lock();
+        }
+    }
+
+    fn wait_durable(&self, ts: Ts, park: &Arc<dyn Park>) -> Result<(), LogError> {
+        {
+            let mut waiting = self.waiting.lock();
+            // The writer stores `durable` and sets `failure` before it takes this mutex to look for whom to wake: either we see
+            // that here, or it sees us.
+            if ts <= self.durable() {
+                return Ok(());
+            }
+            if let Some(failure) = &waiting.failure {
+                return Err(LogError::Failed(failure.clone()));
+            }
+            waiting.push(ts, park);
+        }
+        self.wake_writer();
+        loop {
+            park.park(None);
+            if ts <= self.durable() {
+                return Ok(());
+            }
+            if let Some(failure) = &self.waiting.lock().failure {
+                return Err(LogError::Failed(failure.clone()));
+            }
+        }
+    }
+
+    /// Ends the log: nothing is taken any more, nobody waits any more.
+    fn fail(&self, failure: &Failure) {
+        let mut clients = Vec::new();
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.failure.get_or_insert_with(|| failure.clone());
+            waiting.pop_covered(Ts(u64::MAX), &mut clients);
+        }
+        {
+            let mut buffer = self.buffer.lock();
+            buffer.refuse = Some(Refusal::Failed(failure.clone()));
+            buffer.bytes = Vec::new();
+        }
+        for client in clients {
+            client.unpark();
+        }
+        self.wake_queue();
+    }
+
+    /// Wakes all that wait for room, for good.
+    fn wake_queue(&self) {
+        let queue = std::mem::take(&mut self.buffer.lock().queue);
+        for (_, client) in queue {
+            client.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

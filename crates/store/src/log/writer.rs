@@ -1,0 +1,240 @@
+//! [`Writer`]: the log's thread. It takes the full buffer, writes it, syncs it, and wakes the clients it covers.
+//!
+//! Each round: sleep until there is a reason, swap buffers, write all of it with one append, sync if somebody waits or the
+//! time has come. Commits that arrive during a sync form the next group. It sleeps with its thread's token, which every client
+//! that gives it a reason sets after it has put the reason down, so that no reason is missed.
+//! What it is not: a retry. The first effect that fails ends the log.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Instant;
+
+use super::{Failure, Shared, frame};
+use crate::park::Park;
+use crate::ts::Ts;
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    /// The buffer that is not being filled.
+    spare: Vec<u8>,
+    /// All commits up to here are written, but for those only in memory.
+    written: Ts,
+    /// The newest durable commit that a mark in the log tells of.
+    marked: Ts,
+    /// When the oldest commit that nobody waits for has to be synced.
+    tick: Option<Instant>,
+    /// Bytes of heads and marks written since the last swap.
+    extra: u64,
+    woken: Vec<Arc<dyn Park>>,
+}
+
+/// Why the writer got up.
+#[derive(PartialEq, Eq)]
+enum Reason {
+    /// The buffer is filling up; nobody waits for a sync.
+    Room,
+    /// Somebody waits, or the time has come.
+    Sync,
+    /// Nothing happened for a while.
+    Idle,
+    Close,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, last: Ts) -> Writer {
+        let spare = Vec::with_capacity(shared.options.buffer_bytes);
+        Writer {
+            shared,
+            spare,
+            written: last,
+            marked: last,
+            tick: None,
+            extra: 0,
+            woken: Vec::new(),
+        }
+    }
+
+    /// Runs until the log is closed or an effect fails.
+    pub(super) fn run(mut self) {
+        /// Fails the log if the thread ends by a panic, so that nobody waits for it.
+        struct Guard(Arc<Shared>);
+        impl Drop for Guard {
+            fn drop(&mut self) {
+                if thread::panicking() {
+                    let said = "it panicked".to_string();
+                    self.0.fail(&Failure {
+                        what: "the log's thread ended".to_string(),
+                        kind: std::io::ErrorKind::Other,
+                        said,
+                    });
+                }
+            }
+        }
+        let guard = Guard(Arc::clone(&self.shared));
+        if let Err(failure) = self.rounds() {
+            guard.0.fail(&failure);
+        }
+    }
+
+    fn rounds(&mut self) -> Result<(), Failure> {
+        loop {
+            let reason = self.sleep();
+            self.write()?;
+            match reason {
+                Reason::Room => {}
+                Reason::Sync => self.sync()?,
+                Reason::Idle => self.mark()?,
+                Reason::Close => {
+                    self.sync()?;
+                    self.mark()?;
+                    return self.sync_file();
+                }
+            }
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.written == self.shared.durable()
+    }
+
+    /// Returns when there is something to do.
+    fn sleep(&mut self) -> Reason {
+        let shared = Arc::clone(&self.shared);
+        loop {
+            if !shared.waiting.lock().is_empty() {
+                return Reason::Sync;
+            }
+            let dirty = {
+                let mut buffer = shared.buffer.lock();
+                if buffer.closing {
+                    return Reason::Close;
+                }
+                // Where the buffer is empty and somebody queues, it was woken when that came about.
+                if buffer.is_half_full() || !(buffer.queue.is_empty() || buffer.bytes.is_empty()) {
+                    return Reason::Room;
+                }
+                let dirty = !buffer.bytes.is_empty() || !self.is_synced();
+                buffer.wake_on_first = !dirty;
+                dirty
+            };
+            let flush_every = shared.options.flush_every;
+            if !dirty {
+                self.tick = None;
+                if self.marked == self.written || !shared.segments.lock().has_active() {
+                    thread::park();
+                    continue;
+                }
+                let begun = Instant::now();
+                thread::park_timeout(flush_every);
+                if begun.elapsed() >= flush_every && shared.buffer.lock().bytes.is_empty() {
+                    return Reason::Idle;
+                }
+                continue;
+            }
+            let now = Instant::now();
+            let tick = *self.tick.get_or_insert(now + flush_every);
+            if tick <= now {
+                return Reason::Sync;
+            }
+            thread::park_timeout(tick - now);
+        }
+    }
+
+    /// Takes what was committed and writes it.
+    fn write(&mut self) -> Result<(), Failure> {
+        let shared = Arc::clone(&self.shared);
+        let last = {
+            let mut buffer = shared.buffer.lock();
+            buffer.total += mem::take(&mut self.extra);
+            mem::swap(&mut buffer.bytes, &mut self.spare);
+            buffer.wake_first();
+            buffer.last
+        };
+        if self.spare.is_empty() {
+            return Ok(());
+        }
+        if shared.segments.lock().is_full(shared.options.segment_bytes) {
+            self.sync()?;
+            shared.segments.lock().close_active();
+        }
+        // The mutex is held during the write: only so does `remove_before` never take the file away from under it.
+        let mut segments = shared.segments.lock();
+        self.extra += segments.append(
+            &*shared.storage,
+            shared.store_id,
+            &self.spare,
+            self.written.next(),
+            last,
+        )?;
+        shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
+        drop(segments);
+        self.written = last;
+        self.spare.clear();
+        if self.spare.capacity() > 2 * shared.options.buffer_bytes {
+            // After a very large commit.
+            self.spare = Vec::with_capacity(shared.options.buffer_bytes);
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable and wakes those it covers.
+    fn sync(&mut self) -> Result<(), Failure> {
+        self.tick = None;
+        if !self.is_synced() {
+            self.sync_file()?;
+        }
+        // Release: who reads it as durable also sees what the writer did before, though only the number is used.
+        self.shared.durable.store(self.written.0, Ordering::Release);
+        self.shared
+            .waiting
+            .lock()
+            .pop_covered(self.written, &mut self.woken);
+        for client in self.woken.drain(..) {
+            client.unpark();
+        }
+        Ok(())
+    }
+
+    fn sync_file(&self) -> Result<(), Failure> {
+        let shared = &self.shared;
+        let Some(segment) = shared.segments.lock().to_sync() else {
+            return Ok(());
+        };
+        let failure = |error| {
+            Failure::new(
+                format!("syncing {}/{}", shared.storage.place(), segment.name),
+                &error,
+            )
+        };
+        segment.file.sync().map_err(failure)?;
+        if !segment.name_is_durable {
+            shared.storage.sync_names().map_err(failure)?;
+            shared.segments.lock().named();
+        }
+        Ok(())
+    }
+
+    /// Says in the log that all of it is durable, unless it does. Without this, damage to the last commits before a pause
+    /// would look like the torn end of a crash. The mark itself need not be durable.
+    fn mark(&mut self) -> Result<(), Failure> {
+        let shared = &self.shared;
+        let mut segments = shared.segments.lock();
+        if self.marked == self.written || !self.is_synced() || !segments.has_active() {
+            return Ok(());
+        }
+        let mark = frame::mark(shared.seed, self.written, self.written);
+        segments.append(
+            &*shared.storage,
+            shared.store_id,
+            &mark,
+            self.written,
+            self.written,
+        )?;
+        shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
+        self.extra += mark.len() as u64;
+        self.marked = self.written;
+        Ok(())
+    }
+}

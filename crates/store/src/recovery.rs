@@ -1,0 +1,398 @@
+//! Opening a store: checkpoint, then the log behind it, then the indexes.
+//!
+//! ```text
+//! checkpoint   threads take chunks; each row goes to its slot
+//! log          each segment: every thread goes through all blocks and applies the records of its own rows, in order
+//! indexes      threads take indexes; each is sorted and loaded
+//! ```
+//!
+//! Rows are shared out by number, so that all changes of a row are applied by one thread in the order of the log; definitions
+//! are applied alone, between two parallel parts. Nobody else can see the store yet.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use exec::workers::{ScopedThreads, Workers};
+use parking_lot::Mutex;
+
+use crate::checkpoint::{CheckpointReader, Manifest};
+use crate::error::{Result, StoreError};
+use crate::image;
+use crate::index::IndexInner;
+use crate::key::{KeyLayout, Words};
+use crate::log::{Damage, LogEnd, LogReader, Segment};
+use crate::options::Options;
+use crate::redo::{self, Record};
+use crate::row::RowRef;
+use crate::schema::{IndexDef, TableDef};
+use crate::slots::Rid;
+use crate::storage::Storage;
+use crate::store::{Catalog, Recovered};
+use crate::table::{Table, TableInner};
+use crate::ts::Ts;
+use crate::version::VersionPtr;
+
+/// What was read.
+pub(crate) struct Read {
+    pub(crate) catalog: Catalog,
+    pub(crate) end: LogEnd,
+    pub(crate) damage: Option<Damage>,
+    pub(crate) recovered: Recovered,
+    pub(crate) row_bytes: u64,
+}
+
+/// Tables without indexes while rows are being read, by number.
+struct Reading<'a> {
+    options: &'a Options,
+    place: String,
+    tables: HashMap<u32, (TableDef, TableInner)>,
+    next_id: u32,
+    recovered: Recovered,
+}
+
+/// Reads a store.
+pub(crate) fn read(storage: &Arc<dyn Storage>, manifest: &Manifest, options: &Options) -> Result<Read> {
+    let mut reading = Reading {
+        options,
+        place: storage.place(),
+        tables: HashMap::new(),
+        next_id: 0,
+        recovered: Recovered::default(),
+    };
+    let started = Instant::now();
+    if manifest.checkpoint.is_some() {
+        reading.checkpoint(&CheckpointReader::open(&**storage, manifest)?, manifest.ts)?;
+    }
+    reading.recovered.checkpoint_time = started.elapsed();
+
+    let started = Instant::now();
+    let mut log = LogReader::open(
+        Arc::clone(storage),
+        manifest.store_id,
+        manifest.ts,
+        options.on_damage,
+    )?;
+    let of = log.bytes_total();
+    while let Some(segment) = log.next_segment()? {
+        reading.segment(&segment)?;
+        options.progress("log", log.bytes_read(), of);
+    }
+    let end = log.end()?;
+    reading.recovered.log_time = started.elapsed();
+
+    let started = Instant::now();
+    let (catalog, row_bytes) = reading.indexes(end.last())?;
+    reading.recovered.index_time = started.elapsed();
+    Ok(Read {
+        catalog,
+        end,
+        damage: log.damage().cloned(),
+        recovered: reading.recovered,
+        row_bytes,
+    })
+}
+
+impl Reading<'_> {
+    fn damaged(&self, what: impl Into<String>) -> StoreError {
+        StoreError::Damaged {
+            place: self.place.clone(),
+            what: what.into(),
+        }
+    }
+
+    fn add_table(&mut self, id: u32, definition: TableDef) {
+        let table = TableInner::new(id, definition.clone(), self.options.workers);
+        self.next_id = self.next_id.max(id);
+        self.tables.insert(id, (definition, table));
+    }
+
+    fn checkpoint(&mut self, reader: &CheckpointReader, ts: Ts) -> Result<()> {
+        let head = image::read_head(reader.head());
+        let (next_id, tables) =
+            head.ok_or_else(|| self.damaged("the checkpoint's catalog cannot be read"))?;
+        for (id, definition) in tables {
+            self.add_table(id, definition);
+        }
+        self.next_id = self.next_id.max(next_id);
+        let chunks = reader.chunks();
+        let (done, rows) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let first_error = Mutex::new(None);
+        ScopedThreads(self.options.threads()).run(chunks, &|number| {
+            if first_error.lock().is_some() {
+                return;
+            }
+            match self.chunk(reader, number, ts) {
+                Ok(count) => rows.fetch_add(count, Ordering::Relaxed),
+                Err(error) => {
+                    first_error.lock().get_or_insert(error);
+                    return;
+                }
+            };
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            self.options.progress("checkpoint", done as u64, chunks as u64);
+        });
+        self.recovered.checkpoint_rows = rows.into_inner();
+        first_error.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn chunk(&self, reader: &CheckpointReader, number: usize, ts: Ts) -> Result<u64> {
+        let (id, bytes) = reader.chunk(number)?;
+        let (_, table) = self
+            .tables
+            .get(&id)
+            .ok_or_else(|| self.damaged(format!("chunk {number} is of table {id}, which is not there")))?;
+        let mut count = 0;
+        for row in image::rows(&bytes) {
+            let (rid, row) = row.ok_or_else(|| self.damaged(format!("chunk {number} cannot be read")))?;
+            self.put(table, rid, row, ts)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Puts a row into its slot.
+    fn put(&self, table: &TableInner, rid: Rid, row: &[u8], ts: Ts) -> Result<()> {
+        if !table.layout.accepts(row) {
+            return Err(self.damaged(format!("row {} of table {:?} is no row of it", rid.0, table.name)));
+        }
+        let slot = table.slots.claim(rid).ok_or_else(|| {
+            self.damaged(format!(
+                "table {:?} has an impossible row number {}",
+                table.name, rid.0
+            ))
+        })?;
+        let version = VersionPtr::new(None, Some(row)).ok_or(StoreError::OutOfMemory { bytes: row.len() })?;
+        version.commit(ts);
+        if let Some(before) = slot.newest() {
+            // SAFETY: this thread alone has the row, and nobody else knows its version.
+            unsafe { before.free() };
+        }
+        slot.set(Some(version));
+        Ok(())
+    }
+
+    fn segment(&mut self, segment: &Segment) -> Result<()> {
+        self.recovered.commits += segment.blocks.len() as u64;
+        let mut at = 0;
+        while at < segment.blocks.len() {
+            let is_definition =
+                |(_, bytes): &(Ts, Range<usize>)| redo::is_definition(&segment.bytes[bytes.clone()]);
+            let until = segment.blocks[at..].iter().position(is_definition);
+            let until = until.map_or(segment.blocks.len(), |length| at + length);
+            self.rows(&segment.bytes, &segment.blocks[at..until])?;
+            if let Some((ts, bytes)) = segment.blocks.get(until) {
+                self.definition(*ts, &segment.bytes[bytes.clone()])?;
+            }
+            at = until + 1;
+        }
+        Ok(())
+    }
+
+    /// Applies blocks that change rows.
+    fn rows(&mut self, bytes: &[u8], blocks: &[(Ts, Range<usize>)]) -> Result<()> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let threads = self.options.threads();
+        let records = AtomicU64::new(0);
+        let first_error = Mutex::new(None);
+        ScopedThreads(threads).run(threads, &|thread| {
+            let mut count = 0;
+            for (ts, place) in blocks {
+                for record in redo::records(&bytes[place.clone()]) {
+                    let applied = match record {
+                        Some(record) => self.apply(record, *ts, thread, threads),
+                        None => Err(self.damaged(format!("commit {ts} cannot be read"))),
+                    };
+                    match applied {
+                        Ok(mine) => count += u64::from(mine),
+                        Err(error) => {
+                            first_error.lock().get_or_insert(error);
+                            return;
+                        }
+                    }
+                }
+            }
+            records.fetch_add(count, Ordering::Relaxed);
+        });
+        self.recovered.records += records.into_inner();
+        first_error.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// Applies a record if its row is this thread's. Says whether it was.
+    fn apply(&self, record: Record<'_>, ts: Ts, thread: usize, threads: usize) -> Result<bool> {
+        let (table, rid) = match &record {
+            Record::Row { table, rid, .. }
+            | Record::Patch { table, rid, .. }
+            | Record::Delete { table, rid } => (*table, *rid),
+            _ => return Err(self.damaged(format!("commit {ts} mixes rows and definitions"))),
+        };
+        // Rows of one batch of numbers lie side by side: one thread's.
+        if threads > 1 && (rid.0 / 64 + table) as usize % threads != thread {
+            return Ok(false);
+        }
+        let wrong =
+            |what: &str| Err(self.damaged(format!("commit {ts} {what} (table {table}, row {})", rid.0)));
+        let Some((_, table)) = self.tables.get(&table) else {
+            return wrong("changes a table that is not there");
+        };
+        match record {
+            Record::Row { row, .. } => self.put(table, rid, row, ts)?,
+            Record::Patch { patch, .. } => {
+                let Some(version) = table.slots.find(rid).and_then(|slot| slot.newest()) else {
+                    return wrong("changes a row that is not there");
+                };
+                // SAFETY: this thread alone has the row.
+                let row = unsafe { version.row_mut() };
+                if !patch.apply(row) || !table.layout.accepts(row) {
+                    return wrong("changes a row into what cannot be");
+                }
+                version.commit(ts);
+            }
+            Record::Delete { .. } => {
+                let slot = table.slots.find(rid);
+                let Some((slot, version)) = slot.and_then(|slot| Some((slot, slot.newest()?))) else {
+                    return wrong("deletes a row that is not there");
+                };
+                slot.set(None);
+                // SAFETY: this thread alone has the row, and nobody else knows its version.
+                unsafe { version.free() };
+            }
+            _ => unreachable!("definitions were sorted out"),
+        }
+        Ok(true)
+    }
+
+    fn definition(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
+        for record in redo::records(block) {
+            let applied = match record {
+                Some(Record::CreateTable(id, definition)) => {
+                    self.add_table(id, definition);
+                    true
+                }
+                Some(Record::DropTable(id)) => self.tables.remove(&id).is_some(),
+                Some(Record::CreateIndex(id, index)) => match self.tables.get_mut(&id) {
+                    None => false,
+                    Some((definition, _)) => {
+                        definition.indexes.push(index);
+                        definition.check().is_ok()
+                    }
+                },
+                Some(Record::DropIndex(id, name)) => self
+                    .tables
+                    .get_mut(&id)
+                    .is_some_and(|(definition, _)| remove_index(definition, &name)),
+                _ => false,
+            };
+            if !applied {
+                return Err(self.damaged(format!("commit {ts} makes a definition that cannot be")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Builds all indexes; counts rows.
+    fn indexes(&mut self, last: Ts) -> Result<(Catalog, u64)> {
+        let tables = std::mem::take(&mut self.tables);
+        let mut catalog = Catalog {
+            next_id: self.next_id,
+            ..Catalog::default()
+        };
+        let mut jobs: Vec<(Table, IndexDef)> = Vec::new();
+        for (definition, table) in tables.into_values() {
+            let table = Table(Arc::new(table));
+            jobs.extend(
+                definition
+                    .indexes
+                    .iter()
+                    .map(|index| (table.clone(), index.clone())),
+            );
+            catalog.tables.insert(definition.name, table);
+        }
+        let threads = self.options.threads();
+        let tables: Vec<&Table> = catalog.tables.values().collect();
+        let bytes = AtomicU64::new(0);
+        ScopedThreads(threads).run(tables.len(), &|number| {
+            let table = &tables[number].0;
+            let rows = table.slots.sweep();
+            table.rows.add(0, rows as i64);
+            let versions = (0..table.slots.end()).filter_map(|rid| table.slots.find(Rid(rid))?.newest());
+            let table_bytes: u64 = versions.map(|version| version.bytes() as u64).sum();
+            table.row_bytes.add(0, table_bytes as i64);
+            bytes.fetch_add(table_bytes, Ordering::Relaxed);
+        });
+        // Large ones first, so that no thread begins one at the end.
+        jobs.sort_by_key(|(table, _)| std::cmp::Reverse(table.rows()));
+        let (done, of) = (AtomicUsize::new(0), jobs.len());
+        let made: Vec<Mutex<Option<Result<IndexInner>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+        ScopedThreads(threads).run(jobs.len(), &|number| {
+            let (table, index) = &jobs[number];
+            *made[number].lock() = Some(load_index(table, index, last));
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            self.options.progress("indexes", done as u64, of as u64);
+        });
+        // In the order of the definitions, the primary key's first.
+        let mut loaded: Vec<(Table, IndexInner)> = Vec::new();
+        for ((table, _), made) in jobs.into_iter().zip(made) {
+            loaded.push((table, made.into_inner().expect("every job was run")?));
+        }
+        for (table, index) in loaded {
+            table.0.add_index(index);
+        }
+        Ok((catalog, bytes.into_inner()))
+    }
+}
+
+fn remove_index(definition: &mut TableDef, name: &str) -> bool {
+    let before = definition.indexes.len();
+    definition.indexes.retain(|index| index.name != name);
+    definition.indexes.len() < before
+}
+
+fn load_index(table: &Table, index: &IndexDef, since: Ts) -> Result<IndexInner> {
+    let positions = table.0.base.positions(index)?;
+    IndexInner::new(
+        table.0.id,
+        index,
+        &table.0.base.columns,
+        positions,
+        since,
+        |layout| Some(entries(table, layout, 0..table.rid_end())),
+    )
+    .map_err(|source| StoreError::Tree {
+        table: table.name().to_owned(),
+        index: index.name.clone(),
+        source,
+    })
+}
+
+/// The entries of an index over the newest rows of a table that nobody changes now.
+pub(crate) fn entries(table: &Table, layout: &KeyLayout, rids: Range<u32>) -> Vec<(Words, Rid)> {
+    let entry = |rid| {
+        let version = table.0.slots.find(Rid(rid))?.newest()?;
+        // SAFETY: nobody changes rows of the table now.
+        let row = unsafe { version.row() }?;
+        Some((layout.of_row(RowRef::new(&table.0.layout, row)), Rid(rid)))
+    };
+    rids.filter_map(entry).collect()
+}
+
+/// The error of an index that is to be unique and is not.
+pub(crate) fn duplicate(table: &Table, index: &IndexInner, rid: Rid) -> StoreError {
+    let version = table.0.slots.slot(rid).newest();
+    // SAFETY: nobody changes rows of the table now.
+    let row = version.and_then(|version| unsafe { version.row() });
+    let values = row.map(|row| {
+        let row = RowRef::new(&table.0.layout, row);
+        let values = index.columns.iter().map(|&column| row.value(column).to_string());
+        values.collect::<Vec<_>>().join(", ")
+    });
+    StoreError::Duplicate {
+        table: table.name().to_owned(),
+        index: index.name.clone(),
+        key: values.unwrap_or_default(),
+    }
+}

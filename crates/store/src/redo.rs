@@ -1,0 +1,285 @@
+//! Redo records: what a transaction changed, as its block in the log has it.
+//!
+//! ```text
+//! insert   1 table rid row           replace  2 table rid row
+//! patch    3 table rid count { bytes unchanged before, bytes changed } ...
+//! delete   4 table rid               definitions 5..8: table made, table dropped, index made, index dropped
+//! ```
+//!
+//! One record for each row a transaction changed, however often it did: the difference between the row before it and after
+//! it. There is nothing to undo in a log of committed transactions only.
+
+use crate::codec::{Reader, put_bytes, put_index, put_number, put_table, read_index, read_table};
+use crate::schema::{IndexDef, TableDef};
+use crate::slots::Rid;
+
+/// A change, as read back.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Record<'a> {
+    /// A new row, or the whole row after an update.
+    Row {
+        table: u32,
+        rid: Rid,
+        row: &'a [u8],
+    },
+    /// Parts of a row.
+    Patch {
+        table: u32,
+        rid: Rid,
+        patch: Patch<'a>,
+    },
+    /// No row any more.
+    Delete {
+        table: u32,
+        rid: Rid,
+    },
+    CreateTable(u32, TableDef),
+    DropTable(u32),
+    CreateIndex(u32, IndexDef),
+    DropIndex(u32, String),
+}
+
+const INSERT: u8 = 1;
+const REPLACE: u8 = 2;
+const PATCH: u8 = 3;
+const DELETE: u8 = 4;
+const CREATE_TABLE: u8 = 5;
+const DROP_TABLE: u8 = 6;
+const CREATE_INDEX: u8 = 7;
+const DROP_INDEX: u8 = 8;
+
+/// Whether a block changes definitions; such a block has this one record.
+pub(crate) fn is_definition(block: &[u8]) -> bool {
+    block.first().is_some_and(|&code| code >= CREATE_TABLE)
+}
+
+fn head(bytes: &mut Vec<u8>, code: u8, table: u32, rid: Rid) {
+    bytes.push(code);
+    put_number(bytes, u64::from(table));
+    put_number(bytes, u64::from(rid.0));
+}
+
+/// Appends the record of a row: `before` the transaction and `after` it.
+pub(crate) fn put_row(
+    bytes: &mut Vec<u8>,
+    table: u32,
+    rid: Rid,
+    before: Option<&[u8]>,
+    after: Option<&[u8]>,
+) {
+    match (before, after) {
+        (None, None) => {}
+        (Some(_), None) => head(bytes, DELETE, table, rid),
+        (None, Some(row)) => {
+            head(bytes, INSERT, table, rid);
+            put_bytes(bytes, row);
+        }
+        (Some(before), Some(after)) => {
+            let start = bytes.len();
+            if before.len() == after.len() {
+                head(bytes, PATCH, table, rid);
+                put_patch(bytes, before, after);
+                if bytes.len() - start < after.len() {
+                    return;
+                }
+                bytes.truncate(start);
+            }
+            head(bytes, REPLACE, table, rid);
+            put_bytes(bytes, after);
+        }
+    }
+}
+
+/// Appends the differences of two rows of one length. Equal bytes between two differences that are fewer than a pair of numbers
+/// costs are written with them.
+fn put_patch(bytes: &mut Vec<u8>, before: &[u8], after: &[u8]) {
+    let mut at = 0;
+    while let Some(first) = first_difference(before, after, at) {
+        let mut end = first + 1;
+        while let Some(next) = first_difference(before, after, end) {
+            if next - end > 3 {
+                break;
+            }
+            end = next + 1;
+        }
+        put_number(bytes, (first - at) as u64);
+        put_bytes(bytes, &after[first..end]);
+        at = end;
+    }
+    // No difference is an empty one at the end, which also ends the list.
+    put_number(bytes, (after.len() - at) as u64);
+    put_number(bytes, 0);
+}
+
+fn first_difference(before: &[u8], after: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while at + 8 <= before.len() {
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let difference = word(before) ^ word(after);
+        if difference != 0 {
+            return Some(at + difference.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    (at..before.len()).find(|&at| before[at] != after[at])
+}
+
+/// Parts of a row that changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patch<'a>(Reader<'a>);
+
+impl PartialEq for Patch<'_> {
+    fn eq(&self, _: &Self) -> bool {
+        false
+    }
+}
+
+impl Patch<'_> {
+    /// Changes the row. False if the patch is not one of such a row; then the row may be half changed.
+    pub(crate) fn apply(mut self, row: &mut [u8]) -> bool {
+        let mut at = 0_usize;
+        loop {
+            let (Some(skip), Some(changed)) = (self.0.number(), self.0.bytes()) else {
+                return false;
+            };
+            at = at.saturating_add(usize::try_from(skip).unwrap_or(usize::MAX));
+            if changed.is_empty() {
+                return at == row.len();
+            }
+            let Some(place) = row.get_mut(at..at + changed.len()) else {
+                return false;
+            };
+            place.copy_from_slice(changed);
+            at += changed.len();
+        }
+    }
+}
+
+/// A block with one definition.
+pub(crate) fn create_table(id: u32, table: &TableDef) -> Vec<u8> {
+    let mut bytes = vec![CREATE_TABLE];
+    put_table(&mut bytes, id, table);
+    bytes
+}
+
+pub(crate) fn drop_table(id: u32) -> Vec<u8> {
+    let mut bytes = vec![DROP_TABLE];
+    put_number(&mut bytes, u64::from(id));
+    bytes
+}
+
+pub(crate) fn create_index(table: u32, index: &IndexDef) -> Vec<u8> {
+    let mut bytes = vec![CREATE_INDEX];
+    put_number(&mut bytes, u64::from(table));
+    put_index(&mut bytes, index);
+    bytes
+}
+
+pub(crate) fn drop_index(table: u32, name: &str) -> Vec<u8> {
+    let mut bytes = vec![DROP_INDEX];
+    put_number(&mut bytes, u64::from(table));
+    put_bytes(&mut bytes, name.as_bytes());
+    bytes
+}
+
+/// The records of a block, in order. `Some(None)` stands for one that cannot be read; nothing follows it.
+pub(crate) fn records(block: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> {
+    let mut reader = Reader::new(block);
+    let mut broken = false;
+    std::iter::from_fn(move || {
+        if broken || reader.is_empty() {
+            return None;
+        }
+        let record = record(&mut reader);
+        broken = record.is_none();
+        Some(record)
+    })
+}
+
+#[inline]
+fn record<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
+    let code = reader.byte()?;
+    Some(match code {
+        CREATE_TABLE => {
+            let (id, table) = read_table(reader)?;
+            Record::CreateTable(id, table)
+        }
+        DROP_TABLE => Record::DropTable(reader.number32()?),
+        CREATE_INDEX => Record::CreateIndex(reader.number32()?, read_index(reader)?),
+        DROP_INDEX => Record::DropIndex(reader.number32()?, reader.text()?),
+        INSERT | REPLACE | PATCH | DELETE => {
+            let (table, rid) = (reader.number32()?, Rid(reader.number32()?));
+            match code {
+                DELETE => Record::Delete { table, rid },
+                PATCH => {
+                    let patch = Patch(*reader);
+                    loop {
+                        reader.number()?;
+                        if reader.bytes()?.is_empty() {
+                            break;
+                        }
+                    }
+                    Record::Patch { table, rid, patch }
+                }
+                _ => Record::Row {
+                    table,
+                    rid,
+                    row: reader.bytes()?,
+                },
+            }
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn patches_lead_from_before_to_after(before in prop::collection::vec(0_u8..4, 0..200), changes in prop::collection::vec((0_usize..200, 0_u8..4), 0..20)) {
+            let mut after = before.clone();
+            for (at, value) in changes {
+                if let Some(place) = after.get_mut(at) {
+                    *place = value;
+                }
+            }
+            let mut bytes = Vec::new();
+            put_row(&mut bytes, 3, Rid(9), Some(&before), Some(&after));
+            put_row(&mut bytes, 3, Rid(10), Some(&before), None);
+            let read: Vec<_> = records(&bytes).map(|record| record.expect("sound")).collect();
+            prop_assert_eq!(read.len(), 2);
+            match &read[0] {
+                Record::Row { row, .. } => prop_assert_eq!(*row, &after[..]),
+                Record::Patch { patch, .. } => {
+                    let mut row = before.clone();
+                    prop_assert!(patch.apply(&mut row));
+                    prop_assert_eq!(row, after);
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+            prop_assert_eq!(&read[1], &Record::Delete { table: 3, rid: Rid(10) });
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            for record in records(&bytes).flatten() {
+                if let Record::Patch { patch, .. } = record {
+                    patch.apply(&mut [0; 50]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn small_changes_of_long_rows_are_short() {
+        let before = vec![7; 600];
+        let mut after = before.clone();
+        after[300] = 8;
+        let mut bytes = Vec::new();
+        put_row(&mut bytes, 1, Rid(1), Some(&before), Some(&after));
+        assert!(bytes.len() < 16, "{}", bytes.len());
+    }
+}

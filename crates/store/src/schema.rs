@@ -1,0 +1,331 @@
+//! [`TableDef`]: what a table is made of, as a user writes it down.
+//!
+//! Order of calls: [`TableDef::new`], a call for each column in order, [`TableDef::primary_key`], any number of
+//! [`TableDef::unique`] and [`TableDef::index`]. It is checked when the table is made.
+//!
+//! What it is not: the layout of rows, which [`crate::row`] derives.
+
+use crate::key::KEY_BYTES_MAX;
+use crate::value::Type;
+
+/// Most columns of a table.
+pub const COLUMNS_MAX: usize = 1024;
+/// Most indexes of a table, the primary one included.
+pub const INDEXES_MAX: usize = 64;
+/// Most bytes of a row: rows are kept whole in memory and in the log.
+pub const ROW_BYTES_MAX: usize = 4 << 20;
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnDef {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub data_type: Type,
+    /// Whether fields may be NULL.
+    pub nullable: bool,
+}
+
+/// An index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexDef {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// Names of its columns, the most significant first.
+    pub columns: Vec<String>,
+    /// Whether no two rows may have the same values in all its columns. Unlike SQL's, its NULLs count as equal.
+    pub unique: bool,
+}
+
+/// A table.
+///
+/// ```
+/// use store::{TableDef, Type};
+///
+/// let accounts = TableDef::new("account")
+///     .column("id", Type::I64)
+///     .column("owner", Type::Text { max: 40 })
+///     .nullable("note", Type::Text { max: 200 })
+///     .primary_key(&["id"])
+///     .index("by_owner", &["owner"]);
+/// assert!(accounts.check().is_ok());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableDef {
+    /// Its name.
+    pub name: String,
+    /// Columns, in order.
+    pub columns: Vec<ColumnDef>,
+    /// Indexes; the first is the primary key's.
+    pub indexes: Vec<IndexDef>,
+}
+
+/// Why a definition is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// No name, or one that is too long.
+    #[error("table {table:?}: the name {name:?} is empty or longer than 255 bytes")]
+    Name {
+        /// The table.
+        table: String,
+        /// The name.
+        name: String,
+    },
+    /// Two columns, or two indexes, of one name.
+    #[error("table {table:?}: {what} {name:?} is there twice")]
+    Twice {
+        /// The table.
+        table: String,
+        /// `column` or `index`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// An index on a column that is not there.
+    #[error("table {table:?}, index {index:?}: there is no column {column:?}")]
+    NoColumn {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// The column.
+        column: String,
+    },
+    /// Too many or too few columns or indexes.
+    #[error("table {table:?}: {found} {what}; at least 1 and at most {most} are possible")]
+    Count {
+        /// The table.
+        table: String,
+        /// `columns` or `indexes`.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// No primary key.
+    #[error("table {table:?} has no primary key: name its columns with primary_key")]
+    NoPrimaryKey {
+        /// The table.
+        table: String,
+    },
+    /// A primary key on a column that may be NULL.
+    #[error("table {table:?}: the primary key's column {column:?} may be NULL; make it a plain column")]
+    NullablePrimaryKey {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// Keys wider than the tree's widest.
+    #[error(
+        "table {table:?}, index {index:?}: its keys take up to {bytes} bytes, the most is {KEY_BYTES_MAX}; index fewer or shorter columns"
+    )]
+    WideKey {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+        /// Bytes of its widest key.
+        bytes: usize,
+    },
+    /// A decimal of no or of too many digits.
+    #[error(
+        "table {table:?}, column {column:?}: a decimal has 1 to 18 digits, at most all of them after the point"
+    )]
+    Decimal {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// Rows longer than can be kept.
+    #[error(
+        "table {table:?}: a row takes up to {bytes} bytes, the most is {ROW_BYTES_MAX}; declare shorter columns"
+    )]
+    LongRow {
+        /// The table.
+        table: String,
+        /// Bytes of its longest row.
+        bytes: usize,
+    },
+}
+
+impl TableDef {
+    /// A table without columns.
+    pub fn new(name: &str) -> Self {
+        TableDef {
+            name: name.to_owned(),
+            columns: Vec::new(),
+            indexes: Vec::new(),
+        }
+    }
+
+    /// Adds a column whose fields are never NULL.
+    #[must_use]
+    pub fn column(self, name: &str, data_type: Type) -> Self {
+        self.add(name, data_type, false)
+    }
+
+    /// Adds a column whose fields may be NULL.
+    #[must_use]
+    pub fn nullable(self, name: &str, data_type: Type) -> Self {
+        self.add(name, data_type, true)
+    }
+
+    fn add(mut self, name: &str, data_type: Type, nullable: bool) -> Self {
+        self.columns.push(ColumnDef {
+            name: name.to_owned(),
+            data_type,
+            nullable,
+        });
+        self
+    }
+
+    /// Makes these columns the primary key; its index is called `primary`.
+    #[must_use]
+    pub fn primary_key(mut self, columns: &[&str]) -> Self {
+        let index = IndexDef::new("primary", columns, true);
+        self.indexes.insert(0, index);
+        self
+    }
+
+    /// Adds a unique index.
+    #[must_use]
+    pub fn unique(mut self, name: &str, columns: &[&str]) -> Self {
+        self.indexes.push(IndexDef::new(name, columns, true));
+        self
+    }
+
+    /// Adds an index.
+    #[must_use]
+    pub fn index(mut self, name: &str, columns: &[&str]) -> Self {
+        self.indexes.push(IndexDef::new(name, columns, false));
+        self
+    }
+
+    /// Position of a column.
+    pub fn position(&self, column: &str) -> Option<usize> {
+        self.columns.iter().position(|known| known.name == column)
+    }
+
+    /// Positions of an index's columns.
+    ///
+    /// # Errors
+    /// [`SchemaError::NoColumn`].
+    pub(crate) fn positions(&self, index: &IndexDef) -> Result<Vec<usize>, SchemaError> {
+        let position = |column: &String| {
+            self.position(column).ok_or_else(|| SchemaError::NoColumn {
+                table: self.name.clone(),
+                index: index.name.clone(),
+                column: column.clone(),
+            })
+        };
+        index.columns.iter().map(position).collect()
+    }
+
+    /// Whether a table can be made of it.
+    ///
+    /// # Errors
+    /// The first thing that speaks against it.
+    pub fn check(&self) -> Result<(), SchemaError> {
+        let table = || self.name.clone();
+        let named = |name: &String| {
+            if name.is_empty() || name.len() > 255 {
+                Err(SchemaError::Name {
+                    table: table(),
+                    name: name.clone(),
+                })
+            } else {
+                Ok(())
+            }
+        };
+        let count = |what, found, most| {
+            if (1..=most).contains(&found) {
+                Ok(())
+            } else {
+                Err(SchemaError::Count {
+                    table: table(),
+                    what,
+                    found,
+                    most,
+                })
+            }
+        };
+        named(&self.name)?;
+        count("columns", self.columns.len(), COLUMNS_MAX)?;
+        for (position, column) in self.columns.iter().enumerate() {
+            named(&column.name)?;
+            if self.position(&column.name) != Some(position) {
+                return Err(SchemaError::Twice {
+                    table: table(),
+                    what: "column",
+                    name: column.name.clone(),
+                });
+            }
+            if let Type::Decimal { precision, scale } = column.data_type
+                && !((1..=18).contains(&precision) && scale <= precision)
+            {
+                return Err(SchemaError::Decimal {
+                    table: table(),
+                    column: column.name.clone(),
+                });
+            }
+        }
+        let bytes = self
+            .columns
+            .iter()
+            .map(|column| column.data_type.bytes_max() + 5)
+            .sum();
+        if bytes > ROW_BYTES_MAX {
+            return Err(SchemaError::LongRow {
+                table: table(),
+                bytes,
+            });
+        }
+        let primary = self.indexes.first().filter(|index| index.name == "primary");
+        let Some(primary) = primary else {
+            return Err(SchemaError::NoPrimaryKey { table: table() });
+        };
+        for position in self.positions(primary)? {
+            if self.columns[position].nullable {
+                return Err(SchemaError::NullablePrimaryKey {
+                    table: table(),
+                    column: self.columns[position].name.clone(),
+                });
+            }
+        }
+        count("indexes", self.indexes.len(), INDEXES_MAX)?;
+        for (position, index) in self.indexes.iter().enumerate() {
+            named(&index.name)?;
+            if self.indexes.iter().position(|known| known.name == index.name) != Some(position) {
+                return Err(SchemaError::Twice {
+                    table: table(),
+                    what: "index",
+                    name: index.name.clone(),
+                });
+            }
+            count("columns of an index", index.columns.len(), COLUMNS_MAX)?;
+            let positions = self.positions(index)?;
+            let bytes = crate::key::bytes_max(positions.iter().map(|&at| &self.columns[at]));
+            if bytes > KEY_BYTES_MAX {
+                return Err(SchemaError::WideKey {
+                    table: table(),
+                    index: index.name.clone(),
+                    bytes,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl IndexDef {
+    fn new(name: &str, columns: &[&str], unique: bool) -> Self {
+        IndexDef {
+            name: name.to_owned(),
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+            unique,
+        }
+    }
+}

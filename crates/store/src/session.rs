@@ -1,0 +1,244 @@
+//! [`Session`]: one client of a store, which runs one transaction after another.
+//!
+//! It belongs to a worker (a core), whose share of the counters and free rows it uses, and it waits through its own
+//! [`Park`]. What it is not: a thread. Any number of sessions may take turns on one thread, and one may move to another thread
+//! between two transactions, if it gets a [`Park`] of that ([`Session::set_park`]).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::error::{Result, StoreError};
+use crate::garbage::{Clearing, Garbage};
+use crate::key::Words;
+use crate::lock::Holder;
+use crate::log::Log;
+use crate::memory::Share;
+use crate::options::Durability;
+use crate::park::Park;
+use crate::row::RowBuf;
+use crate::slots::Rid;
+use crate::store::StoreInner;
+use crate::table::Table;
+use crate::transaction::Transaction;
+use crate::ts::Ts;
+use crate::version::VersionPtr;
+
+/// How far a transaction may go in a table without further locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// Not at all.
+    #[default]
+    Nothing,
+    /// Lock rows to read them.
+    ReadRows,
+    /// Lock rows to read or write them.
+    WriteRows,
+    /// Read all rows, lock rows to write them.
+    Read,
+    /// As `Read`, and nobody else can write.
+    Write,
+}
+
+/// A table the session has used.
+pub(crate) struct Known {
+    pub(crate) table: Table,
+    pub(crate) reach: Reach,
+}
+
+/// A row version the transaction made.
+#[derive(Clone, Copy)]
+pub(crate) struct Write {
+    pub(crate) table: u32,
+    pub(crate) rid: Rid,
+    /// What the row was before this change: none for a new row.
+    pub(crate) before: Option<VersionPtr>,
+    pub(crate) after: VersionPtr,
+    /// Whether it is the transaction's first change of the row, so that `before` is committed.
+    pub(crate) first: bool,
+}
+
+/// An index entry the transaction put.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) table: u32,
+    pub(crate) index: u8,
+    pub(crate) rid: Rid,
+    pub(crate) key: Words,
+}
+
+/// What changes while a transaction runs.
+pub(crate) struct State {
+    pub(crate) holder: Holder,
+    /// By the table's number.
+    pub(crate) known: Vec<Option<Known>>,
+    /// Tables whose `reach` is not `Nothing`.
+    pub(crate) touched: Vec<u32>,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) entries: Vec<Entry>,
+    /// Versions of parts that were rolled back. Kept to the end: the user may still look at them.
+    pub(crate) undone: Vec<VersionPtr>,
+    /// Rows that were rolled back, to be given back after their locks.
+    pub(crate) freed: Vec<(u32, Rid)>,
+    pub(crate) redo: Vec<u8>,
+    /// Bytes of all versions made, for the limit of a transaction.
+    pub(crate) bytes: usize,
+    /// Newest committed version read.
+    pub(crate) seen: Ts,
+    /// A lock was refused: nothing but the end is possible.
+    pub(crate) ended: bool,
+    /// A buffer for updates, kept for its memory.
+    pub(crate) scratch: Option<RowBuf>,
+    pub(crate) garbage: Garbage,
+    pub(crate) share: Share,
+    /// Savepoints made so far, so that each has a number of its own.
+    pub(crate) savepoints: u64,
+    /// Those of earlier transactions.
+    pub(crate) savepoints_before: u64,
+    /// The session's.
+    pub(crate) worker: usize,
+    /// Definitions as of the last look.
+    pub(crate) definitions: u64,
+}
+
+/// One client of a store. From [`crate::Store::session`].
+pub struct Session {
+    pub(crate) store: Arc<StoreInner>,
+    pub(crate) worker: usize,
+    pub(crate) park: Arc<dyn Park>,
+    pub(crate) durability: Durability,
+    pub(crate) state: RefCell<State>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session(worker {})", self.worker)
+    }
+}
+
+impl Session {
+    pub(crate) fn new(store: Arc<StoreInner>, worker: usize, park: Arc<dyn Park>) -> Result<Self> {
+        let holder = store.locks.begin(Arc::clone(&park))?;
+        Ok(Session {
+            durability: store.options.durability,
+            worker,
+            park,
+            state: RefCell::new(State {
+                holder,
+                known: Vec::new(),
+                touched: Vec::new(),
+                writes: Vec::new(),
+                entries: Vec::new(),
+                undone: Vec::new(),
+                freed: Vec::new(),
+                redo: Vec::new(),
+                bytes: 0,
+                seen: Ts::ZERO,
+                ended: false,
+                scratch: None,
+                garbage: Garbage::default(),
+                share: Share::default(),
+                savepoints: 0,
+                savepoints_before: 0,
+                worker,
+                definitions: 0,
+            }),
+            store,
+        })
+    }
+
+    /// Begins a transaction. It ends with [`Transaction::commit`]; dropped before that, it is aborted.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`].
+    pub fn begin(&mut self) -> Result<Transaction<'_>> {
+        if self.store.is_closed() {
+            return Err(StoreError::Closed);
+        }
+        let state = self.state.get_mut();
+        let definitions = self.store.definitions();
+        if state.definitions != definitions {
+            state.definitions = definitions;
+            // Lets go of tables that were dropped.
+            for known in &mut state.known {
+                known.take_if(|known| known.table.0.dropped.load(std::sync::atomic::Ordering::Acquire));
+            }
+        }
+        Ok(Transaction::new(self))
+    }
+
+    /// What [`Transaction::commit`] waits for from now on.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+    }
+
+    /// How long its transactions wait for a lock from now on.
+    pub fn set_lock_timeout(&mut self, timeout: std::time::Duration) {
+        self.state.get_mut().holder.set_timeout(timeout);
+    }
+
+    /// Waits through `park` from now on: before it is used on another thread than that it was made for.
+    pub fn set_park(&mut self, park: Arc<dyn Park>) {
+        self.state.get_mut().holder.set_park(Arc::clone(&park));
+        self.park = park;
+    }
+
+    /// The worker it belongs to.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+}
+
+impl State {
+    /// The table behind a number, which the transaction has used.
+    pub(crate) fn table(&self, id: u32) -> &Table {
+        let known = self.known[id as usize].as_ref();
+        &known.expect("tables in use are known").table
+    }
+
+    /// Lets go of all locks and forgets the transaction.
+    pub(crate) fn release(&mut self) {
+        let known = &self.known;
+        self.holder.release_all(|name| {
+            let known = known[name.table as usize].as_ref();
+            let table = &known.expect("tables in use are known").table;
+            &table.0.slots.slot(Rid(name.rid)).lock
+        });
+        for id in self.touched.drain(..) {
+            if let Some(known) = &mut self.known[id as usize] {
+                known.reach = Reach::Nothing;
+            }
+        }
+        self.bytes = 0;
+        self.seen = Ts::ZERO;
+        self.ended = false;
+    }
+
+    /// Clears some garbage, if there is any that can go.
+    pub(crate) fn clear_garbage(&mut self, store: &StoreInner, worker: usize) {
+        if let Some(left) = store.orphans() {
+            self.garbage.append(left);
+        }
+        if self.garbage.is_empty() {
+            return;
+        }
+        let log: &Log = &store.log;
+        let clearing = Clearing {
+            log,
+            memory: &store.memory,
+            worker,
+            oldest: store.horizon.oldest(|| log.last()),
+        };
+        self.garbage.clear(&clearing, &mut self.holder, &mut self.share);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let worker = self.worker;
+        let store = Arc::clone(&self.store);
+        let state = self.state.get_mut();
+        state.clear_garbage(&store, worker);
+        state.share.end(&store.memory);
+        store.inherit(std::mem::take(&mut state.garbage));
+    }
+}

@@ -1,0 +1,245 @@
+//! [`Slots`]: the rows of a table by their [`Rid`]s.
+//!
+//! ```text
+//! directory             chunks: the first two of 1,024 slots, each further one as large as all before it, never moved
+//! ┌───┬───┬───┬───┐    ┌──────┬─────────┬──────┬─────────┬───
+//! │ ● │ ● │   │...│ ┌─►│ lock │ newest  │ lock │ newest  │ ...    16 bytes a slot; pages are touched when used
+//! └─┼─┴───┴───┴───┘ │  └──────┴─────────┴──────┴─────────┴───
+//!   └───────────────┘
+//! ```
+//!
+//! Rids that are free again are kept in lists by worker, so that workers seldom meet.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::lock::LockWord;
+use crate::version::{Version, VersionPtr, as_raw};
+
+/// Names a row of a table, for as long as the row exists. Stays the same over restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rid(pub u32);
+
+/// Slots of the first chunk.
+const FIRST_BITS: u32 = 10;
+const CHUNKS: usize = 1 + 32 - FIRST_BITS as usize;
+/// Fresh rids a worker takes at once.
+const BATCH: u32 = 64;
+/// Rids there can be: the last is kept free.
+const RIDS_MAX: u32 = u32::MAX;
+
+/// One row's place.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) lock: LockWord,
+    newest: AtomicPtr<Version>,
+}
+
+impl Slot {
+    /// The newest version.
+    #[inline]
+    pub(crate) fn newest(&self) -> Option<VersionPtr> {
+        // Acquire: pairs with `set`, so that the version's head and bytes are seen.
+        VersionPtr::from_raw(self.newest.load(Ordering::Acquire))
+    }
+
+    /// Only called by who holds the row's lock exclusively.
+    #[inline]
+    pub(crate) fn set(&self, version: Option<VersionPtr>) {
+        self.newest.store(as_raw(version), Ordering::Release);
+    }
+}
+
+/// Number of a rid's chunk and its place there.
+#[inline]
+fn place(rid: u32) -> (usize, usize) {
+    let chunk = u32::BITS - (rid >> FIRST_BITS).leading_zeros();
+    let first = if chunk == 0 {
+        0
+    } else {
+        1 << (chunk - 1 + FIRST_BITS)
+    };
+    (chunk as usize, (rid - first) as usize)
+}
+
+/// Slots of a chunk.
+fn chunk_slots(chunk: usize) -> usize {
+    1 << (chunk.saturating_sub(1) + FIRST_BITS as usize)
+}
+
+/// Free rids of one worker, on a line of its own.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Free(Mutex<Vec<u32>>);
+
+/// All rows of a table.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    directory: [OnceLock<Box<[Slot]>>; CHUNKS],
+    /// Rids below were handed out at least once.
+    end: AtomicU32,
+    free: Box<[Free]>,
+}
+
+impl Slots {
+    pub(crate) fn new(workers: usize) -> Self {
+        Slots {
+            directory: std::array::from_fn(|_| OnceLock::new()),
+            end: AtomicU32::new(0),
+            free: (0..workers.max(1)).map(|_| Free::default()).collect(),
+        }
+    }
+
+    /// The slot of a rid that was handed out.
+    ///
+    /// # Panics
+    /// If it was not.
+    #[inline]
+    pub(crate) fn slot(&self, rid: Rid) -> &Slot {
+        self.find(rid).expect("the rid was handed out")
+    }
+
+    /// The slot of any rid.
+    #[inline]
+    pub(crate) fn find(&self, rid: Rid) -> Option<&Slot> {
+        let (chunk, at) = place(rid.0);
+        self.directory[chunk].get()?.get(at)
+    }
+
+    /// A rid nobody uses. None when there are no more.
+    pub(crate) fn take(&self, worker: usize) -> Option<Rid> {
+        let mut free = self.free[worker % self.free.len()].0.lock();
+        if let Some(rid) = free.pop() {
+            return Some(Rid(rid));
+        }
+        let first = self
+            .end
+            .try_update(Ordering::AcqRel, Ordering::Relaxed, |end| {
+                (end < RIDS_MAX - BATCH).then_some(end + BATCH)
+            })
+            .ok()?;
+        self.chunk(first);
+        // Popped from the end: in ascending order.
+        free.extend((first + 1..first + BATCH).rev());
+        Some(Rid(first))
+    }
+
+    /// Gives a rid back whose slot holds no version.
+    pub(crate) fn give(&self, worker: usize, rid: Rid) {
+        self.free[worker % self.free.len()].0.lock().push(rid.0);
+    }
+
+    /// The slot of a rid read from a file, made if need be. For recovery.
+    pub(crate) fn claim(&self, rid: Rid) -> Option<&Slot> {
+        if rid.0 >= RIDS_MAX - BATCH {
+            return None;
+        }
+        self.chunk(rid.0);
+        self.end.fetch_max((rid.0 / BATCH + 1) * BATCH, Ordering::AcqRel);
+        self.find(rid)
+    }
+
+    fn chunk(&self, rid: u32) {
+        let (chunk, _) = place(rid);
+        self.directory[chunk].get_or_init(|| {
+            let slots = Box::<[Slot]>::new_zeroed_slice(chunk_slots(chunk));
+            // SAFETY: a free lock word and a null pointer are zeros: see `a_slot_of_zeros_is_a_free_one`.
+            unsafe { slots.assume_init() }
+        });
+    }
+
+    /// Rids from here on were never handed out.
+    pub(crate) fn end(&self) -> u32 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// After recovery: hands all slots without a version to the free lists. Returns the number of the others.
+    pub(crate) fn sweep(&self) -> u64 {
+        let mut rows = 0;
+        let workers = self.free.len();
+        for rid in (0..self.end()).rev() {
+            match self.find(Rid(rid)).and_then(Slot::newest) {
+                Some(_) => rows += 1,
+                None => {
+                    self.chunk(rid);
+                    self.free[(rid / BATCH) as usize % workers].0.lock().push(rid);
+                }
+            }
+        }
+        rows
+    }
+
+    /// Bytes of memory, versions apart.
+    pub(crate) fn bytes(&self) -> usize {
+        self.end() as usize * size_of::<Slot>() + size_of::<Self>()
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        for chunk in &mut self.directory {
+            for slot in chunk.get_mut().into_iter().flatten() {
+                if let Some(version) = slot.newest() {
+                    // SAFETY: the slot owns its newest version, and nobody has the table any more.
+                    unsafe { version.free() };
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_slot_of_zeros_is_a_free_one() {
+        let slot = Slot::default();
+        assert!(slot.newest().is_none());
+        // SAFETY: a slot has no padding; it is read as bytes while nobody writes it.
+        let bytes: [u8; 16] = unsafe { std::mem::transmute(slot) };
+        assert_eq!(bytes, [0; 16]);
+    }
+
+    #[test]
+    fn every_rid_has_a_place_of_its_own() {
+        let mut expected = (0, 0);
+        for rid in 0..100_000 {
+            assert_eq!(place(rid), expected);
+            expected.1 += 1;
+            if expected.1 == chunk_slots(expected.0) {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        let (chunk, at) = place(u32::MAX);
+        assert!(chunk < CHUNKS && at < chunk_slots(chunk));
+    }
+
+    #[test]
+    fn rids_are_handed_out_once_and_again_after_they_were_given_back() {
+        let slots = Slots::new(2);
+        let taken: HashSet<u32> = (0..1000).map(|at| slots.take(at % 2).unwrap().0).collect();
+        assert_eq!(taken.len(), 1000);
+        slots.give(1, Rid(77));
+        assert_eq!(slots.take(1), Some(Rid(77)));
+        assert!(slots.slot(Rid(999)).newest().is_none());
+        assert!(slots.find(Rid(1 << 20)).is_none());
+    }
+
+    #[test]
+    fn recovery_finds_free_slots() {
+        let slots = Slots::new(1);
+        slots
+            .claim(Rid(130))
+            .unwrap()
+            .set(VersionPtr::new(None, Some(b"row")));
+        assert!(slots.claim(Rid(u32::MAX)).is_none());
+        assert_eq!(slots.sweep(), 1);
+        let taken: HashSet<u32> = (0..191).map(|_| slots.take(0).unwrap().0).collect();
+        assert!(!taken.contains(&130));
+        assert_eq!(taken.iter().max(), Some(&191));
+    }
+}

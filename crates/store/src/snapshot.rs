@@ -1,0 +1,166 @@
+//! [`Snapshot`]: the store as it was at one moment, to be read only.
+//!
+//! It takes no locks and is never waited for. While it is open, old versions of rows stay in memory.
+
+use std::sync::Arc;
+
+use crate::error::{Result, StoreError};
+use crate::index::{Index, TreeCursor};
+use crate::key::KeyRange;
+use crate::row::RowRef;
+use crate::slots::{Rid, Slot};
+use crate::store::StoreInner;
+use crate::table::Table;
+use crate::transaction::{Direction, Found};
+use crate::ts::Ts;
+use crate::value::Value;
+
+/// The store at one moment. From [`crate::Store::snapshot`].
+pub struct Snapshot {
+    store: Arc<StoreInner>,
+    place: usize,
+    ts: Ts,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Snapshot({})", self.ts)
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn new(store: &Arc<StoreInner>) -> Result<Self> {
+        let limit = store.horizon.places();
+        let (place, ts) = store
+            .horizon
+            .enter(|| store.log.last())
+            .ok_or(StoreError::TooManySnapshots { limit })?;
+        Ok(Snapshot {
+            store: Arc::clone(store),
+            place,
+            ts,
+        })
+    }
+
+    /// It shows all that was committed up to this timestamp, and nothing else.
+    pub fn ts(&self) -> Ts {
+        self.ts
+    }
+
+    fn check(&self, table: &Table) -> Result<()> {
+        if self.store.owns(table) {
+            Ok(())
+        } else {
+            Err(StoreError::OtherStore {
+                table: table.name().to_owned(),
+            })
+        }
+    }
+
+    fn check_index(&self, index: &Index) -> Result<()> {
+        self.check(&index.table)?;
+        if index.inner.since > self.ts {
+            return Err(index.unusable("was made after the snapshot"));
+        }
+        if !index.inner.is_live() {
+            return Err(index.unusable("was dropped"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn read<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<RowRef<'a>> {
+        let version = slot.newest()?.visible(self.ts)?;
+        // SAFETY: versions this snapshot sees are kept while it is open.
+        let row = unsafe { version.row::<'a>() }?;
+        Some(RowRef::new(&table.0.layout, row))
+    }
+
+    fn read_entry<'a>(&'a self, index: &'a Index, key: &crate::key::Words, rid: Rid) -> Option<Found<'a>> {
+        let row = self.read(&index.table, index.table.0.slots.find(rid)?)?;
+        (index.inner.layout.of_row(row) == *key).then_some(Found { rid, row })
+    }
+
+    /// The row of a key of a unique index.
+    ///
+    /// # Errors
+    /// Values that are no key of the index, [`StoreError::NotUnique`], [`StoreError::IndexUnusable`].
+    pub fn fetch<'a>(&'a self, index: &'a Index, key: &[Value<'_>]) -> Result<Option<Found<'a>>> {
+        if !index.is_unique() {
+            return Err(StoreError::NotUnique {
+                table: index.table.name().to_owned(),
+                index: index.name().to_owned(),
+            });
+        }
+        let range = index.point(key)?;
+        Ok(self.scan(index, &range, Direction::Ascending)?.next())
+    }
+
+    /// The rows of a range of keys, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::IndexUnusable`], [`StoreError::OtherStore`].
+    pub fn scan<'a>(
+        &'a self,
+        index: &'a Index,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<SnapshotScan<'a>> {
+        self.check_index(index)?;
+        let mut cursor = index.inner.tree.cursor();
+        cursor.seek(range, direction);
+        Ok(SnapshotScan {
+            snapshot: self,
+            index,
+            range: range.clone(),
+            direction,
+            cursor,
+        })
+    }
+
+    /// The rows of a table with these numbers, in their order. All of a table's lie below [`Table::rid_end`].
+    ///
+    /// # Errors
+    /// [`StoreError::OtherStore`].
+    pub fn rows<'a>(
+        &'a self,
+        table: &'a Table,
+        rids: std::ops::Range<u32>,
+    ) -> Result<impl Iterator<Item = Found<'a>> + use<'a>> {
+        self.check(table)?;
+        let end = rids.end.min(table.0.slots.end());
+        Ok((rids.start..end).filter_map(move |rid| {
+            let slot = table.0.slots.find(Rid(rid))?;
+            let row = self.read(table, slot)?;
+            Some(Found { rid: Rid(rid), row })
+        }))
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.store.horizon.leave(self.place);
+    }
+}
+
+/// Rows of a range of keys, in order. From [`Snapshot::scan`].
+pub struct SnapshotScan<'a> {
+    snapshot: &'a Snapshot,
+    index: &'a Index,
+    range: KeyRange,
+    direction: Direction,
+    cursor: TreeCursor<'a>,
+}
+
+impl<'a> Iterator for SnapshotScan<'a> {
+    type Item = Found<'a>;
+
+    fn next(&mut self) -> Option<Found<'a>> {
+        while let Some((key, rid)) = self.cursor.next(&self.range, self.direction) {
+            if let Some(found) = self.snapshot.read_entry(self.index, &key, rid) {
+                return Some(found);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,291 @@
+//! [`Folder`]: a real directory.
+//!
+//! Order of calls: [`Folder::open`], [`Storage::lock`], then anything. Files are appended to through the page cache and made
+//! durable with `fdatasync`. What it is not: a shield against other programs that write into the directory.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Storage, StorageFile};
+
+/// The file whose lock says that the folder has an owner. Its content is for people only.
+const LOCK: &str = "corun.lock";
+
+/// A directory of the file system.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The directory `path`, made if it is missing. Its parent must exist.
+    ///
+    /// # Errors
+    /// If the parent is missing, if `path` is no directory, or if it cannot be made. The message names the path.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Folder> {
+        let path = path.as_ref();
+        match fs::create_dir(path) {
+            Ok(()) => sync_directory(
+                path.parent()
+                    .filter(|parent| !parent.as_os_str().is_empty())
+                    .unwrap_or(Path::new(".")),
+            )
+            .map_err(|error| explain(error, "cannot sync the parent of the folder", path))?,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if !path.is_dir() {
+                    let what = format!(
+                        "{} is not a directory; name a directory for the store",
+                        path.display()
+                    );
+                    return Err(io::Error::new(ErrorKind::NotADirectory, what));
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let what = format!(
+                    "cannot make the folder {}: its parent directory is missing; make that first",
+                    path.display()
+                );
+                return Err(io::Error::new(ErrorKind::NotFound, what));
+            }
+            Err(error) => return Err(explain(error, "cannot make the folder", path)),
+        }
+        Ok(Folder {
+            path: path.to_path_buf(),
+        })
+    }
+
+    fn path_of(&self, name: &str) -> io::Result<PathBuf> {
+        if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) || name == LOCK {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                format!("{name:?} is no name for a file of the store"),
+            ));
+        }
+        Ok(self.path.join(name))
+    }
+}
+
+/// The same error with what was tried and where.
+fn explain(error: io::Error, what: &str, path: &Path) -> io::Error {
+    let hint = match error.kind() {
+        ErrorKind::PermissionDenied => "; check its permissions",
+        ErrorKind::ReadOnlyFilesystem => "; the store needs a folder it can write to",
+        _ => "",
+    };
+    io::Error::new(error.kind(), format!("{what} {}: {error}{hint}", path.display()))
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+impl Storage for Folder {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        let path = self.path_of(name)?;
+        match OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create_new(true)
+            .open(&path)
+        {
+            Ok(file) => Ok(Arc::new(RealFile { file })),
+            Err(error) => Err(explain(error, "cannot create", &path)),
+        }
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
+        let path = self.path_of(name)?;
+        // A folder that may only be read can still be looked at: writing to such a file fails later, and says so.
+        let opened = match OpenOptions::new().read(true).append(true).open(&path) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                File::open(&path)
+            }
+            opened => opened,
+        };
+        match opened {
+            Ok(file) => Ok(Arc::new(RealFile { file })),
+            Err(error) => Err(explain(error, "cannot open", &path)),
+        }
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let list = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(&self.path)? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                // Directories are none of ours (`lost+found` at the root of a file system).
+                if name != LOCK && !entry.file_type()?.is_dir() {
+                    names.push(name);
+                }
+            }
+            names.sort();
+            Ok(names)
+        };
+        list().map_err(|error| explain(error, "cannot list the folder", &self.path))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let path = self.path_of(name)?;
+        fs::remove_file(&path).map_err(|error| explain(error, "cannot remove", &path))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.path_of(from)?, self.path_of(to)?);
+        fs::rename(&from, &to).map_err(|error| explain(error, "cannot rename", &from))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        sync_directory(&self.path).map_err(|error| explain(error, "cannot sync the folder", &self.path))
+    }
+
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>> {
+        let path = self.path.join(LOCK);
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        let mut file =
+            opened.map_err(|error| explain(error, "cannot lock the folder: cannot open", &path))?;
+        match file.try_lock() {
+            Ok(()) => {
+                // Who it is helps a person only, so that a full disk here is no error.
+                let _ = file
+                    .set_len(0)
+                    .and_then(|()| writeln!(file, "{}", std::process::id()));
+                Ok(Box::new(file))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let owner = fs::read_to_string(&path).unwrap_or_default();
+                let owner = match owner.trim() {
+                    "" => String::new(),
+                    id => format!(" (process {id})"),
+                };
+                let what = format!(
+                    "the folder {} is in use by another store{owner}; close that first",
+                    self.path.display()
+                );
+                Err(io::Error::new(ErrorKind::WouldBlock, what))
+            }
+            Err(TryLockError::Error(error)) => Err(explain(error, "cannot lock", &path)),
+        }
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// An open file; the end is where the kernel says it is (`O_APPEND`).
+struct RealFile {
+    file: File,
+}
+
+impl StorageFile for RealFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.file).write_all(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(into, offset)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_and_its_files_are_kept() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("bank");
+        let folder = Folder::open(&path).unwrap();
+        let _guard = folder.lock().unwrap();
+        let file = folder.create("a").unwrap();
+        file.append(b"hello ").unwrap();
+        file.append(b"world").unwrap();
+        file.sync().unwrap();
+        folder.rename("a", "b").unwrap();
+        folder.sync_names().unwrap();
+        assert_eq!(folder.names().unwrap(), ["b"]);
+
+        let file = Folder::open(&path).unwrap().open("b").unwrap();
+        assert_eq!(file.length().unwrap(), 11);
+        let mut word = [0; 5];
+        super::super::read_exact_at(&*file, 6, &mut word).unwrap();
+        assert_eq!(&word, b"world");
+        file.truncate(5).unwrap();
+        file.append(b"!").unwrap();
+        assert_eq!(super::super::read_all(&*file).unwrap(), b"hello!");
+        assert_eq!(file.read_at(6, &mut word).unwrap(), 0);
+        folder.remove("b").unwrap();
+        assert!(folder.names().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_folder_has_one_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Folder::open(folder.path()).unwrap();
+        let second = Folder::open(folder.path()).unwrap();
+        let guard = first.lock().unwrap();
+        let error = second.lock().err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("process {}", std::process::id())),
+            "{error}"
+        );
+        drop(guard);
+        second.lock().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Folder::open(folder.path().join("no/such")).unwrap_err();
+        assert!(
+            error.to_string().contains("parent directory is missing"),
+            "{error}"
+        );
+        fs::write(folder.path().join("plain"), "x").unwrap();
+        let error = Folder::open(folder.path().join("plain")).unwrap_err();
+        assert!(error.to_string().contains("not a directory"), "{error}");
+
+        let folder = Folder::open(folder.path()).unwrap();
+        assert_eq!(
+            folder.create("plain").err().unwrap().kind(),
+            ErrorKind::AlreadyExists
+        );
+        assert_eq!(folder.open("missing").err().unwrap().kind(), ErrorKind::NotFound);
+        for name in ["", "..", "a/b", ".hidden", LOCK] {
+            assert_eq!(
+                folder.create(name).err().unwrap().kind(),
+                ErrorKind::InvalidInput,
+                "{name:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where the files of a store live. Every effect of durability goes through [`Storage`] and [`StorageFile`].
+//!
+//! [`Folder`] is a real directory; [`Twin`] is a disk in memory that loses, tears and reorders what was not synced, fills up,
+//! and fails, from a seed. What is written is sure to outlive a crash only after two calls: [`StorageFile::sync`] for the
+//! bytes, [`Storage::sync_names`] for the file's name. What it is not: a cache, and it knows nothing of what files hold.
+
+mod failure;
+mod folder;
+mod twin;
+
+pub use failure::Failure;
+pub use folder::Folder;
+pub use twin::Twin;
+
+use std::io;
+use std::sync::Arc;
+
+/// One flat folder of files.
+pub trait Storage: Send + Sync {
+    /// Makes an empty file. Fails with [`io::ErrorKind::AlreadyExists`] if there is one of that name.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// Opens an existing file for reading and appending.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// The names of all files, sorted, without the file that serves [`Storage::lock`].
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// Takes a name away; open handles stay valid.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Gives the file `from` the name `to`; a file that had it is replaced.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Returns when all creations, removals and renames so far would survive a crash.
+    fn sync_names(&self) -> io::Result<()>;
+
+    /// Makes the caller the only owner of the folder while the guard lives. [`io::ErrorKind::WouldBlock`] if another
+    /// process, or another store of this one, has it.
+    fn lock(&self) -> io::Result<Box<dyn Send + Sync>>;
+
+    /// What messages call this folder.
+    fn place(&self) -> String;
+}
+
+/// One open file.
+pub trait StorageFile: Send + Sync {
+    /// Writes all bytes at the end of the file. After an error any part of them may stand there.
+    fn append(&self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns when all that was written before the call would survive a crash. After an error nobody knows what of it
+    /// would; a second call proves nothing.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Reads from `offset` (bytes) on; returns how many bytes were read, 0 at the end of the file.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Length in bytes.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Cuts the file to `length` bytes.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+}
+
+/// Reads exactly `into.len()` bytes from `offset` on.
+///
+/// # Errors
+/// [`io::ErrorKind::UnexpectedEof`] if the file is shorter; else what the file says.
+pub(crate) fn read_exact_at(file: &dyn StorageFile, mut offset: u64, mut into: &mut [u8]) -> io::Result<()> {
+    while !into.is_empty() {
+        match file.read_at(offset, into) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                offset += read as u64;
+                into = &mut into[read..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// All bytes of a file.
+pub(crate) fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(file.length()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let mut bytes = vec![0; length];
+    read_exact_at(file, 0, &mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,154 @@
+use super::super::read_all;
+use super::*;
+
+/// A disk with a synced and an unsynced half in one file.
+fn half_synced() -> Twin {
+    let twin = Twin::new(0);
+    let file = twin.create("a").unwrap();
+    file.append(&[1; 2000]).unwrap();
+    file.sync().unwrap();
+    twin.sync_names().unwrap();
+    file.append(&[2; 3000]).unwrap();
+    file.append(&[3; 3000]).unwrap();
+    twin
+}
+
+#[test]
+fn synced_bytes_stay_and_the_rest_may_be_lost_torn_or_reordered() {
+    let twin = half_synced();
+    let (mut none, mut all, mut torn, mut reordered) = (0, 0, 0, 0);
+    for seed in 0..1000 {
+        let bytes = twin.crash(seed).bytes("a").unwrap();
+        assert_eq!(bytes[..2000], [1; 2000], "seed {seed}");
+        let rest = &bytes[2000..];
+        match rest.iter().position(|byte| *byte == 0) {
+            None if rest.is_empty() => none += 1,
+            None if rest.len() == 6000 => all += 1,
+            None => torn += 1,
+            Some(hole) => {
+                let back = rest[hole..].iter().any(|byte| *byte != 0);
+                reordered += usize::from(back);
+            }
+        }
+        // A sector arrives whole or not at all.
+        for sector in bytes.get(2048..).unwrap_or_default().chunks(512).take(5) {
+            assert!(sector.iter().all(|byte| *byte == sector[0]), "seed {seed}");
+        }
+    }
+    for (what, count) in [
+        ("none", none),
+        ("all", all),
+        ("torn", torn),
+        ("reordered", reordered),
+    ] {
+        assert!(count > 20, "{what}: {count}");
+    }
+    assert_eq!(twin.bytes("a").unwrap().len(), 8000, "the disk itself goes on");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_crash() {
+    let twin = half_synced();
+    for seed in 0..50 {
+        assert_eq!(
+            twin.crash(seed).bytes("a").unwrap(),
+            twin.crash(seed).bytes("a").unwrap()
+        );
+    }
+}
+
+#[test]
+fn names_without_a_sync_may_be_lost_and_a_rename_may_be_undone() {
+    let twin = Twin::new(0);
+    twin.put("old", b"old");
+    let file = twin.create("new").unwrap();
+    file.append(b"new").unwrap();
+    file.sync().unwrap();
+    twin.rename("new", "old").unwrap();
+    let mut found = [0; 2];
+    for seed in 0..200 {
+        match twin.crash(seed).bytes("old").unwrap().as_slice() {
+            b"old" => found[0] += 1,
+            b"new" => found[1] += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(found[0] > 10 && found[1] > 10, "{found:?}");
+    twin.sync_names().unwrap();
+    for seed in 0..50 {
+        let after = twin.crash(seed);
+        assert_eq!(after.bytes("old").unwrap(), b"new");
+        assert_eq!(after.names().unwrap(), ["old"]);
+    }
+}
+
+#[test]
+fn a_full_disk_takes_what_fits() {
+    let twin = Twin::new(0);
+    let file = twin.create("a").unwrap();
+    twin.full_at(Some(10));
+    file.append(&[1; 8]).unwrap();
+    assert_eq!(file.append(&[2; 8]).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(read_all(&*file).unwrap(), [1, 1, 1, 1, 1, 1, 1, 1, 2, 2]);
+    twin.full_at(None);
+    file.append(&[3; 8]).unwrap();
+}
+
+#[test]
+fn a_failed_sync_loses_its_bytes_for_good() {
+    let twin = half_synced();
+    let file = twin.open("a").unwrap();
+    twin.fail_sync_after(0);
+    assert!(file.sync().is_err());
+    file.sync().unwrap();
+    for seed in 0..20 {
+        assert_eq!(twin.crash(seed).bytes("a").unwrap(), [1; 2000]);
+    }
+}
+
+#[test]
+fn a_lying_disk_loses_what_was_synced() {
+    let twin = Twin::new(0);
+    twin.lose_syncs(true);
+    let file = twin.create("a").unwrap();
+    file.append(&[1; 600]).unwrap();
+    file.sync().unwrap();
+    twin.sync_names().unwrap();
+    assert!((0..100).any(|seed| twin.crash(seed).names().unwrap().is_empty()));
+}
+
+#[test]
+fn a_stopped_or_read_only_disk_takes_no_effect_and_still_reads() {
+    let twin = half_synced();
+    let file = twin.open("a").unwrap();
+    twin.stop_after(1);
+    file.append(&[4; 4]).unwrap();
+    assert!(file.append(&[5; 4]).is_err());
+    assert!(twin.create("b").is_err());
+    assert!(file.sync().is_err());
+    assert_eq!(file.length().unwrap(), 8006, "half of the append that failed");
+
+    let twin = half_synced();
+    twin.read_only(true);
+    for error in [
+        twin.create("b").err(),
+        twin.remove("a").err(),
+        twin.sync_names().err(),
+        twin.lock().err(),
+    ] {
+        assert_eq!(error.unwrap().kind(), ErrorKind::ReadOnlyFilesystem);
+    }
+    assert_eq!(twin.bytes("a").unwrap().len(), 8000);
+}
+
+#[test]
+fn a_disk_has_one_owner_and_flips_are_seen() {
+    let twin = half_synced();
+    let guard = twin.lock().unwrap();
+    assert_eq!(twin.clone().lock().err().unwrap().kind(), ErrorKind::WouldBlock);
+    drop(guard);
+    drop(twin.lock().unwrap());
+    twin.flip("a", 3, 1).unwrap();
+    assert_eq!(twin.crash(0).bytes("a").unwrap()[..5], [1, 1, 1, 3, 1]);
+    assert!(twin.flip("a", 9000, 1).is_err());
+}

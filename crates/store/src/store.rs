@@ -1,0 +1,669 @@
+//! [`Store`]: tables, their definitions, and the folder they live in.
+//!
+//! Order of calls: [`Store::open`] (or [`Store::in_memory`]), [`Store::create_table`] once, [`Store::session`] for each client,
+//! [`Store::close`]. A store that is dropped is closed, too; only errors of its last writes go unnoticed then.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::checkpoint::Manifest;
+use crate::error::{Result, StoreError};
+use crate::garbage::Garbage;
+use crate::horizon::Horizon;
+use crate::image;
+use crate::index::IndexInner;
+use crate::lock::{LockOptions, Locks};
+use crate::log::{Damage, Log, LogOptions};
+use crate::memory::Memory;
+use crate::options::Options;
+use crate::park::{Park, ThreadPark};
+use crate::recovery;
+use crate::redo;
+use crate::schema::{IndexDef, TableDef};
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+use crate::storage::{Folder, Storage};
+use crate::table::{Table, TableInner};
+use crate::transaction::Lock;
+use crate::ts::Ts;
+
+/// The tables of a store by name.
+#[derive(Default)]
+pub(crate) struct Catalog {
+    pub(crate) tables: BTreeMap<String, Table>,
+    /// The number the next table gets.
+    pub(crate) next_id: u32,
+}
+
+/// Where a store is kept.
+pub(crate) struct Home {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) store_id: u64,
+    /// Keeps other owners away.
+    _owner: Box<dyn Send + Sync>,
+}
+
+/// What the handles of a store share.
+pub(crate) struct StoreInner {
+    // Fixed.
+    pub(crate) options: Options,
+    pub(crate) home: Option<Home>,
+    pub(crate) damage: Option<Damage>,
+    pub(crate) recovered: Recovered,
+    // Changing; each guards itself. Order: `defining` before `catalog`.
+    pub(crate) locks: Arc<Locks>,
+    pub(crate) log: Log,
+    pub(crate) memory: Memory,
+    pub(crate) horizon: Horizon,
+    pub(crate) catalog: RwLock<Catalog>,
+    /// Held while definitions change, and while a checkpoint is written.
+    defining: Mutex<()>,
+    definitions: AtomicU64,
+    closed: AtomicBool,
+    /// Garbage of sessions that ended.
+    orphans: Mutex<Garbage>,
+    has_orphans: AtomicBool,
+    checkpointer: Checkpointer,
+}
+
+/// Wakes the thread that makes checkpoints.
+#[derive(Default)]
+struct Checkpointer {
+    stop: Mutex<bool>,
+    wake: Condvar,
+    /// What its last attempt said, if it failed.
+    failed: Mutex<Option<String>>,
+}
+
+/// What opening a store read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recovered {
+    /// Rows of the checkpoint.
+    pub checkpoint_rows: u64,
+    /// Commits of the log behind it.
+    pub commits: u64,
+    /// Changes in those commits.
+    pub records: u64,
+    /// Time reading the checkpoint took.
+    pub checkpoint_time: std::time::Duration,
+    /// Time reading and applying the log took.
+    pub log_time: std::time::Duration,
+    /// Time building the indexes took.
+    pub index_time: std::time::Duration,
+}
+
+/// What a checkpoint wrote.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckpointDone {
+    /// It holds all commits up to this one.
+    pub ts: Ts,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Counts of a store at one moment.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Newest commit.
+    pub last: Ts,
+    /// Newest commit on disk.
+    pub durable: Ts,
+    /// Bytes of all row versions, about.
+    pub row_bytes: u64,
+    /// Their limit; 0 for none.
+    pub row_bytes_max: u64,
+    /// Bytes of log on disk.
+    pub log_bytes: u64,
+    /// Open snapshots.
+    pub snapshots: usize,
+    /// Why the last checkpoint in the background failed, if it did.
+    pub checkpoint_failure: Option<String>,
+}
+
+/// An in-memory transactional store. Cheap to clone; all clones are the same store.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) inner: Arc<StoreInner>,
+    /// Closes the store when the last handle goes; sessions and snapshots have none.
+    _closer: Arc<Closer>,
+}
+
+struct Closer {
+    inner: Arc<StoreInner>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Store({})", self.place())
+    }
+}
+
+impl Store {
+    /// Opens the store in a folder; makes both if they are not there.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`], [`StoreError::Storage`], what is wrong with the files, [`StoreError::Option`].
+    pub fn open(folder: impl AsRef<Path>, options: Options) -> Result<Store> {
+        let path = folder.as_ref();
+        let storage = Folder::open(path).map_err(|source| StoreError::Storage {
+            what: "open",
+            place: path.display().to_string(),
+            source,
+        })?;
+        Store::open_on(Arc::new(storage), options)
+    }
+
+    /// Opens the store in any storage.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Store> {
+        options.check()?;
+        let owner = storage.lock().map_err(|source| {
+            if source.kind() == std::io::ErrorKind::WouldBlock {
+                StoreError::InUse {
+                    place: storage.place(),
+                }
+            } else {
+                StoreError::Storage {
+                    what: "lock",
+                    place: storage.place(),
+                    source,
+                }
+            }
+        })?;
+        let manifest = match Manifest::read(&*storage)? {
+            Some(manifest) => manifest,
+            None => Manifest::create(&*storage, new_id())?,
+        };
+        let read = recovery::read(&storage, &manifest, &options)?;
+        let log_options = LogOptions {
+            flush_every: options.flush_every,
+            bytes_max: options.log_bytes_max,
+            segment_bytes: (options.checkpoint_log_bytes / 4).clamp(1 << 20, 64 << 20),
+            buffer_bytes: (options.transaction_bytes_max * 2).max(8 << 20),
+        };
+        let log = Log::start(Arc::clone(&storage), manifest.store_id, read.end, log_options)?;
+        let home = Home {
+            storage,
+            store_id: manifest.store_id,
+            _owner: owner,
+        };
+        let store = Store::new(
+            options,
+            Some(home),
+            log,
+            read.catalog,
+            read.damage,
+            read.recovered,
+            read.row_bytes,
+        );
+        store.start_checkpointer()?;
+        Ok(store)
+    }
+
+    /// A store without a folder: what it holds is gone when it is closed.
+    ///
+    /// # Errors
+    /// [`StoreError::Option`].
+    pub fn in_memory(options: Options) -> Result<Store> {
+        options.check()?;
+        let log = Log::memory(Ts::ZERO);
+        Ok(Store::new(
+            options,
+            None,
+            log,
+            Catalog::default(),
+            None,
+            Recovered::default(),
+            0,
+        ))
+    }
+
+    fn new(
+        options: Options,
+        home: Option<Home>,
+        log: Log,
+        catalog: Catalog,
+        damage: Option<Damage>,
+        recovered: Recovered,
+        row_bytes: u64,
+    ) -> Store {
+        let locks = Locks::new(LockOptions {
+            transactions_max: options.sessions_max,
+            locks_max: options.locks_max,
+            locks_per_transaction_max: options.locks_per_transaction_max,
+            timeout: options.lock_timeout,
+            detect_after: options.detect_after,
+        });
+        let inner = Arc::new(StoreInner {
+            home,
+            damage,
+            recovered,
+            locks: Arc::new(locks),
+            log,
+            memory: Memory::with_used(options.memory_max, row_bytes),
+            horizon: Horizon::new(options.snapshots_max),
+            catalog: RwLock::new(catalog),
+            defining: Mutex::new(()),
+            definitions: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+            orphans: Mutex::new(Garbage::default()),
+            has_orphans: AtomicBool::new(false),
+            checkpointer: Checkpointer::default(),
+            options,
+        });
+        Store {
+            _closer: Arc::new(Closer {
+                inner: Arc::clone(&inner),
+                thread: Mutex::new(None),
+            }),
+            inner,
+        }
+    }
+
+    /// Where it is kept.
+    pub fn place(&self) -> String {
+        match &self.inner.home {
+            None => "memory".to_owned(),
+            Some(home) => home.storage.place(),
+        }
+    }
+
+    /// What opening it read.
+    pub fn recovered(&self) -> Recovered {
+        self.inner.recovered
+    }
+
+    /// What was cut off its log when it was opened: the torn end a crash left, or damage that [`Options::on_damage`] let pass.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.inner.damage.as_ref()
+    }
+
+    /// A client that belongs to a worker and waits through `park`.
+    ///
+    /// # Errors
+    /// If there are as many as there can be; [`StoreError::Closed`].
+    pub fn session(&self, worker: usize, park: Arc<dyn Park>) -> Result<Session> {
+        self.inner.check_open()?;
+        Session::new(Arc::clone(&self.inner), worker % self.inner.options.workers, park)
+    }
+
+    /// A client of the first worker that waits by blocking the calling thread, and is used there only.
+    ///
+    /// # Errors
+    /// As [`Store::session`].
+    pub fn session_here(&self) -> Result<Session> {
+        self.session(0, ThreadPark::current())
+    }
+
+    /// The store as it is now, to be read only.
+    ///
+    /// # Errors
+    /// [`StoreError::TooManySnapshots`].
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::new(&self.inner)
+    }
+
+    /// A table by name.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`].
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let catalog = self.inner.catalog.read();
+        catalog
+            .tables
+            .get(name)
+            .cloned()
+            .ok_or_else(|| StoreError::NoTable {
+                name: name.to_owned(),
+                known: catalog.tables.keys().cloned().collect(),
+            })
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Vec<Table> {
+        self.inner.catalog.read().tables.values().cloned().collect()
+    }
+
+    /// Makes a table. It is durable when this returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`], [`StoreError::Exists`], errors of the log.
+    pub fn create_table(&self, definition: TableDef) -> Result<Table> {
+        definition.check()?;
+        let inner = &self.inner;
+        inner.check_open()?;
+        let _defining = inner.defining.lock();
+        let id = {
+            let mut catalog = inner.catalog.write();
+            if catalog.tables.contains_key(&definition.name) {
+                return Err(StoreError::Exists {
+                    what: "a table",
+                    name: definition.name,
+                });
+            }
+            catalog.next_id += 1;
+            catalog.next_id
+        };
+        let table = TableInner::new(id, definition.clone(), inner.options.workers);
+        let ts = inner.append_definition(&redo::create_table(id, &definition))?;
+        for index in &definition.indexes {
+            let positions = definition.positions(index)?;
+            let index = IndexInner::new(id, index, &definition.columns, positions, ts, |_| None);
+            let added =
+                table.add_index(index.map_err(|source| tree_error(&definition.name, "primary", source))?);
+            debug_assert!(
+                added,
+                "a definition that was checked has no more indexes than fit"
+            );
+        }
+        let table = Table(Arc::new(table));
+        inner
+            .catalog
+            .write()
+            .tables
+            .insert(definition.name, table.clone());
+        inner.flush_definition()?;
+        Ok(table)
+    }
+
+    /// Drops a table with all its rows. Waits for transactions that use it.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`], locks that are not granted, errors of the log.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let inner = &self.inner;
+        let _defining = inner.defining.lock();
+        let table = self.table(name)?;
+        let mut session = self.session_here()?;
+        let locked = session.begin()?;
+        locked.lock_table(&table, Lock::Exclusive)?;
+        inner.append_definition(&redo::drop_table(table.0.id))?;
+        table.0.dropped.store(true, Ordering::Release);
+        inner.catalog.write().tables.remove(name);
+        inner.definitions.fetch_add(1, Ordering::AcqRel);
+        locked.abort();
+        inner.flush_definition()
+    }
+
+    /// Makes an index over the rows of a table. Waits for transactions that write there, and they wait for it.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`], [`StoreError::Exists`], [`StoreError::Duplicate`] if it is to be unique and is not, locks that are
+    /// not granted, errors of the log.
+    pub fn create_index(&self, table: &Table, name: &str, unique: bool, columns: &[&str]) -> Result<()> {
+        let inner = &self.inner;
+        let _defining = inner.defining.lock();
+        let definition = table.definition();
+        if definition.indexes.iter().any(|index| index.name == name) {
+            return Err(StoreError::Exists {
+                what: "an index",
+                name: name.to_owned(),
+            });
+        }
+        let with = if unique {
+            definition.unique(name, columns)
+        } else {
+            definition.index(name, columns)
+        };
+        with.check()?;
+        let index: &IndexDef = with.indexes.last().expect("it was just added");
+        if !table.0.has_room() {
+            return Err(StoreError::Schema(crate::SchemaError::Count {
+                table: with.name.clone(),
+                what: "indexes, dropped ones included, until the store is opened again",
+                found: crate::schema::INDEXES_MAX + 1,
+                most: crate::schema::INDEXES_MAX,
+            }));
+        }
+        let mut session = self.session_here()?;
+        let locked = session.begin()?;
+        // Exclusively: nobody may meet an index that is not whole.
+        locked.lock_table(table, Lock::Exclusive)?;
+        let positions = with.positions(index)?;
+        // Before the log has it: what refuses the index must not be in the log. Readers use it after `add_index` only.
+        let since = inner.log.last().next();
+        let refused = |source| tree_error(table.name(), name, source);
+        let mut entries = Vec::new();
+        let made = IndexInner::new(table.0.id, index, &with.columns, positions, since, |layout| {
+            entries = recovery::entries(table, layout, 0..table.rid_end());
+            entries.sort_unstable();
+            Some(entries.clone())
+        })
+        .map_err(refused)?;
+        if let Some(twice) = entries.windows(2).find(|pair| unique && pair[0].0 == pair[1].0) {
+            return Err(recovery::duplicate(table, &made, twice[0].1));
+        }
+        inner.append_definition(&redo::create_index(table.0.id, index))?;
+        table.0.add_index(made);
+        locked.abort();
+        inner.flush_definition()
+    }
+
+    /// Drops an index; the primary key's stays. Waits for transactions that use the table.
+    ///
+    /// # Errors
+    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], locks that are not granted, errors of the log.
+    pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
+        if name == "primary" {
+            return Err(StoreError::PrimaryKey {
+                table: table.name().to_owned(),
+            });
+        }
+        let inner = &self.inner;
+        let _defining = inner.defining.lock();
+        if table.index(name).is_none() {
+            return Err(StoreError::NoIndex {
+                table: table.name().to_owned(),
+                name: name.to_owned(),
+            });
+        }
+        let mut session = self.session_here()?;
+        let locked = session.begin()?;
+        locked.lock_table(table, Lock::Exclusive)?;
+        inner.append_definition(&redo::drop_index(table.0.id, name))?;
+        table.0.remove_index(name);
+        locked.abort();
+        inner.flush_definition()
+    }
+
+    /// Writes all rows to a checkpoint and lets go of the log before it. Transactions go on meanwhile; definitions wait. A store
+    /// in memory has nothing to write.
+    ///
+    /// # Errors
+    /// If files cannot be written; then the last checkpoint and the log stay as they are.
+    pub fn checkpoint(&self) -> Result<Option<CheckpointDone>> {
+        self.inner.check_open()?;
+        self.inner.checkpoint()
+    }
+
+    /// Returns when everything committed so far is on disk.
+    ///
+    /// # Errors
+    /// Errors of the log.
+    pub fn flush(&self) -> Result<Ts> {
+        Ok(self.inner.log.flush()?)
+    }
+
+    /// Counts of now.
+    pub fn stats(&self) -> Stats {
+        let inner = &self.inner;
+        Stats {
+            last: inner.log.last(),
+            durable: inner.log.durable(),
+            row_bytes: inner.memory.used(),
+            row_bytes_max: inner.memory.limit(),
+            log_bytes: inner.log.bytes(),
+            snapshots: inner.horizon.open(),
+            checkpoint_failure: inner.checkpointer.failed.lock().clone(),
+        }
+    }
+
+    /// Ends it: everything committed is on disk when this returns without an error. Sessions that are left cannot begin
+    /// transactions any more.
+    ///
+    /// # Errors
+    /// Errors of the log.
+    pub fn close(self) -> Result<()> {
+        self._closer.stop();
+        self.inner.log.close()?;
+        Ok(())
+    }
+
+    fn start_checkpointer(&self) -> Result<()> {
+        let inner = Arc::clone(&self.inner);
+        let thread = std::thread::Builder::new()
+            .name("store-checkpoint".to_owned())
+            .spawn(move || inner.keep_checkpoints())
+            .map_err(|source| StoreError::Storage {
+                what: "start the checkpoint thread for",
+                place: self.place(),
+                source,
+            })?;
+        *self._closer.thread.lock() = Some(thread);
+        Ok(())
+    }
+}
+
+impl Closer {
+    fn stop(&self) {
+        self.inner.closed.store(true, Ordering::Release);
+        *self.inner.checkpointer.stop.lock() = true;
+        self.inner.checkpointer.wake.notify_all();
+        if let Some(thread) = self.thread.lock().take() {
+            // It only ends by itself; a panic there was reported by the runtime.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        self.stop();
+        // Nobody is left to be told.
+        let _ = self.inner.log.close();
+    }
+}
+
+/// How often the log's length is looked at.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+
+impl StoreInner {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_closed() {
+            Err(StoreError::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Grows when a table is dropped.
+    pub(crate) fn definitions(&self) -> u64 {
+        self.definitions.load(Ordering::Acquire)
+    }
+
+    /// Whether a handle is of this store, or of one of its dropped tables.
+    pub(crate) fn owns(&self, table: &Table) -> bool {
+        let catalog = self.catalog.read();
+        let found = catalog.tables.get(table.name());
+        found.is_some_and(|known| Arc::ptr_eq(&known.0, &table.0)) || table.0.dropped.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn inherit(&self, garbage: Garbage) {
+        if !garbage.is_empty() {
+            self.orphans.lock().append(garbage);
+            self.has_orphans.store(true, Ordering::Release);
+        }
+    }
+
+    /// Takes the garbage of sessions that ended, if anybody left some.
+    #[inline]
+    pub(crate) fn orphans(&self) -> Option<Garbage> {
+        if !self.has_orphans.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut orphans = self.orphans.lock();
+        self.has_orphans.store(false, Ordering::Relaxed);
+        (!orphans.is_empty()).then(|| std::mem::take(&mut *orphans))
+    }
+
+    fn append_definition(&self, block: &[u8]) -> Result<Ts> {
+        Ok(self.log.append(block, &ThreadPark::current(), |_| ())?)
+    }
+
+    fn flush_definition(&self) -> Result<()> {
+        self.log.flush()?;
+        Ok(())
+    }
+
+    fn checkpoint(self: &Arc<Self>) -> Result<Option<CheckpointDone>> {
+        let Some(home) = &self.home else {
+            return Ok(None);
+        };
+        // Definitions stay as they are until it is written.
+        let _defining = self.defining.lock();
+        let snapshot = Snapshot::new(self)?;
+        let done = image::write(home, &self.catalog.read(), &snapshot, &self.log)?;
+        self.log
+            .remove_before(snapshot.ts())
+            .map_err(|source| StoreError::Storage {
+                what: "remove old log segments of",
+                place: home.storage.place(),
+                source,
+            })?;
+        Ok(Some(done))
+    }
+
+    /// Makes a checkpoint whenever the log has grown enough, until the store is closed.
+    fn keep_checkpoints(self: &Arc<Self>) {
+        let every = self.options.checkpoint_log_bytes;
+        let mut base = 0;
+        loop {
+            {
+                let mut stop = self.checkpointer.stop.lock();
+                if !*stop {
+                    self.checkpointer.wake.wait_for(&mut stop, LOOK_EVERY);
+                }
+                if *stop {
+                    return;
+                }
+            }
+            let bytes = self.log.bytes();
+            if every == 0 || bytes < base + every {
+                continue;
+            }
+            let outcome = self.checkpoint();
+            // What is left of the log is no reason for the next one.
+            base = self.log.bytes();
+            *self.checkpointer.failed.lock() = outcome.err().map(|error| error.to_string());
+        }
+    }
+}
+
+fn tree_error(table: &str, index: &str, source: exec::shared_csb::SharedCsbError) -> StoreError {
+    StoreError::Tree {
+        table: table.to_owned(),
+        index: index.to_owned(),
+        source,
+    }
+}
+
+/// A number no other store has, as good as certainly: from the clock, the process and the allocator's addresses.
+fn new_id() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = std::hash::RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish()
+}

@@ -1,0 +1,221 @@
+//! [`Table`]: rows, their layout, their indexes.
+//!
+//! What it is not: it changes nothing by itself; transactions do.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::index::{Index, IndexInner};
+use crate::lock::TableLock;
+use crate::row::{Layout, RowBuf};
+use crate::schema::{INDEXES_MAX, IndexDef, TableDef};
+use crate::slots::Slots;
+
+/// A count that several workers change, each on a line of its own.
+#[derive(Debug)]
+pub(crate) struct Counter(Box<[Padded]>);
+
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Padded(AtomicI64);
+
+impl Counter {
+    pub(crate) fn new(workers: usize) -> Self {
+        Counter((0..workers.max(1)).map(|_| Padded::default()).collect())
+    }
+
+    pub(crate) fn add(&self, worker: usize, change: i64) {
+        // Relaxed: only a count.
+        self.0[worker % self.0.len()]
+            .0
+            .fetch_add(change, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sum(&self) -> i64 {
+        self.0.iter().map(|part| part.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What the handles of a table share.
+pub(crate) struct TableInner {
+    // Fixed.
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    /// Columns as defined; its indexes are those it began with, see `definition`.
+    pub(crate) base: TableDef,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) lock: Arc<TableLock>,
+    // Changing.
+    pub(crate) slots: Slots,
+    /// By number; each is set once and stays. Who changes `live` holds the table's lock exclusively, who reads the indexes to
+    /// write rows holds it at least with intention.
+    indexes: [OnceLock<Arc<IndexInner>>; INDEXES_MAX],
+    /// A bit for each index that is in use.
+    live: AtomicU64,
+    pub(crate) dropped: AtomicBool,
+    pub(crate) rows: Counter,
+    /// Bytes of all newest versions, about.
+    pub(crate) row_bytes: Counter,
+}
+
+impl TableInner {
+    /// An empty table without indexes.
+    pub(crate) fn new(id: u32, base: TableDef, workers: usize) -> Self {
+        TableInner {
+            id,
+            name: base.name.clone(),
+            layout: Arc::new(Layout::new(&base)),
+            base,
+            lock: TableLock::new(id),
+            slots: Slots::new(workers),
+            indexes: std::array::from_fn(|_| OnceLock::new()),
+            live: AtomicU64::new(0),
+            dropped: AtomicBool::new(false),
+            rows: Counter::new(workers),
+            row_bytes: Counter::new(workers),
+        }
+    }
+
+    /// The indexes in use with their numbers, the primary key's first.
+    #[inline]
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = (usize, &Arc<IndexInner>)> {
+        // Acquire: pairs with `add_index`.
+        let mut live = self.live.load(Ordering::Acquire);
+        std::iter::from_fn(move || {
+            if live == 0 {
+                return None;
+            }
+            let number = live.trailing_zeros() as usize;
+            live &= live - 1;
+            Some((number, self.indexes[number].get().expect("live indexes are set")))
+        })
+    }
+
+    /// The index of a number, in use or not.
+    pub(crate) fn index(&self, number: usize) -> Option<&Arc<IndexInner>> {
+        self.indexes[number].get()
+    }
+
+    /// Takes an index into use. False when a table has had as many as it can in its life.
+    pub(crate) fn add_index(&self, index: IndexInner) -> bool {
+        let index = Arc::new(index);
+        for (number, place) in self.indexes.iter().enumerate() {
+            if place.set(Arc::clone(&index)).is_ok() {
+                self.live.fetch_or(1 << number, Ordering::AcqRel);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether another index can be added.
+    pub(crate) fn has_room(&self) -> bool {
+        self.indexes.iter().any(|place| place.get().is_none())
+    }
+
+    /// Takes an index out of use. False if there is none of this name.
+    pub(crate) fn remove_index(&self, name: &str) -> bool {
+        let Some((number, index)) = self.indexes().find(|(_, index)| index.name == name) else {
+            return false;
+        };
+        index.drop_it();
+        self.live.fetch_and(!(1 << number), Ordering::AcqRel);
+        true
+    }
+
+    /// The definition with the indexes of now.
+    pub(crate) fn definition(&self) -> TableDef {
+        let index = |index: &Arc<IndexInner>| IndexDef {
+            name: index.name.clone(),
+            columns: index
+                .columns
+                .iter()
+                .map(|&at| self.base.columns[at].name.clone())
+                .collect(),
+            unique: index.unique,
+        };
+        TableDef {
+            indexes: self.indexes().map(|(_, inner)| index(inner)).collect(),
+            ..self.base.clone()
+        }
+    }
+}
+
+/// A table of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Table(pub(crate) Arc<TableInner>);
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table({})", self.0.name)
+    }
+}
+
+impl Table {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its columns and indexes as they are now.
+    pub fn definition(&self) -> TableDef {
+        self.0.definition()
+    }
+
+    /// Position of a column.
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.0.base.position(name)
+    }
+
+    /// Where the fields of its rows lie.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.0.layout
+    }
+
+    /// A row of it to be filled in: NULL where that is possible, 0 and empty elsewhere.
+    pub fn new_row(&self) -> RowBuf {
+        RowBuf::new(&self.0.layout)
+    }
+
+    /// An index by name.
+    pub fn index(&self, name: &str) -> Option<Index> {
+        self.0
+            .indexes()
+            .find(|(_, inner)| inner.name == name)
+            .map(|(_, inner)| Index {
+                table: self.clone(),
+                inner: Arc::clone(inner),
+            })
+    }
+
+    /// The primary key's index.
+    pub fn primary(&self) -> Index {
+        self.index("primary").expect("every table has one and keeps it")
+    }
+
+    /// All indexes, the primary key's first.
+    pub fn indexes(&self) -> Vec<Index> {
+        let handle = |(_, inner): (usize, &Arc<IndexInner>)| Index {
+            table: self.clone(),
+            inner: Arc::clone(inner),
+        };
+        self.0.indexes().map(handle).collect()
+    }
+
+    /// Rows, about: transactions that run now may be counted or not.
+    pub fn rows(&self) -> u64 {
+        u64::try_from(self.0.rows.sum()).unwrap_or(0)
+    }
+
+    /// Bytes of memory it takes, about: rows, slots and indexes, old versions apart.
+    pub fn bytes(&self) -> u64 {
+        let indexes: usize = self.0.indexes().map(|(_, index)| index.tree.bytes()).sum();
+        let rows = u64::try_from(self.0.row_bytes.sum()).unwrap_or(0);
+        rows + (self.0.slots.bytes() + indexes) as u64
+    }
+
+    /// All rids are below. To read a whole table in parts: [`crate::Snapshot::rows`].
+    pub fn rid_end(&self) -> u32 {
+        self.0.slots.end()
+    }
+}

@@ -1,0 +1,430 @@
+//! [`Transaction`]: reading. The operations that change rows are in `write.rs`, its end in `commit.rs`.
+//!
+//! Every operation takes the locks it needs first, in the order table, row (or interval of an index), and keeps them to the end
+//! (strict two-phase locking): transactions are serializable. All take `&self`, so that rows read stay readable to the end
+//! of the transaction.
+//!
+//! No latch is held between two levels of an index, before a row is touched, or while a lock or the log is waited for: a
+//! scheduler of user-level threads may switch there.
+
+use std::marker::PhantomData;
+
+use crate::error::{Result, StoreError};
+use crate::index::{Index, TreeCursor};
+use crate::key::{KeyRange, Words};
+use crate::lock::{LockError, RowMode, RowName, TableMode};
+use crate::row::RowRef;
+use crate::session::{Known, Reach, Session, State};
+use crate::slots::Rid;
+use crate::table::Table;
+use crate::value::Value;
+
+/// Where a scan begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// At the smallest key.
+    Ascending,
+    /// At the largest key.
+    Descending,
+}
+
+/// How rows are locked that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Others may read them too.
+    Shared,
+    /// Nobody else may. For rows that will be changed: asking for more later is how deadlocks begin.
+    Exclusive,
+}
+
+/// A row and its number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found<'a> {
+    /// Names the row in its table.
+    pub rid: Rid,
+    /// The row.
+    pub row: RowRef<'a>,
+}
+
+/// A transaction of a session. Dropped without [`Transaction::commit`], it is aborted; so it is when a panic passes through.
+pub struct Transaction<'s> {
+    pub(crate) session: &'s Session,
+    pub(crate) finished: bool,
+    /// One at a time.
+    only: PhantomData<&'s mut Session>,
+}
+
+/// Marks a point of a transaction to go back to.
+#[derive(Clone, Debug)]
+pub struct Savepoint {
+    pub(crate) number: u64,
+    pub(crate) writes: usize,
+    pub(crate) entries: usize,
+}
+
+impl<'s> Transaction<'s> {
+    pub(crate) fn new(session: &'s Session) -> Self {
+        Transaction {
+            session,
+            finished: false,
+            only: PhantomData,
+        }
+    }
+
+    /// Runs an operation, and notes whether it was refused a lock.
+    pub(crate) fn operate<R>(&self, operation: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
+        let mut state = self.session.state.borrow_mut();
+        if state.ended {
+            return Err(StoreError::Ended);
+        }
+        let answer = operation(&mut state);
+        if let Err(StoreError::Lock(LockError::Deadlock { .. } | LockError::Timeout { .. })) = &answer {
+            state.ended = true;
+        }
+        answer
+    }
+
+    /// Locks a table.
+    pub(crate) fn reach(&self, state: &mut State, table: &Table, wanted: Reach) -> Result<Reach> {
+        let id = table.0.id as usize;
+        match state.known.get(id) {
+            Some(Some(known)) if std::sync::Arc::ptr_eq(&known.table.0, &table.0) => {
+                if known.reach >= wanted && !(wanted == Reach::WriteRows && known.reach == Reach::Read) {
+                    return Ok(known.reach);
+                }
+            }
+            _ => self.meet(state, table)?,
+        }
+        let mode = match wanted {
+            Reach::Nothing => unreachable!("nobody asks for nothing"),
+            Reach::ReadRows => TableMode::IS,
+            Reach::WriteRows => TableMode::IX,
+            Reach::Read => TableMode::S,
+            Reach::Write => TableMode::X,
+        };
+        state.holder.table(&table.0.lock, mode)?;
+        let known = state.known[id].as_mut().expect("it was met");
+        if known.reach == Reach::Nothing {
+            state.touched.push(table.0.id);
+        }
+        // Read and the intention to write together are what SIX is: all rows may be read.
+        known.reach = known.reach.max(wanted);
+        let reach = known.reach;
+        if table.0.dropped.load(std::sync::atomic::Ordering::Acquire) {
+            return Err(StoreError::Dropped {
+                table: table.0.name.clone(),
+            });
+        }
+        Ok(reach)
+    }
+
+    /// Makes a table known to the session.
+    #[cold]
+    fn meet(&self, state: &mut State, table: &Table) -> Result<()> {
+        if !self.session.store.owns(table) {
+            return Err(StoreError::OtherStore {
+                table: table.0.name.clone(),
+            });
+        }
+        let id = table.0.id as usize;
+        if state.known.len() <= id {
+            state.known.resize_with(id + 1, || None);
+        }
+        state.known[id] = Some(Known {
+            table: table.clone(),
+            reach: Reach::Nothing,
+        });
+        Ok(())
+    }
+
+    fn reach_to_read(&self, state: &mut State, table: &Table, lock: Lock) -> Result<Reach> {
+        self.reach(
+            state,
+            table,
+            match lock {
+                Lock::Shared => Reach::ReadRows,
+                Lock::Exclusive => Reach::WriteRows,
+            },
+        )
+    }
+
+    /// Locks a row and reads it.
+    #[inline]
+    fn lock_and_read<'t>(
+        &'t self,
+        state: &mut State,
+        table: &'t Table,
+        rid: Rid,
+        lock: Lock,
+        reach: Reach,
+    ) -> Result<Option<RowRef<'t>>> {
+        let Some(slot) = table.0.slots.find(rid) else {
+            return Ok(None);
+        };
+        let name = RowName {
+            table: table.0.id,
+            rid: rid.0,
+        };
+        match lock {
+            Lock::Exclusive => {
+                state.holder.row(name, &slot.lock, RowMode::X)?;
+            }
+            Lock::Shared if reach >= Reach::Read => {}
+            Lock::Shared => {
+                state.holder.row(name, &slot.lock, RowMode::S)?;
+            }
+        }
+        let Some(version) = slot.newest() else {
+            return Ok(None);
+        };
+        if let Some(ts) = version.committed() {
+            state.seen = state.seen.max(ts);
+        }
+        // SAFETY: the lock keeps all others from replacing the version before the transaction ends, and what the transaction
+        // itself replaces is kept to its end; `'t` ends before it.
+        let row = unsafe { version.row::<'t>() };
+        Ok(row.map(|row| RowRef::new(&table.0.layout, row)))
+    }
+
+    /// The row of a key of a unique index, locked shared; or none, and then nobody else can add one until the transaction ends.
+    ///
+    /// # Errors
+    /// Values that are no key of the index, locks that are not granted, [`StoreError::NotUnique`].
+    pub fn fetch<'t>(&'t self, index: &'t Index, key: &[Value<'_>]) -> Result<Option<Found<'t>>> {
+        self.fetch_locked(index, key, Lock::Shared)
+    }
+
+    /// As [`Transaction::fetch`], locked exclusively.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fetch_for_update<'t>(&'t self, index: &'t Index, key: &[Value<'_>]) -> Result<Option<Found<'t>>> {
+        self.fetch_locked(index, key, Lock::Exclusive)
+    }
+
+    fn fetch_locked<'t>(
+        &'t self,
+        index: &'t Index,
+        key: &[Value<'_>],
+        lock: Lock,
+    ) -> Result<Option<Found<'t>>> {
+        if !index.is_unique() {
+            return Err(StoreError::NotUnique {
+                table: index.table.name().to_owned(),
+                index: index.name().to_owned(),
+            });
+        }
+        let Some(key) = index.inner.layout.exact(key)? else {
+            return Ok(None);
+        };
+        self.operate(|state| {
+            let reach = self.reach_to_read(state, &index.table, lock)?;
+            index.check(reach)?;
+            // Nearly always the first entry is the row. Others are left of rows that had the key before.
+            if let Some(rid) = index.inner.tree.get(&key)
+                && let Some(found) = self.read_entry(state, index, &key, rid, lock, reach)?
+            {
+                return Ok(Some(found));
+            }
+            self.first_of(
+                state,
+                index,
+                &KeyRange { low: key, high: key },
+                Direction::Ascending,
+                lock,
+                reach,
+            )
+        })
+    }
+
+    /// Reads the row of an entry; none if it has another key now, or none.
+    fn read_entry<'t>(
+        &'t self,
+        state: &mut State,
+        index: &'t Index,
+        key: &Words,
+        rid: Rid,
+        lock: Lock,
+        reach: Reach,
+    ) -> Result<Option<Found<'t>>> {
+        let row = self.lock_and_read(state, &index.table, rid, lock, reach)?;
+        Ok(row
+            .filter(|&row| index.inner.layout.of_row(row) == *key)
+            .map(|row| Found { rid, row }))
+    }
+
+    /// A row by its number; none if there is no such row.
+    ///
+    /// # Errors
+    /// Locks that are not granted.
+    pub fn get<'t>(&'t self, table: &'t Table, rid: Rid, lock: Lock) -> Result<Option<RowRef<'t>>> {
+        self.operate(|state| {
+            let reach = self.reach_to_read(state, table, lock)?;
+            self.lock_and_read(state, table, rid, lock, reach)
+        })
+    }
+
+    /// The first row of a range of keys, in one direction. Only the keys up to it are locked against rows that others might
+    /// add.
+    ///
+    /// # Errors
+    /// Locks that are not granted.
+    pub fn first<'t>(
+        &'t self,
+        index: &'t Index,
+        range: &KeyRange,
+        direction: Direction,
+        lock: Lock,
+    ) -> Result<Option<Found<'t>>> {
+        self.operate(|state| {
+            let reach = self.reach_to_read(state, &index.table, lock)?;
+            index.check(reach)?;
+            self.first_of(state, index, range, direction, lock, reach)
+        })
+    }
+
+    fn first_of<'t>(
+        &'t self,
+        state: &mut State,
+        index: &'t Index,
+        range: &KeyRange,
+        direction: Direction,
+        lock: Lock,
+        reach: Reach,
+    ) -> Result<Option<Found<'t>>> {
+        let mut rest = range.clone();
+        let mut cursor = index.inner.tree.cursor();
+        while !rest.is_empty() {
+            // First a look, then the interval is locked up to what was seen, then a look again: an entry that came between is
+            // either seen now, or its transaction waits for the interval.
+            cursor.seek(&rest, direction);
+            let seen = cursor.next(&rest, direction);
+            let mut part = rest.clone();
+            if let Some((key, _)) = seen {
+                match direction {
+                    Direction::Ascending => part.high = key,
+                    Direction::Descending => part.low = key,
+                }
+            }
+            if reach < Reach::Read {
+                state.holder.range(&index.inner.ranges, &part.low, &part.high)?;
+            }
+            cursor.seek(&part, direction);
+            while let Some((key, rid)) = cursor.next(&part, direction) {
+                if let Some(found) = self.read_entry(state, index, &key, rid, lock, reach)? {
+                    return Ok(Some(found));
+                }
+            }
+            // Only entries of old rows so far.
+            let Some((key, _)) = seen else {
+                break;
+            };
+            let beyond = match direction {
+                Direction::Ascending => crate::key::next(key).map(|low| rest.low = low),
+                Direction::Descending => crate::key::previous(key).map(|high| rest.high = high),
+            };
+            if beyond.is_none() {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The rows of a range of keys, in order. The whole range is locked against rows that others might add; rows are locked as
+    /// they are read.
+    ///
+    /// # Errors
+    /// Locks that are not granted.
+    pub fn scan<'t>(
+        &'t self,
+        index: &'t Index,
+        range: &KeyRange,
+        direction: Direction,
+        lock: Lock,
+    ) -> Result<Scan<'t, 's>> {
+        let reach = self.operate(|state| {
+            let reach = self.reach_to_read(state, &index.table, lock)?;
+            index.check(reach)?;
+            if reach < Reach::Read && !range.is_empty() {
+                state.holder.range(&index.inner.ranges, &range.low, &range.high)?;
+            }
+            Ok(reach)
+        })?;
+        let mut cursor = index.inner.tree.cursor();
+        cursor.seek(range, direction);
+        Ok(Scan {
+            transaction: self,
+            index,
+            range: range.clone(),
+            direction,
+            lock,
+            reach,
+            cursor,
+        })
+    }
+
+    /// Locks a whole table: shared, so that all its rows can be read without further locks, or exclusively.
+    ///
+    /// # Errors
+    /// If it is not granted.
+    pub fn lock_table(&self, table: &Table, lock: Lock) -> Result<()> {
+        let wanted = match lock {
+            Lock::Shared => Reach::Read,
+            Lock::Exclusive => Reach::Write,
+        };
+        self.operate(|state| self.reach(state, table, wanted).map(drop))
+    }
+}
+
+impl Index {
+    /// Whether it can still be used, by who has its table locked.
+    fn check(&self, _locked: Reach) -> Result<()> {
+        if self.inner.is_live() {
+            Ok(())
+        } else {
+            Err(self.unusable("was dropped"))
+        }
+    }
+
+    pub(crate) fn unusable(&self, why: &'static str) -> StoreError {
+        StoreError::IndexUnusable {
+            table: self.table.name().to_owned(),
+            index: self.name().to_owned(),
+            why,
+        }
+    }
+}
+
+/// Rows of a range of keys, in order. From [`Transaction::scan`].
+pub struct Scan<'t, 's> {
+    transaction: &'t Transaction<'s>,
+    index: &'t Index,
+    range: KeyRange,
+    direction: Direction,
+    lock: Lock,
+    reach: Reach,
+    cursor: TreeCursor<'t>,
+}
+
+impl<'t> Scan<'t, '_> {
+    /// The next row.
+    ///
+    /// # Errors
+    /// Locks that are not granted.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it can fail; an iterator of results would be clumsy to use with `?`"
+    )]
+    pub fn next(&mut self) -> Result<Option<Found<'t>>> {
+        while let Some((key, rid)) = self.cursor.next(&self.range, self.direction) {
+            let found = self.transaction.operate(|state| {
+                self.transaction
+                    .read_entry(state, self.index, &key, rid, self.lock, self.reach)
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,216 @@
+//! [`Type`] of a column and [`Value`] of a field.
+//!
+//! What they are not: arithmetic. A decimal is its unscaled integer, a timestamp its microseconds; the scale is the
+//! column's, and only who shows a value needs it.
+
+use std::fmt;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// True or false.
+    Bool,
+    /// 8-bit integer with sign.
+    I8,
+    /// 16-bit integer with sign.
+    I16,
+    /// 32-bit integer with sign.
+    I32,
+    /// 64-bit integer with sign.
+    I64,
+    /// 64-bit floating-point number.
+    F64,
+    /// Exact decimal, kept as an integer of `precision` digits of which `scale` stand after the point.
+    Decimal {
+        /// Digits, 1 to 18.
+        precision: u8,
+        /// Digits after the point, at most `precision`.
+        scale: u8,
+    },
+    /// Days since 1970-01-01.
+    Date,
+    /// Microseconds since 1970-01-01 00:00 UTC.
+    Timestamp,
+    /// Text of at most `max` bytes of UTF-8, kept with its length.
+    Text {
+        /// Bytes.
+        max: u32,
+    },
+    /// Text of exactly `bytes` bytes: shorter text is filled up with blanks, which come back.
+    FixedText {
+        /// Bytes.
+        bytes: u32,
+    },
+    /// At most `max` bytes, kept with their length.
+    Bytes {
+        /// Bytes.
+        max: u32,
+    },
+    /// Exactly `bytes` bytes.
+    FixedBytes {
+        /// Bytes.
+        bytes: u32,
+    },
+}
+
+impl Type {
+    /// Bytes a field takes in every row, or none for those kept with their length.
+    pub fn fixed_bytes(self) -> Option<usize> {
+        Some(match self {
+            Type::Bool | Type::I8 => 1,
+            Type::I16 => 2,
+            Type::I32 | Type::Date => 4,
+            Type::I64 | Type::F64 | Type::Decimal { .. } | Type::Timestamp => 8,
+            Type::FixedText { bytes } | Type::FixedBytes { bytes } => bytes as usize,
+            Type::Text { .. } | Type::Bytes { .. } => return None,
+        })
+    }
+
+    /// Most bytes of a field.
+    pub fn bytes_max(self) -> usize {
+        match self {
+            Type::Text { max } | Type::Bytes { max } => max as usize,
+            _ => self.fixed_bytes().expect("the other types are fixed"),
+        }
+    }
+
+    /// Whether fields are [`Value::Int`].
+    pub fn is_integer(self) -> bool {
+        matches!(
+            self,
+            Type::I8
+                | Type::I16
+                | Type::I32
+                | Type::I64
+                | Type::Decimal { .. }
+                | Type::Date
+                | Type::Timestamp
+        )
+    }
+
+    /// Whether fields are [`Value::Text`].
+    pub fn is_text(self) -> bool {
+        matches!(self, Type::Text { .. } | Type::FixedText { .. })
+    }
+
+    /// Whether fields are [`Value::Bytes`].
+    pub fn is_bytes(self) -> bool {
+        matches!(self, Type::Bytes { .. } | Type::FixedBytes { .. })
+    }
+
+    /// Smallest and largest integer it takes; of types that hold no integers, none.
+    pub(crate) fn integer_range(self) -> Option<(i64, i64)> {
+        Some(match self {
+            Type::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+            Type::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+            Type::I32 | Type::Date => (i64::from(i32::MIN), i64::from(i32::MAX)),
+            Type::I64 | Type::Timestamp => (i64::MIN, i64::MAX),
+            Type::Decimal { precision, .. } => {
+                let most = 10_i64.pow(u32::from(precision.min(18))) - 1;
+                (-most, most)
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Bool => f.write_str("bool"),
+            Type::I8 => f.write_str("i8"),
+            Type::I16 => f.write_str("i16"),
+            Type::I32 => f.write_str("i32"),
+            Type::I64 => f.write_str("i64"),
+            Type::F64 => f.write_str("f64"),
+            Type::Decimal { precision, scale } => write!(f, "decimal({precision}, {scale})"),
+            Type::Date => f.write_str("date"),
+            Type::Timestamp => f.write_str("timestamp"),
+            Type::Text { max } => write!(f, "text({max})"),
+            Type::FixedText { bytes } => write!(f, "fixed text({bytes})"),
+            Type::Bytes { max } => write!(f, "bytes({max})"),
+            Type::FixedBytes { bytes } => write!(f, "fixed bytes({bytes})"),
+        }
+    }
+}
+
+/// One field.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub enum Value<'a> {
+    /// No value.
+    Null,
+    /// Of [`Type::Bool`].
+    Bool(bool),
+    /// Of the integer types, of decimals (unscaled), dates and timestamps.
+    Int(i64),
+    /// Of [`Type::F64`].
+    Float(f64),
+    /// Of the text types.
+    Text(&'a str),
+    /// Of the byte types.
+    Bytes(&'a [u8]),
+}
+
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Null => f.write_str("NULL"),
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::Int(value) => write!(f, "{value}"),
+            Value::Float(value) => write!(f, "{value}"),
+            Value::Text(value) => write!(f, "'{value}'"),
+            Value::Bytes(value) => {
+                f.write_str("x'")?;
+                value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_str("'")
+            }
+        }
+    }
+}
+
+macro_rules! from_integer {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Value<'_> {
+            fn from(value: $t) -> Self {
+                Value::Int(i64::from(value))
+            }
+        }
+    )*};
+}
+from_integer!(i8, i16, i32, i64, u8, u16, u32);
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(value: f64) -> Self {
+        Value::Float(value)
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Value::Text(value)
+    }
+}
+
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(value: &'a String) -> Self {
+        Value::Text(value)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Value<'a> {
+    fn from(value: &'a [u8]) -> Self {
+        Value::Bytes(value)
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}

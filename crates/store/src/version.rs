@@ -1,0 +1,162 @@
+//! [`Version`]: one state of a row, never changed once others can see it.
+//!
+//! ```text
+//! slot ─► newest ──previous──► older ──previous──► oldest that a snapshot may still read
+//!        ┌────┬──────────┬────────┬──────────┬─────────────┐
+//!        │ ts │ previous │ length │ deleted? │ row's bytes │    one allocation
+//!        └────┴──────────┴────────┴──────────┴─────────────┘
+//! ```
+//!
+//! Who owns one: the slot owns its newest, the transaction that replaced one owns that until it commits, then its garbage
+//! does, until no snapshot can reach it. What is under a newer version that every snapshot sees may be gone, so nobody
+//! follows `previous` from such a version.
+//!
+//! The pointers here are the store's memory management; that is why this file contains `unsafe`.
+
+use std::alloc::{Layout as Allocation, alloc, dealloc};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::ts::Ts;
+
+/// Set in `ts` while the transaction that wrote the version has not committed.
+const UNCOMMITTED: u64 = 1 << 63;
+
+/// The head of a version; its row follows in the same allocation.
+#[repr(C)]
+pub(crate) struct Version {
+    /// Commit timestamp, or `UNCOMMITTED`.
+    ts: AtomicU64,
+    previous: AtomicPtr<Version>,
+    length: u32,
+    deleted: bool,
+}
+
+/// Bytes of the head.
+const HEAD: usize = size_of::<Version>();
+
+/// A version by its address. Copies name the same version; what keeps it alive is said in the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VersionPtr(NonNull<Version>);
+
+// SAFETY: a version's head is atomics and constants, its bytes are constant; ownership is handed on as the module says.
+unsafe impl Send for VersionPtr {}
+
+impl VersionPtr {
+    /// A new version over `previous`, not committed. None if the allocator refuses.
+    pub(crate) fn new(previous: Option<VersionPtr>, row: Option<&[u8]>) -> Option<VersionPtr> {
+        let bytes = row.unwrap_or(&[]);
+        let version = Version {
+            ts: AtomicU64::new(UNCOMMITTED),
+            previous: AtomicPtr::new(as_raw(previous)),
+            length: bytes.len() as u32,
+            deleted: row.is_none(),
+        };
+        // SAFETY: the allocation is not empty; it holds the head and then the row's bytes.
+        unsafe {
+            let memory = NonNull::new(alloc(allocation(bytes.len())))?;
+            let head = memory.cast::<Version>();
+            head.write(version);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr().add(HEAD), bytes.len());
+            Some(VersionPtr(head))
+        }
+    }
+
+    pub(crate) fn from_raw(raw: *mut Version) -> Option<VersionPtr> {
+        NonNull::new(raw).map(VersionPtr)
+    }
+
+    pub(crate) fn raw(self) -> *mut Version {
+        self.0.as_ptr()
+    }
+
+    #[inline]
+    fn head(&self) -> &Version {
+        // SAFETY: whoever holds the pointer keeps the version alive, as the module says.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The row's bytes, for as long as the caller keeps the version alive; none of a version that says "deleted".
+    ///
+    /// # Safety
+    /// The version must not be freed during `'a`.
+    #[inline]
+    pub(crate) unsafe fn row<'a>(self) -> Option<&'a [u8]> {
+        if self.head().deleted {
+            return None;
+        }
+        // SAFETY: the bytes were written with the head and never change; the caller keeps them alive.
+        Some(unsafe {
+            let first = self.0.as_ptr().cast::<u8>().add(HEAD);
+            std::slice::from_raw_parts(first, self.head().length as usize)
+        })
+    }
+
+    /// The row's bytes to be changed in place, while nobody else can see the version: during recovery.
+    ///
+    /// # Safety
+    /// Nobody else may read or write the version during `'a`.
+    pub(crate) unsafe fn row_mut<'a>(self) -> &'a mut [u8] {
+        // SAFETY: as in `row`; the caller is alone.
+        unsafe {
+            let first = self.0.as_ptr().cast::<u8>().add(HEAD);
+            std::slice::from_raw_parts_mut(first, self.head().length as usize)
+        }
+    }
+
+    pub(crate) fn is_deleted(self) -> bool {
+        self.head().deleted
+    }
+
+    /// When it was committed; none before.
+    #[inline]
+    pub(crate) fn committed(self) -> Option<Ts> {
+        // Acquire: pairs with `commit`. The bytes themselves were published by the slot's pointer.
+        let ts = self.head().ts.load(Ordering::Acquire);
+        (ts & UNCOMMITTED == 0).then_some(Ts(ts))
+    }
+
+    /// Marks it committed.
+    #[inline]
+    pub(crate) fn commit(self, ts: Ts) {
+        self.head().ts.store(ts.0, Ordering::Release);
+    }
+
+    pub(crate) fn previous(self) -> Option<VersionPtr> {
+        VersionPtr::from_raw(self.head().previous.load(Ordering::Acquire))
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn bytes(self) -> usize {
+        allocation(self.head().length as usize).size()
+    }
+
+    /// The version a snapshot of `ts` sees, beginning here.
+    pub(crate) fn visible(self, ts: Ts) -> Option<VersionPtr> {
+        let mut version = self;
+        loop {
+            if version.committed().is_some_and(|committed| committed <= ts) {
+                return Some(version);
+            }
+            version = version.previous()?;
+        }
+    }
+
+    /// Gives its memory back.
+    ///
+    /// # Safety
+    /// Nobody may use the version any more, and it may not be freed twice.
+    pub(crate) unsafe fn free(self) {
+        let length = self.head().length as usize;
+        // SAFETY: made by `new` with the same size; the caller is the last user.
+        unsafe { dealloc(self.0.as_ptr().cast(), allocation(length)) };
+    }
+}
+
+pub(crate) fn as_raw(version: Option<VersionPtr>) -> *mut Version {
+    version.map_or(null_mut(), VersionPtr::raw)
+}
+
+fn allocation(row_bytes: usize) -> Allocation {
+    Allocation::from_size_align(HEAD + row_bytes, align_of::<Version>()).expect("a row is at most 4 MiB")
+}

@@ -1,0 +1,350 @@
+//! What transactions change: insert, update, delete, and going back to a savepoint.
+//!
+//! ```text
+//! update:  lock the row exclusively ─► new version over the old one ─► new entries in indexes whose key changed
+//!          ─► each entry waits for those who have locked its interval
+//! ```
+//!
+//! The old entry of a changed key stays; it goes when no snapshot needs it ([`crate::garbage`]). If a step fails, the steps
+//! of the operation before it are undone and the transaction goes on, unless it was refused a lock.
+
+use crate::error::{Result, StoreError};
+use crate::index::IndexInner;
+use crate::key::{KeyRange, Words};
+use crate::lock::{Got, RowMode, RowName};
+use crate::row::{RowBuf, RowError, RowRef};
+use crate::session::{Entry, Reach, State, Write};
+use crate::slots::{Rid, Slot};
+use crate::table::{Table, TableInner};
+use crate::transaction::{Direction, Savepoint, Transaction};
+use crate::version::VersionPtr;
+
+/// Free rids that are tried before a fresh one must do: others may still have a lock on the row that was there.
+const RID_TRIES: usize = 16;
+
+impl Transaction<'_> {
+    /// Adds a row. It is locked exclusively.
+    ///
+    /// # Errors
+    /// [`StoreError::Duplicate`] if a unique index has its key; limits; locks that are not granted.
+    pub fn insert(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
+        if !std::sync::Arc::ptr_eq(row.layout(), &table.0.layout) {
+            return Err(StoreError::Row(RowError::OtherTable {
+                table: table.name().to_owned(),
+            }));
+        }
+        self.operate(|state| {
+            self.reach(state, table, Reach::WriteRows)?;
+            let (rid, slot) = self.free_row(state, table)?;
+            self.change(state, &table.0, rid, slot, None, Some(row.row()))?;
+            Ok(rid)
+        })
+    }
+
+    /// A slot without a row, locked.
+    fn free_row<'t>(&self, state: &mut State, table: &'t Table) -> Result<(Rid, &'t Slot)> {
+        let worker = self.session.worker;
+        let mut busy = Vec::new();
+        let mut taken = None;
+        for _ in 0..RID_TRIES {
+            let Some(rid) = table.0.slots.take(worker) else {
+                break;
+            };
+            let slot = table.0.slots.slot(rid);
+            let name = RowName {
+                table: table.0.id,
+                rid: rid.0,
+            };
+            // `Held`: the transaction read the row that was here, before it was deleted.
+            match state.holder.try_row(name, &slot.lock, RowMode::X) {
+                Ok(Some(Got::New)) => {
+                    taken = Some(Ok((rid, slot)));
+                    break;
+                }
+                Ok(_) => busy.push(rid),
+                Err(error) => {
+                    busy.push(rid);
+                    taken = Some(Err(error.into()));
+                    break;
+                }
+            }
+        }
+        busy.into_iter().for_each(|rid| table.0.slots.give(worker, rid));
+        taken.unwrap_or_else(|| {
+            Err(StoreError::TooManyRows {
+                table: table.name().to_owned(),
+            })
+        })
+    }
+
+    /// Changes a row: `change` gets it as it is and sets fields.
+    ///
+    /// # Errors
+    /// [`StoreError::NoRow`]; what `change` returns; [`StoreError::Duplicate`] if a unique index has its new key; limits; locks
+    /// that are not granted.
+    pub fn update(
+        &self,
+        table: &Table,
+        rid: Rid,
+        change: impl FnOnce(&mut RowBuf) -> Result<(), RowError>,
+    ) -> Result<()> {
+        // The caller's code runs while nothing of the session is borrowed.
+        let (mut scratch, before) = self.operate(|state| {
+            self.reach(state, table, Reach::WriteRows)?;
+            let before = self.lock_to_change(state, table, rid)?;
+            // SAFETY: locked; what the transaction replaces is kept to its end.
+            let row = unsafe { before.row() }.expect("a row that is there");
+            let mut scratch = state
+                .scratch
+                .take()
+                .unwrap_or_else(|| RowBuf::new(&table.0.layout));
+            scratch.load(&table.0.layout, row);
+            Ok((scratch, before))
+        })?;
+        let changed = change(&mut scratch);
+        self.operate(|state| {
+            let answer = changed.map_err(StoreError::from).and_then(|()| {
+                if !std::sync::Arc::ptr_eq(scratch.layout(), &table.0.layout) {
+                    return Err(StoreError::Row(RowError::OtherTable {
+                        table: table.name().to_owned(),
+                    }));
+                }
+                let slot = table.0.slots.slot(rid);
+                if slot.newest() != Some(before) {
+                    return Err(StoreError::ChangedMeanwhile {
+                        table: table.name().to_owned(),
+                        rid: rid.0,
+                    });
+                }
+                self.change(state, &table.0, rid, slot, Some(before), Some(scratch.row()))
+            });
+            state.scratch = Some(scratch);
+            answer
+        })
+    }
+
+    /// Locks a row exclusively that must be there.
+    fn lock_to_change(&self, state: &mut State, table: &Table, rid: Rid) -> Result<VersionPtr> {
+        let none = || StoreError::NoRow {
+            table: table.name().to_owned(),
+            rid: rid.0,
+        };
+        let slot = table.0.slots.find(rid).ok_or_else(none)?;
+        let name = RowName {
+            table: table.0.id,
+            rid: rid.0,
+        };
+        state.holder.row(name, &slot.lock, RowMode::X)?;
+        slot.newest()
+            .filter(|version| !version.is_deleted())
+            .ok_or_else(none)
+    }
+
+    /// Deletes a row. False if there is none.
+    ///
+    /// # Errors
+    /// Limits; locks that are not granted.
+    pub fn delete(&self, table: &Table, rid: Rid) -> Result<bool> {
+        self.operate(|state| {
+            self.reach(state, table, Reach::WriteRows)?;
+            let before = match self.lock_to_change(state, table, rid) {
+                Ok(before) => before,
+                Err(StoreError::NoRow { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let slot = table.0.slots.slot(rid);
+            self.change(state, &table.0, rid, slot, Some(before), None)?;
+            Ok(true)
+        })
+    }
+
+    /// Makes a new version of a row that is locked, and the entries it needs.
+    fn change(
+        &self,
+        state: &mut State,
+        table: &TableInner,
+        rid: Rid,
+        slot: &Slot,
+        before: Option<VersionPtr>,
+        after: Option<RowRef<'_>>,
+    ) -> Result<()> {
+        let store = &self.session.store;
+        let bytes = after.map_or(0, |row| row.encoded().len());
+        let limit = store.options.transaction_bytes_max;
+        if state.bytes + bytes > limit {
+            return Err(StoreError::TransactionTooLarge { limit });
+        }
+        let version =
+            VersionPtr::new(before, after.map(RowRef::encoded)).ok_or(StoreError::OutOfMemory { bytes })?;
+        if let Err(error) = state.share.take(&store.memory, version.bytes()) {
+            // SAFETY: nobody else has seen it.
+            unsafe { version.free() };
+            return Err(error);
+        }
+        state.bytes += bytes + 16;
+        let first = before.is_none_or(|before| before.committed().is_some());
+        let mark = (state.writes.len(), state.entries.len());
+        slot.set(Some(version));
+        state.writes.push(Write {
+            table: table.id,
+            rid,
+            before,
+            after: version,
+            first,
+        });
+        if let Some(after) = after {
+            // SAFETY: locked; what the transaction replaces is kept to its end.
+            let before = before.and_then(|before| unsafe { before.row() });
+            let before = before.map(|row| RowRef::new(&table.layout, row));
+            if let Err(error) = self.enter(state, table, rid, before, after) {
+                self.undo(state, mark.0, mark.1);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a row into the indexes where it is not yet.
+    fn enter(
+        &self,
+        state: &mut State,
+        table: &TableInner,
+        rid: Rid,
+        before: Option<RowRef<'_>>,
+        after: RowRef<'_>,
+    ) -> Result<()> {
+        for (number, index) in table.indexes() {
+            if before.is_some_and(|before| index.layout.same(before, after)) {
+                continue;
+            }
+            let key = index.layout.of_row(after);
+            let refused = |source| StoreError::Tree {
+                table: table.name.clone(),
+                index: index.name.clone(),
+                source,
+            };
+            let new = if index.unique {
+                match index.tree.insert_unique(&key, rid).map_err(refused)? {
+                    Ok(()) => true,
+                    Err(_) => self.enter_beside(state, table, index, &key, rid)?,
+                }
+            } else {
+                index.tree.insert(&key, rid).map_err(refused)?
+            };
+            if new {
+                state.entries.push(Entry {
+                    table: table.id,
+                    index: number as u8,
+                    rid,
+                    key,
+                });
+            }
+            state.holder.pass(&index.ranges, &key)?;
+        }
+        Ok(())
+    }
+
+    /// Puts an entry into a unique index that has entries of the key already: if they are all left of rows that do not have it
+    /// any more.
+    fn enter_beside(
+        &self,
+        state: &mut State,
+        table: &TableInner,
+        index: &IndexInner,
+        key: &Words,
+        rid: Rid,
+    ) -> Result<bool> {
+        let refuse_live = |state: &mut State| -> Result<()> {
+            let range = KeyRange {
+                low: *key,
+                high: *key,
+            };
+            let mut cursor = index.tree.cursor();
+            cursor.seek(&range, Direction::Ascending);
+            while let Some((_, other)) = cursor.next(&range, Direction::Ascending) {
+                if other == rid {
+                    continue;
+                }
+                let slot = table.slots.slot(other);
+                let name = RowName {
+                    table: table.id,
+                    rid: other.0,
+                };
+                state.holder.row(name, &slot.lock, RowMode::S)?;
+                // SAFETY: locked, and not used beyond this block.
+                let row = slot.newest().and_then(|version| unsafe { version.row() });
+                let row = row.map(|row| RowRef::new(&table.layout, row));
+                if let Some(row) = row.filter(|&row| index.layout.of_row(row) == *key) {
+                    let values = index.columns.iter().map(|&column| row.value(column).to_string());
+                    return Err(StoreError::Duplicate {
+                        table: table.name.clone(),
+                        index: index.name.clone(),
+                        key: values.collect::<Vec<_>>().join(", "),
+                    });
+                }
+            }
+            Ok(())
+        };
+        refuse_live(state)?;
+        let refused = |source| StoreError::Tree {
+            table: table.name.clone(),
+            index: index.name.clone(),
+            source,
+        };
+        let new = index.tree.insert(key, rid).map_err(refused)?;
+        // Another transaction may have done the same: now each sees the other's entry, and one of them gives way.
+        let checked = refuse_live(state);
+        if checked.is_err() && new {
+            index.tree.remove(key, rid);
+        }
+        checked.map(|()| new)
+    }
+
+    /// Marks the present state of the transaction.
+    pub fn savepoint(&self) -> Savepoint {
+        let mut state = self.session.state.borrow_mut();
+        state.savepoints += 1;
+        Savepoint {
+            number: state.savepoints,
+            writes: state.writes.len(),
+            entries: state.entries.len(),
+        }
+    }
+
+    /// Undoes what was changed after the savepoint, which can be used again. Locks are kept.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSavepoint`].
+    pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
+        self.operate(|state| {
+            let mine = savepoint.number > state.savepoints_before && savepoint.number <= state.savepoints;
+            if !mine || savepoint.writes > state.writes.len() || savepoint.entries > state.entries.len() {
+                return Err(StoreError::NoSavepoint);
+            }
+            // Savepoints made later are gone.
+            self.undo(state, savepoint.writes, savepoint.entries);
+            Ok(())
+        })
+    }
+
+    /// Undoes all changes but the first `writes` and entries but the first `entries`.
+    pub(crate) fn undo(&self, state: &mut State, writes: usize, entries: usize) {
+        while state.entries.len() > entries {
+            let entry = state.entries.pop().expect("longer than that");
+            let table = &state.table(entry.table).0;
+            let index = table
+                .index(usize::from(entry.index))
+                .expect("entries go into indexes");
+            index.tree.remove(&entry.key, entry.rid);
+        }
+        while state.writes.len() > writes {
+            let write = state.writes.pop().expect("longer than that");
+            let slot = state.table(write.table).0.slots.slot(write.rid);
+            slot.set(write.before);
+            state.undone.push(write.after);
+            if write.before.is_none() {
+                state.freed.push((write.table, write.rid));
+            }
+        }
+    }
+}
