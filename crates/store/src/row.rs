@@ -177,8 +177,11 @@ impl Layout {
             return false;
         }
         let ends = (0..self.variables).map(|slot| self.end(bytes, slot));
-        let sorted = ends.clone().is_sorted();
-        if !sorted || ends.last().unwrap_or(0) != bytes.len() - data_at {
+        let last = self
+            .variables
+            .checked_sub(1)
+            .map_or(0, |slot| self.end(bytes, slot));
+        if !ends.is_sorted() || last != bytes.len() - data_at {
             return false;
         }
         let row = RowRef { layout: self, bytes };

@@ -277,6 +277,31 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_uses_what_another_gave_back() {
+        let slots = Slots::new(2);
+        let taken: Vec<Rid> = (0..1000).map(|_| slots.take(0).unwrap()).collect();
+        let end = slots.end();
+        taken.iter().for_each(|rid| slots.give(1, *rid));
+        let again: HashSet<Rid> = (0..700).map(|_| slots.take(0).unwrap()).collect();
+        assert_eq!((again.len(), slots.end()), (700, end));
+        assert!(again.iter().all(|rid| rid.0 < end));
+    }
+
+    #[test]
+    fn rids_end_with_an_error_that_says_so() {
+        let slots = Slots::new(1);
+        slots.end.store(RIDS_MAX - BATCH, Ordering::Relaxed);
+        assert_eq!((slots.take(0), slots.take_fresh(0)), (None, None));
+        slots.give(0, Rid(5));
+        assert_eq!(slots.take(0), Some(Rid(5)));
+        let table = "t".to_owned();
+        assert_eq!(
+            crate::StoreError::TooManyRows { table }.to_string(),
+            "table \"t\" has as many rows as a table can have (2^32)"
+        );
+    }
+
+    #[test]
     fn recovery_finds_free_slots() {
         let slots = Slots::new(1);
         slots

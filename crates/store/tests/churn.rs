@@ -339,7 +339,7 @@ fn threads_and_snapshots_come_and_go() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    clear(&store, &mut session, 100);
+    clear(&store, &mut session, 5000 * rounds() as usize);
     check_clean(&store, &table);
     assert_eq!(table.rows() as i64, ROWS);
     drop(session);
@@ -383,6 +383,6 @@ fn clearing_and_changing_the_same_rows() {
             });
         }
     });
-    clear(&store, &mut session, 100);
+    clear(&store, &mut session, 5000 * rounds() as usize);
     check_clean(&store, &table);
 }
