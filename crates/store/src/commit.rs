@@ -122,14 +122,19 @@ impl State {
             entries,
             known,
             garbage,
+            rewrites,
             ..
         } = self;
+        let rewrites = *rewrites;
         let table_of = |id: u32| {
             &known[id as usize]
                 .as_ref()
                 .expect("tables in use are known")
                 .table
         };
+        if !rewrites {
+            entries.clear();
+        }
         for entry in entries.drain(..) {
             // Entries of keys the row had only in between.
             let table = table_of(entry.table);
@@ -145,22 +150,24 @@ impl State {
         for write in writes.drain(..) {
             let table = table_of(write.table);
             if write.first {
-                let newest = table
-                    .0
-                    .slots
-                    .slot(write.rid)
-                    .newest()
-                    .expect("it was just written");
+                let newest = if rewrites {
+                    let newest = table.0.slots.slot(write.rid).newest();
+                    newest.expect("it was just written")
+                } else {
+                    write.after
+                };
                 let deleted = newest.is_deleted();
                 let bytes = newest.bytes() as i64 - write.before.map_or(0, |before| before.bytes() as i64);
-                table.0.row_bytes.add(worker, bytes);
+                if bytes != 0 {
+                    table.0.row_bytes.add(worker, bytes);
+                }
                 let rows = i64::from(!deleted) - i64::from(write.before.is_some());
                 if rows != 0 {
                     table.0.rows.add(worker, rows);
                 }
                 // SAFETY: it becomes garbage below, and is not freed before a later call.
                 let before = write.before.and_then(|version| unsafe { version.row() });
-                if let Some(before) = before {
+                if let Some(before) = before.filter(|_| write.moves || rewrites) {
                     let before = RowRef::new(&table.0.layout, before);
                     // SAFETY: the row is locked.
                     let after = unsafe { newest.row() }.map(|row| RowRef::new(&table.0.layout, row));

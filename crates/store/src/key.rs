@@ -84,6 +84,47 @@ struct Part {
 pub(crate) struct KeyLayout {
     index: String,
     parts: Vec<Part>,
+    /// Where every column goes, if all are integers without NULL that fit one word together: most indexes' keys are.
+    one_word: Option<Vec<Piece>>,
+}
+
+/// An integer's place in a key of one word.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    position: usize,
+    /// Its sign bit.
+    sign: u64,
+    /// All of its bits.
+    mask: u64,
+    shift: u32,
+    least: i64,
+    most: i64,
+}
+
+impl Piece {
+    #[inline]
+    fn place(&self, value: i64) -> u64 {
+        ((value as u64 ^ self.sign) & self.mask) << self.shift
+    }
+}
+
+/// The places of a key's columns in one word, if it is of that kind.
+fn one_word(parts: &[Part]) -> Option<Vec<Piece>> {
+    let mut left = u64::BITS;
+    let piece = |part: &Part| {
+        let bits = part.bytes as u32 * 8;
+        left = left.checked_sub(bits)?;
+        let (least, most) = part.data_type.integer_range()?;
+        (!part.nullable).then_some(Piece {
+            position: part.position,
+            sign: 1 << (bits - 1),
+            mask: u64::MAX >> (u64::BITS - bits),
+            shift: left,
+            least,
+            most,
+        })
+    };
+    parts.iter().map(piece).collect()
 }
 
 /// Bytes a column takes in a key.
@@ -151,9 +192,11 @@ impl KeyLayout {
             nullable: columns[position].nullable,
             bytes: part_bytes(&columns[position]),
         };
+        let parts: Vec<Part> = positions.iter().map(part).collect();
         KeyLayout {
             index: index.to_owned(),
-            parts: positions.iter().map(part).collect(),
+            one_word: one_word(&parts),
+            parts,
         }
     }
 
@@ -165,7 +208,10 @@ impl KeyLayout {
 
     /// The key of a row.
     pub(crate) fn of_row(&self, row: RowRef<'_>) -> Words {
-        // Keys of integers that fit one word are most of all keys.
+        if let Some(pieces) = &self.one_word {
+            let word = pieces.iter().map(|piece| piece.place(row.int(piece.position)));
+            return [word.sum(), 0, 0, 0, 0, 0, 0, 0];
+        }
         let mut writer = Writer::new();
         for part in &self.parts {
             if part.data_type.is_integer() && !part.nullable {
@@ -180,6 +226,9 @@ impl KeyLayout {
     /// Whether two rows have the same key.
     pub(crate) fn same(&self, a: RowRef<'_>, b: RowRef<'_>) -> bool {
         // By their bytes: 0 and -0 are equal numbers, but two keys.
+        if self.one_word.is_some() {
+            return self.of_row(a) == self.of_row(b);
+        }
         let same = |part: &Part| {
             a.is_null(part.position) == b.is_null(part.position)
                 && a.raw(part.position) == b.raw(part.position)
@@ -223,10 +272,28 @@ impl KeyLayout {
         if values.len() != self.parts.len() {
             return Err(self.count(values.len()));
         }
+        if let Some(word) = self.word_of(values) {
+            return Ok(Some([word, 0, 0, 0, 0, 0, 0, 0]));
+        }
         if !self.possible(values)? {
             return Ok(None);
         }
         Ok(Some(self.write(values)?.words(0)))
+    }
+
+    /// The key of integers in their ranges, if it is of one word.
+    #[inline]
+    fn word_of(&self, values: &[Value<'_>]) -> Option<u64> {
+        let mut word = 0;
+        for (piece, value) in self.one_word.as_ref()?.iter().zip(values) {
+            match *value {
+                Value::Int(value) if (piece.least..=piece.most).contains(&value) => {
+                    word |= piece.place(value)
+                }
+                _ => return None,
+            }
+        }
+        Some(word)
     }
 
     /// Whether a row can have these values.

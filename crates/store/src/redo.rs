@@ -113,6 +113,14 @@ fn put_patch(bytes: &mut Vec<u8>, before: &[u8], after: &[u8]) {
 
 fn first_difference(before: &[u8], after: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
+    // Whole blocks first: most of a row is as it was.
+    while at + 32 <= before.len() {
+        let block = |bytes: &[u8]| <[u8; 32]>::try_from(&bytes[at..at + 32]).expect("32 bytes");
+        if block(before) != block(after) {
+            break;
+        }
+        at += 32;
+    }
     while at + 8 <= before.len() {
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
         let difference = word(before) ^ word(after);

@@ -72,21 +72,24 @@ pub enum RowError {
     },
 }
 
-/// Where a field lies.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    /// From this byte of the row.
-    Fixed { offset: u32 },
-    /// In this slot of the fields kept with their length.
-    Variable { slot: u32 },
-}
+/// Bit number of fields that are never NULL.
+const NEVER: u32 = u32::MAX;
 
+/// What is asked of a field for every row is worked out once.
 #[derive(Clone, Debug)]
 struct Field {
     data_type: Type,
-    place: Place,
-    /// Bit that says NULL, of columns that can be.
-    null_bit: Option<u32>,
+    /// First byte in the row of a fixed field; of the others, their number among those kept with their length.
+    at: u32,
+    /// Bytes of a fixed field; 0 for the others (a fixed field of no bytes lies anywhere).
+    width: u32,
+    is_fixed: bool,
+    is_integer: bool,
+    /// Bit that says NULL, or `NEVER`.
+    null_bit: u32,
+    /// Smallest and largest integer.
+    least: i64,
+    most: i64,
     name: String,
 }
 
@@ -109,43 +112,50 @@ impl Layout {
         let columns = &definition.columns;
         let nullable = columns.iter().filter(|column| column.nullable).count();
         let mut offset = nullable.div_ceil(8);
-        let (mut variables, mut bits) = (0_u32, 0_u32);
+        let (mut variables, mut bits) = (0_usize, 0_u32);
         let mut field = |column: &ColumnDef| {
-            let place = match column.data_type.fixed_bytes() {
+            let data_type = column.data_type;
+            let width = data_type.fixed_bytes();
+            let at = match width {
                 Some(bytes) => {
-                    let place = Place::Fixed {
-                        offset: offset as u32,
-                    };
                     offset += bytes;
-                    place
+                    offset - bytes
                 }
                 None => {
                     variables += 1;
-                    Place::Variable { slot: variables - 1 }
+                    variables - 1
                 }
             };
-            let null_bit = column.nullable.then(|| {
+            let null_bit = if column.nullable {
                 bits += 1;
                 bits - 1
-            });
+            } else {
+                NEVER
+            };
+            let (least, most) = data_type.integer_range().unwrap_or((0, -1));
             Field {
-                data_type: column.data_type,
-                place,
+                data_type,
+                at: at as u32,
+                width: width.unwrap_or(0) as u32,
+                is_fixed: width.is_some(),
+                is_integer: data_type.is_integer(),
                 null_bit,
+                least,
+                most,
                 name: column.name.clone(),
             }
         };
         let fields: Vec<Field> = columns.iter().map(&mut field).collect();
         let longest: usize = columns.iter().map(|column| column.data_type.bytes_max()).sum();
         let end_bytes = if longest <= usize::from(u16::MAX) { 2 } else { 4 };
-        let variables = variables as usize;
         let mut empty = vec![0; offset + variables * end_bytes];
         for field in &fields {
-            if let Some(bit) = field.null_bit {
+            let bit = field.null_bit;
+            if bit != NEVER {
                 empty[bit as usize / 8] |= 1 << (bit % 8);
             }
-            if let (Type::FixedText { bytes }, Place::Fixed { offset }) = (field.data_type, field.place) {
-                empty[offset as usize..][..bytes as usize].fill(b' ');
+            if let Type::FixedText { bytes } = field.data_type {
+                empty[field.at as usize..][..bytes as usize].fill(b' ');
             }
         }
         Layout {
@@ -204,17 +214,12 @@ impl Layout {
     #[inline]
     fn span(&self, bytes: &[u8], column: usize) -> (usize, usize) {
         let field = &self.fields[column];
-        match field.place {
-            Place::Fixed { offset } => {
-                let bytes = field.data_type.fixed_bytes().expect("placed as fixed");
-                (offset as usize, bytes)
-            }
-            Place::Variable { slot } => {
-                let slot = slot as usize;
-                let start = if slot == 0 { 0 } else { self.end(bytes, slot - 1) };
-                (self.empty.len() + start, self.end(bytes, slot) - start)
-            }
+        if field.is_fixed {
+            return (field.at as usize, field.width as usize);
         }
+        let slot = field.at as usize;
+        let start = if slot == 0 { 0 } else { self.end(bytes, slot - 1) };
+        (self.empty.len() + start, self.end(bytes, slot) - start)
     }
 }
 
@@ -263,10 +268,8 @@ impl<'a> RowRef<'a> {
     /// If there is no such column.
     #[inline]
     pub fn is_null(self, column: usize) -> bool {
-        match self.layout.fields[column].null_bit {
-            None => false,
-            Some(bit) => self.bytes[bit as usize / 8] & (1 << (bit % 8)) != 0,
-        }
+        let bit = self.layout.fields[column].null_bit;
+        bit != NEVER && self.bytes[bit as usize / 8] & (1 << (bit % 8)) != 0
     }
 
     /// A field of an integer type, a decimal (unscaled), a date or a timestamp; 0 if NULL.
@@ -276,16 +279,17 @@ impl<'a> RowRef<'a> {
     #[inline]
     pub fn int(self, column: usize) -> i64 {
         let field = &self.layout.fields[column];
-        let Place::Fixed { offset } = field.place else {
-            panic!("column {column} ({:?}) holds {}", field.name, field.data_type);
-        };
-        let at = offset as usize;
-        match field.data_type {
-            Type::I8 => i64::from(self.bytes[at] as i8),
-            Type::I16 => i64::from(i16::from_le_bytes(array(self.bytes, at))),
-            Type::I32 | Type::Date => i64::from(i32::from_le_bytes(array(self.bytes, at))),
-            Type::I64 | Type::Decimal { .. } | Type::Timestamp => i64::from_le_bytes(array(self.bytes, at)),
-            other => panic!("column {column} ({:?}) holds {other}, no integer", field.name),
+        assert!(
+            field.is_integer,
+            "column {column} ({:?}) holds {}, no integer",
+            field.name, field.data_type
+        );
+        let at = field.at as usize;
+        match field.width {
+            1 => i64::from(self.bytes[at] as i8),
+            2 => i64::from(i16::from_le_bytes(array(self.bytes, at))),
+            4 => i64::from(i32::from_le_bytes(array(self.bytes, at))),
+            _ => i64::from_le_bytes(array(self.bytes, at)),
         }
     }
 
@@ -404,8 +408,35 @@ impl RowBuf {
     /// # Errors
     /// If there is no such column, or it does not take the value: of another type, NULL, too long, out of range. Then the
     /// row is as before.
+    #[inline]
     pub fn set<'v>(&mut self, column: usize, value: impl Into<Value<'v>>) -> Result<(), RowError> {
         let value = value.into();
+        if let (Value::Int(value), Some(field)) = (value, self.layout.fields.get(column))
+            && (field.least..=field.most).contains(&value)
+        {
+            let (at, bytes) = (field.at as usize, value.to_le_bytes());
+            match field.width {
+                1 => self.bytes[at] = bytes[0],
+                2 => self.bytes[at..at + 2].copy_from_slice(&bytes[..2]),
+                4 => self.bytes[at..at + 4].copy_from_slice(&bytes[..4]),
+                _ => self.bytes[at..at + 8].copy_from_slice(&bytes),
+            }
+            let bit = field.null_bit;
+            self.not_null(bit);
+            return Ok(());
+        }
+        self.set_other(column, value)
+    }
+
+    #[inline]
+    fn not_null(&mut self, bit: u32) {
+        if bit != NEVER {
+            self.bytes[bit as usize / 8] &= !(1 << (bit % 8));
+        }
+    }
+
+    /// Sets what is no integer, or refuses one.
+    fn set_other(&mut self, column: usize, value: Value<'_>) -> Result<(), RowError> {
         let Some(field) = self.layout.fields.get(column) else {
             return Err(RowError::NoColumn {
                 position: column,
@@ -417,29 +448,22 @@ impl RowBuf {
         let null_bit = field.null_bit;
         match value {
             Value::Null => {
-                let Some(bit) = null_bit else {
+                if null_bit == NEVER {
                     return Err(RowError::Null { column: name() });
-                };
+                }
                 // The field goes back to its first state, so that equal rows are equal bytes.
-                let span = self.layout.span(&self.layout.empty, column);
+                let (at, length) = self.layout.span(&self.layout.empty, column);
                 let layout = Arc::clone(&self.layout);
-                self.put(column, &layout.empty[span.0..span.0 + span.1]);
-                self.bytes[bit as usize / 8] |= 1 << (bit % 8);
+                self.put(column, &layout.empty[at..at + length]);
+                self.bytes[null_bit as usize / 8] |= 1 << (null_bit % 8);
                 return Ok(());
             }
-            Value::Int(value) => {
-                let Some((least, most)) = data_type.integer_range() else {
-                    return Err(self.wrong(column, Value::Int(value)));
-                };
-                if !(least..=most).contains(&value) {
-                    return Err(RowError::Range {
-                        column: name(),
-                        expected: data_type,
-                        value,
-                    });
-                }
-                let bytes = data_type.fixed_bytes().expect("integers are fixed");
-                self.put(column, &value.to_le_bytes()[..bytes]);
+            Value::Int(value) if field.is_integer => {
+                return Err(RowError::Range {
+                    column: name(),
+                    expected: data_type,
+                    value,
+                });
             }
             Value::Bool(value) if data_type == Type::Bool => self.put(column, &[u8::from(value)]),
             Value::Float(value) if data_type == Type::F64 => self.put(column, &value.to_le_bytes()),
@@ -447,9 +471,7 @@ impl RowBuf {
             Value::Bytes(bytes) if data_type.is_bytes() => self.put_bytes(column, bytes)?,
             other => return Err(self.wrong(column, other)),
         }
-        if let Some(bit) = null_bit {
-            self.bytes[bit as usize / 8] &= !(1 << (bit % 8));
-        }
+        self.not_null(null_bit);
         Ok(())
     }
 
@@ -488,10 +510,12 @@ impl RowBuf {
     /// Writes a field's bytes: over the beginning of a fixed one, instead of the others.
     fn put(&mut self, column: usize, bytes: &[u8]) {
         let (at, length) = self.layout.span(&self.bytes, column);
-        let Place::Variable { slot } = self.layout.fields[column].place else {
+        let field = &self.layout.fields[column];
+        if field.is_fixed {
             self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
             return;
-        };
+        }
+        let slot = field.at;
         if length == bytes.len() {
             self.bytes[at..at + length].copy_from_slice(bytes);
             return;

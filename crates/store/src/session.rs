@@ -55,6 +55,8 @@ pub(crate) struct Write {
     pub(crate) after: VersionPtr,
     /// Whether it is the transaction's first change of the row, so that `before` is committed.
     pub(crate) first: bool,
+    /// Whether an index knows the row by another key now, or not at all.
+    pub(crate) moves: bool,
 }
 
 /// An index entry the transaction put.
@@ -82,6 +84,8 @@ pub(crate) struct State {
     pub(crate) redo: Vec<u8>,
     /// Bytes of all versions made, for the limit of a transaction.
     pub(crate) bytes: usize,
+    /// Whether a row was changed more than once, so that what lies between was nobody's.
+    pub(crate) rewrites: bool,
     /// Newest committed version read.
     pub(crate) seen: Ts,
     /// A lock was refused: nothing but the end is possible.
@@ -132,6 +136,7 @@ impl Session {
                 freed: Vec::new(),
                 redo: Vec::new(),
                 bytes: 0,
+                rewrites: false,
                 seen: Ts::ZERO,
                 ended: false,
                 scratch: None,
@@ -223,6 +228,7 @@ impl State {
             }
         }
         self.bytes = 0;
+        self.rewrites = false;
         self.seen = Ts::ZERO;
         self.ended = false;
     }

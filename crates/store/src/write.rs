@@ -191,26 +191,31 @@ impl Transaction<'_> {
         let first = before.is_none_or(|before| before.committed().is_some());
         let mark = (state.writes.len(), state.entries.len());
         slot.set(Some(version));
+        state.rewrites |= !first;
         state.writes.push(Write {
             table: table.id,
             rid,
             before,
             after: version,
             first,
+            moves: true,
         });
         if let Some(after) = after {
             // SAFETY: locked; what the transaction replaces is kept to its end.
             let before = before.and_then(|before| unsafe { before.row() });
             let before = before.map(|row| RowRef::new(&table.layout, row));
-            if let Err(error) = self.enter(state, table, rid, before, after) {
-                self.undo(state, mark.0, mark.1);
-                return Err(error);
+            match self.enter(state, table, rid, before, after) {
+                Ok(moves) => state.writes[mark.0].moves = moves,
+                Err(error) => {
+                    self.undo(state, mark.0, mark.1);
+                    return Err(error);
+                }
             }
         }
         Ok(())
     }
 
-    /// Puts a row into the indexes where it is not yet.
+    /// Puts a row into the indexes where it is not yet. Says whether there is any in which its key changed.
     fn enter(
         &self,
         state: &mut State,
@@ -218,11 +223,13 @@ impl Transaction<'_> {
         rid: Rid,
         before: Option<RowRef<'_>>,
         after: RowRef<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let mut moves = false;
         for (number, index) in table.indexes() {
             if before.is_some_and(|before| index.layout.same(before, after)) {
                 continue;
             }
+            moves = true;
             let key = index.layout.of_row(after);
             let refused = |source| StoreError::Tree {
                 table: table.name.clone(),
@@ -251,7 +258,7 @@ impl Transaction<'_> {
             }
             state.holder.pass(&index.ranges, &key)?;
         }
-        Ok(())
+        Ok(moves)
     }
 
     /// Puts an entry into a unique index that has entries of the key already: if they are all left of rows that do not have it
