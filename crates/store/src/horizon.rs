@@ -16,7 +16,7 @@ const PINS: usize = 4;
 /// The timestamps of all open snapshots.
 #[derive(Debug)]
 pub(crate) struct Horizon {
-    /// Of snapshots; behind them the places of pins.
+    /// Of snapshots; behind them that of a checkpoint's, then those of pins.
     places: Box<[AtomicU64]>,
     /// Places that are taken.
     taken: AtomicUsize,
@@ -25,7 +25,7 @@ pub(crate) struct Horizon {
 impl Horizon {
     pub(crate) fn new(snapshots_max: usize) -> Self {
         Horizon {
-            places: (0..snapshots_max.max(1) + PINS)
+            places: (0..snapshots_max.max(1) + 1 + PINS)
                 .map(|_| AtomicU64::new(FREE))
                 .collect(),
             taken: AtomicUsize::new(0),
@@ -33,7 +33,7 @@ impl Horizon {
     }
 
     pub(crate) fn places(&self) -> usize {
-        self.places.len() - PINS
+        self.places.len() - PINS - 1
     }
 
     pub(crate) fn open(&self) -> usize {
@@ -50,7 +50,16 @@ impl Horizon {
     ///
     /// The fence behind the look pairs with that of [`unlinked`].
     pub(crate) fn enter(&self, last: impl FnOnce() -> Ts) -> Option<(usize, Ts)> {
-        let number = self.take(0..self.places())?;
+        self.enter_at(0..self.places(), last)
+    }
+
+    /// As [`Horizon::enter`], in a place kept for the one checkpoint there may be: without it the log could not be shortened.
+    pub(crate) fn enter_for_checkpoint(&self, last: impl FnOnce() -> Ts) -> Option<(usize, Ts)> {
+        self.enter_at(self.places()..self.places() + 1, last)
+    }
+
+    fn enter_at(&self, among: Range<usize>, last: impl FnOnce() -> Ts) -> Option<(usize, Ts)> {
+        let number = self.take(among)?;
         let ts = last();
         fence(Ordering::SeqCst);
         self.places[number].store(ts.0, Ordering::SeqCst);
@@ -79,7 +88,7 @@ impl Horizon {
     /// that too, or the snapshot came later and is not older than the newest it knew. A snapshot that is just being made could be
     /// any, so then there is no answer.
     pub(crate) fn pin(&self, last: impl FnOnce() -> Ts) -> Option<Pin<'_>> {
-        let number = self.take(self.places()..self.places.len())?;
+        let number = self.take(self.places() + 1..self.places.len())?;
         let mut pin = Pin {
             horizon: self,
             number,

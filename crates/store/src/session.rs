@@ -169,7 +169,8 @@ impl Session {
 
     /// Undoes a transaction that was neither ended nor dropped: [`std::mem::forget`] is safe.
     fn abandon(&mut self) {
-        if !self.state.get_mut().touched.is_empty() {
+        let state = self.state.get_mut();
+        if state.ended || !state.touched.is_empty() {
             drop(Transaction::new(self));
         }
     }

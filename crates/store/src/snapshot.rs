@@ -30,11 +30,17 @@ impl std::fmt::Debug for Snapshot {
 
 impl Snapshot {
     pub(crate) fn new(store: &Arc<StoreInner>) -> Result<Self> {
+        Snapshot::at(store, store.horizon.enter(|| store.log.last()))
+    }
+
+    /// Of a checkpoint: there is always room for one.
+    pub(crate) fn for_checkpoint(store: &Arc<StoreInner>) -> Result<Self> {
+        Snapshot::at(store, store.horizon.enter_for_checkpoint(|| store.log.last()))
+    }
+
+    fn at(store: &Arc<StoreInner>, entered: Option<(usize, Ts)>) -> Result<Self> {
         let limit = store.horizon.places();
-        let (place, ts) = store
-            .horizon
-            .enter(|| store.log.last())
-            .ok_or(StoreError::TooManySnapshots { limit })?;
+        let (place, ts) = entered.ok_or(StoreError::TooManySnapshots { limit })?;
         Ok(Snapshot {
             store: Arc::clone(store),
             place,

@@ -288,6 +288,32 @@ fn a_forgotten_transaction_is_undone_when_the_next_begins() {
     drop(session);
     insert(&mut store.session_here().unwrap(), &table, 3, 4);
     assert_eq!(table.rows(), 2);
+    // One that did not even get the table's lock.
+    let (mut one, mut two) = (store.session_here().unwrap(), store.session_here().unwrap());
+    let alone = one.begin().unwrap();
+    alone.lock_table(&table, Lock::Exclusive).unwrap();
+    two.set_lock_timeout(Duration::ZERO);
+    let forgotten = two.begin().unwrap();
+    assert!(forgotten.lock_table(&table, Lock::Shared).is_err());
+    std::mem::forget(forgotten);
+    alone.abort();
+    insert(&mut two, &table, 5, 5);
+}
+
+#[test]
+fn a_checkpoint_has_room_beside_all_snapshots() {
+    let options = Options {
+        snapshots_max: 1,
+        ..Options::default()
+    };
+    let store = Store::open_on(Arc::new(Twin::new(1)), options).unwrap();
+    let table = numbers(&store);
+    insert(&mut store.session_here().unwrap(), &table, 1, 1);
+    let _only = store.snapshot().unwrap();
+    assert!(store.snapshot().is_err());
+    assert_eq!(store.checkpoint().unwrap().unwrap().rows, 1);
+    assert_eq!(store.checkpoint().unwrap().unwrap().rows, 1);
+    assert_eq!(store.stats().snapshots, 1);
 }
 
 #[test]
