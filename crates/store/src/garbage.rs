@@ -177,7 +177,6 @@ fn clear(ghost: &Ghost, with: &Clearing<'_>) -> Cleared {
                 None => Cleared::Later,
                 Some(true) => Cleared::Done,
                 Some(false) => {
-                    table.note_cleared(ghost.end);
                     index.tree.remove(key, ghost.rid);
                     Cleared::Done
                 }
@@ -188,7 +187,6 @@ fn clear(ghost: &Ghost, with: &Clearing<'_>) -> Cleared {
             match newest.filter(|version| version.is_deleted() && seen_by_all(version)) {
                 None => Cleared::Done,
                 Some(deleted) => {
-                    table.note_cleared(ghost.end);
                     slot.set(None);
                     Cleared::Emptied(deleted)
                 }

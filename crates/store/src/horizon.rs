@@ -19,7 +19,7 @@ const PINS: usize = 4;
 /// The timestamps of all open snapshots.
 #[derive(Debug)]
 pub(crate) struct Horizon {
-    /// Of pins; behind them those of snapshots.
+    /// Of pins; behind them that of a checkpoint's snapshot, then those of snapshots.
     places: Box<[AtomicU64]>,
     /// Places that are taken.
     taken: AtomicUsize,
@@ -30,7 +30,7 @@ pub(crate) struct Horizon {
 impl Horizon {
     pub(crate) fn new(snapshots_max: usize) -> Self {
         Horizon {
-            places: (0..PINS + snapshots_max.max(1))
+            places: (0..PINS + 1 + snapshots_max.max(1))
                 .map(|_| AtomicU64::new(FREE))
                 .collect(),
             taken: AtomicUsize::new(0),
@@ -39,11 +39,11 @@ impl Horizon {
     }
 
     pub(crate) fn places(&self) -> usize {
-        self.places.len() - PINS
+        self.places.len() - PINS - 1
     }
 
     pub(crate) fn open(&self) -> usize {
-        let snapshots = &self.places[PINS..];
+        let snapshots = &self.places[PINS + 1..];
         let open = |place: &&AtomicU64| place.load(Ordering::Relaxed) != FREE;
         snapshots.iter().filter(open).count()
     }
@@ -56,7 +56,16 @@ impl Horizon {
     ///
     /// The fence behind the look pairs with that of [`unlinked`].
     pub(crate) fn enter(&self, last: impl FnOnce() -> Ts) -> Option<(usize, Ts)> {
-        let number = self.take(PINS..self.places.len())?;
+        self.enter_at(PINS + 1..self.places.len(), last)
+    }
+
+    /// As [`Horizon::enter`], in a place kept for the one checkpoint there may be: without it the log could not be shortened.
+    pub(crate) fn enter_for_checkpoint(&self, last: impl FnOnce() -> Ts) -> Option<(usize, Ts)> {
+        self.enter_at(PINS..PINS + 1, last)
+    }
+
+    fn enter_at(&self, among: Range<usize>, last: impl FnOnce() -> Ts) -> Option<(usize, Ts)> {
+        let number = self.take(among)?;
         let ts = last();
         fence(Ordering::SeqCst);
         self.places[number].store(ts.0, Ordering::SeqCst);

@@ -174,7 +174,8 @@ impl Session {
 
     /// Undoes a transaction that was neither ended nor dropped: [`std::mem::forget`] is safe.
     fn abandon(&mut self) {
-        if !self.state.get_mut().touched.is_empty() {
+        let state = self.state.get_mut();
+        if state.ended || !state.touched.is_empty() {
             drop(Transaction::new(self));
         }
     }
@@ -206,12 +207,6 @@ impl State {
     pub(crate) fn table(&self, id: u32) -> &Table {
         let known = self.known[id as usize].as_ref();
         &known.expect("tables in use are known").table
-    }
-
-    /// Nothing was found: what the newest commit was that may have taken it away without a trace.
-    #[inline]
-    pub(crate) fn miss(&mut self, table: &Table) {
-        self.seen = self.seen.max(table.0.cleared());
     }
 
     /// Lets go of all locks and forgets the transaction.

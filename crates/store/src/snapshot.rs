@@ -32,11 +32,17 @@ impl std::fmt::Debug for Snapshot {
 impl Snapshot {
     /// Of the moment `moment` names, which is not before the newest durable commit.
     pub(crate) fn new(store: &Arc<StoreInner>, moment: impl FnOnce(&Log) -> Ts) -> Result<Self> {
+        Snapshot::at(store, store.horizon.enter(|| moment(&store.log)))
+    }
+
+    /// Of a checkpoint: there is always room for one.
+    pub(crate) fn for_checkpoint(store: &Arc<StoreInner>) -> Result<Self> {
+        Snapshot::at(store, store.horizon.enter_for_checkpoint(|| store.log.last()))
+    }
+
+    fn at(store: &Arc<StoreInner>, entered: Option<(usize, Ts)>) -> Result<Self> {
         let limit = store.horizon.places();
-        let (place, ts) = store
-            .horizon
-            .enter(|| moment(&store.log))
-            .ok_or(StoreError::TooManySnapshots { limit })?;
+        let (place, ts) = entered.ok_or(StoreError::TooManySnapshots { limit })?;
         Ok(Snapshot {
             store: Arc::clone(store),
             place,

@@ -616,7 +616,7 @@ impl StoreInner {
         };
         // Definitions stay as they are until it is written.
         let _defining = self.defining.lock();
-        let snapshot = Snapshot::new(self, Log::last)?;
+        let snapshot = Snapshot::for_checkpoint(self)?;
         let done = image::write(home, &self.catalog.read(), &snapshot, &self.log)?;
         self.log
             .remove_before(snapshot.ts())

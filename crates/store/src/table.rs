@@ -11,7 +11,6 @@ use crate::memory::Memory;
 use crate::row::{Layout, RowBuf};
 use crate::schema::{INDEXES_MAX, IndexDef, TableDef};
 use crate::slots::Slots;
-use crate::ts::Ts;
 
 /// A count that several workers change, each on a line of its own.
 #[derive(Debug)]
@@ -60,8 +59,6 @@ pub(crate) struct TableInner {
     pub(crate) rows: Counter,
     /// Bytes of all newest versions, about.
     pub(crate) row_bytes: Counter,
-    /// The newest commit whose deletion or change of a key left no trace any more: who looks and finds nothing has seen it.
-    cleared: AtomicU64,
 }
 
 impl TableInner {
@@ -80,21 +77,7 @@ impl TableInner {
             dropped: AtomicBool::new(false),
             rows: Counter::new(workers),
             row_bytes: Counter::new(workers),
-            cleared: AtomicU64::new(0),
         }
-    }
-
-    /// Called before the last trace of a commit's deletion or change of a key goes.
-    pub(crate) fn note_cleared(&self, end: Ts) {
-        // Release, and Acquire in `cleared`: who does not find the trace any more sees this.
-        if self.cleared.load(Ordering::Relaxed) < end.0 {
-            self.cleared.fetch_max(end.0, Ordering::Release);
-        }
-    }
-
-    /// The newest commit of which that was said.
-    pub(crate) fn cleared(&self) -> Ts {
-        Ts(self.cleared.load(Ordering::Acquire))
     }
 
     /// The indexes in use with their numbers, the primary key's first.

@@ -186,7 +186,6 @@ impl<'s> Transaction<'s> {
             }
         }
         let Some(version) = slot.newest() else {
-            state.miss(table);
             return Ok(None);
         };
         if let Some(ts) = version.committed() {
@@ -324,7 +323,6 @@ impl<'s> Transaction<'s> {
             cursor.seek(&part, direction);
             while let Some((key, rid)) = cursor.next(&part, direction) {
                 if let Some(found) = self.read_entry(state, index, &key, rid, lock, reach)? {
-                    state.miss(&index.table);
                     return Ok(Some(found));
                 }
             }
@@ -340,7 +338,6 @@ impl<'s> Transaction<'s> {
                 break;
             }
         }
-        state.miss(&index.table);
         Ok(None)
     }
 
@@ -433,7 +430,6 @@ impl<'t> Scan<'t, '_> {
         loop {
             let entry = self.cursor.next(&self.range, self.direction);
             let found = self.transaction.operate(|state| {
-                state.miss(&self.index.table);
                 let Some((key, rid)) = entry else {
                     return Ok(None);
                 };

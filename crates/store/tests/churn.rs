@@ -50,17 +50,24 @@ fn options(workers: usize) -> Options {
     }
 }
 
-/// Some transactions that only clear; with one change, since what was emptied last goes after a later commit.
+/// Transactions that leave nothing and so clear what others left. They commit something, since what was taken out of a slot goes
+/// after a later commit only: a snapshot of now may be reading it.
 fn clear(store: &Store, session: &mut Session, times: usize) {
-    let name = format!("later{}", store.stats().last);
-    let later = TableDef::new(&name).column("id", Type::I64).primary_key(&["id"]);
-    for _ in 0..times {
-        session.begin().unwrap().commit().unwrap();
+    let later = TableDef::new("later")
+        .column("id", Type::I64)
+        .primary_key(&["id"]);
+    let later = store.create_table(later).unwrap();
+    for id in 0..times as i64 {
+        let transaction = session.begin().unwrap();
+        let mut row = later.new_row();
+        row.set(0, id).unwrap();
+        transaction.insert(&later, &row).unwrap();
+        transaction.commit().unwrap();
     }
-    store.create_table(later).unwrap();
-    for _ in 0..times {
-        session.begin().unwrap().commit().unwrap();
-    }
+    store.drop_table("later").unwrap();
+    // Lets go of the table.
+    drop(later);
+    session.begin().unwrap().commit().unwrap();
 }
 
 /// Checks that nothing but the rows is left: entries, bytes.
@@ -98,7 +105,7 @@ fn updates_of_few_rows_leave_nothing() {
     }
     assert!(peak < 200_000, "{peak} bytes");
     assert!(table.index("by_key").unwrap().entries() < 600);
-    clear(&store, &mut session, 4);
+    clear(&store, &mut session, 50);
     check_clean(&store, &table);
     drop(session);
     // Ten rows of a head, an id, a key, an end, and up to 28 bytes of text.
@@ -131,7 +138,7 @@ fn queues_reuse_their_rows_whoever_inserts_and_deletes() {
             assert!(table.rid_end() < 2048, "{workers} workers: {}", table.rid_end());
             assert!(by_id.entries() < 1500, "{}", by_id.entries());
         }
-        clear(&store, &mut consumer, 8);
+        clear(&store, &mut consumer, 50);
         drop(producer);
         check_clean(&store, &table);
         assert_eq!(table.rows(), 100);
@@ -178,7 +185,7 @@ fn what_a_snapshot_kept_goes_after_it() {
             assert!(transaction.delete(&table, rid).unwrap());
         }
         transaction.commit().unwrap();
-        clear(&store, &mut session, 200);
+        clear(&store, &mut session, 400);
         check_clean(&store, &table);
         assert_eq!(table.rows(), 0);
         assert!(table.rid_end() <= 1024, "{}", table.rid_end());
@@ -205,7 +212,7 @@ fn sessions_come_and_go_and_others_clear_behind_them() {
     }
     assert!(table.primary().entries() < 1500, "{}", table.primary().entries());
     let mut session = store.session_here().unwrap();
-    clear(&store, &mut session, 20);
+    clear(&store, &mut session, 50);
     drop(session);
     check_clean(&store, &table);
     assert_eq!(store.stats().row_bytes, 0);
@@ -339,7 +346,7 @@ fn threads_and_snapshots_come_and_go() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    clear(&store, &mut session, 5000 * rounds() as usize);
+    clear(&store, &mut session, 1000 * rounds() as usize);
     check_clean(&store, &table);
     assert_eq!(table.rows() as i64, ROWS);
     drop(session);
@@ -383,6 +390,6 @@ fn clearing_and_changing_the_same_rows() {
             });
         }
     });
-    clear(&store, &mut session, 5000 * rounds() as usize);
+    clear(&store, &mut session, 1000 * rounds() as usize);
     check_clean(&store, &table);
 }

@@ -288,6 +288,32 @@ fn a_forgotten_transaction_is_undone_when_the_next_begins() {
     drop(session);
     insert(&mut store.session_here().unwrap(), &table, 3, 4);
     assert_eq!(table.rows(), 2);
+    // One that did not even get the table's lock.
+    let (mut one, mut two) = (store.session_here().unwrap(), store.session_here().unwrap());
+    let alone = one.begin().unwrap();
+    alone.lock_table(&table, Lock::Exclusive).unwrap();
+    two.set_lock_timeout(Duration::ZERO);
+    let forgotten = two.begin().unwrap();
+    assert!(forgotten.lock_table(&table, Lock::Shared).is_err());
+    std::mem::forget(forgotten);
+    alone.abort();
+    insert(&mut two, &table, 5, 5);
+}
+
+#[test]
+fn a_checkpoint_has_room_beside_all_snapshots() {
+    let options = Options {
+        snapshots_max: 1,
+        ..Options::default()
+    };
+    let store = Store::open_on(Arc::new(Twin::new(1)), options).unwrap();
+    let table = numbers(&store);
+    insert(&mut store.session_here().unwrap(), &table, 1, 1);
+    let _only = store.snapshot().unwrap();
+    assert!(store.snapshot().is_err());
+    assert_eq!(store.checkpoint().unwrap().unwrap().rows, 1);
+    assert_eq!(store.checkpoint().unwrap().unwrap().rows, 1);
+    assert_eq!(store.stats().snapshots, 1);
 }
 
 #[test]
@@ -351,7 +377,8 @@ fn a_durable_look_at_what_is_gone_waits_until_that_is_durable() {
         transaction.delete(&table, rid).unwrap();
         let deleted = transaction.commit().unwrap();
         clear(&mut session, 3);
-        assert_eq!(primary.entries(), 0);
+        // The trace stays until the deletion is durable: who finds it has seen that commit.
+        assert_eq!(primary.entries(), 1);
         let transaction = looking.begin().unwrap();
         match look {
             0 => assert!(transaction.fetch(&primary, &[1.into()]).unwrap().is_none()),
