@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use exec::prefetch::prefetch_read;
 use exec::workers::{ScopedThreads, Workers};
 use parking_lot::Mutex;
 
@@ -42,6 +43,17 @@ pub(crate) struct Read {
     pub(crate) end: LogEnd,
     pub(crate) damage: Option<Damage>,
     pub(crate) recovered: Recovered,
+}
+
+/// Changes whose rows are asked for together. Unmeasured beyond 1 (none) and 16.
+const TOGETHER: usize = 16;
+
+/// One row's change.
+struct Change<'a> {
+    table: &'a TableInner,
+    rid: Rid,
+    ts: Ts,
+    record: Record<'a>,
 }
 
 /// Tables without indexes while rows are being read, by number.
@@ -211,44 +223,88 @@ impl Reading<'_> {
         let records = AtomicU64::new(0);
         let first_error = Mutex::new(None);
         ScopedThreads(threads).run(threads, &|thread| {
-            let mut count = 0;
-            for (ts, place) in blocks {
-                for record in redo::records(&bytes[place.clone()]) {
-                    let applied = match record {
-                        Some(record) => self.apply(record, *ts, thread, threads),
-                        None => Err(self.damaged(format!("commit {ts} cannot be read"))),
-                    };
-                    match applied {
-                        Ok(mine) => count += u64::from(mine),
-                        Err(error) => {
-                            first_error.lock().get_or_insert(error);
-                            return;
-                        }
-                    }
-                }
+            match self.share(bytes, blocks, thread, threads) {
+                Ok(count) => drop(records.fetch_add(count, Ordering::Relaxed)),
+                Err(error) => drop(first_error.lock().get_or_insert(error)),
             }
-            records.fetch_add(count, Ordering::Relaxed);
         });
         self.recovered.records += records.into_inner();
         first_error.into_inner().map_or(Ok(()), Err)
     }
 
-    /// Applies a record if its row is this thread's. Says whether it was.
-    fn apply(&self, record: Record<'_>, ts: Ts, thread: usize, threads: usize) -> Result<bool> {
-        let (table, rid) = match &record {
-            Record::Row { table, rid, .. }
-            | Record::Patch { table, rid, .. }
-            | Record::Delete { table, rid } => (*table, *rid),
-            _ => return Err(self.damaged(format!("commit {ts} mixes rows and definitions"))),
-        };
-        // Rows of one batch of numbers lie side by side: one thread's.
-        if threads > 1 && (rid.0 / 64 + table) as usize % threads != thread {
-            return Ok(false);
+    /// One thread's share of blocks: the changes of its own rows. Returns their number.
+    fn share(
+        &self,
+        bytes: &[u8],
+        blocks: &[(Ts, Range<usize>)],
+        thread: usize,
+        threads: usize,
+    ) -> Result<u64> {
+        let mut count = 0;
+        let mut together = Vec::with_capacity(TOGETHER);
+        let mut known: Option<(u32, &TableInner)> = None;
+        for (ts, place) in blocks {
+            for record in redo::records(&bytes[place.clone()]) {
+                let (id, rid) = match &record {
+                    Some(
+                        Record::Row { table, rid, .. }
+                        | Record::Patch { table, rid, .. }
+                        | Record::Delete { table, rid },
+                    ) => (*table, *rid),
+                    Some(_) => return Err(self.damaged(format!("commit {ts} mixes rows and definitions"))),
+                    None => return Err(self.damaged(format!("commit {ts} cannot be read"))),
+                };
+                // Rows of one batch of numbers lie side by side: one thread's.
+                if threads > 1 && (rid.0 / 64 + id) as usize % threads != thread {
+                    continue;
+                }
+                let table = match known {
+                    Some((known, table)) if known == id => table,
+                    _ => {
+                        let found = self.tables.get(&id).map(|(_, table)| table);
+                        found.ok_or_else(|| {
+                            let what = "changes a table that is not there";
+                            self.damaged(format!("commit {ts} {what} (table {id}, row {})", rid.0))
+                        })?
+                    }
+                };
+                known = Some((id, table));
+                together.extend(record.map(|record| Change {
+                    table,
+                    rid,
+                    ts: *ts,
+                    record,
+                }));
+                if together.len() == TOGETHER {
+                    self.apply(&together)?;
+                    count += TOGETHER as u64;
+                    together.clear();
+                }
+            }
         }
-        let wrong =
-            |what: &str| Err(self.damaged(format!("commit {ts} {what} (table {table}, row {})", rid.0)));
-        let Some((_, table)) = self.tables.get(&table) else {
-            return wrong("changes a table that is not there");
+        self.apply(&together)?;
+        Ok(count + together.len() as u64)
+    }
+
+    /// Applies changes in order, after all their rows were asked for: one wait for memory instead of one for each.
+    fn apply(&self, changes: &[Change<'_>]) -> Result<()> {
+        let slot = |change: &Change<'_>| change.table.slots.find(change.rid);
+        for slot in changes.iter().filter_map(slot) {
+            prefetch_read(std::ptr::from_ref(slot));
+        }
+        for version in changes.iter().filter_map(slot).filter_map(|slot| slot.newest()) {
+            // Its head and the first bytes of its row. One that is freed by a change in between was asked for in vain.
+            prefetch_read(version.raw());
+            prefetch_read(version.raw().cast::<[u8; 64]>().wrapping_add(1));
+        }
+        changes.iter().try_for_each(|change| self.apply_one(change))
+    }
+
+    fn apply_one(&self, change: &Change<'_>) -> Result<()> {
+        let Change { table, rid, ts, record } = change;
+        let (rid, ts) = (*rid, *ts);
+        let wrong = |what: &str| {
+            Err(self.damaged(format!("commit {ts} {what} (table {:?}, row {})", table.name, rid.0)))
         };
         match record {
             Record::Row { row, .. } => self.put(table, rid, row, ts)?,
@@ -274,7 +330,7 @@ impl Reading<'_> {
             }
             _ => unreachable!("definitions were sorted out"),
         }
-        Ok(true)
+        Ok(())
     }
 
     fn definition(&mut self, ts: Ts, block: &[u8]) -> Result<()> {

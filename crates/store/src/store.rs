@@ -187,7 +187,10 @@ impl Store {
         let log_options = LogOptions {
             flush_every: options.flush_every,
             bytes_max: options.log_bytes_max,
-            segment_bytes: (options.checkpoint_log_bytes / 4).clamp(1 << 20, 64 << 20),
+            segment_bytes: match options.checkpoint_log_bytes {
+                0 => 64 << 20,
+                bytes => (bytes / 4).clamp(4 << 10, 64 << 20),
+            },
             buffer_bytes: (options.transaction_bytes_max * 2).max(8 << 20),
         };
         let log = Log::start(Arc::clone(&storage), manifest.store_id, read.end, log_options)?;
