@@ -30,7 +30,7 @@ use crate::options::Options;
 use crate::redo::{self, Record};
 use crate::row::RowRef;
 use crate::schema::{IndexDef, TableDef};
-use crate::slots::Rid;
+use crate::slots::{Rid, Slot};
 use crate::storage::Storage;
 use crate::store::{Catalog, Recovered};
 use crate::table::{Table, TableInner};
@@ -54,6 +54,12 @@ struct Change<'a> {
     rid: Rid,
     ts: Ts,
     record: Record<'a>,
+}
+
+impl<'a> Change<'a> {
+    fn slot(&self) -> Option<&'a Slot> {
+        self.table.slots.find(self.rid)
+    }
 }
 
 /// Tables without indexes while rows are being read, by number.
@@ -288,11 +294,10 @@ impl Reading<'_> {
 
     /// Applies changes in order, after all their rows were asked for: one wait for memory instead of one for each.
     fn apply(&self, changes: &[Change<'_>]) -> Result<()> {
-        let slot = |change: &Change<'_>| change.table.slots.find(change.rid);
-        for slot in changes.iter().filter_map(slot) {
+        for slot in changes.iter().filter_map(Change::slot) {
             prefetch_read(std::ptr::from_ref(slot));
         }
-        for version in changes.iter().filter_map(slot).filter_map(|slot| slot.newest()) {
+        for version in changes.iter().filter_map(Change::slot).filter_map(Slot::newest) {
             // Its head and the first bytes of its row. One that is freed by a change in between was asked for in vain.
             prefetch_read(version.raw());
             prefetch_read(version.raw().cast::<[u8; 64]>().wrapping_add(1));
