@@ -40,7 +40,9 @@ fn run(folder: &std::path::Path, records: u64, most: usize) -> Result<(), StoreE
         store.close()?;
     }
     let store = Store::open(folder, options(most))?;
-    let done = store.checkpoint()?.expect("a store in a folder writes checkpoints");
+    let done = store
+        .checkpoint()?
+        .expect("a store in a folder writes checkpoints");
     store.close()?;
     for threads in 1..=most {
         open(folder, threads, done.bytes)?.close()?;
@@ -66,7 +68,9 @@ fn write(folder: &std::path::Path, records: u64) -> Result<u64, StoreError> {
     while done < records {
         let transaction = session.begin()?;
         for _ in 0..10 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             if rows < 100 || done % 4 == 0 {
                 row.set(0, rows)?;
                 row.set(1, 1000_i64)?;

@@ -125,7 +125,11 @@ impl Garbage {
             // looks at rows without locks on them: later again.
             let locked = matches!(holder.try_intend(&ghost.table.0.lock), Ok(true))
                 && matches!(holder.try_row(name, &slot.lock, RowMode::X), Ok(Some(Got::New)));
-            let cleared = if locked { clear(&ghost, with) } else { Cleared::Later };
+            let cleared = if locked {
+                clear(&ghost, with)
+            } else {
+                Cleared::Later
+            };
             holder.release_all(|_| &slot.lock);
             match cleared {
                 Cleared::Done => {}

@@ -162,11 +162,17 @@ mod tests {
         let pin = horizon.pin(|| Ts(7)).unwrap();
         assert_eq!((pin.oldest(), horizon.open()), (Ts(7), 0));
         assert_eq!(horizon.oldest(|| Ts(9)), Ts(0));
-        assert!(horizon.pin(|| Ts(7)).is_none(), "the other may be a snapshot that begins");
+        assert!(
+            horizon.pin(|| Ts(7)).is_none(),
+            "the other may be a snapshot that begins"
+        );
         drop(pin);
         assert_eq!(horizon.oldest(|| Ts(9)), Ts(9));
         let (place, _) = horizon.enter(|| Ts(4)).unwrap();
-        assert!(horizon.enter(|| Ts(4)).is_none(), "pins' places are no snapshots'");
+        assert!(
+            horizon.enter(|| Ts(4)).is_none(),
+            "pins' places are no snapshots'"
+        );
         assert_eq!(horizon.pin(|| Ts(7)).unwrap().oldest(), Ts(4));
         horizon.leave(place);
         assert_eq!((horizon.oldest(|| Ts(9)), horizon.open()), (Ts(9), 0));

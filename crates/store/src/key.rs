@@ -181,7 +181,8 @@ impl KeyLayout {
     pub(crate) fn same(&self, a: RowRef<'_>, b: RowRef<'_>) -> bool {
         // By their bytes: 0 and -0 are equal numbers, but two keys.
         let same = |part: &Part| {
-            a.is_null(part.position) == b.is_null(part.position) && a.raw(part.position) == b.raw(part.position)
+            a.is_null(part.position) == b.is_null(part.position)
+                && a.raw(part.position) == b.raw(part.position)
         };
         self.parts.iter().all(same) || self.of_row(a) == self.of_row(b)
     }

@@ -228,12 +228,13 @@ impl Reading<'_> {
         let threads = self.options.threads();
         let records = AtomicU64::new(0);
         let first_error = Mutex::new(None);
-        ScopedThreads(threads).run(threads, &|thread| {
-            match self.share(bytes, blocks, thread, threads) {
+        ScopedThreads(threads).run(
+            threads,
+            &|thread| match self.share(bytes, blocks, thread, threads) {
                 Ok(count) => drop(records.fetch_add(count, Ordering::Relaxed)),
                 Err(error) => drop(first_error.lock().get_or_insert(error)),
-            }
-        });
+            },
+        );
         self.recovered.records += records.into_inner();
         first_error.into_inner().map_or(Ok(()), Err)
     }
@@ -306,10 +307,18 @@ impl Reading<'_> {
     }
 
     fn apply_one(&self, change: &Change<'_>) -> Result<()> {
-        let Change { table, rid, ts, record } = change;
+        let Change {
+            table,
+            rid,
+            ts,
+            record,
+        } = change;
         let (rid, ts) = (*rid, *ts);
         let wrong = |what: &str| {
-            Err(self.damaged(format!("commit {ts} {what} (table {:?}, row {})", table.name, rid.0)))
+            Err(self.damaged(format!(
+                "commit {ts} {what} (table {:?}, row {})",
+                table.name, rid.0
+            )))
         };
         match record {
             Record::Row { row, .. } => self.put(table, rid, row, ts)?,

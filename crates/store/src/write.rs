@@ -332,8 +332,8 @@ impl Transaction<'_> {
                 && savepoint.number <= state.savepoints;
             // What stood at its place was rolled back, and other changes stand there now?
             let newest = savepoint.writes.checked_sub(1);
-            let stands = newest.map(|at| state.writes.get(at).map(|write| write.after))
-                == savepoint.newest.map(Some);
+            let stands =
+                newest.map(|at| state.writes.get(at).map(|write| write.after)) == savepoint.newest.map(Some);
             if !mine || !stands {
                 return Err(StoreError::NoSavepoint);
             }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
+use store::Ts;
 use store::checkpoint::{CheckpointError, CheckpointReader, CheckpointWriter, Manifest};
 use store::log::{Log, LogEnd, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::{Folder, Storage, Twin};
-use store::Ts;
 
 const STORE: u64 = 99;
 

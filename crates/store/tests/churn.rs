@@ -70,7 +70,9 @@ fn check_clean(store: &Store, table: &Table) {
     assert_eq!(table.rows(), rows);
     for index in table.indexes() {
         assert_eq!(index.entries(), rows, "{index:?}");
-        let found = snapshot.scan(&index, &index.all(), Direction::Descending).unwrap();
+        let found = snapshot
+            .scan(&index, &index.all(), Direction::Descending)
+            .unwrap();
         assert_eq!(found.count() as u64, rows, "{index:?}");
     }
 }
@@ -341,7 +343,11 @@ fn threads_and_snapshots_come_and_go() {
     check_clean(&store, &table);
     assert_eq!(table.rows() as i64, ROWS);
     drop(session);
-    assert!(store.stats().row_bytes <= ROWS as u64 * 80, "{}", store.stats().row_bytes);
+    assert!(
+        store.stats().row_bytes <= ROWS as u64 * 80,
+        "{}",
+        store.stats().row_bytes
+    );
 }
 
 /// Sessions clear what others left behind while those change the same rows: nobody follows a version that another has freed.

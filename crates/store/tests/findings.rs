@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use store::storage::Twin;
 use store::{
-    Direction, Durability, Lock, Options, Rid, RowBuf, Session, Store, StoreError, Table, TableDef, Type, Value,
+    Direction, Durability, Lock, Options, Rid, RowBuf, Session, Store, StoreError, Table, TableDef, Type,
+    Value,
 };
 
 fn numbers(store: &Store) -> Table {
@@ -132,8 +133,16 @@ fn rows_behind_an_entry_of_an_old_state_are_found() {
     for index in [&primary, &by_value] {
         for (direction, value) in [(Direction::Ascending, 6), (Direction::Descending, 7)] {
             let first = transaction.first(index, &by_value.all(), direction, Lock::Shared);
-            let value = if index.name() == "primary" { 13 - value } else { value };
-            assert_eq!(first.unwrap().unwrap().row.int(1), value, "{index:?} {direction:?}");
+            let value = if index.name() == "primary" {
+                13 - value
+            } else {
+                value
+            };
+            assert_eq!(
+                first.unwrap().unwrap().row.int(1),
+                value,
+                "{index:?} {direction:?}"
+            );
         }
     }
     assert_eq!(
@@ -184,7 +193,11 @@ fn a_dropped_table_of_another_store_does_no_harm() {
         matches!(refused, Err(StoreError::OtherStore { .. })),
         "{refused:?}"
     );
-    let refused = store.snapshot().unwrap().fetch(&foreign_primary, &[7.into()]).err();
+    let refused = store
+        .snapshot()
+        .unwrap()
+        .fetch(&foreign_primary, &[7.into()])
+        .err();
     assert!(
         matches!(refused, Some(StoreError::OtherStore { .. })),
         "{refused:?}"
@@ -193,12 +206,7 @@ fn a_dropped_table_of_another_store_does_no_harm() {
     let snapshot = store.snapshot().unwrap();
     let primary = table.primary();
     assert_eq!(
-        snapshot
-            .fetch(&primary, &[1.into()])
-            .unwrap()
-            .unwrap()
-            .row
-            .int(1),
+        snapshot.fetch(&primary, &[1.into()]).unwrap().unwrap().row.int(1),
         1
     );
 }
@@ -316,7 +324,11 @@ fn nothing_is_cleared_under_a_transaction_that_has_locked_the_table() {
     assert_eq!(primary.entries(), 0);
     // The lock is free: nobody was left waiting or counted.
     let mut alone = store.session_here().unwrap();
-    alone.begin().unwrap().lock_table(&table, Lock::Exclusive).unwrap();
+    alone
+        .begin()
+        .unwrap()
+        .lock_table(&table, Lock::Exclusive)
+        .unwrap();
 }
 
 #[test]
@@ -373,7 +385,10 @@ fn rows_freed_by_one_worker_serve_another() {
     let store = Store::in_memory(options).unwrap();
     let table = numbers(&store);
     let park = store::park::ThreadPark::current;
-    let (mut producer, mut consumer) = (store.session(0, park()).unwrap(), store.session(1, park()).unwrap());
+    let (mut producer, mut consumer) = (
+        store.session(0, park()).unwrap(),
+        store.session(1, park()).unwrap(),
+    );
     for id in 0..20_000 {
         let rid = insert(&mut producer, &table, id, id);
         let transaction = consumer.begin().unwrap();

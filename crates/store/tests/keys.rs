@@ -50,9 +50,10 @@ impl Field {
     /// As a column of this type keeps it: fixed text is filled up with blanks.
     fn kept(self, of: Type) -> Field {
         match (self, of) {
-            (Field::Text(text), Type::FixedText { bytes }) => {
-                Field::Text(format!("{text:width$}", width = text.chars().count() + (bytes as usize).saturating_sub(text.len())))
-            }
+            (Field::Text(text), Type::FixedText { bytes }) => Field::Text(format!(
+                "{text:width$}",
+                width = text.chars().count() + (bytes as usize).saturating_sub(text.len())
+            )),
             (other, _) => other,
         }
     }
@@ -65,8 +66,14 @@ const TYPES: [Type; 15] = [
     Type::I32,
     Type::I64,
     Type::F64,
-    Type::Decimal { precision: 3, scale: 1 },
-    Type::Decimal { precision: 18, scale: 0 },
+    Type::Decimal {
+        precision: 3,
+        scale: 1,
+    },
+    Type::Decimal {
+        precision: 18,
+        scale: 0,
+    },
     Type::Date,
     Type::Timestamp,
     Type::Text { max: 4 },
@@ -103,21 +110,38 @@ fn any_field(of: Type) -> BoxedStrategy<Field> {
         i64::MAX,
     ];
     let text = prop::sample::select(vec![
-        "", "a", "a\0", "a\u{1}", "a ", "ab", "abc", "abcd", "abcd ", "abcda", "abce", "b", "ä", "aä", "abää", "\u{1}", "zzzzzz", "~",
+        "", "a", "a\0", "a\u{1}", "a ", "ab", "abc", "abcd", "abcd ", "abcda", "abce", "b", "ä", "aä",
+        "abää", "\u{1}", "zzzzzz", "~",
     ]);
     match of {
         Type::Bool => any::<bool>().prop_map(Field::Bool).boxed(),
         Type::F64 => prop_oneof![
-            prop::sample::select(vec![0.0, -0.0, 1.0, -1.0, f64::NAN, -f64::NAN, f64::INFINITY, f64::MIN, f64::MIN_POSITIVE]),
+            prop::sample::select(vec![
+                0.0,
+                -0.0,
+                1.0,
+                -1.0,
+                f64::NAN,
+                -f64::NAN,
+                f64::INFINITY,
+                f64::MIN,
+                f64::MIN_POSITIVE
+            ]),
             any::<f64>()
         ]
         .prop_map(Field::Float)
         .boxed(),
-        Type::Text { .. } | Type::FixedText { .. } => text.prop_map(|text| Field::Text(text.to_owned())).boxed(),
-        Type::Bytes { .. } | Type::FixedBytes { .. } => {
-            prop::collection::vec(prop::sample::select(vec![0_u8, 1, 32, 254, 255]), 0..6).prop_map(Field::Bytes).boxed()
+        Type::Text { .. } | Type::FixedText { .. } => {
+            text.prop_map(|text| Field::Text(text.to_owned())).boxed()
         }
-        _ => prop_oneof![prop::sample::select(edges.to_vec()), -5_i64..5].prop_map(Field::Int).boxed(),
+        Type::Bytes { .. } | Type::FixedBytes { .. } => {
+            prop::collection::vec(prop::sample::select(vec![0_u8, 1, 32, 254, 255]), 0..6)
+                .prop_map(Field::Bytes)
+                .boxed()
+        }
+        _ => prop_oneof![prop::sample::select(edges.to_vec()), -5_i64..5]
+            .prop_map(Field::Int)
+            .boxed(),
     }
 }
 
@@ -145,7 +169,11 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let types = (prop::sample::select(TYPES.to_vec()), prop::sample::select(TYPES.to_vec()), any::<(bool, bool)>());
+    let types = (
+        prop::sample::select(TYPES.to_vec()),
+        prop::sample::select(TYPES.to_vec()),
+        any::<(bool, bool)>(),
+    );
     types.prop_flat_map(|(first, second, nullable)| {
         (
             prop::collection::vec((maybe_null(first), maybe_null(second)), 1..40),
@@ -263,8 +291,12 @@ proptest! {
 #[test]
 fn values_of_other_types_and_of_other_counts_make_no_key() {
     let store = Store::in_memory(Options::default()).unwrap();
-    let definition = TableDef::new("t").column("id", Type::I64).column("name", Type::Text { max: 3 });
-    let table: Table = store.create_table(definition.primary_key(&["id", "name"])).unwrap();
+    let definition = TableDef::new("t")
+        .column("id", Type::I64)
+        .column("name", Type::Text { max: 3 });
+    let table: Table = store
+        .create_table(definition.primary_key(&["id", "name"]))
+        .unwrap();
     let primary = table.primary();
     let text = |result: Result<KeyRange, store::KeyError>| result.unwrap_err().to_string();
     assert_eq!(

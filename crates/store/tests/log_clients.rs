@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use log_support::{options, read, start};
+use store::Ts;
 use store::log::{Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::{Park, ThreadPark};
 use store::storage::{Folder, Storage, Twin};
-use store::Ts;
 
 /// Many threads commit, some wait, and each sees the order it should; what is read back is what `in_order` saw.
 fn hammer(storage: Arc<dyn Storage>, options: LogOptions, threads: u64, commits: u64) {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use store::Ts;
 use store::log::{Damage, Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::Twin;
-use store::Ts;
 
 const STORE: u64 = 0x5eed;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::Ts;
 use store::log::{Damage, Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::{Storage, Twin};
-use store::Ts;
 
 const STORE: u64 = 7;
 const HEAD: u64 = 32;

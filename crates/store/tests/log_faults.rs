@@ -9,10 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use log_support::{options, read, start};
+use store::Ts;
 use store::log::{Log, LogEnd, LogError, LogOptions, LogReader, OnDamage};
 use store::park::ThreadPark;
 use store::storage::Twin;
-use store::Ts;
 
 #[test]
 fn a_full_disk_ends_the_log_and_what_was_durable_stays() {

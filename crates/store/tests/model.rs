@@ -266,7 +266,9 @@ fn transact(
                 }
             }
             Op::Update(pick, new, what) => {
-                let Some(rid) = picked(&model, &pick) else { continue };
+                let Some(rid) = picked(&model, &pick) else {
+                    continue;
+                };
                 let mut row = model[&rid].clone();
                 // Some columns only, so that keys change and come back one by one.
                 row.id = if what & 1 != 0 { new.id } else { row.id };
@@ -286,7 +288,9 @@ fn transact(
                 }
             }
             Op::UpdateFails(pick) => {
-                let Some(rid) = picked(&model, &pick) else { continue };
+                let Some(rid) = picked(&model, &pick) else {
+                    continue;
+                };
                 let refused = transaction.update(table, Rid(rid), |buffer| {
                     buffer.set(0, 99_i64)?;
                     buffer.set(1, Value::Null)
@@ -294,7 +298,9 @@ fn transact(
                 assert!(matches!(refused, Err(StoreError::Row(RowError::Null { .. }))));
             }
             Op::Delete(pick) => {
-                let Some(rid) = picked(&model, &pick) else { continue };
+                let Some(rid) = picked(&model, &pick) else {
+                    continue;
+                };
                 assert!(transaction.delete(table, Rid(rid)).unwrap());
                 assert!(!transaction.delete(table, Rid(rid)).unwrap());
                 model.remove(&rid);
@@ -310,9 +316,7 @@ fn transact(
                         true => transaction.fetch_for_update(index, &key),
                         false => transaction.fetch(index, &key),
                     };
-                    let expected = model
-                        .iter()
-                        .find(|(_, there)| row.order(there, columns).is_eq());
+                    let expected = model.iter().find(|(_, there)| row.order(there, columns).is_eq());
                     check_listing(
                         "fetch",
                         expected.into_iter().map(|(rid, row)| (*rid, row)),
@@ -353,9 +357,7 @@ fn transact(
                         .unwrap();
                     check_listing("first", expected.into_iter().take(1), first.into_iter());
                 } else {
-                    let mut scan = transaction
-                        .scan(index, &range, direction, Lock::Shared)
-                        .unwrap();
+                    let mut scan = transaction.scan(index, &range, direction, Lock::Shared).unwrap();
                     check_listing(
                         "scan",
                         expected.into_iter(),

@@ -11,9 +11,23 @@ use oltp::tpcc::{Row, TableName};
 /// A transaction that was reported.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Ack {
-    NewOrder { warehouse: i16, district: i8, order: i32, tag: i64 },
-    Payment { warehouse: i16, district: i8, amount: i64, tag: i64 },
-    Delivery { warehouse: i16, tag: i64, orders: Vec<i32> },
+    NewOrder {
+        warehouse: i16,
+        district: i8,
+        order: i32,
+        tag: i64,
+    },
+    Payment {
+        warehouse: i16,
+        district: i8,
+        amount: i64,
+        tag: i64,
+    },
+    Delivery {
+        warehouse: i16,
+        tag: i64,
+        orders: Vec<i32>,
+    },
 }
 
 /// One client's reports.
@@ -123,11 +137,17 @@ impl Found {
             let mut each = |row: &Row| match row {
                 Row::Order(order) if order.entry >= first_tag => {
                     let place = (order.warehouse, order.district, order.id);
-                    assert!(found.orders.insert(order.entry, place).is_none(), "two orders of one transaction");
+                    assert!(
+                        found.orders.insert(order.entry, place).is_none(),
+                        "two orders of one transaction"
+                    );
                 }
                 Row::History(paid) if paid.date >= first_tag => {
                     let what = (paid.warehouse, paid.district, paid.amount);
-                    assert!(found.payments.insert(paid.date, what).is_none(), "two payments of one transaction");
+                    assert!(
+                        found.payments.insert(paid.date, what).is_none(),
+                        "two payments of one transaction"
+                    );
                 }
                 Row::OrderLine(line) => {
                     if let Some(tag) = line.delivery.filter(|tag| *tag >= first_tag) {
@@ -144,22 +164,40 @@ impl Found {
 
     /// The newest tag.
     pub fn newest(&self) -> i64 {
-        let tags = self.orders.keys().chain(self.payments.keys()).chain(self.deliveries.keys());
+        let tags = self
+            .orders
+            .keys()
+            .chain(self.payments.keys())
+            .chain(self.deliveries.keys());
         tags.copied().max().unwrap_or(0)
     }
 
     /// Whether a transaction is there; `Err` if only a part of it or something else is.
     fn has(&self, ack: &Ack) -> Result<bool, String> {
         let (found, whole) = match ack {
-            Ack::NewOrder { warehouse, district, order, tag } => {
+            Ack::NewOrder {
+                warehouse,
+                district,
+                order,
+                tag,
+            } => {
                 let found = self.orders.get(tag);
                 (found.is_some(), found == Some(&(*warehouse, *district, *order)))
             }
-            Ack::Payment { warehouse, district, amount, tag } => {
+            Ack::Payment {
+                warehouse,
+                district,
+                amount,
+                tag,
+            } => {
                 let found = self.payments.get(tag);
                 (found.is_some(), found == Some(&(*warehouse, *district, *amount)))
             }
-            Ack::Delivery { warehouse, tag, orders } => {
+            Ack::Delivery {
+                warehouse,
+                tag,
+                orders,
+            } => {
                 let wanted: HashSet<_> = (1_i8..)
                     .zip(orders)
                     .filter(|(_, order)| **order != 0)
@@ -167,7 +205,10 @@ impl Found {
                     .collect();
                 let found = self.deliveries.get(tag);
                 // One that found nothing to deliver leaves nothing.
-                (found.is_some() || wanted.is_empty(), found.unwrap_or(&HashSet::new()) == &wanted)
+                (
+                    found.is_some() || wanted.is_empty(),
+                    found.unwrap_or(&HashSet::new()) == &wanted,
+                )
             }
         };
         if found && !whole {
@@ -185,29 +226,38 @@ impl Found {
                 let mut missing = None;
                 for (at, ack) in client.acks.iter().enumerate() {
                     reported.insert(match ack {
-                        Ack::NewOrder { tag, .. } | Ack::Payment { tag, .. } | Ack::Delivery { tag, .. } => *tag,
+                        Ack::NewOrder { tag, .. } | Ack::Payment { tag, .. } | Ack::Delivery { tag, .. } => {
+                            *tag
+                        }
                     });
-                    let is_empty = matches!(ack, Ack::Delivery { orders, .. } if orders.iter().all(|order| *order == 0));
+                    let is_empty =
+                        matches!(ack, Ack::Delivery { orders, .. } if orders.iter().all(|order| *order == 0));
                     match self.has(ack) {
                         Err(why) => wrong.half_applied.push(why),
                         Ok(false) if at < client.sure => wrong.lost.push(format!("client {number}: {ack:?}")),
                         Ok(false) => missing = missing.or(Some(ack)),
                         Ok(true) => {
                             if let Some(before) = missing.filter(|_| !is_empty) {
-                                wrong.lost.push(format!("client {number}: {before:?}, but not {ack:?} after it"));
+                                wrong
+                                    .lost
+                                    .push(format!("client {number}: {before:?}, but not {ack:?} after it"));
                             }
                         }
                     }
                 }
             }
         }
-        let tags = self.orders.keys().chain(self.payments.keys()).chain(self.deliveries.keys());
+        let tags = self
+            .orders
+            .keys()
+            .chain(self.payments.keys())
+            .chain(self.deliveries.keys());
         let unreported = tags.filter(|tag| !reported.contains(tag)).count();
         let most: usize = runs.iter().map(|run| run.clients.len()).sum();
         if unreported > most {
-            wrong
-                .half_applied
-                .push(format!("{unreported} transactions are there that nobody reported, of {most} clients"));
+            wrong.half_applied.push(format!(
+                "{unreported} transactions are there that nobody reported, of {most} clients"
+            ));
         }
         wrong
     }

@@ -83,7 +83,11 @@ impl Orders {
 pub fn options(durable: bool, checkpoint_log_bytes: u64) -> Options {
     Options {
         workers: 2,
-        durability: if durable { Durability::Durable } else { Durability::Asynchronous },
+        durability: if durable {
+            Durability::Durable
+        } else {
+            Durability::Asynchronous
+        },
         checkpoint_log_bytes,
         ..Options::default()
     }
@@ -100,7 +104,11 @@ fn say(line: &str) {
 /// Runs until it is killed.
 pub fn run() {
     let orders = Orders::from_environment();
-    let store = Store::open(&orders.folder, options(orders.durable, orders.checkpoint_log_bytes)).unwrap();
+    let store = Store::open(
+        &orders.folder,
+        options(orders.durable, orders.checkpoint_log_bytes),
+    )
+    .unwrap();
     let engine = CorunTpcc::new(store).unwrap();
     // The test harness has begun a line.
     say("\nready\n");
@@ -157,7 +165,11 @@ fn transaction(client: &mut dyn TpccClient, input: &Input, tag: i64) -> Result<O
         }
         Input::Delivery(input) => {
             let answer = client.delivery(input)?;
-            let orders: Vec<String> = answer.orders.iter().map(|order| order.unwrap_or(0).to_string()).collect();
+            let orders: Vec<String> = answer
+                .orders
+                .iter()
+                .map(|order| order.unwrap_or(0).to_string())
+                .collect();
             Some(format!("D {} {tag} {}", input.warehouse, orders.join(" ")))
         }
         Input::OrderStatus(input) => {

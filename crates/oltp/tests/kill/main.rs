@@ -31,7 +31,9 @@ fn child() {
 
 fn from_environment(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
         Err(_) => default,
     }
 }
@@ -131,7 +133,9 @@ impl Place {
     fn look(&mut self, report: &mut Report) {
         let engine = open(self.folder.path(), self.durable);
         let violations = tpcc::check(&engine, self.scale).unwrap();
-        report.inconsistent.extend(violations.iter().map(|violation| format!("{violation:?}")));
+        report
+            .inconsistent
+            .extend(violations.iter().map(|violation| format!("{violation:?}")));
         let found = Found::read(&engine, self.first_tag);
         let wrong = found.compare(&self.runs);
         report.lost.extend(wrong.lost);
@@ -171,7 +175,11 @@ fn a_killed_process_leaves_whole_transactions_and_all_it_reported() {
             seed: seed << 20 | report.kills,
             first_tag: place.next_tag,
             checkpoint_log_bytes: 64 << (10 + 2 * random.between(0, 2)),
-            checkpoint_every: if random.percent(50) { random.between(1, 40) as u64 } else { 0 },
+            checkpoint_every: if random.percent(50) {
+                random.between(1, 40) as u64
+            } else {
+                0
+            },
         };
         let run = kill_one(&orders, &mut random);
         report.kills += 1;
@@ -199,8 +207,20 @@ fn a_killed_process_leaves_whole_transactions_and_all_it_reported() {
         started.elapsed().as_secs(),
     );
     let first = |what: &[String]| what.iter().take(5).cloned().collect::<Vec<_>>();
-    assert!(report.lost.is_empty(), "seed {seed}: lost {:#?}", first(&report.lost));
-    assert!(report.half_applied.is_empty(), "seed {seed}: {:#?}", first(&report.half_applied));
-    assert!(report.inconsistent.is_empty(), "seed {seed}: {:#?}", first(&report.inconsistent));
+    assert!(
+        report.lost.is_empty(),
+        "seed {seed}: lost {:#?}",
+        first(&report.lost)
+    );
+    assert!(
+        report.half_applied.is_empty(),
+        "seed {seed}: {:#?}",
+        first(&report.half_applied)
+    );
+    assert!(
+        report.inconsistent.is_empty(),
+        "seed {seed}: {:#?}",
+        first(&report.inconsistent)
+    );
     assert!(report.acks > 0, "nobody did anything");
 }

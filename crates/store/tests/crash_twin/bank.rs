@@ -194,7 +194,9 @@ impl Bank<'_> {
             match self.transaction(client, &mut session, &mut random, &mut notes) {
                 Ok(()) => {}
                 Err(error) if error.is_retryable() => {}
-                Err(StoreError::Duplicate { .. } | StoreError::Dropped { .. } | StoreError::NoTable { .. }) => {}
+                Err(
+                    StoreError::Duplicate { .. } | StoreError::Dropped { .. } | StoreError::NoTable { .. },
+                ) => {}
                 Err(error) => {
                     assert!(is_over(&error));
                     break;
@@ -242,7 +244,9 @@ impl Bank<'_> {
         let found = transaction.fetch_for_update(&key, &[client.into()])?;
         let found = found.expect("every client has a counter");
         let count = found.row.int(1) + 1;
-        change(&transaction, &mut effects, &counter, found.rid, |row| row.set(1, count))?;
+        change(&transaction, &mut effects, &counter, found.rid, |row| {
+            row.set(1, count)
+        })?;
         self.commit(notes, transaction, durability, effects)?;
         let mut acks = self.acks.lock();
         if durability == Durability::Durable {
@@ -323,7 +327,11 @@ impl Bank<'_> {
         };
         let key = table.primary();
         // Now and then somebody else's.
-        let owner = if random.once_in(5) { random.below(CLIENTS as u64) as i64 } else { client };
+        let owner = if random.once_in(5) {
+            random.below(CLIENTS as u64) as i64
+        } else {
+            client
+        };
         let number = random.below(ITEMS as u64) as i64;
         let (label, note) = (format!("{owner}/{}", random.below(40)), text(random, 200));
         let found = transaction.fetch_for_update(&key, &[owner.into(), number.into()])?;
@@ -370,25 +378,38 @@ impl Bank<'_> {
     }
 
     fn chore(&self, random: &mut Random, notes: &mut Notes) -> Result<(), StoreError> {
-        let side = self.store.tables().into_iter().find(|table| table.name().starts_with("side"));
+        let side = self
+            .store
+            .tables()
+            .into_iter()
+            .find(|table| table.name().starts_with("side"));
         match (random.below(8), side) {
             (0, None) => self.make(notes, item(&format!("side{}", random.below(1 << 30)))),
             (0 | 1, Some(table)) => {
                 let name = table.name().to_owned();
-                self.define(notes, Effect::DropTable(name.clone()), || self.store.drop_table(&name))
+                self.define(notes, Effect::DropTable(name.clone()), || {
+                    self.store.drop_table(&name)
+                })
             }
             (2 | 3, _) => {
                 let table = self.store.table("account")?;
-                let names: Vec<String> = table.indexes().iter().map(|index| index.name().to_owned()).collect();
+                let names: Vec<String> = table
+                    .indexes()
+                    .iter()
+                    .map(|index| index.name().to_owned())
+                    .collect();
                 if let Some(name) = names.iter().find(|name| name.starts_with("extra")) {
-                    return self.define(notes, Effect::DropIndex("account".to_owned(), name.clone()), || {
-                        self.store.drop_index(&table, name)
-                    });
+                    return self.define(
+                        notes,
+                        Effect::DropIndex("account".to_owned(), name.clone()),
+                        || self.store.drop_index(&table, name),
+                    );
                 }
                 let name = format!("extra{}", random.below(1 << 30));
                 let effect = Effect::CreateIndex("account".to_owned(), name.clone());
                 match self.define(notes, effect, || {
-                    self.store.create_index(&table, &name, random.once_in(2), &["balance", "id"])
+                    self.store
+                        .create_index(&table, &name, random.once_in(2), &["balance", "id"])
                 }) {
                     // As many as a table can have until the store is opened again.
                     Err(StoreError::Schema(_)) => {

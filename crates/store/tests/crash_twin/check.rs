@@ -15,8 +15,14 @@ pub fn content(store: &Store) -> Content {
     for table in store.tables() {
         let rows = snapshot.rows(&table, 0..table.rid_end()).unwrap();
         let found = TableContent {
-            rows: rows.map(|found| (found.rid.0, found.row.encoded().to_vec())).collect(),
-            indexes: table.indexes().iter().map(|index| index.name().to_owned()).collect(),
+            rows: rows
+                .map(|found| (found.rid.0, found.row.encoded().to_vec()))
+                .collect(),
+            indexes: table
+                .indexes()
+                .iter()
+                .map(|index| index.name().to_owned())
+                .collect(),
         };
         assert_eq!(table.rows(), found.rows.len() as u64, "{}", table.name());
         for index in table.indexes() {
@@ -34,11 +40,18 @@ fn check_index(snapshot: &Snapshot, table: &Table, index: &Index, content: &Tabl
     let mut before: Option<Vec<String>> = None;
     for found in snapshot.scan(index, &index.all(), Direction::Ascending).unwrap() {
         assert_eq!(content.rows[&found.rid.0], found.row.encoded(), "{name}");
-        let key: Vec<Value<'_>> = index.columns().iter().map(|&column| found.row.value(column)).collect();
+        let key: Vec<Value<'_>> = index
+            .columns()
+            .iter()
+            .map(|&column| found.row.value(column))
+            .collect();
         let printed: Vec<String> = key.iter().map(sortable).collect();
         if let Some(before) = &before {
             assert!(*before <= printed, "{name}: {before:?} before {printed:?}");
-            assert!(!index.is_unique() || *before != printed, "{name}: {printed:?} twice");
+            assert!(
+                !index.is_unique() || *before != printed,
+                "{name}: {printed:?} twice"
+            );
         }
         before = Some(printed);
         if index.is_unique() {
@@ -68,7 +81,11 @@ fn sortable(value: &Value<'_>) -> String {
 /// What was acknowledged is there, and money neither came nor went.
 pub fn acknowledged(store: &Store, acks: &Acks) {
     let last = store.stats().last.0;
-    assert!(last >= acks.ts, "commit {} was durable, and the last one is {last}", acks.ts);
+    assert!(
+        last >= acks.ts,
+        "commit {} was durable, and the last one is {last}",
+        acks.ts
+    );
     let mut session = store.session_here().unwrap();
     let transaction = session.begin().unwrap();
     let Ok(counter) = store.table("counter") else {
@@ -79,7 +96,10 @@ pub fn acknowledged(store: &Store, acks: &Acks) {
     for (client, acked) in acks.counts.iter().enumerate() {
         let found = transaction.fetch(&key, &[(client as i64).into()]).unwrap();
         let count = found.map_or(0, |found| found.row.int(1));
-        assert!(count >= *acked, "client {client} was told {acked}, and has {count}");
+        assert!(
+            count >= *acked,
+            "client {client} was told {acked}, and has {count}"
+        );
     }
     let account = store.table("account").unwrap();
     let key = account.primary();
@@ -91,5 +111,8 @@ pub fn acknowledged(store: &Store, acks: &Acks) {
         sum += found.row.int(1);
         rows += 1;
     }
-    assert!((rows, sum) == (0, 0) || (rows, sum) == (bank::ACCOUNTS, bank::total()), "{rows} {sum}");
+    assert!(
+        (rows, sum) == (0, 0) || (rows, sum) == (bank::ACCOUNTS, bank::total()),
+        "{rows} {sum}"
+    );
 }

@@ -111,7 +111,10 @@ pub fn explain(
                     None => unknown[*fill.next().expect("a commit for each gap")],
                 };
                 if !apply(&mut content, &commit.effects) {
-                    return Err(format!("commit {ts} cannot have happened there: {:?}", commit.effects));
+                    return Err(format!(
+                        "commit {ts} cannot have happened there: {:?}",
+                        commit.effects
+                    ));
                 }
             }
             difference(&content, found)
@@ -140,7 +143,11 @@ impl Search<'_> {
     fn run(&mut self) -> bool {
         let Some(&gap) = self.gaps.get(self.order.len()) else {
             self.tries += 1;
-            assert!(self.tries < TRIES_MAX, "too many ways to fill the gaps {:?}", self.gaps);
+            assert!(
+                self.tries < TRIES_MAX,
+                "too many ways to fill the gaps {:?}",
+                self.gaps
+            );
             return match (self.check)(&self.order) {
                 Ok(()) => true,
                 Err(why) => {
@@ -185,7 +192,9 @@ fn difference(wanted: &Content, found: &Content) -> Result<(), String> {
         for rid in table.rows.keys().chain(other.rows.keys()) {
             let (wanted, found) = (table.rows.get(rid), other.rows.get(rid));
             if wanted != found {
-                return Err(format!("row {rid} of {name} should be {wanted:?} and is {found:?}"));
+                return Err(format!(
+                    "row {rid} of {name} should be {wanted:?} and is {found:?}"
+                ));
             }
         }
     }

@@ -23,7 +23,9 @@ use random::Random;
 
 fn from_environment(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
         Err(_) => default,
     }
 }
@@ -86,8 +88,7 @@ impl World {
     /// What is found if power fails now, or if only the program dies.
     fn crashed(&self, random: &mut Random) -> World {
         let disk = if random.once_in(3) {
-            self.disk.stop_after(u64::MAX);
-            self.disk.clone()
+            self.disk.kill()
         } else {
             self.disk.crash(random.word())
         };
@@ -152,7 +153,11 @@ impl World {
         } else if random.once_in(3) {
             self.disk.fail_sync_after(random.below(60));
         }
-        if bank.set_up(&mut notes).map_err(|error| assert!(has_stopped(&error), "{error}")).is_ok() {
+        if bank
+            .set_up(&mut notes)
+            .map_err(|error| assert!(has_stopped(&error), "{error}"))
+            .is_ok()
+        {
             bank.running.store(clients as usize, Ordering::Release);
             std::thread::scope(|scope| {
                 let mut threads = Vec::new();
@@ -180,7 +185,9 @@ impl World {
                     }
                 }
                 for thread in threads {
-                    notes.commits.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)).commits);
+                    notes
+                        .commits
+                        .extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)).commits);
                 }
             });
         }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use store::Ts;
 use store::log::{Log, LogEnd, LogOptions, LogReader, OnDamage};
 use store::storage::Storage;
-use store::Ts;
 
 pub fn options() -> LogOptions {
     LogOptions {
