@@ -6,6 +6,8 @@
 //!
 //! Prints a line of JSON for each opening. What it is not: a benchmark of the disk; the files are in the page cache.
 
+#![allow(clippy::print_stdout, reason = "an example talks to its user")]
+
 use std::time::{Duration, Instant};
 
 use store::{Durability, Options, Store, StoreError, TableDef, Type};
@@ -32,9 +34,7 @@ fn options(threads: usize) -> Options {
 }
 
 fn run(folder: &std::path::Path, records: u64, most: usize) -> Result<(), StoreError> {
-    let written = Instant::now();
     let log_bytes = write(folder, records)?;
-    eprintln!("written in {:.1} s", written.elapsed().as_secs_f64());
     for threads in 1..=most {
         let store = open(folder, threads, log_bytes)?;
         store.close()?;

@@ -118,9 +118,11 @@ pub fn run() {
             let (engine, orders, tags) = (&engine, &orders, &tags);
             scope.spawn(move || terminal(engine, orders, client, tags));
         }
-        while orders.checkpoint_every > 0 {
-            std::thread::sleep(Duration::from_millis(orders.checkpoint_every));
-            engine.store().checkpoint().unwrap();
+        if orders.checkpoint_every > 0 {
+            loop {
+                std::thread::sleep(Duration::from_millis(orders.checkpoint_every));
+                engine.store().checkpoint().unwrap();
+            }
         }
     });
 }

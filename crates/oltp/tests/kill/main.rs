@@ -155,6 +155,7 @@ fn open(folder: &Path, durable: bool) -> CorunTpcc {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "whoever runs it wants to know")]
 fn a_killed_process_leaves_whole_transactions_and_all_it_reported() {
     let kills = from_environment("CORUN_KILLS", 15);
     let seed = from_environment("CORUN_SEED", 1);

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use store::park::ThreadPark;
-use store::{
-    Direction, Durability, Lock, RowBuf, RowError, Session, Store, StoreError, Table, TableDef, Transaction,
-    Type,
-};
+use store::{Direction, Durability, Lock, Session, Store, StoreError, TableDef, Transaction};
 
 use crate::history::{Commit, Effect};
 use crate::random::Random;
+use crate::rows::{account, change, counter, item, put, text};
 
 pub const ACCOUNTS: i64 = 20;
 const BALANCE: i64 = 1000;
@@ -43,34 +41,6 @@ pub fn is_over(error: &StoreError) -> bool {
         StoreError::Checkpoint(_) | StoreError::Storage { .. } => true,
         other => panic!("unexpected: {other}"),
     }
-}
-
-fn account() -> TableDef {
-    TableDef::new("account")
-        .column("id", Type::I64)
-        .column("balance", Type::I64)
-        .nullable("note", Type::Text { max: 600 })
-        .primary_key(&["id"])
-        .index("by_balance", &["balance", "id"])
-}
-
-fn counter() -> TableDef {
-    TableDef::new("counter")
-        .column("client", Type::I64)
-        .column("count", Type::I64)
-        .primary_key(&["client"])
-}
-
-fn item(name: &str) -> TableDef {
-    TableDef::new(name)
-        .column("owner", Type::I64)
-        .column("number", Type::I32)
-        .column("label", Type::Text { max: 40 })
-        .nullable("part_of", Type::I32)
-        .column("note", Type::Text { max: 300 })
-        .primary_key(&["owner", "number"])
-        .unique("by_label", &["label"])
-        .index("by_part", &["part_of", "owner"])
 }
 
 /// Notes what one client did.
@@ -422,45 +392,6 @@ impl Bank<'_> {
             _ => self.store.checkpoint().map(drop),
         }
     }
-}
-
-/// Text of up to so many bytes.
-fn text(random: &mut Random, bytes: u64) -> String {
-    let length = random.below(bytes) as usize;
-    let letter = (b'a' + random.below(26) as u8) as char;
-    std::iter::repeat_n(letter, length).collect()
-}
-
-fn put(
-    transaction: &Transaction<'_>,
-    effects: &mut Vec<Effect>,
-    table: &Table,
-    row: &RowBuf,
-) -> Result<(), StoreError> {
-    let rid = transaction.insert(table, row)?;
-    effects.push(Effect::Put(
-        table.name().to_owned(),
-        rid.0,
-        row.row().encoded().to_vec(),
-    ));
-    Ok(())
-}
-
-fn change(
-    transaction: &Transaction<'_>,
-    effects: &mut Vec<Effect>,
-    table: &Table,
-    rid: store::Rid,
-    set: impl FnOnce(&mut RowBuf) -> Result<(), RowError>,
-) -> Result<(), StoreError> {
-    let mut after = Vec::new();
-    transaction.update(table, rid, |row| {
-        set(row)?;
-        after = row.row().encoded().to_vec();
-        Ok(())
-    })?;
-    effects.push(Effect::Put(table.name().to_owned(), rid.0, after));
-    Ok(())
 }
 
 /// A client of the bank is nothing but its number; kept here so that nobody makes more than there are counters.

@@ -7,6 +7,7 @@ mod bank;
 mod check;
 mod history;
 mod random;
+mod rows;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -230,6 +231,11 @@ fn generations(seed: u64, seen: &mut Seen) {
 }
 
 #[test]
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "whoever runs it wants to know"
+)]
 fn every_crash_leaves_a_prefix_with_all_that_was_acknowledged() {
     let crashes = from_environment("CORUN_CRASHES", 300);
     let mut seed = from_environment("CORUN_SEED", 1);

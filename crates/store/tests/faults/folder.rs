@@ -74,6 +74,7 @@ fn one_folder_two_processes() {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "whoever runs it wants to know")]
 fn folders_that_cannot_be_used() {
     let parent = tempfile::tempdir().unwrap();
     let said = |path: &std::path::Path| Store::open(path, options()).unwrap_err().to_string();
