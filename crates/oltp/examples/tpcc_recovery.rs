@@ -1,7 +1,7 @@
 //! How fast the log of TPC-C is read back: loads, runs, and opens the store again with one and more threads.
 //!
 //! ```text
-//! cargo run --release -p oltp --example recovery [-- WAREHOUSES TRANSACTIONS THREADS]
+//! cargo run --release -p oltp --example tpcc_recovery [-- WAREHOUSES TRANSACTIONS THREADS]
 //! ```
 //!
 //! Prints a line of JSON for each opening: first of the log of load and run, then of the log of the run behind a checkpoint of
