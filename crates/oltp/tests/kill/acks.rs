@@ -262,3 +262,73 @@ impl Found {
         wrong
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two clients of one process, and all that they reported.
+    fn reported(durable: bool) -> (Run, Found) {
+        let mut run = Run::new(durable, 2);
+        for line in [
+            "C 0 N 1 2 31 100",
+            "C 1 P 1 3 500 101",
+            "S 0",
+            "test child ... ready",
+            "C 0 P 1 4 700 102",
+            "C 0 D 1 103 22 0 0 0 0 0 0 0 0 23",
+            "C 0 N 1 2 32 104",
+        ] {
+            run.take(line);
+        }
+        let found = Found {
+            orders: HashMap::from([(100, (1, 2, 31)), (104, (1, 2, 32))]),
+            payments: HashMap::from([(101, (1, 3, 500)), (102, (1, 4, 700))]),
+            deliveries: HashMap::from([(103, HashSet::from([(1, 1, 22), (1, 10, 23)]))]),
+        };
+        (run, found)
+    }
+
+    /// How many were lost and half applied after something was done to what is there.
+    fn wrong(durable: bool, change: impl FnOnce(&mut Found)) -> (usize, usize) {
+        let (run, mut found) = reported(durable);
+        change(&mut found);
+        let wrong = found.compare(&[run]);
+        (wrong.lost.len(), wrong.half_applied.len())
+    }
+
+    #[test]
+    fn what_is_missing_or_half_there_is_found() {
+        for durable in [false, true] {
+            assert_eq!(wrong(durable, |_| ()), (0, 0));
+            assert_eq!(wrong(durable, |found| drop(found.orders.remove(&100))).1, 0);
+            assert_ne!(
+                wrong(durable, |found| drop(found.orders.remove(&100))).0,
+                0,
+                "it was durable"
+            );
+            assert_ne!(
+                wrong(durable, |found| drop(found.payments.remove(&102))).0,
+                0,
+                "a hole"
+            );
+            let half = |found: &mut Found| {
+                let delivered = found.deliveries.get_mut(&103).unwrap();
+                delivered.remove(&(1, 10, 23));
+            };
+            assert_eq!(wrong(durable, half), (0, 1));
+            let other = |found: &mut Found| drop(found.payments.insert(101, (1, 3, 501)));
+            assert_eq!(wrong(durable, other), (0, 1));
+            // Two clients may have been about to report; three cannot.
+            let more = |count: i64| {
+                move |found: &mut Found| found.payments.extend((0..count).map(|at| (200 + at, (1, 1, 1))))
+            };
+            assert_eq!(wrong(durable, more(2)), (0, 0));
+            assert_eq!(wrong(durable, more(3)), (0, 1));
+        }
+        // The newest may be missing where nothing said that it is on disk.
+        let newest = |found: &mut Found| drop(found.orders.remove(&104));
+        assert_eq!(wrong(false, newest), (0, 0));
+        assert_eq!(wrong(true, newest), (1, 0));
+    }
+}

@@ -264,3 +264,23 @@ fn every_crash_leaves_a_prefix_with_all_that_was_acknowledged() {
         assert!(least.iter().all(|count| *count > 5), "{seen:?}");
     }
 }
+
+#[test]
+fn a_disk_that_lies_is_found_out() {
+    let found = (0..40).filter(|seed| {
+        let run = catch_unwind(|| {
+            let (mut random, mut seen) = (Random::new(*seed), Seen::default());
+            let mut world = World::new(*seed);
+            let store = world.open(&mut random, &mut seen);
+            world.disk.lose_syncs(true);
+            world.run(store, &mut random, &mut seen);
+            let mut after = world.crashed(&mut random);
+            drop(after.open(&mut random, &mut seen));
+        });
+        run.is_err()
+    });
+    assert!(
+        found.count() > 5,
+        "what was acknowledged is gone, and nobody says so"
+    );
+}
