@@ -301,14 +301,26 @@ mod tests {
     fn what_is_missing_or_half_there_is_found() {
         for durable in [false, true] {
             assert_eq!(wrong(durable, |_| ()), (0, 0));
-            assert_eq!(wrong(durable, |found| drop(found.orders.remove(&100))).1, 0);
+            assert_eq!(
+                wrong(durable, |found| {
+                    found.orders.remove(&100);
+                })
+                .1,
+                0
+            );
             assert_ne!(
-                wrong(durable, |found| drop(found.orders.remove(&100))).0,
+                wrong(durable, |found| {
+                    found.orders.remove(&100);
+                })
+                .0,
                 0,
                 "it was durable"
             );
             assert_ne!(
-                wrong(durable, |found| drop(found.payments.remove(&102))).0,
+                wrong(durable, |found| {
+                    found.payments.remove(&102);
+                })
+                .0,
                 0,
                 "a hole"
             );
@@ -317,7 +329,9 @@ mod tests {
                 delivered.remove(&(1, 10, 23));
             };
             assert_eq!(wrong(durable, half), (0, 1));
-            let other = |found: &mut Found| drop(found.payments.insert(101, (1, 3, 501)));
+            let other = |found: &mut Found| {
+                found.payments.insert(101, (1, 3, 501));
+            };
             assert_eq!(wrong(durable, other), (0, 1));
             // Two clients may have been about to report; three cannot.
             let more = |count: i64| {
@@ -327,7 +341,9 @@ mod tests {
             assert_eq!(wrong(durable, more(3)), (0, 1));
         }
         // The newest may be missing where nothing said that it is on disk.
-        let newest = |found: &mut Found| drop(found.orders.remove(&104));
+        let newest = |found: &mut Found| {
+            found.orders.remove(&104);
+        };
         assert_eq!(wrong(false, newest), (0, 0));
         assert_eq!(wrong(true, newest), (1, 0));
     }
