@@ -176,9 +176,9 @@ impl Layout {
         if bytes.len() < data_at {
             return false;
         }
-        let mut ends = (0..self.variables).map(|slot| self.end(bytes, slot));
+        let ends = (0..self.variables).map(|slot| self.end(bytes, slot));
         let sorted = ends.clone().is_sorted();
-        if !sorted || ends.next_back().unwrap_or(0) != bytes.len() - data_at {
+        if !sorted || ends.last().unwrap_or(0) != bytes.len() - data_at {
             return false;
         }
         let row = RowRef { layout: self, bytes };
