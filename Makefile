@@ -18,6 +18,7 @@ LARGE := -p fusion -p bench -p corun
 export NIGHTLY ?= nightly-2026-05-20
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 20
+SOAK_KILLS ?= 1000
 DEMO_FLAGS ?=
 BENCH_FLAGS ?=
 BENCH_SUITES ?= floor join ssb tpch smt llc
@@ -63,8 +64,9 @@ bench: build ## every benchmark suite, recorded under bench/records (BENCH_SUITE
 		echo "== corun bench $$suite $(BENCH_FLAGS)"; $(CORUN) bench $$suite --record bench/records $(BENCH_FLAGS); \
 	done
 
-soak: build ## long runs: many more property-test cases and rounds, then the demo for SOAK_MINUTES
+soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills and ten times as many crashes, the demo for SOAK_MINUTES
 	PROPTEST_CASES=20000 STORE_ROUNDS=30 $(CARGO) test --release $(SMALL)
+	@scripts/crash-soak "$(SOAK_KILLS)" "$(TARGET)/crash-soak.jsonl"
 	@scripts/soak "$(TARGET)/release/corun" "$(SOAK_MINUTES)"
 
 miri: bootstrap ## every unsafe path of exec and store under Miri, in three minutes (nightly)

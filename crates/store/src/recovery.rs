@@ -9,6 +9,8 @@
 //! Rows are shared out by number, so that all changes of a row are applied by one thread in the order of the log; definitions
 //! are applied alone, between two parallel parts. Nobody else can see the store yet.
 
+mod replay;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -200,81 +202,6 @@ impl Reading<'_> {
             at = until + 1;
         }
         Ok(())
-    }
-
-    /// Applies blocks that change rows.
-    fn rows(&mut self, bytes: &[u8], blocks: &[(Ts, Range<usize>)]) -> Result<()> {
-        if blocks.is_empty() {
-            return Ok(());
-        }
-        let threads = self.options.threads();
-        let records = AtomicU64::new(0);
-        let first_error = Mutex::new(None);
-        ScopedThreads(threads).run(threads, &|thread| {
-            let mut count = 0;
-            for (ts, place) in blocks {
-                for record in redo::records(&bytes[place.clone()]) {
-                    let applied = match record {
-                        Some(record) => self.apply(record, *ts, thread, threads),
-                        None => Err(self.damaged(format!("commit {ts} cannot be read"))),
-                    };
-                    match applied {
-                        Ok(mine) => count += u64::from(mine),
-                        Err(error) => {
-                            first_error.lock().get_or_insert(error);
-                            return;
-                        }
-                    }
-                }
-            }
-            records.fetch_add(count, Ordering::Relaxed);
-        });
-        self.recovered.records += records.into_inner();
-        first_error.into_inner().map_or(Ok(()), Err)
-    }
-
-    /// Applies a record if its row is this thread's. Says whether it was.
-    fn apply(&self, record: Record<'_>, ts: Ts, thread: usize, threads: usize) -> Result<bool> {
-        let (table, rid) = match &record {
-            Record::Row { table, rid, .. }
-            | Record::Patch { table, rid, .. }
-            | Record::Delete { table, rid } => (*table, *rid),
-            _ => return Err(self.damaged(format!("commit {ts} mixes rows and definitions"))),
-        };
-        // Rows of one batch of numbers lie side by side: one thread's.
-        if threads > 1 && (rid.0 / 64 + table) as usize % threads != thread {
-            return Ok(false);
-        }
-        let wrong =
-            |what: &str| Err(self.damaged(format!("commit {ts} {what} (table {table}, row {})", rid.0)));
-        let Some((_, table)) = self.tables.get(&table) else {
-            return wrong("changes a table that is not there");
-        };
-        match record {
-            Record::Row { row, .. } => self.put(table, rid, row, ts)?,
-            Record::Patch { patch, .. } => {
-                let Some(version) = table.slots.find(rid).and_then(|slot| slot.newest()) else {
-                    return wrong("changes a row that is not there");
-                };
-                // SAFETY: this thread alone has the row.
-                let row = unsafe { version.row_mut() };
-                if !patch.apply(row) || !table.layout.accepts(row) {
-                    return wrong("changes a row into what cannot be");
-                }
-                version.commit(ts);
-            }
-            Record::Delete { .. } => {
-                let slot = table.slots.find(rid);
-                let Some((slot, version)) = slot.and_then(|slot| Some((slot, slot.newest()?))) else {
-                    return wrong("deletes a row that is not there");
-                };
-                slot.set(None);
-                // SAFETY: this thread alone has the row, and nobody else knows its version.
-                unsafe { version.free() };
-            }
-            _ => unreachable!("definitions were sorted out"),
-        }
-        Ok(true)
     }
 
     fn definition(&mut self, ts: Ts, block: &[u8]) -> Result<()> {

@@ -170,7 +170,11 @@ impl Slots {
             return None;
         }
         self.chunk(rid.0);
-        self.end.fetch_max((rid.0 / BATCH + 1) * BATCH, Ordering::AcqRel);
+        let end = (rid.0 / BATCH + 1) * BATCH;
+        // Nearly always there: threads that read different rows need not pass the line to and fro.
+        if self.end.load(Ordering::Relaxed) < end {
+            self.end.fetch_max(end, Ordering::AcqRel);
+        }
         self.find(rid)
     }
 

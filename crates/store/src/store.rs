@@ -187,7 +187,10 @@ impl Store {
         let log_options = LogOptions {
             flush_every: options.flush_every,
             bytes_max: options.log_bytes_max,
-            segment_bytes: (options.checkpoint_log_bytes / 4).clamp(1 << 20, 64 << 20),
+            segment_bytes: match options.checkpoint_log_bytes {
+                0 => 64 << 20,
+                bytes => (bytes / 4).clamp(4 << 10, 64 << 20),
+            },
             buffer_bytes: (options.transaction_bytes_max * 2).max(8 << 20),
         };
         let log = Log::start(Arc::clone(&storage), manifest.store_id, read.end, log_options)?;
@@ -577,6 +580,8 @@ impl Drop for Closer {
 
 /// How often the log's length is looked at.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+/// How many looks pass before a checkpoint that failed is tried again.
+const LOOKS_AFTER_FAILURE: u32 = 10;
 
 impl StoreInner {
     pub(crate) fn is_closed(&self) -> bool {
@@ -614,6 +619,8 @@ impl StoreInner {
         let Some(home) = &self.home else {
             return Ok(None);
         };
+        // A log that has failed is found before all rows are written in vain.
+        self.log.flush()?;
         // Definitions stay as they are until it is written.
         let _defining = self.defining.lock();
         let snapshot = Snapshot::for_checkpoint(self)?;
@@ -631,7 +638,12 @@ impl StoreInner {
     /// Makes a checkpoint whenever the log has grown enough, until the store is closed.
     fn keep_checkpoints(self: &Arc<Self>) {
         let every = self.options.checkpoint_log_bytes;
-        let mut base = 0;
+        // Before commits are refused, however much the last checkpoint left of the log.
+        let half = match self.options.log_bytes_max {
+            0 => u64::MAX,
+            limit => limit / 2,
+        };
+        let (mut base, mut rest) = (0, 0);
         loop {
             {
                 let mut stop = self.checkpointer.stop.lock();
@@ -643,12 +655,19 @@ impl StoreInner {
                 }
             }
             let bytes = self.log.bytes();
-            if every == 0 || bytes < base + every {
+            if every == 0 || bytes <= base || bytes < (base + every).min(half) {
+                continue;
+            }
+            if rest > 0 {
+                rest -= 1;
                 continue;
             }
             let outcome = self.checkpoint();
-            // What is left of the log is no reason for the next one.
-            base = self.log.bytes();
+            match &outcome {
+                // What is left of the log is no reason for the next one.
+                Ok(_) => base = self.log.bytes(),
+                Err(_) => rest = LOOKS_AFTER_FAILURE,
+            }
             *self.checkpointer.failed.lock() = outcome.err().map(|error| error.to_string());
         }
     }

@@ -430,7 +430,8 @@ proptest! {
         }
         prop_assert_eq!(table.rows(), model.len() as u64);
         snapshots.clear();
-        // Nothing is left of old states, once nobody can look at them.
+        // Nothing is left of old states, once nobody can look at them and what replaced them is durable.
+        store.flush().unwrap();
         for _ in 0..8 {
             session.begin().unwrap().commit().unwrap();
         }
