@@ -210,6 +210,12 @@ impl Target {
         if provider.is::<IndexedTable>() {
             return Ok(Target::Indexed(Arc::clone(provider)));
         }
+        #[cfg(feature = "store")]
+        if provider.is::<crate::store::StoreTable>() {
+            let name = table.table();
+            let primary = format!("table \"{name}\" is a store's, and its indexes are not made by SQL");
+            return Err(EngineError::new(primary).with_hint("use Store::create_index (the Rust API)"));
+        }
         match provider.downcast_ref::<MemTable>() {
             Some(memory) => Ok(Target::Memory {
                 provider: Arc::clone(provider),

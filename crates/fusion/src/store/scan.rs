@@ -309,7 +309,7 @@ impl Reader {
                 }
                 columns.append(&block)?;
                 rids.start = next;
-                Ok(columns.rows() == wanted || rids.is_empty())
+                Ok(columns.rows() == wanted || rids.start >= rids.end)
             }
             Next::Range(number, place) => {
                 let Access::Ranges(ranges) = self.access.as_ref() else {
