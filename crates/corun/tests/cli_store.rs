@@ -14,7 +14,7 @@ fn sql(folder: &Path, arguments: &[&str]) -> Run {
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (file, query) in [
-        ("orders.parquet", "select value as o_id, 'customer ' || value % 7 as o_customer from generate_series(1, 3000) as s(value) order by 1"),
+        ("orders.parquet", "select value as o_id, 'customer ' || (value % 7) as o_customer from generate_series(1, 3000) as s(value) order by 1"),
         ("lines.csv", "select value as l_order, value % 10 as l_price from generate_series(1, 500) as s(value) order by 1"),
     ] {
         let run = sql(folder.path(), &["-c", &format!("copy ({query}) to '{file}'")]);

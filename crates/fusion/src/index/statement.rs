@@ -92,6 +92,12 @@ pub async fn run(
             create_index(context, definitions, new).await?;
             Ok(Parsed::Done)
         }
+        #[cfg(feature = "store")]
+        LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => {
+            // DataFusion would say there is no such table.
+            crate::store::refuse_drop(context, &drop.name).await?;
+            Ok(Parsed::Other(LogicalPlan::Ddl(DdlStatement::DropTable(drop))))
+        }
         plan => Ok(Parsed::Other(plan)),
     }
 }

@@ -98,9 +98,7 @@ fn columns_are_matched_by_name_and_made_wider() {
     assert_eq!(run(&store, "t", &[batch], &LoadOptions::default()).unwrap(), 2);
     let table = store.table("t").unwrap();
     let snapshot = store.snapshot().unwrap();
-    let row = snapshot.fetch(&table.primary(), &[1.into()]).unwrap();
     let primary = table.primary();
-    drop(row);
     let row = snapshot.fetch(&primary, &[1.into()]).unwrap().unwrap().row;
     assert_eq!((row.text(10), row.int(14), row.int(7), row.int(9)), ("ab", 7, 300, 5));
     assert!(row.is_null(11) && row.is_null(12) && row.is_null(1));

@@ -5,9 +5,12 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use fusion::{Coordinator, CoordinatorOptions, Engine, Joins, QueryOutput};
 use futures::StreamExt;
+use model::coschedule::{LlcDomain, PolicyName};
+use model::locality::Thresholds;
+use model::units::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{Lock, Options, Store, TableDef, Type, Value};
+use store::{Options, Store, TableDef, Type, Value};
 
 const ACCOUNTS: i64 = 60;
 const BALANCE: i64 = 1000;
@@ -133,12 +136,30 @@ async fn sums_over_two_tables_never_change() {
     }
 }
 
+fn coordinator_options() -> CoordinatorOptions {
+    CoordinatorOptions {
+        policy: PolicyName::Auto,
+        domains: vec![LlcDomain {
+            cache: Bytes::mib(4),
+            cpus: machine::affinity::allowed_cpus().expect("they can be asked for"),
+        }],
+        thresholds: Thresholds::default(),
+        plan_choice: true,
+        widen: true,
+        overtakes_max: 8,
+        waiting_max: 16,
+        short_below_ns: 0.0,
+        bypass_max: 4,
+        partitioner: None,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn coordinated_queries_read_one_moment_too() {
     let store = bank();
     let engine = engine(2, 16, Joins::Corun);
     engine.attach_store(&store).unwrap();
-    let coordinator = Coordinator::new(&engine, CoordinatorOptions::default()).unwrap();
+    let coordinator = Coordinator::new(&engine, coordinator_options()).unwrap();
     let commits = among_writers(&store, async || {
         for _ in 0..10 {
             for sql in &SUMS[..3] {
