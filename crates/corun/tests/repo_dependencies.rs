@@ -21,7 +21,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proxy", &["model", "machine"]),
     (
         "bench",
-        &["model", "cachesim", "machine", "exec", "store", "oltp", "fusion", "proxy"],
+        &[
+            "model", "cachesim", "machine", "exec", "store", "oltp", "fusion", "proxy",
+        ],
     ),
     (
         "corun",
@@ -241,7 +243,9 @@ fn every_selection_of_packages_shares_one_build_of_datafusion() {
 #[test]
 fn embedders_get_no_store_unless_they_ask() {
     let has_store = |features: &[&str]| {
-        let tree = ["tree", "--prefix", "none", "--format", "{p}", "-e", "no-dev", "-p", "fusion"];
+        let tree = [
+            "tree", "--prefix", "none", "--format", "{p}", "-e", "no-dev", "-p", "fusion",
+        ];
         let packages = cargo(&[&tree[..], features].concat());
         assert!(packages.contains("datafusion "), "{packages}");
         packages.lines().any(|line| line.starts_with("store "))

@@ -17,8 +17,12 @@ fn rows(from: i64, to: i64) -> RecordBatch {
     let columns = (0..10).map(|column| {
         let array: ArrayRef = match column {
             0 => Arc::new(Int64Array::from_iter_values(from..to)),
-            1 | 2 => Arc::new(StringArray::from_iter_values((from..to).map(|row| format!("text {}", row % 1000)))),
-            _ => Arc::new(Int64Array::from_iter_values((from..to).map(|row| row * column % 977))),
+            1 | 2 => Arc::new(StringArray::from_iter_values(
+                (from..to).map(|row| format!("text {}", row % 1000)),
+            )),
+            _ => Arc::new(Int64Array::from_iter_values(
+                (from..to).map(|row| row * column % 977),
+            )),
         };
         (format!("c{column}"), array)
     });
@@ -37,7 +41,9 @@ async fn fastest_s(engine: &Engine, sql: &str) -> Result<f64, EngineError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let count: i64 = std::env::args().nth(1).map_or(Ok(1_000_000), |rows| rows.parse())?;
+    let count: i64 = std::env::args()
+        .nth(1)
+        .map_or(Ok(1_000_000), |rows| rows.parse())?;
     let batches: Vec<RecordBatch> = (0..count)
         .step_by(8192)
         .map(|from| rows(from, (from + 8192).min(count)))
@@ -48,7 +54,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..LoadOptions::default()
     };
     let start = Instant::now();
-    load(&store, "live", &batches[0].schema(), batches.iter().cloned().map(Ok), &options)?;
+    load(
+        &store,
+        "live",
+        &batches[0].schema(),
+        batches.iter().cloned().map(Ok),
+        &options,
+    )?;
     let load_s = start.elapsed().as_secs_f64();
 
     let engine_options = EngineOptions::default();
@@ -65,7 +77,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("rows".to_owned(), count as f64),
         ("partitions".to_owned(), partitions as f64),
         ("load_rows_per_s".to_owned(), rate(load_s)),
-        ("table_bytes_per_row".to_owned(), store.table("live")?.bytes() as f64 / count as f64),
+        (
+            "table_bytes_per_row".to_owned(),
+            store.table("live")?.bytes() as f64 / count as f64,
+        ),
     ];
     for (what, query) in [
         ("integers", "select sum(c4), max(c7) from "),
@@ -80,7 +95,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let seconds = fastest_s(&engine, &format!("select c1 from {table} where c0 = 4711")).await?;
         results.push((format!("lookup_{table}_ms"), seconds * 1e3));
     }
-    let fields: Vec<String> = results.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let fields: Vec<String> = results
+        .iter()
+        .map(|(name, value)| format!("\"{name}\":{value}"))
+        .collect();
     #[allow(clippy::print_stdout, reason = "it is what an example is for")]
     {
         println!("{{{}}}", fields.join(","));

@@ -48,7 +48,10 @@ fn primary_key(text: &str) -> Result<PrimaryKey, String> {
             (Some(table), columns.to_string_lossy().into_owned())
         }
     };
-    let columns: Vec<String> = columns.split(',').map(|column| column.trim().to_owned()).collect();
+    let columns: Vec<String> = columns
+        .split(',')
+        .map(|column| column.trim().to_owned())
+        .collect();
     if columns.iter().any(String::is_empty) {
         return Err("is not of the form COLUMN,... or TABLE=COLUMN,...".to_owned());
     }

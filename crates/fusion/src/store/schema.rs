@@ -77,7 +77,10 @@ impl SchemaProvider for StoreSchema {
         table: Arc<dyn TableProvider>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         if self.find(&name)?.is_some() {
-            return exec_err!("the store at {} has a table \"{name}\" already", self.store.place());
+            return exec_err!(
+                "the store at {} has a table \"{name}\" already",
+                self.store.place()
+            );
         }
         self.others.register_table(name, table)
     }

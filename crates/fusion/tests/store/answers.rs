@@ -22,12 +22,17 @@ fn change(store: &Store) {
     let mut session = store.session_here().unwrap();
     let transaction = session.begin().unwrap();
     let snapshot = store.snapshot().unwrap();
-    for found in snapshot.scan(&primary, &primary.all(), Direction::Ascending).unwrap() {
+    for found in snapshot
+        .scan(&primary, &primary.all(), Direction::Ascending)
+        .unwrap()
+    {
         let id = found.row.int(0);
         if id % 7 == 0 {
             transaction.delete(&table, found.rid).unwrap();
         } else if id % 5 == 0 {
-            transaction.update(&table, found.rid, |row| row.set(4, 1000_i64)).unwrap();
+            transaction
+                .update(&table, found.rid, |row| row.set(4, 1000_i64))
+                .unwrap();
         }
     }
     transaction.commit().unwrap();
@@ -44,7 +49,9 @@ impl Fixture {
             engine
         };
         let memory = engine(partitions, batch_size, Joins::Corun);
-        memory.register_batches("raw", rows.schema(), vec![vec![rows.clone()]]).unwrap();
+        memory
+            .register_batches("raw", rows.schema(), vec![vec![rows.clone()]])
+            .unwrap();
         let columns: Vec<String> = rows
             .schema()
             .fields()
@@ -54,7 +61,10 @@ impl Fixture {
                 name => name.to_owned(),
             })
             .collect();
-        let sql = format!("create table t as select {} from raw where id % 7 <> 0", columns.join(", "));
+        let sql = format!(
+            "create table t as select {} from raw where id % 7 <> 0",
+            columns.join(", ")
+        );
         memory.query(&sql).await.unwrap();
         Fixture {
             indexed: attached(true),
@@ -84,7 +94,16 @@ fn literal(column: &str, pick: usize) -> String {
         "i8" | "i16" | "i32" | "i64" | "n" => number.to_string(),
         "id" => (pick as i64 * 7 % 310 - 3).to_string(),
         "f" => {
-            let floats = ["-1.5", "-0.0", "0.0", "1.5", "1.75", "'NaN'", "'Infinity'", "'-Infinity'"];
+            let floats = [
+                "-1.5",
+                "-0.0",
+                "0.0",
+                "1.5",
+                "1.75",
+                "'NaN'",
+                "'Infinity'",
+                "'-Infinity'",
+            ];
             format!("cast({} as double)", floats[pick % floats.len()])
         }
         "d" => format!("cast({number}.25 as decimal(9, 2))"),
@@ -121,7 +140,14 @@ fn atom() -> impl Strategy<Value = String> {
             7 => format!("{column} >= {}", at(0)),
             8 | 9 => format!("{column} between {} and {}", at(0), at(1)),
             10 => format!("{column} in ({}, {}, null)", at(0), at(1)),
-            11 => format!("{column} in ({}, {}, {}, {}, {})", at(0), at(1), at(2), at(3), at(4)),
+            11 => format!(
+                "{column} in ({}, {}, {}, {}, {})",
+                at(0),
+                at(1),
+                at(2),
+                at(3),
+                at(4)
+            ),
             12 => format!("{column} is null"),
             _ => format!("{column} <> {}", at(0)),
         }
@@ -139,7 +165,10 @@ fn predicate() -> impl Strategy<Value = String> {
 
 #[test]
 fn filters_limits_and_projections_are_those_of_tables_in_memory() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let fixture = runtime.block_on(Fixture::new(300, 3, 3, 17));
     let cases = std::env::var("PROPTEST_CASES").map_or(400, |cases| cases.parse().unwrap());
     let config = ProptestConfig {
@@ -164,7 +193,9 @@ async fn every_type_comes_back_with_its_nulls() {
     let rows = rows(200, 9);
     for (partitions, batch_size) in [(1, 8192), (2, 7)] {
         let engine = engine(partitions, batch_size, Joins::Corun);
-        engine.attach_store(&store(vec![(definition(false), rows.clone())])).unwrap();
+        engine
+            .attach_store(&store(vec![(definition(false), rows.clone())]))
+            .unwrap();
         let output = engine.query("select * from t order by id").await.unwrap();
         assert_eq!(output.schema.fields(), rows.schema().fields());
         let back = arrow::compute::concat_batches(&output.schema, &output.batches).unwrap();
@@ -199,7 +230,11 @@ async fn large_sparse_tables_are_read_in_parts() {
 async fn many_rows_of_one_key_are_read_batch_by_batch() {
     let fixture = Fixture::new(6_000, 6, 1, 64).await;
     // 120 rows a key of n, 17 times more than fit one batch of two columns; i64 has 200 rows a key.
-    for sql in ["select id, n from t where n = 21", "select id, i64, s from t where i64 = 3", "select n from t where s = 'b' and i64 = 2"] {
+    for sql in [
+        "select id, n from t where n = 21",
+        "select id, i64, s from t where i64 = 3",
+        "select n from t where s = 'b' and i64 = 2",
+    ] {
         let plan = fixture.indexed.explain(sql, false).await.unwrap();
         assert!(plan.contains("index="), "{plan}");
         fixture.check(sql).await.unwrap();

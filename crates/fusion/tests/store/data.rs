@@ -18,7 +18,16 @@ pub const CODES: &[&str] = &["", "a", "ab", "abcd", "a\u{1}", "zz"];
 /// Byte strings of the data.
 pub const BYTES: &[&[u8]] = &[b"", b"\0", b"a", b"a\0", b"ab", b"\xff\xff"];
 /// Floats of the data.
-pub const FLOATS: &[f64] = &[-1.5, -0.0, 0.0, 1.5, 2.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+pub const FLOATS: &[f64] = &[
+    -1.5,
+    -0.0,
+    0.0,
+    1.5,
+    2.0,
+    f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+];
 /// First day of the data: 2020-01-01.
 pub const DAY: i32 = 18_262;
 /// First moment of the data in microseconds.
@@ -34,7 +43,13 @@ pub fn definition(indexed: bool) -> TableDef {
         .nullable("i32", Type::I32)
         .nullable("i64", Type::I64)
         .nullable("f", Type::F64)
-        .nullable("d", Type::Decimal { precision: 9, scale: 2 })
+        .nullable(
+            "d",
+            Type::Decimal {
+                precision: 9,
+                scale: 2,
+            },
+        )
         .nullable("day", Type::Date)
         .nullable("ts", Type::Timestamp)
         .nullable("s", Type::Text { max: 20 })
@@ -73,41 +88,103 @@ pub fn rows(count: usize, seed: u8) -> RecordBatch {
     let ints = |drawn: Vec<Option<usize>>| drawn.into_iter().map(|value| value.map(|value| value as i64 - 7));
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(Int64Array::from_iter_values(0..count as i64))),
-        ("b", Arc::new(BooleanArray::from_iter(many(2).into_iter().map(|value| value.map(|value| value == 1))))),
-        ("i8", Arc::new(Int8Array::from_iter(ints(many(20)).map(|value| value.map(|value| value as i8))))),
-        ("i16", Arc::new(Int16Array::from_iter(ints(many(30)).map(|value| value.map(|value| value as i16))))),
-        ("i32", Arc::new(Int32Array::from_iter(ints(many(40)).map(|value| value.map(|value| value as i32))))),
+        (
+            "b",
+            Arc::new(BooleanArray::from_iter(
+                many(2).into_iter().map(|value| value.map(|value| value == 1)),
+            )),
+        ),
+        (
+            "i8",
+            Arc::new(Int8Array::from_iter(
+                ints(many(20)).map(|value| value.map(|value| value as i8)),
+            )),
+        ),
+        (
+            "i16",
+            Arc::new(Int16Array::from_iter(
+                ints(many(30)).map(|value| value.map(|value| value as i16)),
+            )),
+        ),
+        (
+            "i32",
+            Arc::new(Int32Array::from_iter(
+                ints(many(40)).map(|value| value.map(|value| value as i32)),
+            )),
+        ),
         ("i64", Arc::new(Int64Array::from_iter(ints(many(30))))),
-        ("f", Arc::new(Float64Array::from_iter(many(FLOATS.len()).into_iter().map(|value| value.map(|at| FLOATS[at]))))),
+        (
+            "f",
+            Arc::new(Float64Array::from_iter(
+                many(FLOATS.len())
+                    .into_iter()
+                    .map(|value| value.map(|at| FLOATS[at])),
+            )),
+        ),
         (
             "d",
             Arc::new(
-                Decimal128Array::from_iter(ints(many(40)).map(|value| value.map(|value| i128::from(value) * 25)))
-                    .with_precision_and_scale(9, 2)
-                    .unwrap(),
+                Decimal128Array::from_iter(
+                    ints(many(40)).map(|value| value.map(|value| i128::from(value) * 25)),
+                )
+                .with_precision_and_scale(9, 2)
+                .unwrap(),
             ),
         ),
-        ("day", Arc::new(Date32Array::from_iter(ints(many(40)).map(|value| value.map(|value| DAY + value as i32))))),
+        (
+            "day",
+            Arc::new(Date32Array::from_iter(
+                ints(many(40)).map(|value| value.map(|value| DAY + value as i32)),
+            )),
+        ),
         (
             "ts",
             Arc::new(TimestampMicrosecondArray::from_iter(
                 ints(many(40)).map(|value| value.map(|value| MOMENT + value * 500_000)),
             )),
         ),
-        ("s", Arc::new(StringViewArray::from_iter(many(TEXTS.len()).into_iter().map(|value| value.map(|at| TEXTS[at]))))),
-        ("c", Arc::new(StringViewArray::from_iter(many(CODES.len()).into_iter().map(|value| value.map(|at| CODES[at]))))),
-        ("y", Arc::new(BinaryArray::from_iter(many(BYTES.len()).into_iter().map(|value| value.map(|at| BYTES[at]))))),
+        (
+            "s",
+            Arc::new(StringViewArray::from_iter(
+                many(TEXTS.len())
+                    .into_iter()
+                    .map(|value| value.map(|at| TEXTS[at])),
+            )),
+        ),
+        (
+            "c",
+            Arc::new(StringViewArray::from_iter(
+                many(CODES.len())
+                    .into_iter()
+                    .map(|value| value.map(|at| CODES[at])),
+            )),
+        ),
+        (
+            "y",
+            Arc::new(BinaryArray::from_iter(
+                many(BYTES.len())
+                    .into_iter()
+                    .map(|value| value.map(|at| BYTES[at])),
+            )),
+        ),
         (
             "z",
             Arc::new(
                 FixedSizeBinaryArray::try_from_sparse_iter_with_size(
-                    many(6).into_iter().map(|value| value.map(|value| [value as u8, 255 - value as u8])),
+                    many(6)
+                        .into_iter()
+                        .map(|value| value.map(|value| [value as u8, 255 - value as u8])),
                     2,
                 )
                 .unwrap(),
             ),
         ),
-        ("n", Arc::new(Int32Array::from_iter_values((0..count as i32).map(|id| id * 7 % 50)))),
+        (
+            "n",
+            Arc::new(Int32Array::from_iter_values(
+                (0..count as i32).map(|id| id * 7 % 50),
+            )),
+        ),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| {
         let nullable = !matches!(name, "id" | "n");

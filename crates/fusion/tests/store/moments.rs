@@ -43,7 +43,11 @@ fn bank() -> Store {
 fn transfer(store: &Store, number: i64) -> store::Result<()> {
     let mut session = store.session_here()?;
     let transaction = session.begin()?;
-    let names = if number % 2 == 0 { ["checking", "savings"] } else { ["savings", "checking"] };
+    let names = if number % 2 == 0 {
+        ["checking", "savings"]
+    } else {
+        ["savings", "checking"]
+    };
     for (name, change) in names.iter().zip([-1, 1]) {
         let table = store.table(name)?;
         let id = Value::Int((number * 31 + change) % ACCOUNTS);
@@ -132,7 +136,11 @@ async fn sums_over_two_tables_never_change() {
         })
         .await;
         assert!(commits > 0);
-        assert_eq!(store.stats().snapshots, 0, "every statement has given its snapshot back");
+        assert_eq!(
+            store.stats().snapshots,
+            0,
+            "every statement has given its snapshot back"
+        );
     }
 }
 
@@ -197,7 +205,10 @@ async fn a_result_half_read_stays_at_its_moment_and_blocks_nobody() {
             .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
             .collect();
         assert_eq!(balances, vec![BALANCE; rows_expected as usize], "{sql}");
-        let now = engine.query("select count(*) from checking where balance <> 1000").await.unwrap();
+        let now = engine
+            .query("select count(*) from checking where balance <> 1000")
+            .await
+            .unwrap();
         assert!(number(&now) > 0, "the money moved meanwhile");
         assert_eq!(store.stats().snapshots, 0);
     }

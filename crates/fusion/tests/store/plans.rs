@@ -95,15 +95,25 @@ async fn an_index_is_used_where_it_leaves_most_rows_out() {
         ("id + 1 = 700", None),
         ("name like 'name 0000%'", None),
     ] {
-        let plan = engine.explain(&format!("select * from t where {filter}"), false).await.unwrap();
+        let plan = engine
+            .explain(&format!("select * from t where {filter}"), false)
+            .await
+            .unwrap();
         match index {
             Some(index) => assert!(plan.contains(&format!("index={index},")), "{filter}: {plan}"),
             None => assert!(plan.contains("StoreScan: table=t, full"), "{filter}: {plan}"),
         }
     }
     // What the optimizer knows of the table.
-    let analyzed = engine.query("explain analyze select count(*) from t where id < 10").await.unwrap();
-    assert!(crate::common::lines(&analyzed).join("\n").contains("output_rows=10"));
+    let analyzed = engine
+        .query("explain analyze select count(*) from t where id < 10")
+        .await
+        .unwrap();
+    assert!(
+        crate::common::lines(&analyzed)
+            .join("\n")
+            .contains("output_rows=10")
+    );
 }
 
 #[tokio::test]
@@ -166,10 +176,17 @@ async fn names_are_as_they_are_now_and_collisions_are_errors() {
     assert_eq!(engine.tables(), ["t"]);
 
     let batch = rows(3, 1);
-    let error = engine.register_batches("t", batch.schema(), vec![vec![batch.clone()]]).unwrap_err();
-    assert!(error.to_string().contains("already a table named \"t\""), "{error}");
+    let error = engine
+        .register_batches("t", batch.schema(), vec![vec![batch.clone()]])
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("already a table named \"t\""),
+        "{error}"
+    );
     let other = crate::data::engine(1, 100, Joins::Corun);
-    other.register_batches("t", batch.schema(), vec![vec![batch]]).unwrap();
+    other
+        .register_batches("t", batch.schema(), vec![vec![batch]])
+        .unwrap();
     let error = other.attach_store(&store).unwrap_err().to_string();
     assert!(error.contains("two tables named \"t\""), "{error}");
 }
