@@ -82,7 +82,7 @@ fn loaded_rows_are_there_later_and_join_with_files() {
     assert_eq!(
         script.out,
         "table   columns\n------  -------\norders        2\ncolumn      type      nullable\n----------  --------  --------\n\
-         o_id        Int64     no\no_customer  Utf8View  yes\n",
+         o_id        Int64     no\no_customer  Utf8View  no\n",
         "{script:?}"
     );
 }
