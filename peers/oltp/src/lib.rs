@@ -1,0 +1,10 @@
+//! The peers of `corun bench oltp` behind the traits of `oltp`: SQLite, redb and, with the feature `rocksdb`, RocksDB.
+//!
+//! What it is not: part of corun. It is built apart (`scripts/bootstrap --peers`) and run as a program of its own.
+
+pub mod engines;
+pub mod redb;
+pub mod report;
+#[cfg(feature = "rocksdb")]
+pub mod rocks;
+pub mod sqlite;
