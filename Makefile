@@ -20,7 +20,7 @@ FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 20
 DEMO_FLAGS ?=
 BENCH_FLAGS ?=
-BENCH_SUITES ?= floor join ssb tpch smt llc
+BENCH_SUITES ?= floor join ssb tpch smt llc oltp
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -58,7 +58,7 @@ peers: bootstrap
 	@scripts/bootstrap --peers
 
 bench: build ## every benchmark suite, recorded under bench/records (BENCH_SUITES=..., BENCH_FLAGS=...)
-	@scripts/bootstrap --peers || echo "bench: goes on without the DuckDB peer" >&2
+	@scripts/bootstrap --peers || echo "bench: goes on without the peers" >&2
 	@set -e; for suite in $(BENCH_SUITES); do \
 		echo "== corun bench $$suite $(BENCH_FLAGS)"; $(CORUN) bench $$suite --record bench/records $(BENCH_FLAGS); \
 	done

@@ -122,15 +122,15 @@ fn flags_of_another_suite_are_usage_errors() {
         ),
         (
             &["bench", "ssb", "--report", "x.html"],
-            "--report is for smt, llc, not for ssb",
+            "--report is for smt, llc, oltp, not for ssb",
         ),
         (
             &["bench", "smt", "--threads", "2"],
-            "--threads is for floor, join, ssb, tpch, not for smt",
+            "--threads is for floor, join, ssb, tpch, oltp, not for smt",
         ),
         (
             &["bench", "floor", "--scale", "1"],
-            "--scale is for ssb, tpch, not for floor",
+            "--scale is for ssb, tpch, oltp, not for floor",
         ),
         (
             &["bench", "smt", "--placement", "sockets"],
