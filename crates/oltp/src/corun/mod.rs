@@ -1,8 +1,9 @@
 //! The workloads on our own [`store`], by its calls.
 //!
 //! Order of calls: [`open`] (or any way to a [`Store`]), [`CorunTpcc::new`] or [`CorunYcsb::new`], which make the tables unless
-//! they are there, then as with every engine. Transactions that only read use a snapshot, which waits for nobody; all
-//! others take locks (strict two-phase locking).
+//! they are there, then as with every engine. Transactions that only read, and more than one row, use a snapshot, which waits
+//! for nobody; all others take locks (strict two-phase locking). A snapshot shows commits as soon as they are made, also those
+//! that a durable session still waits for.
 
 mod rows;
 mod schema;

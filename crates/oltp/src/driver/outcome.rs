@@ -127,3 +127,64 @@ impl Outcome {
         self.kinds.iter().map(|kind| kind.retried).sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_written_with_stable_keys() {
+        let mut tally = Tally {
+            committed: 3,
+            rolled_back: 1,
+            retried: 2,
+            ..Tally::default()
+        };
+        for us in [1, 2, 3, 4] {
+            tally.latencies.add(Duration::from_micros(us));
+        }
+        let outcome = Outcome::new(
+            ("naive".into(), "tpcc standard".into()),
+            (10, 2),
+            Duration::from_secs(2),
+            &["new_order", "payment"],
+            vec![tally, Tally::default()],
+        );
+        assert_eq!((outcome.tps, outcome.new_orders_per_min), (2.0, 90.0));
+        let json = serde_json::to_value(&outcome).unwrap();
+        let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let mut expected = vec![
+            "engine",
+            "workload",
+            "clients",
+            "workers",
+            "wall_s",
+            "tps",
+            "new_orders_per_min",
+            "kinds",
+        ];
+        let (mut found, kinds) = (keys(&json), json["kinds"].as_array().unwrap());
+        found.sort();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        assert_eq!(kinds.len(), 1);
+        let mut found = keys(&kinds[0]);
+        let mut expected = vec![
+            "kind",
+            "committed",
+            "rolled_back",
+            "retried",
+            "p50_us",
+            "p95_us",
+            "p99_us",
+            "max_us",
+        ];
+        found.sort();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        assert_eq!(
+            (&kinds[0]["kind"], &kinds[0]["max_us"]),
+            (&"new_order".into(), &4.0.into())
+        );
+    }
+}
