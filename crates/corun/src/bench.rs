@@ -147,7 +147,11 @@ impl BenchArgs {
         let given = [
             ("--placement", self.placement.is_some(), smt_only),
             ("--paper-sizes", self.paper_sizes, smt_only),
-            ("--report", self.report.is_some(), &[Suite::Smt, Suite::Llc, Suite::Oltp]),
+            (
+                "--report",
+                self.report.is_some(),
+                &[Suite::Smt, Suite::Llc, Suite::Oltp],
+            ),
             ("--llc", self.llc.is_some(), &[Suite::Llc]),
             ("--threads", !self.threads.is_empty(), others),
             (

@@ -21,7 +21,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proxy", &["model", "machine"]),
     (
         "bench",
-        &["model", "cachesim", "machine", "exec", "store", "oltp", "fusion", "proxy"],
+        &[
+            "model", "cachesim", "machine", "exec", "store", "oltp", "fusion", "proxy",
+        ],
     ),
     (
         "corun",

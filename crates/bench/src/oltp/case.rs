@@ -165,13 +165,7 @@ pub struct Setup {
 
 impl Setup {
     /// The case run by `workers` workers on the first of `cpus`.
-    pub fn new(
-        case: Case,
-        durability: Durability,
-        workers: usize,
-        cpus: &[CpuId],
-        sizes: Sizes,
-    ) -> Setup {
+    pub fn new(case: Case, durability: Durability, workers: usize, cpus: &[CpuId], sizes: Sizes) -> Setup {
         let clients = match case.work {
             Work::Tpcc(_) => CLIENTS_OF_A_WAREHOUSE * usize::from(sizes.scale.warehouses.unsigned_abs()),
             Work::Ycsb(_) if durability == Durability::Durable => CLIENTS_OF_A_DURABLE_WORKER * workers,
@@ -200,9 +194,7 @@ impl Setup {
     /// The `scale` of its rows: warehouses or records.
     pub fn scale(&self) -> f64 {
         match self.case.work {
-            Work::Tpcc(_) => {
-                f64::from(self.sizes.scale.warehouses) / f64::from(self.sizes.scale.divisor)
-            }
+            Work::Tpcc(_) => f64::from(self.sizes.scale.warehouses) / f64::from(self.sizes.scale.divisor),
             Work::Ycsb(_) => self.sizes.records as f64,
         }
     }
@@ -219,7 +211,7 @@ impl Setup {
     pub fn parameters(&self) -> Vec<(String, Value)> {
         [
             ("workload", Value::from(self.case.name)),
-            ("scale", Value::from(self.scale())),
+            ("scale", scale_value(self.scale())),
             ("workers", Value::from(self.workers())),
             ("durability", Value::from(self.durability.to_string())),
             ("teams", Value::from("off")),
@@ -228,6 +220,15 @@ impl Setup {
         ]
         .map(|(key, value)| (key.to_owned(), value))
         .to_vec()
+    }
+}
+
+/// The `scale` of a row: a whole number unless warehouses are divided for a quick run.
+pub fn scale_value(scale: f64) -> Value {
+    if scale.fract() == 0.0 {
+        Value::Integer(scale as i64)
+    } else {
+        Value::Number(scale)
     }
 }
 
@@ -259,7 +260,12 @@ mod tests {
     #[test]
     fn cases_have_names_of_their_own() {
         let (usual, full) = (names(false), names(true));
-        for wanted in ["tpcc_none_t1", "payment_async_t2", "ycsb_f_durable_t1", "ycsb_c_none_t2"] {
+        for wanted in [
+            "tpcc_none_t1",
+            "payment_async_t2",
+            "ycsb_f_durable_t1",
+            "ycsb_c_none_t2",
+        ] {
             assert!(usual.iter().any(|name| name == wanted), "{wanted}");
         }
         assert!(!usual.iter().any(|name| name == "ycsb_c_durable_t1"));

@@ -159,7 +159,9 @@ pub fn run(
     plan: Plan,
     progress: &dyn Progress,
 ) -> Result<Tracks, BenchError> {
-    on_cpus(&setup.cpus, || Contest::new(setup, scratch, plan, progress).run(peers))?
+    on_cpus(&setup.cpus, || {
+        Contest::new(setup, scratch, plan, progress).run(peers)
+    })?
 }
 
 /// Runs `work` on a thread that may use these CPUs only, as may all that it starts.
@@ -326,8 +328,7 @@ impl<'c> Contest<'c> {
         (CONTROL + 1..self.tracks.len())
             .filter(|&peer| {
                 let peer = &self.tracks[peer];
-                peer.failed.is_none()
-                    && not_slower(&ratios(ours, peer, metric), &noise) == Verdict::Undecided
+                peer.failed.is_none() && not_slower(&ratios(ours, peer, metric), &noise) == Verdict::Undecided
             })
             .collect()
     }

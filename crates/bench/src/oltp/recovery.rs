@@ -16,7 +16,7 @@ use oltp::engine::TpccEngine;
 use oltp::tpcc::{self, Mix, Scale, TableName};
 use store::{Durability, Options, Store};
 
-use super::case::SEED;
+use super::case::{SEED, scale_value};
 use super::contest::on_cpus;
 use super::scratch::{Scratch, remove};
 use super::{CORUN, SUITE};
@@ -200,6 +200,7 @@ fn rows(written: Written, threads: usize, opened: &[Opened]) -> Vec<Row> {
         .map(|opened| opened.records as f64 / opened.seconds.max(1e-9))
         .collect();
     let times: Vec<f64> = opened.iter().map(|opened| opened.seconds * 1e3).collect();
+    let warehouses = f64::from(written.scale.warehouses) / f64::from(written.scale.divisor);
     [(RECORDS_PER_S, "1/s", rates), ("ms", "ms", times)]
         .into_iter()
         .filter_map(|(metric, unit, values)| {
@@ -207,7 +208,7 @@ fn rows(written: Written, threads: usize, opened: &[Opened]) -> Vec<Row> {
             let row = Row::measured(SUITE, CASE, metric, unit, spread, right)
                 .with("engine", CORUN)
                 .with("workload", "tpcc")
-                .with("scale", f64::from(written.scale.warehouses) / f64::from(written.scale.divisor))
+                .with("scale", scale_value(warehouses))
                 .with("workers", threads)
                 .with("durability", "async")
                 .with("teams", "off")
@@ -232,7 +233,10 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), BenchError> {
         Ok(())
     };
     copy().map_err(|source| {
-        BenchError::io(format!("could not copy {} to {}", from.display(), to.display()), source)
+        BenchError::io(
+            format!("could not copy {} to {}", from.display(), to.display()),
+            source,
+        )
     })
 }
 

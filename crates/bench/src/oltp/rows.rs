@@ -52,7 +52,9 @@ impl Rows<'_> {
     fn row(&self, track: &Track, metric: &str, unit: &str, values: &[f64]) -> Option<Row> {
         let spread = Spread::of(values)?;
         let row = Row::measured(SUITE, &self.name, metric, unit, spread, track.wrong.is_none());
-        let row = row.with("engine", track.engine.as_str()).with_all(&self.parameters);
+        let row = row
+            .with("engine", track.engine.as_str())
+            .with_all(&self.parameters);
         Some(match &track.loaded {
             Some(loaded) => row
                 .with("version", loaded.version.as_str())
@@ -64,7 +66,9 @@ impl Rows<'_> {
     fn side(&self, track: &Track, runner: &mut Runner<'_>) {
         if let Some(reason) = &track.failed {
             let row = Row::unavailable(SUITE, &self.name, TPS, "1/s", reason);
-            let row = row.with("engine", track.engine.as_str()).with_all(&self.parameters);
+            let row = row
+                .with("engine", track.engine.as_str())
+                .with_all(&self.parameters);
             runner.emit_checked(row);
             return;
         }

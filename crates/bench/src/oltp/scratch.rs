@@ -36,7 +36,10 @@ impl Scratch {
             .prefix("corun-oltp-")
             .tempdir_in(&parent)
             .map_err(|source| {
-                BenchError::io(format!("could not make a folder below {}", parent.display()), source)
+                BenchError::io(
+                    format!("could not make a folder below {}", parent.display()),
+                    source,
+                )
             })?;
         let cleaner = start_cleaner(folder.path());
         Ok(Scratch {

@@ -48,11 +48,11 @@ fn failed(reason: impl Into<String>) -> BenchError {
 /// Where the program may be, the most specific first.
 fn candidates() -> Vec<PathBuf> {
     let program = |folder: &Path| folder.join("bin").join(PROGRAM);
-    let mut candidates = Vec::new();
     if let Some(folder) = std::env::var_os(PEERS_VARIABLE) {
         // Who names a folder means that one.
         return vec![program(Path::new(&folder))];
     }
+    let mut candidates = Vec::new();
     if let Some(folder) = std::env::var_os("CARGO_TARGET_DIR") {
         candidates.push(program(&Path::new(&folder).join("peers")));
     }
@@ -83,14 +83,18 @@ impl Program {
         // An absolute path, because a relative one depends on the folder a process is started in.
         let path = path.canonicalize().unwrap_or(path);
         let output = Command::new(&path).arg("list").stdin(Stdio::null()).output();
-        let output = output.map_err(|error| failed(format!("could not start {}: {error}", path.display())))?;
+        let output =
+            output.map_err(|error| failed(format!("could not start {}: {error}", path.display())))?;
         let engines: Vec<String> = String::from_utf8_lossy(&output.stdout)
             .lines()
             .filter_map(|line| line.split(' ').next())
             .map(str::to_owned)
             .collect();
         if !output.status.success() || engines.is_empty() {
-            return Err(failed(format!("{} list names no engines; {HOW_TO_GET}", path.display())));
+            return Err(failed(format!(
+                "{} list names no engines; {HOW_TO_GET}",
+                path.display()
+            )));
         }
         Ok(Program { path, engines })
     }
@@ -198,10 +202,10 @@ impl Peer {
         let (output, errors) = (child.stdout.take(), child.stderr.take());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
-            for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()) {
-                match line {
-                    Ok(line) if sender.send(line).is_ok() => {}
-                    _ => break,
+            let Some(output) = output else { return };
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
                 }
             }
         });
@@ -267,14 +271,19 @@ impl Peer {
         let line = match self.lines.recv_timeout(REPLY_TIMEOUT) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                return Err(failed(format!("{engine}: no answer within {} s", REPLY_TIMEOUT.as_secs())));
+                return Err(failed(format!(
+                    "{engine}: no answer within {} s",
+                    REPLY_TIMEOUT.as_secs()
+                )));
             }
             Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
         };
         let parsed: Value = serde_json::from_str(&line)
             .map_err(|error| failed(format!("{engine}: an unreadable line: {error}")))?;
         if parsed["event"] != event {
-            return Err(failed(format!("{engine}: a line \"{line}\" where \"{event}\" was expected")));
+            return Err(failed(format!(
+                "{engine}: a line \"{line}\" where \"{event}\" was expected"
+            )));
         }
         Ok(parsed)
     }
@@ -288,7 +297,10 @@ impl Peer {
         let words = words.lines().next().unwrap_or("it ended without a word");
         let words = words.trim_start_matches("error: ");
         if words.contains("unexpected argument") {
-            return failed(format!("{}: {PROGRAM} is of another version; {HOW_TO_GET}", self.engine));
+            return failed(format!(
+                "{}: {PROGRAM} is of another version; {HOW_TO_GET}",
+                self.engine
+            ));
         }
         failed(format!("{}: {words}", self.engine))
     }
@@ -356,9 +368,18 @@ mod tests {
     #[test]
     fn another_event_than_the_expected_one_is_an_error() {
         let mut command = Command::new("sh");
-        command.args(["-c", r#"echo '{"event":"checked","ok":true,"failed":[]}'; echo nonsense; cat"#]);
+        command.args([
+            "-c",
+            r#"echo '{"event":"checked","ok":true,"failed":[]}'; echo nonsense; cat"#,
+        ]);
         let mut peer = Peer::spawn(command, "redb").expect("a shell");
-        assert!(peer.line("loaded").is_err_and(|error| error.to_string().contains("checked")));
-        assert!(peer.line("loaded").is_err_and(|error| error.to_string().contains("unreadable")));
+        assert!(
+            peer.line("loaded")
+                .is_err_and(|error| error.to_string().contains("checked"))
+        );
+        assert!(
+            peer.line("loaded")
+                .is_err_and(|error| error.to_string().contains("unreadable"))
+        );
     }
 }

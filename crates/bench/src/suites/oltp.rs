@@ -34,7 +34,9 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     }
     let parent = args.folder.clone().unwrap_or_else(std::env::temp_dir);
     let disk = file_system(&parent);
-    let waits = selected.iter().any(|setup| setup.durability == Durability::Durable);
+    let waits = selected
+        .iter()
+        .any(|setup| setup.durability == Durability::Durable);
     refuse_memory(&parent, disk.as_deref(), waits, args.quick, runner)?;
     let scratch = Scratch::new(Some(&parent))?;
     let peers = Peers::find(args.peers);
@@ -142,8 +144,14 @@ mod tests {
             ..args()
         };
         let error = worker_counts(&more, &[CpuId(0), CpuId(1)]).expect_err("two CPUs");
-        assert!(error.is_usage() && error.to_string().contains("--threads 3"), "{error}");
-        assert_eq!(worker_counts(&more, &[CpuId(0), CpuId(1), CpuId(2)]).ok(), Some(vec![1, 3]));
+        assert!(
+            error.is_usage() && error.to_string().contains("--threads 3"),
+            "{error}"
+        );
+        assert_eq!(
+            worker_counts(&more, &[CpuId(0), CpuId(1), CpuId(2)]).ok(),
+            Some(vec![1, 3])
+        );
     }
 
     #[test]
