@@ -63,8 +63,9 @@ bench: build ## every benchmark suite, recorded under bench/records (BENCH_SUITE
 		echo "== corun bench $$suite $(BENCH_FLAGS)"; $(CORUN) bench $$suite --record bench/records $(BENCH_FLAGS); \
 	done
 
-soak: build ## long runs: many more property-test cases, then the demo for SOAK_MINUTES
+soak: build ## long runs: many more property-test cases, the peers' own tests, then the demo for SOAK_MINUTES
 	PROPTEST_CASES=20000 $(CARGO) test --release $(SMALL)
+	$(CARGO) test --release --manifest-path peers/oltp/Cargo.toml
 	@scripts/soak "$(TARGET)/release/corun" "$(SOAK_MINUTES)"
 
 miri: bootstrap ## every unsafe path of exec under Miri, in two minutes (nightly)

@@ -120,6 +120,9 @@ pub struct Sizes {
     pub warmup: Duration,
     /// What counts of a round.
     pub measured: Duration,
+    /// Where nothing is claimed about time: so many transactions in our own rounds instead, so that a busy machine cannot leave any
+    /// type out.
+    pub transactions: Option<u64>,
     /// Transactions compared with the oracle's before anything is measured.
     pub compared: u64,
 }
@@ -132,6 +135,7 @@ impl Sizes {
             records: 1_000_000,
             warmup: Duration::from_millis(500),
             measured: Duration::from_secs(3),
+            transactions: None,
             compared: 2_000,
         }
     }
@@ -143,6 +147,7 @@ impl Sizes {
             records: 1_000,
             warmup: Duration::ZERO,
             measured: Duration::from_millis(50),
+            transactions: Some(200),
             compared: 100,
         }
     }

@@ -115,8 +115,8 @@ impl Track {
     }
 
     /// One metric of all rounds it took part in.
-    pub fn values(&self, metric: impl Fn(&Measured) -> f64) -> Vec<f64> {
-        self.rounds.iter().flatten().map(metric).collect()
+    pub fn values(&self, metric: impl Fn(&Measured) -> Option<f64>) -> Vec<f64> {
+        self.rounds.iter().flatten().filter_map(metric).collect()
     }
 }
 
@@ -447,8 +447,8 @@ mod tests {
             rate.map(|tps| Measured {
                 tps,
                 new_orders_per_min: 0.0,
-                p50_us: 1.0,
-                p99_us: 1.0,
+                p50_us: Some(1.0),
+                p99_us: Some(1.0),
                 retries: 0.0,
             })
         });

@@ -9,30 +9,26 @@ pub struct Measured {
     pub tps: f64,
     /// Committed New Orders a minute.
     pub new_orders_per_min: f64,
-    /// Half of the main transactions took at most so long, in microseconds.
-    pub p50_us: f64,
+    /// Half of the main transactions took at most so long, in microseconds; `None` where none ended.
+    pub p50_us: Option<f64>,
     /// 99 of 100 main transactions.
-    pub p99_us: f64,
+    pub p99_us: Option<f64>,
     /// How often a transaction was run again because of others, in a thousand.
     pub retries: f64,
 }
 
 impl Measured {
     /// Of the driver's account; `main` names the transaction whose latency is meant.
-    ///
-    /// # Errors
-    /// When there was none of them: nothing was measured.
-    pub fn of(outcome: &Outcome, main: &str) -> Result<Measured, String> {
+    pub fn of(outcome: &Outcome, main: &str) -> Measured {
         let kind = outcome.kinds.iter().find(|kind| kind.kind == main);
-        let kind = kind.ok_or_else(|| none_ran(main))?;
         let done = outcome.committed() + outcome.rolled_back();
-        Ok(Measured {
+        Measured {
             tps: outcome.tps,
             new_orders_per_min: outcome.new_orders_per_min,
-            p50_us: kind.p50_us,
-            p99_us: kind.p99_us,
+            p50_us: kind.map(|kind| kind.p50_us),
+            p99_us: kind.map(|kind| kind.p99_us),
             retries: per_thousand(outcome.retried(), done),
-        })
+        }
     }
 }
 
@@ -42,11 +38,6 @@ pub fn per_thousand(part: u64, all: u64) -> f64 {
         return 0.0;
     }
     part as f64 * 1000.0 / all as f64
-}
-
-/// Why a round without its main transaction is no measurement.
-pub fn none_ran(main: &str) -> String {
-    format!("no transaction of type {main} ended within the round")
 }
 
 /// How the data came in.

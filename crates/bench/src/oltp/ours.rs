@@ -91,12 +91,14 @@ impl Ours {
             workers: self.setup.workers(),
             cpus: self.setup.cpus.clone(),
             warmup: sizes.warmup,
-            measure: Measure::Time(sizes.measured),
+            measure: sizes
+                .transactions
+                .map_or(Measure::Time(sizes.measured), Measure::Transactions),
             seed: SEED + round as u64,
             ..RunOptions::default()
         };
         let outcome = self.run(&options).map_err(failed)?;
-        Measured::of(&outcome, self.setup.case.work.main_transaction()).map_err(failed)
+        Ok(Measured::of(&outcome, self.setup.case.work.main_transaction()))
     }
 
     fn run(&self, options: &RunOptions) -> Result<Outcome, driver::RunError> {

@@ -4,17 +4,18 @@
 
 use std::path::Path;
 
-use model::units::CpuId;
+use model::units::{Bytes, CpuId};
 use oltp::engine::Durability;
 use oltp::tpcc::Scale;
 
 use super::SuiteArgs;
 use crate::error::BenchError;
-use crate::oltp::case::{Setup, Sizes, setups};
+use crate::oltp::case::{Setup, Sizes, Work, setups};
 use crate::oltp::contest::{self, Peers};
 use crate::oltp::recovery::{self, Written};
 use crate::oltp::rows;
 use crate::oltp::scratch::{Scratch, file_system, is_memory};
+use crate::peers::oltp::ENGINES;
 use crate::run::Runner;
 
 /// Runs the cases `args` select.
@@ -38,8 +39,15 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         .iter()
         .any(|setup| setup.durability == Durability::Durable);
     refuse_memory(&parent, disk.as_deref(), waits, args.quick, runner)?;
-    let scratch = Scratch::new(Some(&parent))?;
     let peers = Peers::find(args.peers);
+    let sides = match &peers {
+        Peers::Found(_) => 1 + ENGINES.len(),
+        _ => 1,
+    };
+    let memory = machine::topology::discover().memory;
+    let available = [memory.available, memory.limit].into_iter().flatten().min();
+    refuse_too_large(&selected, sides, available)?;
+    let scratch = Scratch::new(Some(&parent))?;
     if let Peers::Missing(reason) = &peers {
         runner.progress().note(reason);
     }
@@ -116,6 +124,30 @@ fn refuse_memory(
     )))
 }
 
+/// Memory a side takes for a row of TPC-C or a record of YCSB, with room for what is added while it runs. The largest measured was a bit
+/// less, with the databases of the standard sizes.
+const ROW_BYTES: u64 = 800;
+const RECORD_BYTES: u64 = 2_500;
+
+/// All sides hold their data at the same time; a kernel without memory would end somebody.
+fn refuse_too_large(selected: &[&Setup], sides: usize, available: Option<Bytes>) -> Result<(), BenchError> {
+    let bytes = |setup: &&Setup| match setup.case.work {
+        Work::Tpcc(_) => setup.rows().saturating_mul(ROW_BYTES),
+        Work::Ycsb(_) => setup.rows().saturating_mul(RECORD_BYTES),
+    };
+    let needed = selected.iter().map(bytes).max().unwrap_or(0);
+    let needed = needed.saturating_mul(sides as u64);
+    match available {
+        Some(available) if needed > available.0 => Err(BenchError::BadArgument(format!(
+            "{sides} sides take about {} MiB of memory, and {} MiB are available; --records and --scale make databases smaller, \
+             --no-peers leaves three sides out",
+            needed >> 20,
+            available.0 >> 20
+        ))),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +196,14 @@ mod tests {
         assert!(refused("tmpfs", true, false));
         assert!(!refused("tmpfs", false, false) && !refused("tmpfs", true, true));
         assert!(!refused("ext4", true, false));
+    }
+
+    #[test]
+    fn databases_larger_than_memory_are_refused() {
+        let all = setups(false, &[1], &[CpuId(0)], Sizes::standard());
+        let all: Vec<&Setup> = all.iter().collect();
+        let fits = |sides, gib| refuse_too_large(&all, sides, Some(Bytes::gib(gib))).is_ok();
+        assert!(fits(4, 16) && !fits(4, 4) && fits(1, 4));
+        assert!(refuse_too_large(&all, 4, None).is_ok());
     }
 }

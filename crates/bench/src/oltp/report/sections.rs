@@ -2,6 +2,7 @@
 
 use super::view::{Place, View};
 use crate::oltp::recovery::RECORDS_PER_S;
+use crate::oltp::rows::{BYTES_PER_ROW, ENGINE_BYTES_PER_ROW};
 use crate::oltp::{CORUN, NEW_ORDERS, TPS};
 use crate::report::bar::{BarPlot, BarRow};
 use crate::report::number;
@@ -264,17 +265,15 @@ pub(super) fn losses(view: View<'_>) -> Option<Section> {
 pub(super) fn memory(view: View<'_>) -> Option<Section> {
     let mut rows = Vec::new();
     for row in view.measured("load_rows_per_s") {
-        let bytes = |source: &str| {
-            let of = view.measured("bytes_per_row").find(|other| {
-                other.case == row.case && other.engine() == row.engine() && other.text("source") == source
-            });
-            number::short(of.and_then(Row::median).unwrap_or(f64::NAN))
+        let bytes = |metric: &str| {
+            let spread = view.spread(&row.case, row.engine(), metric);
+            number::short(spread.map_or(f64::NAN, |spread| spread.median))
         };
         rows.push(vec![
             row.case.clone(),
             row.engine().to_owned(),
-            bytes("process"),
-            bytes("engine"),
+            bytes(BYTES_PER_ROW),
+            bytes(ENGINE_BYTES_PER_ROW),
             number::short(row.median().unwrap_or(f64::NAN)),
         ]);
     }
