@@ -83,18 +83,16 @@ impl Engine {
         durability: Durability,
         workload: Workload,
     ) -> Result<Box<dyn YcsbEngine>, TxError> {
+        let only_reads = workload == Workload::C;
         Ok(match self {
-            Engine::Sqlite => {
-                let only_reads = workload == Workload::C;
-                Box::new(sqlite::Ycsb::create(
-                    folder,
-                    durability,
-                    layout(durability, only_reads),
-                )?)
-            }
+            Engine::Sqlite => Box::new(sqlite::Ycsb::create(
+                folder,
+                durability,
+                layout(durability, only_reads),
+            )?),
             Engine::Redb => Box::new(KvYcsb::new(Redb::create(folder, durability, &ycsb::KV_TABLES)?)),
             #[cfg(feature = "rocksdb")]
-            Engine::Rocksdb => Box::new(RocksYcsb::new(Rocks::open(folder, durability, &ycsb::KV_TABLES)?)),
+            Engine::Rocksdb => Box::new(RocksYcsb::create(folder, durability, only_reads)?),
         })
     }
 }
