@@ -56,7 +56,7 @@ fn every_case_has_its_rows_and_every_answer_is_right() {
             "p99_us",
             "retries",
             "load_rows_per_s",
-            "bytes_per_row",
+            "engine_bytes_per_row",
             "ratio",
         ] {
             assert!(has(metric), "{} has no {metric}", case.name);
@@ -108,7 +108,7 @@ fn report(rows: &[Row]) {
         "YCSB E",
         "Commits wait until their log is on disk",
         "Reading a log back",
-        "Memory and loading",
+        "Memory, idling and loading",
         "a &lt;test&gt;",
         "THIS RUN WAS QUICK",
     ] {

@@ -136,7 +136,7 @@ fn oltp_writes_a_report_and_leaves_no_files() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    for metric in ["tps", "new_orders_per_min", "p99_us", "ratio"] {
+    for metric in ["tps", "new_orders_per_min", "p99_us", "bytes_per_row", "ratio"] {
         assert!(
             rows.iter().any(|row| row["metric"] == metric),
             "{metric}: {run:?}"

@@ -3,7 +3,8 @@
 //! ```text
 //!   before     every side: answers compared with the oracle's on a small database, then the data loaded
 //!   round 0    corun  sqlite  redb  rocksdb  corun'      corun' is the A/A control: the same store once more
-//!   round 1    sqlite redb  rocksdb  corun'  corun       the order moves on, so no side always follows the same neighbour
+//!   round 1    corun  corun' rocksdb redb  sqlite        every other round turns around, and each begins one further on, so that no
+//!                                                        side always follows the same neighbour
 //!   ...        a turn: wait until no side computes and nothing is left to write, run, see that the others were idle
 //!   near 1.0   corun, corun' and the peers in question only, until 30 pairs
 //!   after      every side: what must hold of its data
@@ -45,10 +46,12 @@ pub enum Peers {
 impl Peers {
     /// Looks for them if they are wanted.
     pub fn find(wanted: bool) -> Peers {
-        match (wanted, Program::find()) {
-            (false, _) => Peers::Unwanted,
-            (true, Ok(program)) => Peers::Found(program),
-            (true, Err(error)) => Peers::Missing(error.to_string()),
+        if !wanted {
+            return Peers::Unwanted;
+        }
+        match Program::find() {
+            Ok(program) => Peers::Found(program),
+            Err(error) => Peers::Missing(error.to_string()),
         }
     }
 }
@@ -302,8 +305,9 @@ impl<'c> Contest<'c> {
 
     fn rounds(&mut self) {
         for round in 0..self.plan.warmups + self.plan.repetitions {
-            let all: Vec<usize> = (0..self.tracks.len()).collect();
-            self.round(&all, round, round >= self.plan.warmups);
+            let peers = CONTROL + 1..self.tracks.len();
+            let all: Vec<usize> = [OURS].into_iter().chain(peers).chain([CONTROL]).collect();
+            self.round(all, round, round >= self.plan.warmups);
             self.progress.advance(1);
         }
         loop {
@@ -312,8 +316,8 @@ impl<'c> Contest<'c> {
             if near.is_empty() || round >= self.plan.pairs_max {
                 return;
             }
-            let order: Vec<usize> = [OURS, CONTROL].into_iter().chain(near).collect();
-            self.round(&order, round, true);
+            let order: Vec<usize> = [OURS].into_iter().chain(near).chain([CONTROL]).collect();
+            self.round(order, round, true);
         }
     }
 
@@ -333,10 +337,10 @@ impl<'c> Contest<'c> {
             .collect()
     }
 
-    fn round(&mut self, order: &[usize], round: usize, keep: bool) {
+    fn round(&mut self, mut order: Vec<usize>, round: usize, keep: bool) {
+        turn_order(&mut order, round);
         let mut measured = vec![None; self.tracks.len()];
-        for step in 0..order.len() {
-            let index = order[(step + round) % order.len()];
+        for index in order {
             if self.tracks[index].failed.is_none() {
                 measured[index] = self.turn(index, round, keep);
             }
@@ -412,6 +416,16 @@ impl<'c> Contest<'c> {
     }
 }
 
+/// Who begins moves on with the round, and every other round goes backwards.
+fn turn_order(order: &mut [usize], round: usize) {
+    if !order.is_empty() {
+        order.rotate_left(round % order.len());
+    }
+    if round % 2 == 1 {
+        order.reverse();
+    }
+}
+
 /// Looks at what must hold of a side's data.
 fn check(track: &mut Track, side: Option<&mut Side>) {
     let Some(side) = side else { return };
@@ -463,6 +477,30 @@ mod tests {
         let subject = track(&[Some(10.0), None, Some(30.0), Some(40.0)]);
         let other = track(&[Some(5.0), Some(1.0), Some(10.0), None]);
         assert_eq!(ratios(&subject, &other, |round| round.tps), [2.0, 3.0]);
+    }
+
+    #[test]
+    fn no_side_always_follows_the_same_neighbour() {
+        let orders: Vec<Vec<usize>> = (0..5)
+            .map(|round| {
+                let mut order = vec![0, 2, 3, 4, 1];
+                turn_order(&mut order, round);
+                order
+            })
+            .collect();
+        assert_eq!(orders[0], [0, 2, 3, 4, 1]);
+        assert_eq!(orders[1], [0, 1, 4, 3, 2]);
+        for side in 0..5 {
+            let before: std::collections::BTreeSet<_> = orders
+                .iter()
+                .filter_map(|order| {
+                    let at = order.iter().position(|&other| other == side)?;
+                    order.get(at.checked_sub(1)?)
+                })
+                .collect();
+            assert!(before.len() > 1, "{side} follows {before:?} only");
+        }
+        turn_order(&mut [], 3);
     }
 
     #[test]

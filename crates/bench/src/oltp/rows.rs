@@ -23,6 +23,8 @@ const METRICS: [Metric; 5] = [
 pub const BYTES_PER_ROW: &str = "bytes_per_row";
 /// What the engine says its data take: only what it counts is in it.
 pub const ENGINE_BYTES_PER_ROW: &str = "engine_bytes_per_row";
+/// CPU time a side took while another one ran, in percent of one CPU.
+pub const IDLE: &str = "idle_cpu_percent";
 
 /// Emits the rows of a setup and notes what failed.
 pub fn emit(setup: &Setup, disk: Option<&str>, tracks: &Tracks, runner: &mut Runner<'_>) {
@@ -88,7 +90,7 @@ impl Rows<'_> {
         if let Some(loaded) = &track.loaded {
             self.loaded(track, loaded, runner);
         }
-        if let Some(row) = self.row(track, "idle_cpu_percent", "%", &track.idle_percent) {
+        if let Some(row) = self.row(track, IDLE, "%", &track.idle_percent) {
             runner.emit_checked(row);
         }
     }
