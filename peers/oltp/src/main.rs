@@ -14,8 +14,8 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use model::units::CpuId;
 use oltp::Naive;
 use oltp::driver::{
-    Measure, Outcome, RunError, RunOptions, TpccWorkload, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb, same_tpcc_rows,
-    same_ycsb_records,
+    Measure, Outcome, RunError, RunOptions, TpccWorkload, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb,
+    same_tpcc_rows, same_ycsb_records,
 };
 use oltp::engine::{Durability, TpccEngine, YcsbEngine};
 use oltp::tpcc::{self, KvTpcc, Mix, Scale};
