@@ -21,7 +21,7 @@ SOAK_MINUTES ?= 20
 SOAK_KILLS ?= 1000
 DEMO_FLAGS ?=
 BENCH_FLAGS ?=
-BENCH_SUITES ?= floor join ssb tpch smt llc
+BENCH_SUITES ?= floor join ssb tpch smt llc oltp
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -59,14 +59,15 @@ peers: bootstrap
 	@scripts/bootstrap --peers
 
 bench: build ## every benchmark suite, recorded under bench/records (BENCH_SUITES=..., BENCH_FLAGS=...)
-	@scripts/bootstrap --peers || echo "bench: goes on without the DuckDB peer" >&2
+	@scripts/bootstrap --peers || echo "bench: goes on without the peers" >&2
 	@set -e; for suite in $(BENCH_SUITES); do \
 		echo "== corun bench $$suite $(BENCH_FLAGS)"; $(CORUN) bench $$suite --record bench/records $(BENCH_FLAGS); \
 	done
 
-soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills and ten times as many crashes, the demo for SOAK_MINUTES
+soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills, the peers' own tests, the demo for SOAK_MINUTES
 	PROPTEST_CASES=20000 STORE_ROUNDS=30 $(CARGO) test --release $(SMALL)
 	@scripts/crash-soak "$(SOAK_KILLS)" "$(TARGET)/crash-soak.jsonl"
+	$(CARGO) test --release --manifest-path peers/oltp/Cargo.toml
 	@scripts/soak "$(TARGET)/release/corun" "$(SOAK_MINUTES)"
 
 miri: bootstrap ## every unsafe path of exec and store under Miri, in three minutes (nightly)

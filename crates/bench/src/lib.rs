@@ -16,6 +16,7 @@ pub mod suites;
 pub mod answers;
 pub mod dataset;
 pub mod llc;
+pub mod oltp;
 pub mod oracle;
 pub mod parallel;
 pub mod smt;

@@ -28,6 +28,7 @@ use crate::{facts, out};
   tpch   the 22 queries of TPC-H, against DataFusion
   smt    every figure of the paper on multithreaded operators, in every mode, against serial code
   llc    the experiments of the paper on the shared last-level cache: queries beside each other
+  oltp   TPC-C and YCSB on the transactional store, against SQLite, redb and RocksDB
 
 Examples:
   corun bench join --quick                                small and fast: checks answers, claims nothing about time
@@ -37,6 +38,8 @@ Examples:
   corun bench smt --report smt.html                       figures beside the paper's numbers
   corun bench smt --case fig6 --placement siblings        the second thread on the same core
   corun bench llc --llc 24MiB --report llc.html           tables sized for 24 MiB of effective last-level cache
+  corun bench oltp --case tpcc --scale 4 --folder /data   four warehouses, files on the disk of /data
+  corun bench oltp --case _durable_t2 --report oltp.html  every workload with durable commits on two cores
 
 Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster; slow-downs above 1
 mean that a query was slower beside others.")]
@@ -61,11 +64,11 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     repetitions: Option<usize>,
 
-    /// Thread counts of the suites but smt, such as 1,2 [default: 1 and all cores].
+    /// Thread counts (oltp: workers) of the suites but smt and llc, such as 1,2 [default: 1 and all cores].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     threads: Vec<usize>,
 
-    /// Scale factor of ssb and tpch [default: 1].
+    /// Scale factor of ssb and tpch [default: 1]; warehouses of oltp [default: 2].
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     scale: Option<f64>,
 
@@ -86,11 +89,19 @@ pub struct BenchArgs {
     #[arg(long, value_name = "SIZE", value_parser = byte_size, allow_negative_numbers = true)]
     llc: Option<usize>,
 
-    /// Write the figures of smt or llc to this HTML file.
+    /// Records of the YCSB cases of oltp [default: 1 million].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    records: Option<usize>,
+
+    /// A folder on the disk to measure durable commits of oltp on [default: the system's temporary folder].
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+
+    /// Write the figures of smt, llc or oltp to this HTML file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Leave out engines outside this program, such as DuckDB.
+    /// Leave out engines outside this program, such as DuckDB or SQLite.
     #[arg(long)]
     no_peers: bool,
 
@@ -123,20 +134,33 @@ impl BenchArgs {
             },
             paper_sizes: self.paper_sizes,
             llc: self.llc.map(|bytes| Bytes(bytes as u64)),
+            records: self.records,
+            folder: self.folder.clone(),
         })
     }
 
     /// Refuses a flag that the suite has no use for: ignoring it would let numbers look like what was asked for.
     fn check_flags(&self, suite: Suite) -> Result<()> {
         let smt_only: &[Suite] = &[Suite::Smt];
-        let others: &[Suite] = &[Suite::Floor, Suite::Join, Suite::Ssb, Suite::Tpch];
+        let others: &[Suite] = &[Suite::Floor, Suite::Join, Suite::Ssb, Suite::Tpch, Suite::Oltp];
+        let oltp_only: &[Suite] = &[Suite::Oltp];
         let given = [
             ("--placement", self.placement.is_some(), smt_only),
             ("--paper-sizes", self.paper_sizes, smt_only),
-            ("--report", self.report.is_some(), &[Suite::Smt, Suite::Llc]),
+            (
+                "--report",
+                self.report.is_some(),
+                &[Suite::Smt, Suite::Llc, Suite::Oltp],
+            ),
             ("--llc", self.llc.is_some(), &[Suite::Llc]),
             ("--threads", !self.threads.is_empty(), others),
-            ("--scale", self.scale.is_some(), &[Suite::Ssb, Suite::Tpch]),
+            (
+                "--scale",
+                self.scale.is_some(),
+                &[Suite::Ssb, Suite::Tpch, Suite::Oltp],
+            ),
+            ("--records", self.records.is_some(), oltp_only),
+            ("--folder", self.folder.is_some(), oltp_only),
             ("--probe-rows", self.probe_rows.is_some(), &[Suite::Join]),
         ];
         for (flag, is_given, suites) in given {
@@ -184,6 +208,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         facts.push(("command".to_owned(), arguments().join(" ")));
         let page = match suite_args.suite {
             Suite::Llc => bench::llc::report::page(&rows, &facts, args.quick),
+            Suite::Oltp => bench::oltp::report::page(&rows, &facts, args.quick),
             _ => bench::smt::report::page(&rows, &facts, args.quick),
         };
         report.finish(&page.render())?;

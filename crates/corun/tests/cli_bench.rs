@@ -3,6 +3,8 @@
 mod program;
 
 use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use program::corun_in;
 
@@ -109,6 +111,95 @@ fn smt_writes_a_report_beside_its_rows() {
 }
 
 #[test]
+fn oltp_writes_a_report_and_leaves_no_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("disk")).expect("a folder");
+    let arguments = [
+        "bench",
+        "oltp",
+        "--quick",
+        "--no-peers",
+        "--threads",
+        "1",
+        "--case",
+        "tpcc_durable",
+        "--folder",
+        "disk",
+        "--json",
+        "--report",
+        "oltp.html",
+    ];
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!(run.code, 0, "{run:?}");
+    let rows: Vec<serde_json::Value> = run
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    for metric in ["tps", "new_orders_per_min", "p99_us", "bytes_per_row", "ratio"] {
+        assert!(
+            rows.iter().any(|row| row["metric"] == metric),
+            "{metric}: {run:?}"
+        );
+    }
+    for row in &rows {
+        assert_eq!(
+            (&row["suite"], &row["case"]),
+            (&"oltp".into(), &"tpcc_durable_t1".into())
+        );
+        assert_eq!(
+            (&row["workload"], &row["durability"]),
+            (&"tpcc".into(), &"durable".into())
+        );
+        assert!(
+            row["workers"] == 1 && row["teams"] == "off" && row["engine"] == "corun",
+            "{row}"
+        );
+        assert_eq!(row["answer_ok"], true, "{row}");
+    }
+    let left = fs::read_dir(folder.path().join("disk"))
+        .expect("readable")
+        .count();
+    assert_eq!(left, 0);
+    let page = fs::read_to_string(folder.path().join("oltp.html")).expect("a report");
+    assert!(page.contains("TPC-C, the standard mix") && page.contains("bench oltp --quick"));
+}
+
+#[test]
+fn an_interrupted_oltp_run_leaves_no_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_corun"))
+        .args([
+            "bench",
+            "oltp",
+            "--no-peers",
+            "--case",
+            "tpcc_none_t1",
+            "--scale",
+            "1",
+            "--folder",
+        ])
+        .arg(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let files = || fs::read_dir(folder.path()).expect("readable").count();
+    let until = |wanted: usize| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while files() != wanted && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(files(), wanted);
+    };
+    until(1);
+    // Killed, not asked: nothing of the program can tidy up.
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    until(0);
+}
+
+#[test]
 fn flags_of_another_suite_are_usage_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     for (arguments, message) in [
@@ -122,15 +213,31 @@ fn flags_of_another_suite_are_usage_errors() {
         ),
         (
             &["bench", "ssb", "--report", "x.html"],
-            "--report is for smt, llc, not for ssb",
+            "--report is for smt, llc, oltp, not for ssb",
         ),
         (
             &["bench", "smt", "--threads", "2"],
-            "--threads is for floor, join, ssb, tpch, not for smt",
+            "--threads is for floor, join, ssb, tpch, oltp, not for smt",
         ),
         (
             &["bench", "floor", "--scale", "1"],
-            "--scale is for ssb, tpch, not for floor",
+            "--scale is for ssb, tpch, oltp, not for floor",
+        ),
+        (
+            &["bench", "join", "--folder", "/tmp"],
+            "--folder is for oltp, not for join",
+        ),
+        (
+            &["bench", "tpch", "--records", "10"],
+            "--records is for oltp, not for tpch",
+        ),
+        (
+            &["bench", "oltp", "--quick", "--scale", "0.5"],
+            "a whole number of warehouses",
+        ),
+        (
+            &["bench", "oltp", "--quick", "--case", "tpcd"],
+            "suite oltp has no case matching",
         ),
         (
             &["bench", "smt", "--placement", "sockets"],

@@ -5,17 +5,21 @@
 //! and exit code 1; arguments that make no sense, exit code 2.
 
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use model::units::CpuId;
-use oltp::driver::{Measure, Outcome, RunError, RunOptions, TpccWorkload, run_tpcc, run_ycsb};
+use oltp::Naive;
+use oltp::driver::{
+    Measure, Outcome, RunError, RunOptions, TpccWorkload, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb,
+    same_tpcc_rows, same_ycsb_records,
+};
 use oltp::engine::{Durability, TpccEngine, YcsbEngine};
-use oltp::tpcc::{self, Mix, Scale};
-use oltp::ycsb::{self, Database, Workload};
+use oltp::tpcc::{self, KvTpcc, Mix, Scale};
+use oltp::ycsb::{self, Database, KvYcsb, Workload};
 use oltp_peers::engines::Engine;
 use oltp_peers::report::{Line, rss_bytes};
 
@@ -80,6 +84,9 @@ struct Run {
     seconds: f64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Instead of rounds: so many transactions, one after the other, on the engine and on the oracle of crate `oltp` (`compared`).
+    #[arg(long, conflicts_with = "rounds")]
+    compare: Option<u64>,
     /// So many rounds at once, without waiting for lines `go`.
     #[arg(long)]
     rounds: Option<u64>,
@@ -191,6 +198,10 @@ fn work(run: &Run) -> Result<(), Stop> {
     }
     let folder;
     let durability = Durability::from(run.durability);
+    if let Some(count) = run.compare {
+        folder = Folder::new(run.folder.as_ref())?;
+        return compare(run, folder.path(), durability, count);
+    }
     let options = |clients: usize| RunOptions {
         clients,
         workers,
@@ -276,6 +287,49 @@ fn work(run: &Run) -> Result<(), Stop> {
     }
     .print()?;
     first.map_or(Ok(()), |failed| Err(Stop::Failed(failed.into())))
+}
+
+/// Gives the engine and the oracle the same data and the same transactions, and prints the first difference there is between their
+/// answers or between the rows they end with.
+fn compare(run: &Run, folder: &Path, durability: Durability, count: u64) -> Result<(), Stop> {
+    let compared = match run.workload {
+        Suite::Tpcc => {
+            let mix: Mix = parse(run.mix.as_deref().unwrap_or("standard"))?;
+            let scale = Scale {
+                warehouses: run.warehouses,
+                divisor: run.divisor,
+            };
+            let engine = run.engine.tpcc(folder, durability, mix)?;
+            let oracle = KvTpcc::new(Naive::new(tpcc::KV_TABLES.len()));
+            tpcc::load(&*engine, scale, run.seed, 1, &|_| ())?;
+            tpcc::load(&oracle, scale, run.seed, 1, &|_| ())?;
+            let workload = TpccWorkload {
+                scale,
+                load_seed: run.seed,
+                mix,
+            };
+            compare_tpcc(&*engine, &oracle, &workload, run.seed, count)
+                .and_then(|()| same_tpcc_rows(&*engine, &oracle))
+        }
+        Suite::Ycsb => {
+            let workload: Workload = parse(run.mix.as_deref().unwrap_or("a"))?;
+            let database = Database::new(run.records);
+            let engine = run.engine.ycsb(folder, durability, workload)?;
+            let oracle = KvYcsb::new(Naive::new(ycsb::KV_TABLES.len()));
+            ycsb::load(&*engine, &database, 1, &|_| ())?;
+            ycsb::load(&oracle, &database, 1, &|_| ())?;
+            compare_ycsb(&*engine, &oracle, &database, workload, run.seed, count)
+                .and_then(|()| same_ycsb_records(&*engine, &oracle))
+        }
+    };
+    let difference = compared.err().map(|difference| difference.to_string());
+    Line::Compared {
+        ok: difference.is_none(),
+        transactions: count,
+        difference: difference.clone(),
+    }
+    .print()?;
+    difference.map_or(Ok(()), |difference| Err(Stop::Failed(difference.into())))
 }
 
 fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(mix: &str) -> Result<T, Stop> {

@@ -42,6 +42,15 @@ pub enum Line<'a> {
         #[serde(flatten)]
         outcome: &'a Outcome,
     },
+    /// The engine has been compared with the oracle.
+    Compared {
+        /// Whether all answers and rows are the same.
+        ok: bool,
+        /// Transactions they were given.
+        transactions: u64,
+        /// The first difference.
+        difference: Option<String>,
+    },
     /// What must hold afterwards has been checked.
     Checked {
         /// Whether all of it holds.

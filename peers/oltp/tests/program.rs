@@ -121,3 +121,19 @@ fn errors_are_one_line_and_a_code() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("`stop`"));
 }
+
+#[test]
+fn engines_are_compared_with_the_oracle() {
+    for arguments in [
+        "sqlite tpcc --divisor 100 --compare 50",
+        "redb ycsb --mix f --records 100 --compare 50",
+    ] {
+        let output = run(arguments);
+        assert!(output.status.success(), "{output:?}");
+        let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let expected =
+            serde_json::json!({"event": "compared", "ok": true, "transactions": 50, "difference": null});
+        assert_eq!(line, expected);
+    }
+    assert_eq!(run("redb ycsb --compare 50 --rounds 1").status.code(), Some(2));
+}

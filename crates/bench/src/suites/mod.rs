@@ -5,11 +5,13 @@
 pub mod floor;
 pub mod join;
 pub mod llc;
+pub mod oltp;
 pub mod smt;
 pub mod ssb;
 pub mod tpch;
 mod workload;
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use model::placement::Placement;
@@ -35,17 +37,20 @@ pub enum Suite {
     Smt,
     /// Paper 002's co-running experiments: queries beside each other in one last-level cache.
     Llc,
+    /// TPC-C and YCSB on the transactional store, beside other engines.
+    Oltp,
 }
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 6] = [
+    pub const ALL: [Suite; 7] = [
         Suite::Floor,
         Suite::Join,
         Suite::Ssb,
         Suite::Tpch,
         Suite::Smt,
         Suite::Llc,
+        Suite::Oltp,
     ];
 
     /// The name used on the command line and in rows.
@@ -57,6 +62,7 @@ impl Suite {
             Suite::Tpch => "tpch",
             Suite::Smt => "smt",
             Suite::Llc => "llc",
+            Suite::Oltp => "oltp",
         }
     }
 
@@ -92,9 +98,9 @@ pub struct SuiteArgs {
     pub repetitions: Option<usize>,
     /// Thread counts to run with; empty: one, and all cores.
     pub threads: Vec<usize>,
-    /// Scale factor of `ssb` and `tpch`.
+    /// Scale factor of `ssb` and `tpch`, warehouses of `oltp`.
     pub scale: Option<f64>,
-    /// Whether to run peers outside this process, such as DuckDB.
+    /// Whether to run peers outside this process, such as DuckDB or SQLite.
     pub peers: bool,
     /// Rows of the larger side of `join` instead of 16 million.
     pub probe_rows: Option<usize>,
@@ -104,6 +110,10 @@ pub struct SuiteArgs {
     pub paper_sizes: bool,
     /// The effective last-level cache that `llc` sizes its tables by, instead of the machine's.
     pub llc: Option<Bytes>,
+    /// Records of the YCSB cases of `oltp` instead of a million.
+    pub records: Option<usize>,
+    /// Where `oltp` keeps its files instead of the system's temporary folder.
+    pub folder: Option<PathBuf>,
 }
 
 impl SuiteArgs {
@@ -122,6 +132,8 @@ impl SuiteArgs {
             placement: Placement::Auto,
             paper_sizes: false,
             llc: None,
+            records: None,
+            folder: None,
         }
     }
 
@@ -187,6 +199,7 @@ pub fn run(
         Suite::Tpch => tpch::run(args, &mut runner)?,
         Suite::Smt => smt::run(args, &mut runner)?,
         Suite::Llc => llc::run(args, &mut runner)?,
+        Suite::Oltp => oltp::run(args, &mut runner)?,
     }
     Ok(runner.finish())
 }
@@ -205,7 +218,7 @@ mod tests {
         assert!(error.is_usage());
         assert_eq!(
             error.hint().as_deref(),
-            Some("suites: floor, join, ssb, tpch, smt, llc")
+            Some("suites: floor, join, ssb, tpch, smt, llc, oltp")
         );
     }
 
