@@ -151,6 +151,11 @@ impl Engine {
             .with_default_features();
         if options.joins == Joins::Corun {
             state = crate::install(state);
+        } else {
+            #[cfg(feature = "store")]
+            {
+                state = crate::store::install(state);
+            }
         }
         Ok(Engine {
             session: Arc::new(SessionContext::new_with_state(state.build())),

@@ -5,6 +5,7 @@
 //! - [`IndexedTable`] is an in-memory table with indexes, which joins then look rows up in.
 //! - [`Engine`] is a facade without DataFusion types, for the rest of corun.
 //! - [`Coordinator`] runs concurrent queries beside those that harm them least.
+//! - `store` (a feature, off by default) shows the tables of a transactional store to SQL.
 //!
 //! This is the only crate that names `datafusion`.
 
@@ -21,6 +22,8 @@ mod prefilter;
 pub mod rule;
 pub mod sides;
 mod steering;
+#[cfg(feature = "store")]
+pub mod store;
 
 pub use coordinate::{
     Alternative, Coordinator, CoordinatorOptions, DecideOptions, DecidedRun, Decision, PipelineReport,
@@ -36,7 +39,8 @@ use datafusion::execution::SessionStateBuilder;
 use std::sync::Arc;
 
 /// Adds corun's operators to a session: one rule behind DataFusion's choice of build sides, one at the end of the
-/// physical optimizer, and the `corun.*` options.
+/// physical optimizer, and the `corun.*` options; with the feature `store`, also the rule that lets a statement read all tables
+/// of a store as of one moment.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -57,6 +61,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .position(|rule| rule.name() == "join_selection")
         .map_or(0, |at| at + 1);
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
+    #[cfg(feature = "store")]
+    let builder = crate::store::install(builder);
     builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
 

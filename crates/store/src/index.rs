@@ -162,6 +162,11 @@ impl TreeCursor<'_> {
         }
     }
 
+    /// Goes behind an entry, which may be gone.
+    pub(crate) fn seek_after(&mut self, key: &Words, rid: Rid) {
+        on_cursor!(self, cursor => cursor.seek_after(&(*narrow(key), rid.0)));
+    }
+
     /// The next entry of the range.
     #[inline]
     pub(crate) fn next(&mut self, range: &KeyRange, direction: Direction) -> Option<(Words, Rid)> {

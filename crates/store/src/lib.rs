@@ -81,7 +81,7 @@ pub use row::{Layout, RowBuf, RowError, RowRef};
 pub use schema::{COLUMNS_MAX, ColumnDef, INDEXES_MAX, IndexDef, ROW_BYTES_MAX, SchemaError, TableDef};
 pub use session::Session;
 pub use slots::Rid;
-pub use snapshot::{Snapshot, SnapshotScan};
+pub use snapshot::{ScanPlace, Snapshot, SnapshotScan};
 pub use store::{CheckpointDone, Recovered, Stats, Store};
 pub use table::Table;
 pub use transaction::{Direction, Found, Lock, Savepoint, Scan, Transaction};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};
-use crate::key::KeyRange;
+use crate::key::{KeyRange, Words};
 use crate::row::RowRef;
 use crate::slots::{Rid, Slot};
 use crate::store::StoreInner;
@@ -76,7 +76,7 @@ impl Snapshot {
         Some(RowRef::new(&table.0.layout, row))
     }
 
-    fn read_entry<'a>(&'a self, index: &'a Index, key: &crate::key::Words, rid: Rid) -> Option<Found<'a>> {
+    fn read_entry<'a>(&'a self, index: &'a Index, key: &Words, rid: Rid) -> Option<Found<'a>> {
         let row = self.read(&index.table, index.table.0.slots.find(rid)?)?;
         (index.inner.layout.of_row(row) == *key).then_some(Found { rid, row })
     }
@@ -115,7 +115,25 @@ impl Snapshot {
             range: range.clone(),
             direction,
             cursor,
+            last: None,
         })
+    }
+
+    /// Goes on behind the last row of an earlier ascending scan of the same index and range: for readers that cannot keep the
+    /// scan itself, because they must not borrow the snapshot meanwhile.
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn scan_after<'a>(
+        &'a self,
+        index: &'a Index,
+        range: &KeyRange,
+        place: &ScanPlace,
+    ) -> Result<SnapshotScan<'a>> {
+        let mut scan = self.scan(index, range, Direction::Ascending)?;
+        scan.cursor.seek_after(&place.key, place.rid);
+        scan.last = Some(place.clone());
+        Ok(scan)
     }
 
     /// The rows of a table with these numbers, in their order. All of a table's lie below [`Table::rid_end`].
@@ -150,6 +168,21 @@ pub struct SnapshotScan<'a> {
     range: KeyRange,
     direction: Direction,
     cursor: TreeCursor<'a>,
+    last: Option<ScanPlace>,
+}
+
+/// Where a scan stopped. From [`SnapshotScan::place`].
+#[derive(Clone, Debug)]
+pub struct ScanPlace {
+    key: Words,
+    rid: Rid,
+}
+
+impl SnapshotScan<'_> {
+    /// The place of the last row it returned, for [`Snapshot::scan_after`].
+    pub fn place(&self) -> Option<ScanPlace> {
+        self.last.clone()
+    }
 }
 
 impl<'a> Iterator for SnapshotScan<'a> {
@@ -158,6 +191,7 @@ impl<'a> Iterator for SnapshotScan<'a> {
     fn next(&mut self) -> Option<Found<'a>> {
         while let Some((key, rid)) = self.cursor.next(&self.range, self.direction) {
             if let Some(found) = self.snapshot.read_entry(self.index, &key, rid) {
+                self.last = Some(ScanPlace { key, rid });
                 return Some(found);
             }
         }

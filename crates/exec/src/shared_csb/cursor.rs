@@ -45,6 +45,11 @@ impl<'a, const W: usize> Cursor<'a, W> {
         self.read((*key, u32::MAX), |pair, at| pair <= at);
     }
 
+    /// Goes behind this entry, which may be gone: where a scan goes on that stopped there.
+    pub fn seek_after(&mut self, entry: &Pair<W>) {
+        self.read(*entry, |pair, at| pair <= at);
+    }
+
     /// The entry behind it, which it then passes.
     #[allow(
         clippy::should_implement_trait,
