@@ -53,6 +53,9 @@ pub enum BenchError {
     /// A simulation cannot be run.
     #[error(transparent)]
     Simulation(#[from] SimError),
+    /// The transactional store failed.
+    #[error("corun's store: {0}")]
+    Store(String),
     /// A measurement of the machine failed.
     #[error("{0}")]
     Machine(String),
