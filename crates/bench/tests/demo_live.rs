@@ -36,7 +36,14 @@ fn every_side_runs_and_every_answer_is_right() {
     use Side::{Alone, Corun, Stock};
     assert_eq!(
         sides,
-        [(0, Alone), (0, Stock), (0, Corun), (1, Stock), (1, Corun), (1, Alone)]
+        [
+            (0, Alone),
+            (0, Stock),
+            (0, Corun),
+            (1, Stock),
+            (1, Corun),
+            (1, Alone)
+        ]
     );
     for turn in &result.turns {
         assert!(turn.transactions.committed() > 0, "{:?}", turn.transactions);
@@ -48,9 +55,21 @@ fn every_side_runs_and_every_answer_is_right() {
     assert_eq!(summary.wrong, Vec::<String>::new());
     assert_eq!(result.closing.answers, 2 * result.statements.len());
     assert!(summary.answers > result.closing.answers);
-    let metrics: BTreeSet<String> = rows(&result, &summary).into_iter().map(|row| row.metric).collect();
+    let metrics: BTreeSet<String> = rows(&result, &summary)
+        .into_iter()
+        .map(|row| row.metric)
+        .collect();
     let expected = [
-        "ms", "new_orders_per_min", "p50_ms", "p50_us", "p95_ms", "p99_us", "queries_per_s", "ratio", "retries", "tps",
+        "ms",
+        "new_orders_per_min",
+        "p50_ms",
+        "p50_us",
+        "p95_ms",
+        "p99_us",
+        "queries_per_s",
+        "ratio",
+        "retries",
+        "tps",
     ];
     assert_eq!(metrics.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
@@ -132,7 +151,10 @@ impl Fixture {
     fn wrong(&self) -> Vec<&'static str> {
         let [stock, corun] = self.engines.each_ref().map(|engine| {
             let wrong = self.statements.iter().filter_map(|statement| {
-                let answer = self.runtime.block_on(engine.query(&statement.sql)).expect("answers");
+                let answer = self
+                    .runtime
+                    .block_on(engine.query(&statement.sql))
+                    .expect("answers");
                 statement.judge(&answer).map(|text| {
                     assert!(text.starts_with(statement.name), "{text}");
                     statement.name
@@ -159,7 +181,9 @@ impl Fixture {
         drop(snapshot);
         let mut session = store.session_here().expect("a session");
         let transaction = session.begin().expect("begins");
-        transaction.update(&table, rid, |row| row.set(column, value)).expect("updates");
+        transaction
+            .update(&table, rid, |row| row.set(column, value))
+            .expect("updates");
         transaction.commit().expect("commits");
     }
 }
@@ -190,14 +214,20 @@ fn a_corrupted_row_makes_a_wrong_answer() {
         lines.column("ol_delivery_d").expect("a column"),
         lines.column("ol_i_id").expect("a column"),
     );
-    fixture.change("order_line", "ol_delivery_d", Value::Null, |row| !row.is_null(delivery));
+    fixture.change("order_line", "ol_delivery_d", Value::Null, |row| {
+        !row.is_null(delivery)
+    });
     // The amounts of lines loaded as delivered are zero, so no balance tells.
     assert_eq!(fixture.wrong(), ["delivered_lines"]);
-    fixture.change("order_line", "ol_i_id", Value::Int(1_000_000), |row| row.int(item) > 0);
+    fixture.change("order_line", "ol_i_id", Value::Int(1_000_000), |row| {
+        row.int(item) > 0
+    });
     assert!(fixture.wrong().contains(&"top_items"));
     let fixture = Fixture::new();
     let orders = fixture.tpcc.store().table("orders").expect("a table");
     let carrier = orders.column("o_carrier_id").expect("a column");
-    fixture.change("orders", "o_carrier_id", Value::Int(1), |row| row.is_null(carrier));
+    fixture.change("orders", "o_carrier_id", Value::Int(1), |row| {
+        row.is_null(carrier)
+    });
     assert_eq!(fixture.wrong(), ["delivered_lines", "waiting_customers"]);
 }

@@ -118,7 +118,11 @@ impl FromStr for Parts {
             match name.trim() {
                 "analytic" => parts.analytic = true,
                 "live" => parts.live = true,
-                other => return Err(format!("no part is called '{other}'; there are analytic and live")),
+                other => {
+                    return Err(format!(
+                        "no part is called '{other}'; there are analytic and live"
+                    ));
+                }
             }
         }
         Ok(parts)
@@ -190,7 +194,11 @@ pub fn run(args: DemoArgs) -> Result<()> {
     let report = ReportFile::open(args.report.clone())?;
     let bars = Bars::new();
     // Options of the second part that make no sense are told before the first has run.
-    let live = args.parts.live.then(|| Live::new(args.live_options())).transpose()?;
+    let live = args
+        .parts
+        .live
+        .then(|| Live::new(args.live_options()))
+        .transpose()?;
     let analytic = match args.parts.analytic {
         true => Some(play_analytic(&args, &bars)?),
         false => None,
@@ -224,12 +232,14 @@ pub fn run(args: DemoArgs) -> Result<()> {
     } else {
         print(analytic, live, &args)?;
     }
-    let wrong = analytic.map_or(0, |(_, summary)| summary.wrong) + live.map_or(0, |(_, summary)| summary.wrong.len());
+    let wrong =
+        analytic.map_or(0, |(_, summary)| summary.wrong) + live.map_or(0, |(_, summary)| summary.wrong.len());
     if wrong > 0 {
         let first = live.and_then(|(_, summary)| summary.wrong.first());
         bail!(Failed(format!(
             "{wrong} of {} answers were wrong{}\nhint: this is a bug in corun: please report it with the report file",
-            analytic.map_or(0, |(_, summary)| summary.executions) + live.map_or(0, |(_, summary)| summary.answers),
+            analytic.map_or(0, |(_, summary)| summary.executions)
+                + live.map_or(0, |(_, summary)| summary.answers),
             first.map_or_else(String::new, |first| format!("\ndetail: {first}"))
         )));
     }

@@ -459,7 +459,12 @@ mod tests {
     fn wrong_answers_are_on_the_page() {
         let mut result = result();
         result.turns[0].clients[0].executions[0].correct = false;
-        let html = page(Some((&result, &Summary::of(&result))), None, &Provenance::default()).render();
+        let html = page(
+            Some((&result, &Summary::of(&result))),
+            None,
+            &Provenance::default(),
+        )
+        .render();
         assert!(html.contains("1 wrong") && !html.contains("all right"));
     }
 

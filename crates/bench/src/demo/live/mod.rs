@@ -143,7 +143,8 @@ impl Live {
     /// # Errors
     /// More warehouses or terminals than a store takes, more CPUs than there are; a machine that does not say.
     pub fn new(options: LiveOptions) -> Result<Live, BenchError> {
-        let mut cpus = machine::affinity::allowed_cpus().map_err(|error| BenchError::Machine(error.to_string()))?;
+        let mut cpus =
+            machine::affinity::allowed_cpus().map_err(|error| BenchError::Machine(error.to_string()))?;
         let limits = [
             ("warehouses", options.warehouses, WAREHOUSES_MAX),
             ("terminals", options.terminals, TERMINALS_MAX),
@@ -202,7 +203,8 @@ impl Live {
     fn load(&self, what: &str, progress: &dyn Progress) -> Result<CorunTpcc, BenchError> {
         progress.begin(what, self.scale.rows());
         let seen = AtomicU64::new(0);
-        let store = oltp::corun::open(Durability::None, Path::new(""), self.options.workers).map_err(failed)?;
+        let store =
+            oltp::corun::open(Durability::None, Path::new(""), self.options.workers).map_err(failed)?;
         let tpcc = CorunTpcc::new(store).map_err(failed)?;
         let threads = crate::suites::all_cores();
         tpcc::load(&tpcc, self.scale, self.options.seed, threads, &|rows| {
@@ -266,8 +268,15 @@ impl Live {
             ..RunOptions::default()
         };
         progress.begin(what, drive::steps(time));
-        let (transactions, analysts) =
-            drive::turn(&self.runtime, tpcc, &workload, &run, time, analysis.as_ref(), progress)?;
+        let (transactions, analysts) = drive::turn(
+            &self.runtime,
+            tpcc,
+            &workload,
+            &run,
+            time,
+            analysis.as_ref(),
+            progress,
+        )?;
         progress.begin(&format!("{what} is checked"), 0);
         let violations = tpcc::check(tpcc, self.scale).map_err(failed)?;
         Ok(Turn {
@@ -282,7 +291,10 @@ impl Live {
     /// Every statement once on each engine: judged, and both answers compared, since nothing changes any more. That every
     /// statement ran at least once does not depend on the time there was.
     fn close(&self, store: &Store, progress: &dyn Progress) -> Result<Closing, BenchError> {
-        progress.begin("live, every statement once more", 2 * self.statements.len() as u64);
+        progress.begin(
+            "live, every statement once more",
+            2 * self.statements.len() as u64,
+        );
         let mut closing = Closing::default();
         let engines = [
             (Side::Stock, self.engine(Joins::Stock, store)?),

@@ -21,7 +21,10 @@ fn colour(side: Side) -> usize {
 }
 
 fn legend(sides: &[Side]) -> Vec<(usize, String)> {
-    sides.iter().map(|&side| (colour(side), side.name().to_owned())).collect()
+    sides
+        .iter()
+        .map(|&side| (colour(side), side.name().to_owned()))
+        .collect()
 }
 
 fn median(spread: Option<Spread>) -> Option<f64> {
@@ -31,13 +34,19 @@ fn median(spread: Option<Spread>) -> Option<f64> {
 /// `1.52x 1.31..1.60`, or nothing.
 fn ratio_with_spread(ratio: Option<Spread>) -> String {
     ratio.map_or_else(String::new, |spread| {
-        format!("{} {}", ratio_text(Some(spread.median)), spread_text(Some(spread)))
+        format!(
+            "{} {}",
+            ratio_text(Some(spread.median)),
+            spread_text(Some(spread))
+        )
     })
 }
 
 /// `itself 0.97..1.02`, or nothing.
 fn itself(control: Option<Spread>) -> String {
-    control.map_or_else(String::new, |control| format!("itself {}", spread_text(Some(control))))
+    control.map_or_else(String::new, |control| {
+        format!("itself {}", spread_text(Some(control)))
+    })
 }
 
 fn rate_text(rate: Option<Spread>) -> String {
@@ -391,8 +400,8 @@ fn compared(result: &LiveResult) -> Section {
                  moment. Within a round terminals and clients draw the same inputs and the same order of statements from seed {}.",
                 result.options.partitions, result.options.seed
             ),
-            "A right answer is another one at every moment, so statements are checked by what must hold at each: half of them look \
-             for places where TPC-C's consistency conditions do not, and may find none; the others carry two ways to one total. \
+            "A right answer is another one at every moment, so statements are checked by what must hold at each: most of them \
+             look for places where TPC-C's consistency conditions do not, and may find none; the others carry two ways to one total. \
              When a turn is over the conditions are checked on the store itself, and after the last one both engines answer every \
              statement once more on the same rows."
                 .to_owned(),
@@ -426,7 +435,11 @@ mod tests {
     #[test]
     fn the_lead_names_sizes_and_clients() {
         let mut result = result();
-        assert!(lead(&result).starts_with("TPC-C with 2 warehouses (1.1M rows) in a store in memory, 10 terminals on 2 CPUs"));
+        assert!(
+            lead(&result).starts_with(
+                "TPC-C with 2 warehouses (1.1M rows) in a store in memory, 10 terminals on 2 CPUs"
+            )
+        );
         result.options.divisor = 100;
         result.options.warehouses = 1;
         assert!(lead(&result).starts_with("TPC-C with 1 warehouse, their contents divided by 100"));
@@ -435,13 +448,18 @@ mod tests {
     #[test]
     fn wrong_answers_have_a_card_with_their_texts() {
         let mut result = result();
-        result.turns[1].analysts[0].wrong.push("next_order: a row".to_owned());
+        result.turns[1].analysts[0]
+            .wrong
+            .push("next_order: a row".to_owned());
         let summary = LiveSummary::of(&result);
         assert!(
             sections(&result, &summary)
                 .iter()
                 .any(|section| section.text == ["next_order: a row"])
         );
-        assert_eq!(tiles(&summary).last().map(|tile| tile.value.clone()), Some("1 wrong".to_owned()));
+        assert_eq!(
+            tiles(&summary).last().map(|tile| tile.value.clone()),
+            Some("1 wrong".to_owned())
+        );
     }
 }

@@ -50,7 +50,8 @@ fn single(value: f64, n: usize) -> Spread {
 
 fn transaction_rows(numbers: &Transactions, answer_ok: bool, rows: &mut Vec<Row>) {
     let row = |metric: &str, unit: &str, spread: Spread| {
-        Row::measured(SUITE, TRANSACTIONS, metric, unit, spread, answer_ok).with("engine", numbers.side.engine())
+        Row::measured(SUITE, TRANSACTIONS, metric, unit, spread, answer_ok)
+            .with("engine", numbers.side.engine())
     };
     let timed = usize::try_from(numbers.timed).unwrap_or(usize::MAX);
     rows.extend(
@@ -92,7 +93,10 @@ fn statement_rows(statement: &StatementSummary, answer_ok: bool, rows: &mut Vec<
     let row = |metric: &str, unit: &str, spread: Spread, side: Side| {
         Row::measured(SUITE, &case, metric, unit, spread, answer_ok).with("engine", side.engine())
     };
-    for (side, median) in [(Side::Stock, statement.stock_ms), (Side::Corun, statement.corun_ms)] {
+    for (side, median) in [
+        (Side::Stock, statement.stock_ms),
+        (Side::Corun, statement.corun_ms),
+    ] {
         rows.extend(median.map(|median| row("ms", "ms", single(median, 1), side)));
     }
     rows.extend(
@@ -120,10 +124,16 @@ mod tests {
             });
             found.and_then(Row::median)
         };
-        assert_eq!(find(TRANSACTIONS, "new_orders_per_min", "none", None), Some(6000.0));
+        assert_eq!(
+            find(TRANSACTIONS, "new_orders_per_min", "none", None),
+            Some(6000.0)
+        );
         assert_eq!(find(TRANSACTIONS, "tps", "datafusion", None), Some(160.0));
         assert_eq!(find(TRANSACTIONS, "ratio", "datafusion", Some("none")), Some(0.8));
-        assert_eq!(find(TRANSACTIONS, "ratio", "corun", Some("datafusion")), Some(1.125));
+        assert_eq!(
+            find(TRANSACTIONS, "ratio", "corun", Some("datafusion")),
+            Some(1.125)
+        );
         assert_eq!(
             find(TRANSACTIONS, "ratio", "none", Some("none")),
             Some(1.0),
@@ -134,11 +144,7 @@ mod tests {
         assert_eq!(find(ANALYTIC, "p95_ms", "datafusion", None), Some(50.0));
         assert_eq!(find(ANALYTIC, "ratio", "corun", Some("datafusion")), Some(2.0));
         assert_eq!(find("live_order_lines", "ms", "corun", None), Some(25.0));
-        assert_eq!(
-            find("live_payments", "ms", "corun", None),
-            None,
-            "never ran"
-        );
+        assert_eq!(find("live_payments", "ms", "corun", None), None, "never ran");
         assert!(
             rows.iter()
                 .all(|row| row.answer_ok == Some(true) && row.suite == "demo")

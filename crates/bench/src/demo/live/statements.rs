@@ -46,7 +46,12 @@ impl Statement {
                 .map(|row| (row, "two ways to one total differ")),
         };
         wrong.map(|((batch, row), what)| {
-            let names: Vec<&str> = answer.schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let names: Vec<&str> = answer
+                .schema
+                .fields()
+                .iter()
+                .map(|field| field.name().as_str())
+                .collect();
             let cells = row_text(batch, row).replace(NULL_TEXT, "NULL");
             format!("{}: {what}: {} = {cells}", self.name, names.join("|"))
         })
@@ -204,6 +209,10 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), 8);
         assert!(statements.iter().all(|statement| !statement.sql.contains('{')));
-        assert!(statements.iter().any(|statement| statement.sql.contains("ol_o_id > 3000")));
+        assert!(
+            statements
+                .iter()
+                .any(|statement| statement.sql.contains("ol_o_id > 3000"))
+        );
     }
 }

@@ -101,7 +101,9 @@ impl LiveSummary {
         wrong.extend(turns.iter().flat_map(|turn| turn.violations.clone()));
         LiveSummary {
             transactions: Side::ALL.map(|side| transactions(turns, side)).to_vec(),
-            analytics: [Side::Stock, Side::Corun].map(|side| analytics(turns, side)).to_vec(),
+            analytics: [Side::Stock, Side::Corun]
+                .map(|side| analytics(turns, side))
+                .to_vec(),
             statements: statements(turns, &result.statements),
             answers: executions + result.closing.answers,
             wrong,
@@ -345,7 +347,10 @@ pub(in crate::demo) mod tests {
             (median(corun.over_alone), median(corun.over_stock)),
             (Some(0.9), Some(1.125))
         );
-        assert_eq!(stock.control.map(|control| (control.n, control.median)), Some((2, 1.0)));
+        assert_eq!(
+            stock.control.map(|control| (control.n, control.median)),
+            Some((2, 1.0))
+        );
         assert_eq!(median(stock.retries), Some(3.0));
         assert_eq!(stock.timed, 240);
         let p50 = stock.p50_us.expect("ran");
@@ -389,7 +394,12 @@ pub(in crate::demo) mod tests {
         let mut result = result();
         result.turns.truncate(3);
         let summary = LiveSummary::of(&result);
-        assert!(summary.transactions.iter().all(|numbers| numbers.control.is_none()));
+        assert!(
+            summary
+                .transactions
+                .iter()
+                .all(|numbers| numbers.control.is_none())
+        );
         assert!(summary.analytics.iter().all(|numbers| numbers.control.is_none()));
     }
 }
