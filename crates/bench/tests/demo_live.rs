@@ -210,9 +210,9 @@ fn a_corrupted_row_makes_a_wrong_answer() {
     }
     let fixture = Fixture::new();
     let lines = fixture.tpcc.store().table("order_line").expect("a table");
-    let (delivery, item) = (
+    let (delivery, amount) = (
         lines.column("ol_delivery_d").expect("a column"),
-        lines.column("ol_i_id").expect("a column"),
+        lines.column("ol_amount").expect("a column"),
     );
     fixture.change("order_line", "ol_delivery_d", Value::Null, |row| {
         !row.is_null(delivery)
@@ -220,7 +220,7 @@ fn a_corrupted_row_makes_a_wrong_answer() {
     // The amounts of lines loaded as delivered are zero, so no balance tells.
     assert_eq!(fixture.wrong(), ["delivered_lines"]);
     fixture.change("order_line", "ol_i_id", Value::Int(1_000_000), |row| {
-        row.int(item) > 0
+        row.int(amount) > 0
     });
     assert!(fixture.wrong().contains(&"top_items"));
     let fixture = Fixture::new();

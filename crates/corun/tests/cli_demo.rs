@@ -112,7 +112,7 @@ fn json_rows_of_the_live_part_have_the_stable_keys() {
     let (mut metrics, mut engines) = (BTreeSet::new(), BTreeSet::new());
     for line in run.out.lines() {
         let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        for (key, value) in [
+        let expected: [(&str, serde_json::Value); 8] = [
             ("suite", "demo".into()),
             ("answer_ok", true.into()),
             ("label", "measured".into()),
@@ -121,10 +121,14 @@ fn json_rows_of_the_live_part_have_the_stable_keys() {
             ("terminals", 4.into()),
             ("workers", 1.into()),
             ("clients", 1.into()),
-        ] {
+        ];
+        for (key, value) in expected {
             assert_eq!(row[key], value, "{key} in {line}");
         }
-        assert!(row["case"].as_str().is_some_and(|case| case.starts_with("live_")), "{line}");
+        assert!(
+            row["case"].as_str().is_some_and(|case| case.starts_with("live_")),
+            "{line}"
+        );
         metrics.insert(row["metric"].as_str().unwrap_or_default().to_owned());
         engines.insert(row["engine"].as_str().unwrap_or_default().to_owned());
     }
@@ -153,7 +157,12 @@ fn json_rows_of_the_live_part_have_the_stable_keys() {
 fn live_options_that_make_no_sense_fail_before_the_work() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = corun_in(folder.path(), &["demo", "--parts", "analytic,both"], "");
-    check_error(&run, 2, "no part is called 'both'; there are analytic and live", "");
+    check_error(
+        &run,
+        2,
+        "no part is called 'both'; there are analytic and live",
+        "",
+    );
     let run = corun_in(folder.path(), &["demo", "--warehouses", "5000"], "");
     check_error(&run, 2, "5000 warehouses: the demo takes 1 to 1000 here", "");
 }

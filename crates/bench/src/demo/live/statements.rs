@@ -109,7 +109,7 @@ const PAYMENTS: &str = "select w_id, w_ytd, booked, paid
 from warehouse
 left join (select d_w_id, sum(d_ytd) as booked from district group by d_w_id) on w_id = d_w_id
 left join (select h_w_id, sum(h_amount) as paid from history group by h_w_id) on w_id = h_w_id
-where w_ytd is distinct from booked or w_ytd is distinct from paid";
+where (w_ytd is distinct from booked) or (w_ytd is distinct from paid)";
 
 /// Condition 12: a customer owes and has paid what was delivered.
 const BALANCES: &str = "select c_w_id, c_d_id, c_id, c_balance, c_ytd_payment, delivered
