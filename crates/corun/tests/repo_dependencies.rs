@@ -21,7 +21,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("proxy", &["model", "machine"]),
     (
         "bench",
-        &["model", "cachesim", "machine", "exec", "store", "oltp", "fusion", "proxy"],
+        &[
+            "model", "cachesim", "machine", "exec", "store", "oltp", "fusion", "proxy",
+        ],
     ),
     (
         "corun",
@@ -220,6 +222,7 @@ fn every_selection_of_packages_shares_one_build_of_datafusion() {
     let selections: &[&[&str]] = &[
         &["-p", "corun", "-e", "no-dev"],
         &["-p", "fusion", "-e", "no-dev"],
+        &["-p", "fusion", "--features", "store"],
         &["-p", "bench", "-e", "no-dev"],
         &["-p", "corun"],
         &["-p", "fusion"],
@@ -234,4 +237,19 @@ fn every_selection_of_packages_shares_one_build_of_datafusion() {
             "cargo {selection:?} would compile DataFusion again, because of {differs:#?}"
         );
     }
+}
+
+/// Programs that embed `fusion` get the store only when they ask for it.
+#[test]
+fn embedders_get_no_store_unless_they_ask() {
+    let has_store = |features: &[&str]| {
+        let tree = [
+            "tree", "--prefix", "none", "--format", "{p}", "-e", "no-dev", "-p", "fusion",
+        ];
+        let packages = cargo(&[&tree[..], features].concat());
+        assert!(packages.contains("datafusion "), "{packages}");
+        packages.lines().any(|line| line.starts_with("store "))
+    };
+    assert!(!has_store(&[]));
+    assert!(has_store(&["--features", "store"]));
 }

@@ -104,7 +104,8 @@ impl From<DataFusionError> for EngineError {
 
 /// DataFusion's own prefixes left out: the primary line names the kind already.
 fn plain_words(text: &str) -> String {
-    const PREFIXES: [&str; 5] = [
+    const PREFIXES: [&str; 6] = [
+        "External error: ",
         "SQL error: ",
         "Error during planning: ",
         "Schema error: ",

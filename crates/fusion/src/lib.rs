@@ -62,7 +62,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .map_or(0, |at| at + 1);
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
     #[cfg(feature = "store")]
-    let builder = crate::store::install(builder);
+    let builder = store::install(builder);
     builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
 

@@ -1,6 +1,6 @@
 //! `corun sql`: SQL over files and generated data, as a shell or one-shot.
 //!
-//! [`run`] builds the engine, fills it ([`sources`]) and then either runs the given text or starts the shell
+//! [`run`] builds the engine, fills it ([`sources`], [`store`]) and then either runs the given text or starts the shell
 //! ([`shell`]); both run statements through one [`session::Session`].
 
 mod cells;
@@ -9,6 +9,7 @@ mod session;
 mod shell;
 mod sources;
 mod statements;
+mod store;
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,10 @@ use crate::progress::Bars;
   corun sql --ssb 1 -c 'explain select sum(lo_revenue) from lineorder, part where lo_partkey = p_partkey'
   corun sql --ssb 1 --stock --set datafusion.execution.collect_statistics=false
   echo 'select 1 as one;' | corun sql --json
+  corun sql --store shop --load orders=orders.parquet --primary-key o_orderkey
+  corun sql --store shop lineitem.parquet -c 'select sum(l_tax) from lineitem join orders on l_orderkey = o_orderkey'
 
+With --store, every statement reads all tables of the store as of one moment; SQL does not write to them.
 In the shell: statements end with `;` and may span lines; \\? lists the commands; Ctrl-C cancels a running
 statement; Ctrl-D leaves. History is kept in $XDG_STATE_HOME/corun (or ~/.local/state/corun).
 In one-shot use the first statement that fails ends the run with exit code 1.")]
@@ -51,6 +55,9 @@ pub struct SqlArgs {
     /// Generate TPC-H at this scale factor (1 is 6 million line items).
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     tpch: Option<f64>,
+
+    #[command(flatten)]
+    store: store::StoreArgs,
 
     /// Run this SQL and leave; may be repeated.
     #[arg(short = 'c', long = "command", value_name = "SQL")]
@@ -126,6 +133,7 @@ pub fn run(args: SqlArgs) -> Result<()> {
     let runtime = crate::runtime()?;
     let engine = args.engine.engine()?;
     let mut names = sources::Names::default();
+    runtime.block_on(args.store.open(&engine, &mut names))?;
     runtime.block_on(async {
         for path in &args.paths {
             sources::register_file(&engine, &mut names, &sources::name_of(path), path).await?;

@@ -21,7 +21,7 @@ impl Names {
     ///
     /// # Errors
     /// It is taken: the command line named two tables alike.
-    fn take(&mut self, name: &str, origin: &str) -> Result<()> {
+    pub fn take(&mut self, name: &str, origin: &str) -> Result<()> {
         if let Some(other) = self.0.get(name) {
             bail!(Usage(format!(
                 "two tables are named \"{name}\"\ndetail: one is {other}, the other {origin}\n\

@@ -1,6 +1,7 @@
 //! Against a sorted set from the standard library, and with many threads.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
@@ -108,6 +109,13 @@ fn agrees<const W: usize>(start: &BTreeSet<Pair<W>>, fill: f64, changes: &[Chang
                 cursor.seek_back(&key);
                 for _ in 0..30 {
                     assert_eq!(cursor.prev(), before.next());
+                }
+                // Behind an entry that is there, or behind one that is not.
+                let entry = (key, (number % 3) as u32);
+                let mut after = model.range((Bound::Excluded(entry), Bound::Unbounded)).copied();
+                cursor.seek_after(&entry);
+                for _ in 0..30 {
+                    assert_eq!(cursor.next(), after.next());
                 }
             }
         }

@@ -92,6 +92,12 @@ pub async fn run(
             create_index(context, definitions, new).await?;
             Ok(Parsed::Done)
         }
+        #[cfg(feature = "store")]
+        LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => {
+            // DataFusion would say there is no such table.
+            crate::store::refuse_drop(context, &drop.name).await?;
+            Ok(Parsed::Other(LogicalPlan::Ddl(DdlStatement::DropTable(drop))))
+        }
         plan => Ok(Parsed::Other(plan)),
     }
 }
@@ -209,6 +215,12 @@ impl Target {
     fn of(table: &TableReference, provider: &Arc<dyn TableProvider>) -> Result<Self, EngineError> {
         if provider.is::<IndexedTable>() {
             return Ok(Target::Indexed(Arc::clone(provider)));
+        }
+        #[cfg(feature = "store")]
+        if provider.is::<crate::store::StoreTable>() {
+            let name = table.table();
+            let primary = format!("table \"{name}\" is a store's, and its indexes are not made by SQL");
+            return Err(EngineError::new(primary).with_hint("use Store::create_index (the Rust API)"));
         }
         match provider.downcast_ref::<MemTable>() {
             Some(memory) => Ok(Target::Memory {

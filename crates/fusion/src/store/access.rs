@@ -98,7 +98,11 @@ fn ranges(
         let values: Vec<Value<'_>> = prefix.iter().map(|literal| literal.value()).collect();
         let bounded = !matches!((bounds.low, bounds.high), (Bound::Unbounded, Bound::Unbounded));
         let range = if bounded {
-            index.between(&values, bounds.low.map(Literal::value), bounds.high.map(Literal::value))
+            index.between(
+                &values,
+                bounds.low.map(Literal::value),
+                bounds.high.map(Literal::value),
+            )
         } else {
             index.prefix(&values)
         };
@@ -132,7 +136,11 @@ fn bounds<'a>(index: &Index, definition: &TableDef, conditions: &'a [Condition])
         text: String::new(),
     };
     for &column in index.columns() {
-        let tests = || conditions.iter().filter(move |condition| condition.column == column);
+        let tests = || {
+            conditions
+                .iter()
+                .filter(move |condition| condition.column == column)
+        };
         let values = tests()
             .filter_map(|condition| match &condition.test {
                 Test::In(values) => Some(values),
@@ -161,7 +169,10 @@ fn bounds<'a>(index: &Index, definition: &TableDef, conditions: &'a [Condition])
             }
         }
         let float = |bound: Bound<&Literal>| {
-            matches!(bound, Bound::Included(Literal::Float(_)) | Bound::Excluded(Literal::Float(_)))
+            matches!(
+                bound,
+                Bound::Included(Literal::Float(_)) | Bound::Excluded(Literal::Float(_))
+            )
         };
         if float(bounds.high) && matches!(bounds.low, Bound::Unbounded) {
             bounds.high = Bound::Unbounded;
@@ -186,7 +197,11 @@ fn tighter(known: Bound<&Literal>, other: &Bound<Literal>, high: bool) -> bool {
     let (Bound::Included(old) | Bound::Excluded(old)) = known else {
         return true;
     };
-    match if high { old.partial_cmp(new) } else { new.partial_cmp(old) } {
+    match if high {
+        old.partial_cmp(new)
+    } else {
+        new.partial_cmp(old)
+    } {
         Some(std::cmp::Ordering::Greater) => true,
         Some(std::cmp::Ordering::Equal) => matches!(other, Bound::Excluded(_)),
         _ => false,

@@ -42,9 +42,9 @@ impl Builder {
             Type::I32 => Builder::I32(Int32Builder::with_capacity(rows)),
             Type::I64 => Builder::I64(Int64Builder::with_capacity(rows)),
             Type::F64 => Builder::F64(Float64Builder::with_capacity(rows)),
-            Type::Decimal { .. } => Builder::Decimal(
-                Decimal128Builder::with_capacity(rows).with_data_type(arrow_type(data_type)),
-            ),
+            Type::Decimal { .. } => {
+                Builder::Decimal(Decimal128Builder::with_capacity(rows).with_data_type(arrow_type(data_type)))
+            }
             Type::Date => Builder::Date(Date32Builder::with_capacity(rows)),
             Type::Timestamp => Builder::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows)),
             Type::Text { .. } => Builder::Text(StringViewBuilder::with_capacity(rows)),

@@ -55,12 +55,11 @@ fn collect(filter: &Expr, definition: &TableDef, found: &mut Vec<Condition>) {
             collect(left, definition, found);
             collect(right, definition, found);
         }
-        Expr::BinaryExpr(BinaryExpr {
-            op: Operator::Or, ..
-        }) => found.extend(alternatives(filter, definition)),
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
+            found.extend(alternatives(filter, definition))
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => found.extend(
-            compared(left, *op, right, definition)
-                .or_else(|| compared(right, op.swap()?, left, definition)),
+            compared(left, *op, right, definition).or_else(|| compared(right, op.swap()?, left, definition)),
         ),
         Expr::Between(Between {
             expr,

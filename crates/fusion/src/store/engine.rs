@@ -35,10 +35,13 @@ impl Engine {
     pub fn attach_store(&self, store: &Store) -> Result<(), EngineError> {
         let config = self.context().copied_config();
         let defaults = &config.options().catalog;
-        let found = self.context().catalog(&defaults.default_catalog).and_then(|catalog| {
-            let schema = catalog.schema(&defaults.default_schema)?;
-            Some((catalog, schema))
-        });
+        let found = self
+            .context()
+            .catalog(&defaults.default_catalog)
+            .and_then(|catalog| {
+                let schema = catalog.schema(&defaults.default_schema)?;
+                Some((catalog, schema))
+            });
         let Some((catalog, others)) = found else {
             return Err(EngineError::new(format!(
                 "there is no schema {}.{} to show the store's tables in",

@@ -105,7 +105,14 @@ mod tests {
         assert_eq!(int(10, 15, 30), Some(0.25));
         assert_eq!(int(10, 10, 30), None);
         assert_eq!(int(10, 10, 10), None);
-        let text = |a, b, c| part(Value::Text(a), Value::Text(b), Value::Text(c), Type::Text { max: 9 });
+        let text = |a, b, c| {
+            part(
+                Value::Text(a),
+                Value::Text(b),
+                Value::Text(c),
+                Type::Text { max: 9 },
+            )
+        };
         assert_eq!(text("key a", "key b", "key e"), Some(0.25));
         assert_eq!(text("key", "key", "key"), None);
         let null = |b: i64| part(Value::Null, b.into(), 9_i64.into(), Type::I64);

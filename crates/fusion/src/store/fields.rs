@@ -5,7 +5,10 @@
 //! set in, which knows the limits.
 
 use ::store::{RowBuf, RowError, Type, Value};
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, StringArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array,
+    StringArray,
+};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::error::ArrowError;
@@ -47,7 +50,9 @@ pub fn is_loadable(from: &DataType, to: Type) -> bool {
         Type::I8 | Type::I16 | Type::I32 | Type::I64 => from.is_integer(),
         Type::F64 => from.is_floating(),
         Type::Decimal { scale, .. } => match from {
-            D::Decimal32(_, digits) | D::Decimal64(_, digits) | D::Decimal128(_, digits) => *digits <= scale as i8,
+            D::Decimal32(_, digits) | D::Decimal64(_, digits) | D::Decimal128(_, digits) => {
+                *digits <= scale as i8
+            }
             other => other.is_integer(),
         },
         Type::Date => matches!(from, D::Date32),
@@ -57,7 +62,10 @@ pub fn is_loadable(from: &DataType, to: Type) -> bool {
         },
         Type::Text { .. } | Type::FixedText { .. } => matches!(from, D::Utf8 | D::LargeUtf8 | D::Utf8View),
         Type::Bytes { .. } | Type::FixedBytes { .. } => {
-            matches!(from, D::Binary | D::LargeBinary | D::BinaryView | D::FixedSizeBinary(_))
+            matches!(
+                from,
+                D::Binary | D::LargeBinary | D::BinaryView | D::FixedSizeBinary(_)
+            )
         }
     }
 }
@@ -85,15 +93,23 @@ impl Fields {
         }
         Ok(match to {
             Type::Bool => Fields::Bools(cast(&DataType::Boolean)?.as_boolean().clone()),
-            Type::I8 | Type::I16 | Type::I32 | Type::I64 => Fields::Ints(cast(&DataType::Int64)?.as_primitive().clone()),
-            Type::F64 => Fields::Floats(cast(&DataType::Float64)?.as_primitive().clone()),
-            Type::Decimal { scale, .. } => {
-                Fields::Decimals(cast(&DataType::Decimal128(38, scale as i8))?.as_primitive().clone())
+            Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
+                Fields::Ints(cast(&DataType::Int64)?.as_primitive().clone())
             }
+            Type::F64 => Fields::Floats(cast(&DataType::Float64)?.as_primitive().clone()),
+            Type::Decimal { scale, .. } => Fields::Decimals(
+                cast(&DataType::Decimal128(38, scale as i8))?
+                    .as_primitive()
+                    .clone(),
+            ),
             Type::Date => {
                 let days = cast(&DataType::Int32)?;
                 let options = CastOptions::default();
-                Fields::Ints(cast_with_options(&days, &DataType::Int64, &options)?.as_primitive().clone())
+                Fields::Ints(
+                    cast_with_options(&days, &DataType::Int64, &options)?
+                        .as_primitive()
+                        .clone(),
+                )
             }
             Type::Timestamp => match array.data_type() {
                 DataType::Timestamp(TimeUnit::Nanosecond, _) => {
@@ -102,11 +118,19 @@ impl Fields {
                 _ => {
                     let micros = cast(&DataType::Timestamp(TimeUnit::Microsecond, None))?;
                     let options = CastOptions::default();
-                    Fields::Ints(cast_with_options(&micros, &DataType::Int64, &options)?.as_primitive().clone())
+                    Fields::Ints(
+                        cast_with_options(&micros, &DataType::Int64, &options)?
+                            .as_primitive()
+                            .clone(),
+                    )
                 }
             },
-            Type::Text { .. } | Type::FixedText { .. } => Fields::Texts(cast(&DataType::Utf8)?.as_string().clone()),
-            Type::Bytes { .. } | Type::FixedBytes { .. } => Fields::Bytes(cast(&DataType::Binary)?.as_binary().clone()),
+            Type::Text { .. } | Type::FixedText { .. } => {
+                Fields::Texts(cast(&DataType::Utf8)?.as_string().clone())
+            }
+            Type::Bytes { .. } | Type::FixedBytes { .. } => {
+                Fields::Bytes(cast(&DataType::Binary)?.as_binary().clone())
+            }
         })
     }
 

@@ -75,7 +75,9 @@ pub enum LoadError {
         loaded: u64,
     },
     /// The rows could not be read, or the store could not go on.
-    #[error("loading into table \"{table}\" failed: {why}\ndetail: {loaded} rows were loaded before, and stay")]
+    #[error(
+        "loading into table \"{table}\" failed: {why}\ndetail: {loaded} rows were loaded before, and stay"
+    )]
     Stopped {
         /// The table.
         table: String,
@@ -146,7 +148,11 @@ pub fn table_definition(table: &str, schema: &Schema, options: &LoadOptions) -> 
         };
         let Some(data_type) = store_type(field.data_type(), text_max) else {
             return Err(refuse(
-                format!("column \"{}\" is of type {}, which the store does not have", field.name(), field.data_type()),
+                format!(
+                    "column \"{}\" is of type {}, which the store does not have",
+                    field.name(),
+                    field.data_type()
+                ),
                 "cast it in the source: to a smaller integer, a decimal of at most 18 digits, a date, a timestamp or a text",
             ));
         };
@@ -224,7 +230,9 @@ pub fn load(
         Err(error) => return Err(stopped(error.to_string(), 0)),
     };
     let columns = columns(&target, schema)?;
-    let mut session = store.session_here().map_err(|error| stopped(error.to_string(), 0))?;
+    let mut session = store
+        .session_here()
+        .map_err(|error| stopped(error.to_string(), 0))?;
     session.set_durability(Durability::Asynchronous);
     let mut loader = Loader {
         session,
@@ -236,7 +244,9 @@ pub fn load(
         let batch = batch.map_err(|error| stopped(error.primary, loader.loaded))?;
         loader.append(&batch)?;
     }
-    store.flush().map_err(|error| stopped(error.to_string(), loader.loaded))?;
+    store
+        .flush()
+        .map_err(|error| stopped(error.to_string(), loader.loaded))?;
     Ok(loader.loaded)
 }
 
@@ -260,12 +270,19 @@ fn columns(table: &Table, schema: &Schema) -> Result<Vec<usize>, LoadError> {
         let data_type = definition.columns[position].data_type;
         if !is_loadable(field.data_type(), data_type) {
             return Err(refuse(
-                format!("column \"{}\" holds {data_type}, the rows have {}", field.name(), field.data_type()),
+                format!(
+                    "column \"{}\" holds {data_type}, the rows have {}",
+                    field.name(),
+                    field.data_type()
+                ),
                 "cast it in the source",
             ));
         }
         if given.insert(position, field.name()).is_some() {
-            return Err(refuse(format!("the rows have column \"{}\" twice", field.name()), "leave one out"));
+            return Err(refuse(
+                format!("the rows have column \"{}\" twice", field.name()),
+                "leave one out",
+            ));
         }
         columns.push(position);
     }
@@ -276,7 +293,10 @@ fn columns(table: &Table, schema: &Schema) -> Result<Vec<usize>, LoadError> {
         .find(|(position, column)| !column.nullable && !given.contains_key(position));
     match missing {
         Some((_, column)) => Err(refuse(
-            format!("the rows have no column \"{}\", which cannot be NULL", column.name),
+            format!(
+                "the rows have no column \"{}\", which cannot be NULL",
+                column.name
+            ),
             "columns are matched by name, case included",
         )),
         None => Ok(columns),

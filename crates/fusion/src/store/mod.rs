@@ -34,9 +34,25 @@ pub use scan::StoreScanExec;
 pub use schema::StoreSchema;
 pub use table::StoreTable;
 
+use crate::EngineError;
+use datafusion::common::TableReference;
 use datafusion::error::DataFusionError;
+use datafusion::prelude::SessionContext;
 
 /// A store's error as DataFusion's.
 fn external(error: impl Into<::store::StoreError>) -> DataFusionError {
     DataFusionError::External(Box::new(error.into()))
+}
+
+/// Refuses `DROP TABLE` of a store's table.
+///
+/// # Errors
+/// It is one.
+pub(crate) async fn refuse_drop(context: &SessionContext, table: &TableReference) -> Result<(), EngineError> {
+    let provider = context.table_provider(table.clone()).await;
+    if provider.is_ok_and(|provider| provider.is::<StoreTable>()) {
+        let primary = format!("cannot drop table \"{}\" of a store by SQL", table.table());
+        return Err(EngineError::new(primary).with_hint("use Store::drop_table (the Rust API)"));
+    }
+    Ok(())
 }

@@ -33,7 +33,9 @@ impl AnalyzerRule for OneMoment {
                 return Ok(Transformed::no(node));
             };
             let provider = source_as_provider(&scan.source).ok();
-            let table = provider.as_ref().and_then(|table| table.downcast_ref::<StoreTable>());
+            let table = provider
+                .as_ref()
+                .and_then(|table| table.downcast_ref::<StoreTable>());
             let Some(table) = table.filter(|table| table.moment().is_none()) else {
                 return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
             };

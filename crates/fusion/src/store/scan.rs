@@ -21,9 +21,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSor
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::stream;
 use std::fmt;
 use std::ops::Range;
@@ -76,7 +74,11 @@ impl StoreScanExec {
         let (rows, parts, ordering) = match &access {
             // Rows the snapshot sees were there before it was taken.
             Access::Full => (table.rows(), split(table.rid_end(), partitions), Vec::new()),
-            Access::Ranges(ranges) => (ranges.rows, Vec::new(), ordering(ranges, &table, &schema, &columns)),
+            Access::Ranges(ranges) => (
+                ranges.rows,
+                Vec::new(),
+                ordering(ranges, &table, &schema, &columns),
+            ),
         };
         let count = parts.len().max(1);
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
@@ -116,7 +118,9 @@ fn split(end: u32, partitions: usize) -> Vec<Range<u32>> {
     let count = u32::try_from(partitions).unwrap_or(u32::MAX).clamp(1, most);
     let size = end.div_ceil(count).max(1);
     (0..count)
-        .map(|part| part.saturating_mul(size).min(end)..(part.saturating_add(1).saturating_mul(size)).min(end))
+        .map(|part| {
+            part.saturating_mul(size).min(end)..(part.saturating_add(1).saturating_mul(size)).min(end)
+        })
         .collect()
 }
 
@@ -126,7 +130,10 @@ fn ordering(ranges: &Ranges, table: &Table, schema: &SchemaRef, columns: &[usize
         return Vec::new();
     }
     let sorted = |column: &usize| {
-        if matches!(table.layout().data_type(*column), Type::F64 | Type::FixedText { .. }) {
+        if matches!(
+            table.layout().data_type(*column),
+            Type::F64 | Type::FixedText { .. }
+        ) {
             return None;
         }
         let place = columns.iter().position(|read| read == column)?;
@@ -150,7 +157,11 @@ impl DisplayAs for StoreScanExec {
             schema,
             ..
         } = self.source.as_ref();
-        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let names: Vec<&str> = schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
         let how = match self.access.as_ref() {
             Access::Full => "full".to_owned(),
             Access::Ranges(ranges) => format!("index={}, range=[{}]", ranges.index.name(), ranges.text),
@@ -158,7 +169,10 @@ impl DisplayAs for StoreScanExec {
         match t {
             DisplayFormatType::Default | DisplayFormatType::Verbose => {
                 let (table, names, ts) = (table.name(), names.join(", "), moment.ts());
-                write!(f, "StoreScan: table={table}, {how}, columns=[{names}], snapshot={ts}")?;
+                write!(
+                    f,
+                    "StoreScan: table={table}, {how}, columns=[{names}], snapshot={ts}"
+                )?;
                 match self.limit {
                     Some(limit) => write!(f, ", limit={limit}"),
                     None => Ok(()),
@@ -203,7 +217,12 @@ impl ExecutionPlan for StoreScanExec {
         let next = match (self.access.as_ref(), self.parts.get(partition)) {
             (Access::Full, Some(part)) => Next::Rids(part.clone()),
             (Access::Ranges(_), None) if partition == 0 => Next::Range(0, None),
-            _ => return internal_err!("partition {partition} of {} does not exist", self.parts.len().max(1)),
+            _ => {
+                return internal_err!(
+                    "partition {partition} of {} does not exist",
+                    self.parts.len().max(1)
+                );
+            }
         };
         let reader = Reader {
             source: Arc::clone(&self.source),
@@ -309,7 +328,7 @@ impl Reader {
                 }
                 columns.append(&block)?;
                 rids.start = next;
-                Ok(columns.rows() == wanted || rids.is_empty())
+                Ok(columns.rows() == wanted || rids.start >= rids.end)
             }
             Next::Range(number, place) => {
                 let Access::Ranges(ranges) = self.access.as_ref() else {

@@ -31,11 +31,11 @@ impl StoreSchema {
         Ok(schema)
     }
 
-    /// The tables of the store alone do not count.
+    /// Whether a name of the store is only the store's.
     fn check(&self, name: &str) -> Result<()> {
         if self.others.table_exist(name) {
             return plan_err!(
-                "there are two tables named \"{name}\": one is in the store at {}, the other was registered; register that one under another name",
+                "there are two tables named \"{name}\": one is in the store at {}, the other was registered; drop the store's (Store::drop_table), or register the other under another name",
                 self.store.place()
             );
         }
@@ -77,7 +77,10 @@ impl SchemaProvider for StoreSchema {
         table: Arc<dyn TableProvider>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         if self.find(&name)?.is_some() {
-            return exec_err!("the store at {} has a table \"{name}\" already", self.store.place());
+            return exec_err!(
+                "the store at {} has a table \"{name}\" already",
+                self.store.place()
+            );
         }
         self.others.register_table(name, table)
     }

@@ -72,7 +72,9 @@ fn find_bounds(statistics: &mut ColumnStatistics, index: &Index, moment: &Snapsh
 fn widths(table: &Table, moment: &Snapshot, definition: &TableDef, columns: &[usize]) -> Vec<usize> {
     let fixed = |data_type: Type| match data_type {
         Type::Text { .. } | Type::FixedText { .. } | Type::Bytes { .. } => None,
-        other => arrow_type(other).primitive_width().or_else(|| other.fixed_bytes()),
+        other => arrow_type(other)
+            .primitive_width()
+            .or_else(|| other.fixed_bytes()),
     };
     let types: Vec<Type> = columns
         .iter()

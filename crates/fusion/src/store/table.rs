@@ -137,7 +137,15 @@ impl TableProvider for StoreTable {
             None => (0..self.schema.fields().len()).collect(),
         };
         let partitions = state.config().target_partitions();
-        let scan = StoreScanExec::new(self.table.clone(), moment, &self.schema, columns, access, partitions, limit)?;
+        let scan = StoreScanExec::new(
+            self.table.clone(),
+            moment,
+            &self.schema,
+            columns,
+            access,
+            partitions,
+            limit,
+        )?;
         Ok(Arc::new(scan))
     }
 

@@ -92,7 +92,9 @@ impl Literal {
             (S::Int64(Some(value)), Type::I64) => Literal::Int(*value),
             (S::Date32(Some(value)), Type::Date) => Literal::Int(i64::from(*value)),
             (S::TimestampMicrosecond(Some(value), None), Type::Timestamp) => Literal::Int(*value),
-            (S::Decimal128(Some(value), _, digits), Type::Decimal { scale, .. }) if *digits == scale as i8 => {
+            (S::Decimal128(Some(value), _, digits), Type::Decimal { scale, .. })
+                if *digits == scale as i8 =>
+            {
                 Literal::Int(i64::try_from(*value).ok()?)
             }
             (S::Float64(Some(value)), Type::F64) if !value.is_nan() => Literal::Float(*value),

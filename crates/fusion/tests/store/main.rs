@@ -1,0 +1,12 @@
+//! The tables of a store in SQL: every type, filters and indexes against in-memory tables, one moment for each statement, plans,
+//! and bulk loads with their errors.
+
+#[allow(dead_code, reason = "only `lines` is needed here")]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod answers;
+mod data;
+mod loads;
+mod moments;
+mod plans;
