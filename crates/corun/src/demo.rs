@@ -69,7 +69,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     terminals: Option<usize>,
 
-    /// Warehouses of the transactions' data, about 100 MB each, in part live [default: 2].
+    /// Warehouses of the transactions' data, 100 MB and more each, in part live [default: 2].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     warehouses: Option<usize>,
 

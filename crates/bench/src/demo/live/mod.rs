@@ -40,7 +40,7 @@ use crate::progress::Progress;
 use drive::{Analysis, Turn};
 use statements::{Statement, statements};
 
-/// Most warehouses: about 100 MB each.
+/// Most warehouses; each takes 100 MB and more.
 pub const WAREHOUSES_MAX: usize = 1000;
 /// Most terminals: a store has room for so many sessions, and some are needed for loading.
 pub const TERMINALS_MAX: usize = 1000;

@@ -57,6 +57,14 @@ fn time_text(milliseconds: Option<f64>) -> String {
     milliseconds.map_or_else(|| "-".to_owned(), number::milliseconds)
 }
 
+/// Microseconds as `25.9 us` or `1.25 ms`.
+fn short_time_text(us: Option<f64>) -> String {
+    match us {
+        Some(us) if us < 1000.0 => format!("{} us", number::short(us)),
+        longer => time_text(longer.map(|us| us / 1000.0)),
+    }
+}
+
 /// `TPC-C of 2 warehouses (1.1M rows)`, for people.
 fn data_text(result: &LiveResult) -> String {
     let options = &result.options;
@@ -149,7 +157,6 @@ pub fn transaction_table(summary: &LiveSummary) -> Table {
         .transactions
         .iter()
         .map(|numbers| {
-            let time = |us: Option<f64>| time_text(us.map(|us| us / 1000.0));
             let over_alone = match numbers.side {
                 Side::Alone => itself(numbers.control),
                 Side::Stock | Side::Corun => ratio_with_spread(numbers.over_alone),
@@ -166,8 +173,8 @@ pub fn transaction_table(summary: &LiveSummary) -> Table {
                 },
                 rate_text(numbers.new_orders_per_min),
                 rate_text(numbers.tps),
-                time(numbers.p50_us),
-                time(numbers.p99_us),
+                short_time_text(numbers.p50_us),
+                short_time_text(numbers.p99_us),
                 rate_text(numbers.retries),
                 over_alone,
                 over_stock,
@@ -178,7 +185,7 @@ pub fn transaction_table(summary: &LiveSummary) -> Table {
         headings: [
             "beside",
             "new orders/min",
-            "transactions/s",
+            "tx/s",
             "p50",
             "p99",
             "retries",
@@ -427,6 +434,10 @@ mod tests {
         assert_eq!(rows[0][6..], ["itself 1.00..1.00", ""]);
         assert_eq!(rows[1][6..], ["0.80x 0.80..0.80", "itself 1.00..1.00"]);
         assert_eq!(rows[2][6..], ["0.90x 0.90..0.90", "1.12x 1.12..1.12"]);
+        assert_eq!(
+            [Some(25.94), Some(1250.0), None].map(short_time_text),
+            ["25.9 us", "1.25 ms", "-"]
+        );
         let rows = analytic_table(&summary).rows;
         assert_eq!(rows[0], ["stock", "40", "50 ms", "50 ms", "itself 1.00..1.00"]);
         assert_eq!(rows[1], ["corun", "80", "25 ms", "25 ms", "2.00x 2.00..2.00"]);
