@@ -5,12 +5,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
+use bench::demo::live::page::{analytic_table, lead, transaction_table};
+use bench::demo::live::summary::LiveSummary;
+use bench::demo::live::{self, Live, LiveOptions, LiveResult};
 use bench::demo::page::{Provenance, class_table, page, ratio_text, spread_text};
 use bench::demo::rows::rows;
 use bench::demo::summary::Summary;
 use bench::demo::{Demo, DemoOptions, DemoResult};
 use bench::progress::Progress;
 use bench::report::number;
+use bench::report::page::Table;
 use clap::Args;
 use model::coschedule::{PolicyError, PolicyName};
 
@@ -23,34 +27,55 @@ use crate::{facts, out};
 /// Arguments of `corun demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  corun demo                                  about three minutes; writes report.html
-  corun demo --policies none                  stock against corun only, about two minutes
+  corun demo                                  about four minutes; writes report.html
+  corun demo --parts analytic --policies none stock against corun only, about two minutes
+  corun demo --parts live --terminals 20      transactions beside analytic clients only, about a minute
   corun demo --quick                          a few seconds, small data: checks answers, claims nothing about speed
   corun demo --scale 5 --clients 8 --rounds 10
   corun demo --json --report /tmp/demo.html   one JSON object a line on stdout
 
-All sides run in this process over the same data: stock DataFusion, DataFusion with corun's joins, and the same behind a
-coordinator of each policy, round by round. Every answer is checked against one computed before; a wrong one ends with exit code 1.")]
+Part analytic: all sides run in this process over the same data: stock DataFusion, DataFusion with corun's joins, and the same
+behind a coordinator of each policy, round by round. Every answer is checked against one computed before.
+Part live: terminals run TPC-C's standard mix on corun's store in memory, alone, beside clients that ask stock DataFusion about
+the same tables, and beside the same clients with corun's joins. Every answer is checked against what holds at every moment of
+such tables, and TPC-C's consistency conditions at the end of each turn.
+A wrong answer ends with exit code 1.")]
 pub struct DemoArgs {
+    /// Which parts: analytic, live.
+    #[arg(long, value_name = "LIST", default_value = "analytic,live")]
+    parts: Parts,
+
     /// Scale factor of the Star Schema Benchmark data (1 is 6 million fact rows) [default: 1].
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     scale: Option<f64>,
 
-    /// Seconds of each side's turn in a round [default: 6].
+    /// Seconds of each side's turn in a round [default: 6; live: 3].
     #[arg(long, value_name = "SECONDS", value_parser = positive_number, allow_negative_numbers = true)]
     seconds: Option<f64>,
 
-    /// Rounds; each is one turn of every side [default: 5].
+    /// Rounds; each is one turn of every side [default: 5; live: 3].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     rounds: Option<usize>,
 
-    /// Clients that run analytic joins [default: one a core].
+    /// Clients that run analytic joins [default: one a core; live: 2].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     clients: Option<usize>,
 
     /// Clients that run short statements; 0 for none [default: half as many as cores, at least 1].
     #[arg(long, value_name = "N")]
     short_clients: Option<usize>,
+
+    /// Clients that run transactions, in part live [default: 10].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    terminals: Option<usize>,
+
+    /// Warehouses of the transactions' data, 100 MB and more each, in part live [default: 2].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    warehouses: Option<usize>,
+
+    /// CPUs the terminals are pinned to, in part live [default: all].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    workers: Option<usize>,
 
     /// Partitions of a plan: how many threads one query can use [default: all cores].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
@@ -75,6 +100,33 @@ pub struct DemoArgs {
     /// Print benchmark rows, one JSON object a line, instead of tables.
     #[arg(long)]
     json: bool,
+}
+
+/// The parts of the demo, as typed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts {
+    analytic: bool,
+    live: bool,
+}
+
+impl FromStr for Parts {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let mut parts = Parts::default();
+        for name in text.split(',') {
+            match name.trim() {
+                "analytic" => parts.analytic = true,
+                "live" => parts.live = true,
+                other => {
+                    return Err(format!(
+                        "no part is called '{other}'; there are analytic and live"
+                    ));
+                }
+            }
+        }
+        Ok(parts)
+    }
 }
 
 /// A list of policies as typed; each once.
@@ -111,41 +163,98 @@ impl DemoArgs {
             policies: self.policies.0.clone(),
         }
     }
+
+    fn live_options(&self) -> LiveOptions {
+        let cores = bench::suites::all_cores();
+        let (divisor, seconds, warmup_seconds, rounds) = if self.quick {
+            (100, 0.3, 0.05, 2)
+        } else {
+            (1, 3.0, 0.5, 3)
+        };
+        LiveOptions {
+            warehouses: self.warehouses.unwrap_or(2),
+            divisor,
+            seconds: self.seconds.unwrap_or(seconds),
+            warmup_seconds,
+            rounds: self.rounds.unwrap_or(rounds),
+            terminals: self.terminals.unwrap_or(10),
+            workers: self.workers.unwrap_or(cores),
+            clients: self.clients.unwrap_or(2),
+            partitions: self.partitions.unwrap_or(cores),
+            seed: self.seed,
+        }
+    }
 }
 
 /// Runs `corun demo`.
 ///
 /// # Errors
-/// A report that cannot be written, an engine that fails, or a wrong answer.
+/// A report that cannot be written, an engine or a transaction that fails, or a wrong answer.
 pub fn run(args: DemoArgs) -> Result<()> {
     let report = ReportFile::open(args.report.clone())?;
     let bars = Bars::new();
-    let demo = Demo::prepare(args.options(), &bars)?;
-    if !args.json {
-        bars.note(&plan_text(&args.options()));
-    }
-    let result = demo.play(&bars)?;
+    // Options of the second part that make no sense are told before the first has run.
+    let live = args
+        .parts
+        .live
+        .then(|| Live::new(args.live_options()))
+        .transpose()?;
+    let analytic = match args.parts.analytic {
+        true => Some(play_analytic(&args, &bars)?),
+        false => None,
+    };
+    let live = match live {
+        Some(live) => {
+            let result = live.play(&bars)?;
+            let summary = LiveSummary::of(&result);
+            Some((result, summary))
+        }
+        None => None,
+    };
     drop(bars);
-    let summary = Summary::of(&result);
     let provenance = Provenance {
         facts: facts::facts("measured; none simulated"),
     };
-    report.finish(&page(&result, &summary, &provenance).render())?;
+    let (analytic, live) = (analytic.as_ref(), live.as_ref());
+    let page = page(
+        analytic.map(|(result, summary)| (result, summary)),
+        live.map(|(result, summary)| (result, summary)),
+        &provenance,
+    );
+    report.finish(&page.render())?;
     if args.json {
-        for row in rows(&result, &summary) {
+        let analytic = analytic.map(|(result, summary)| rows(result, summary));
+        let live = live.map(|(result, summary)| live::rows::rows(result, summary));
+        for row in analytic.into_iter().chain(live).flatten() {
             out::json_line(&row)?;
         }
         out::note(&format!("report: {}", args.report.display()));
     } else {
-        print_summary(&result, &summary, &args)?;
+        print(analytic, live, &args)?;
     }
-    if summary.wrong > 0 {
+    let wrong =
+        analytic.map_or(0, |(_, summary)| summary.wrong) + live.map_or(0, |(_, summary)| summary.wrong.len());
+    if wrong > 0 {
+        let first = live.and_then(|(_, summary)| summary.wrong.first());
         bail!(Failed(format!(
-            "{} of {} answers were wrong\nhint: this is a bug in corun: please report it with the report file",
-            summary.wrong, summary.executions
+            "{wrong} of {} answers were wrong{}\nhint: this is a bug in corun: please report it with the report file",
+            analytic.map_or(0, |(_, summary)| summary.executions)
+                + live.map_or(0, |(_, summary)| summary.answers),
+            first.map_or_else(String::new, |first| format!("\ndetail: {first}"))
         )));
     }
     Ok(())
+}
+
+/// Prepares and runs the analytic part.
+fn play_analytic(args: &DemoArgs, bars: &Bars) -> Result<(DemoResult, Summary)> {
+    let demo = Demo::prepare(args.options(), bars)?;
+    if !args.json {
+        bars.note(&plan_text(&args.options()));
+    }
+    let result = demo.play(bars)?;
+    let summary = Summary::of(&result);
+    Ok((result, summary))
 }
 
 fn plan_text(options: &DemoOptions) -> String {
@@ -165,11 +274,52 @@ fn plan_text(options: &DemoOptions) -> String {
     )
 }
 
-fn print_summary(result: &DemoResult, summary: &Summary, args: &DemoArgs) -> Result<()> {
-    let mut out = out::stdout();
-    let table = class_table(summary);
+fn print_table(out: &mut impl Write, table: &Table) -> std::io::Result<()> {
     let headings: Vec<&str> = table.headings.iter().map(String::as_str).collect();
-    out::table(&mut out, &headings, table.numeric_columns, &table.rows)?;
+    out::table(out, &headings, table.numeric_columns, &table.rows)
+}
+
+fn print(
+    analytic: Option<&(DemoResult, Summary)>,
+    live: Option<&(LiveResult, LiveSummary)>,
+    args: &DemoArgs,
+) -> Result<()> {
+    let mut out = out::stdout();
+    if let Some((result, summary)) = analytic {
+        print_analytic(&mut out, result, summary)?;
+    }
+    if let Some((result, summary)) = live {
+        if analytic.is_some() {
+            writeln!(out)?;
+        }
+        print_live(&mut out, result, summary)?;
+    }
+    if args.quick {
+        writeln!(
+            out,
+            "--quick: the data is small and the rounds short; only the answers mean anything"
+        )?;
+    }
+    writeln!(out, "report: {}", args.report.display())?;
+    Ok(out.flush()?)
+}
+
+fn print_live(out: &mut impl Write, result: &LiveResult, summary: &LiveSummary) -> Result<()> {
+    writeln!(out, "live: {}", lead(result))?;
+    print_table(out, &transaction_table(summary))?;
+    writeln!(out)?;
+    print_table(out, &analytic_table(summary))?;
+    writeln!(out)?;
+    let right = match summary.wrong.len() {
+        0 => "all right; TPC-C's consistency conditions hold".to_owned(),
+        wrong => format!("{wrong} WRONG"),
+    };
+    writeln!(out, "answers on live data checked: {}, {right}", summary.answers)?;
+    Ok(())
+}
+
+fn print_analytic(out: &mut impl Write, result: &DemoResult, summary: &Summary) -> Result<()> {
+    print_table(out, &class_table(summary))?;
     writeln!(out)?;
     let peaks = summary
         .peak_bytes
@@ -210,12 +360,5 @@ fn print_summary(result: &DemoResult, summary: &Summary, args: &DemoArgs) -> Res
         format!("{} WRONG", summary.wrong)
     };
     writeln!(out, "answers checked: {}, {right}", summary.executions)?;
-    if args.quick {
-        writeln!(
-            out,
-            "--quick: the data is small and the rounds short; only the answers mean anything"
-        )?;
-    }
-    writeln!(out, "report: {}", args.report.display())?;
-    Ok(out.flush()?)
+    Ok(())
 }

@@ -11,9 +11,11 @@
 //!
 //! Order of calls: [`Demo::prepare`], [`Demo::play`], then [`summary::Summary`], [`rows::rows`] and [`page::page`] on the
 //! result. Deciding what to run ([`mix`], [`schedule`]) and counting ([`summary`]) are pure; only [`drive`] runs anything.
+//! [`live`] is the second part: transactions beside analytic clients, on tables that change meanwhile.
 //! Not a benchmark of single queries: those are the suites'.
 
 pub mod drive;
+pub mod live;
 pub mod mix;
 pub mod page;
 pub mod rows;

@@ -1,5 +1,7 @@
 //! The demo's numbers as a report page: headline, throughput, latencies, single queries, the machine, what is compared.
 
+use super::live::summary::LiveSummary;
+use super::live::{self, LiveResult};
 use super::mix::Class;
 use super::summary::{ClassSummary, Summary};
 use super::{DemoResult, Side};
@@ -18,37 +20,58 @@ pub struct Provenance {
     pub facts: Vec<(String, String)>,
 }
 
-/// The page.
-pub fn page(result: &DemoResult, summary: &Summary, provenance: &Provenance) -> Page {
-    Page {
+/// The page: the analytic part, the live part, or both.
+pub fn page(
+    analytic: Option<(&DemoResult, &Summary)>,
+    live: Option<(&LiveResult, &LiveSummary)>,
+    provenance: &Provenance,
+) -> Page {
+    let mut page = Page {
         title: "corun demo: concurrent SQL, stock against cache-conscious".to_owned(),
-        lead: format!(
-            "Star Schema Benchmark at scale {} ({} rows, {} in memory), {} analytic and {} short clients at the same time, {} rounds \
-             of {} s a side. Every number on this page was measured on the machine described below.",
-            result.options.scale,
-            number::short(result.data_rows as f64),
-            number::bytes(result.data_bytes as f64),
-            result.options.clients,
-            result.options.short_clients,
-            result.options.rounds,
-            result.options.seconds
-        ),
-        tiles: tiles(summary),
-        sections: [
-            Some(throughput(result, summary)),
-            policies(result, summary),
-            Some(latency(result, summary)),
-            Some(queries(summary)),
-            Some(memory(summary)),
-            Some(compared(result)),
-            Some(Section::machine(&provenance.facts)),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
         footer: "Written by corun demo. The page is complete in itself: it loads nothing from elsewhere."
             .to_owned(),
+        ..Page::default()
+    };
+    if let Some((result, summary)) = analytic {
+        page.lead = format!("{}. ", lead(result));
+        page.tiles.extend(tiles(summary));
+        page.sections.extend(
+            [
+                Some(throughput(result, summary)),
+                policies(result, summary),
+                Some(latency(result, summary)),
+                Some(queries(summary)),
+                Some(memory(summary)),
+                Some(compared(result)),
+            ]
+            .into_iter()
+            .flatten(),
+        );
     }
+    if let Some((result, summary)) = live {
+        page.lead.push_str(&format!("{}. ", live::page::lead(result)));
+        page.tiles.extend(live::page::tiles(summary));
+        page.sections.extend(live::page::sections(result, summary));
+    }
+    page.lead
+        .push_str("Every number on this page was measured on the machine described below.");
+    page.sections.push(Section::machine(&provenance.facts));
+    page
+}
+
+/// What ran, in a sentence without a full stop.
+fn lead(result: &DemoResult) -> String {
+    format!(
+        "Star Schema Benchmark at scale {} ({} rows, {} in memory), {} analytic and {} short clients at the same time, {} rounds \
+         of {} s a side",
+        result.options.scale,
+        number::short(result.data_rows as f64),
+        number::bytes(result.data_bytes as f64),
+        result.options.clients,
+        result.options.short_clients,
+        result.options.rounds,
+        result.options.seconds
+    )
 }
 
 /// `1.52x`, or a dash.
@@ -419,7 +442,7 @@ mod tests {
         let provenance = Provenance {
             facts: vec![("processor".to_owned(), "a <test>".to_owned())],
         };
-        let html = page(&result, &Summary::of(&result), &provenance).render();
+        let html = page(Some((&result, &Summary::of(&result))), None, &provenance).render();
         for text in [
             "2.00x",
             "stock against itself 1.00..1.00",
@@ -436,7 +459,38 @@ mod tests {
     fn wrong_answers_are_on_the_page() {
         let mut result = result();
         result.turns[0].clients[0].executions[0].correct = false;
-        let html = page(&result, &Summary::of(&result), &Provenance::default()).render();
+        let html = page(
+            Some((&result, &Summary::of(&result))),
+            None,
+            &Provenance::default(),
+        )
+        .render();
         assert!(html.contains("1 wrong") && !html.contains("all right"));
+    }
+
+    #[test]
+    fn each_part_alone_and_both_together_make_a_page() {
+        let (analytic, live) = (result(), live::summary::tests::result());
+        let (summary, live_summary) = (Summary::of(&analytic), LiveSummary::of(&live));
+        let render = |with_analytic: bool, with_live: bool| {
+            page(
+                with_analytic.then_some((&analytic, &summary)),
+                with_live.then_some((&live, &live_summary)),
+                &Provenance::default(),
+            )
+            .render()
+        };
+        let both = render(true, true);
+        for (text, of_live) in [
+            ("Star Schema Benchmark at scale", false),
+            ("Peak memory", false),
+            ("TPC-C with 2 warehouses", true),
+            ("Live data: transactions", true),
+        ] {
+            assert!(both.contains(text), "{text}");
+            assert_eq!(render(true, false).contains(text), !of_live, "{text}");
+            assert_eq!(render(false, true).contains(text), of_live, "{text}");
+        }
+        assert!(!both.contains("NaN"));
     }
 }
