@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn the_deepest_mount_decides() {
         let of = |path: &str| type_of(Path::new(path), MOUNTS);
-        assert_eq!(of("/home/a").as_deref(), Some("ext4"));
+        assert_eq!(of("/data/a").as_deref(), Some("ext4"));
         assert_eq!(of("/dev/shm/a").as_deref(), Some("tmpfs"));
         assert_eq!(of("/dev/shm/over/a").as_deref(), Some("ext4"));
         assert_eq!(of("/dev/shmall").as_deref(), Some("devtmpfs"));

@@ -4,14 +4,18 @@ use super::view::{Place, View};
 use crate::oltp::recovery::RECORDS_PER_S;
 use crate::oltp::rows::{BYTES_PER_ROW, ENGINE_BYTES_PER_ROW, IDLE};
 use crate::oltp::{CORUN, NEW_ORDERS, TPS};
+use crate::peers::oltp::ENGINES;
 use crate::report::bar::{BarPlot, BarRow};
 use crate::report::number;
 use crate::report::page::{Figure, Section, Table};
 use crate::report::scale::Spacing;
 use crate::row::{Label, Row};
 
-/// Our store comes first, and this is its colour in every report; the one before is the stock engine's.
-const FIRST_COLOUR: usize = 1;
+/// The colour of an engine: our store has the same in every report, and the first is the stock engine's there.
+fn colour(engine: &str) -> usize {
+    let peer = ENGINES.iter().position(|name| *name == engine);
+    peer.map_or(1, |at| at + 2)
+}
 
 fn heading(workload: &str) -> String {
     match workload {
@@ -82,8 +86,7 @@ pub(super) fn workload(view: View<'_>, workload: &str, quick: bool) -> Section {
         text,
         legend: engines
             .iter()
-            .enumerate()
-            .map(|(at, engine)| (at + FIRST_COLOUR, (*engine).to_owned()))
+            .map(|engine| (colour(engine), (*engine).to_owned()))
             .collect(),
         figures,
         table: Some(table(view, &places, &engines, workload)),
@@ -93,9 +96,9 @@ pub(super) fn workload(view: View<'_>, workload: &str, quick: bool) -> Section {
 fn described(row: &Row) -> String {
     let count = |key: &str| number::short(row.number(key).unwrap_or(f64::NAN));
     let size = if row.text("workload").starts_with("ycsb") {
-        format!("{} records of 1000 bytes", count("scale"))
+        format!("Records of 1000 bytes: {}", count("scale"))
     } else {
-        format!("{} warehouses", count("scale"))
+        format!("Warehouses: {}", count("scale"))
     };
     format!(
         "{size}. Latencies are those of {}.",
@@ -106,12 +109,18 @@ fn described(row: &Row) -> String {
 /// `Commits wait ..., 2 workers: corun 12k New Orders a minute, 3x of sqlite (2.9 to 3.1), ...`.
 fn sentence(view: View<'_>, workload: &str, place: Place<'_>) -> String {
     let (metric, name) = unit(workload);
-    let rate = view.spread(place.case, CORUN, metric);
+    let Some(rate) = view.spread(place.case, CORUN, metric) else {
+        return format!(
+            "{}, {}: corun did not run.",
+            promise(place.durability),
+            workers_text(place.workers)
+        );
+    };
     let mut text = format!(
         "{}, {}: corun {} {name}",
         promise(place.durability),
         workers_text(place.workers),
-        number::short(rate.map_or(f64::NAN, |rate| rate.median)),
+        number::short(rate.median),
     );
     for engine in view.engines() {
         let Some(ratio) = view.ratio(place.case, engine) else {
@@ -145,14 +154,11 @@ fn sentence(view: View<'_>, workload: &str, place: Place<'_>) -> String {
 fn bars(view: View<'_>, workload: &str, places: &[Place<'_>], durability: &str, engines: &[&str]) -> BarPlot {
     let (metric, name) = unit(workload);
     let mut found = Vec::new();
-    for (series, engine) in engines.iter().enumerate() {
+    for engine in engines {
         for place in places.iter().filter(|place| place.durability == durability) {
             if let Some(spread) = view.spread(place.case, engine, metric) {
-                found.push((
-                    format!("{engine}, {}", workers_text(place.workers)),
-                    series,
-                    spread,
-                ));
+                let label = format!("{engine}, {}", workers_text(place.workers));
+                found.push((label, colour(engine), spread));
             }
         }
     }
