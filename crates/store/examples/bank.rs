@@ -2,6 +2,8 @@
 //!
 //! Run it with a folder to keep the accounts there: `cargo run -p store --example bank -- FOLDER`. A second run finds them again.
 
+#![expect(clippy::print_stdout, reason = "an example says what it did")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::park::ThreadPark;
@@ -10,7 +12,8 @@ use store::{Options, Result, Session, Store, StoreError, Table, TableDef, Type};
 const ACCOUNTS: i64 = 100;
 const CLIENTS: usize = 4;
 const TRANSFERS: i64 = 2_000;
-const OPENING_BALANCE: i64 = 1_000_00;
+/// In hundredths.
+const OPENING_BALANCE: i64 = 100_000;
 
 fn main() -> Result<()> {
     let options = Options {
