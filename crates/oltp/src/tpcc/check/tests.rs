@@ -1,3 +1,5 @@
+//! The conditions see what they are for: each fails on data made wrong for it.
+
 use super::*;
 use crate::Naive;
 use crate::tpcc::row::{Customer, District, History, NewOrder, Order, OrderLine, Warehouse};

@@ -1,3 +1,5 @@
+//! Rows and keys of TPC-C as bytes come back, and keys compare as their values do.
+
 use super::*;
 use crate::tpcc::{Rows, Scale};
 
