@@ -66,8 +66,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
 
-// The Rust blocks of README and manual compile as doctests of this crate.
-#[cfg(doctest)]
+// The Rust blocks of README and manual compile as doctests of this crate. README's show the store, too.
+#[cfg(all(doctest, feature = "store"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 #[cfg(doctest)]
