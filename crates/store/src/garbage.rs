@@ -14,6 +14,7 @@ use crate::key::Words;
 use crate::lock::{Got, Holder, RowMode, RowName};
 use crate::log::Log;
 use crate::memory::{Memory, Share};
+use crate::pool::Pool;
 use crate::row::RowRef;
 use crate::slots::Rid;
 use crate::table::Table;
@@ -54,6 +55,7 @@ pub(crate) struct Clearing<'a> {
     pub(crate) log: &'a Log,
     pub(crate) horizon: &'a Horizon,
     pub(crate) memory: &'a Memory,
+    pub(crate) pool: &'a Pool,
     pub(crate) worker: usize,
     pub(crate) oldest: Ts,
 }
@@ -107,7 +109,7 @@ impl Garbage {
             share.give(with.memory, dead.version.bytes());
             // SAFETY: it is in this list only; its slot names a newer version, and every open or future snapshot sees that or a
             // still newer one, so nobody is led here.
-            unsafe { dead.version.free() };
+            unsafe { dead.version.free(Some(with.pool)) };
             self.versions.pop_front();
         }
         // Once each at most: those that cannot be cleared now go to the end.
@@ -140,7 +142,7 @@ impl Garbage {
                     if with.horizon.is_clear() {
                         share.give(with.memory, version.bytes());
                         // SAFETY: it was taken out of its slot, which owned it, and nobody reads without a lock now.
-                        unsafe { version.free() };
+                        unsafe { version.free(Some(with.pool)) };
                     } else {
                         // A snapshot may just be reading that it says "deleted".
                         self.push_version(version, unlinked(|| with.log.last()));
@@ -278,7 +280,7 @@ impl Drop for Garbage {
         // Only when the store itself ends: sessions hand theirs over.
         for dead in self.versions.drain(..) {
             // SAFETY: no session and no snapshot is left.
-            unsafe { dead.version.free() };
+            unsafe { dead.version.free(None) };
         }
     }
 }

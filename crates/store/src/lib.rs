@@ -56,6 +56,7 @@ pub mod log;
 mod memory;
 mod options;
 pub mod park;
+mod pool;
 mod recovery;
 mod redo;
 mod row;

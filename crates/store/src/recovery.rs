@@ -177,11 +177,12 @@ impl Reading<'_> {
                 table.name, rid.0
             ))
         })?;
-        let version = VersionPtr::new(None, Some(row)).ok_or(StoreError::OutOfMemory { bytes: row.len() })?;
+        let version =
+            VersionPtr::new(None, None, Some(row)).ok_or(StoreError::OutOfMemory { bytes: row.len() })?;
         version.commit(ts);
         if let Some(before) = slot.newest() {
             // SAFETY: this thread alone has the row, and nobody else knows its version.
-            unsafe { before.free() };
+            unsafe { before.free(None) };
         }
         slot.set(Some(version));
         Ok(())

@@ -172,6 +172,11 @@ impl Layout {
         self.fields.len()
     }
 
+    /// Bytes of a row without its texts and bytes that are kept with their length.
+    pub(crate) fn bytes_min(&self) -> usize {
+        self.empty.len()
+    }
+
     /// What a column holds.
     ///
     /// # Panics

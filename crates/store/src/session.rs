@@ -244,6 +244,7 @@ impl State {
             log,
             horizon: &store.horizon,
             memory: &store.memory,
+            pool: store.pool(worker),
             worker,
             oldest: oldest(),
         };

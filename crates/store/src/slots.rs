@@ -14,6 +14,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
+use exec::prefetch::prefetch_read;
 use parking_lot::Mutex;
 
 use crate::lock::LockWord;
@@ -114,6 +115,22 @@ impl Slots {
     pub(crate) fn find(&self, rid: Rid) -> Option<&Slot> {
         let (chunk, at) = place(rid.0);
         self.directory[chunk].get()?.get(at)
+    }
+
+    /// Asks the caches for a slot.
+    #[inline]
+    pub(crate) fn ask(&self, rid: Rid) {
+        if let Some(slot) = self.find(rid) {
+            prefetch_read(slot);
+        }
+    }
+
+    /// Asks the caches for the newest version of a slot and the first `bytes` of its row. Nothing of it is read: it may be gone.
+    #[inline]
+    pub(crate) fn ask_row(&self, rid: Rid, bytes: usize) {
+        if let Some(version) = self.find(rid).and_then(Slot::newest) {
+            version.ask(bytes);
+        }
     }
 
     /// A rid nobody uses. None when there are no more.
@@ -222,7 +239,7 @@ impl Slots {
                 if let Some(version) = slot.newest() {
                     bytes += version.bytes() as u64;
                     // SAFETY: the slot owned its newest version, and nobody has the table any more.
-                    unsafe { version.free() };
+                    unsafe { version.free(None) };
                 }
             }
         }
@@ -311,7 +328,7 @@ mod tests {
         slots
             .claim(Rid(130))
             .unwrap()
-            .set(VersionPtr::new(None, Some(b"row")));
+            .set(VersionPtr::new(None, None, Some(b"row")));
         assert!(slots.claim(Rid(u32::MAX)).is_none());
         assert_eq!(slots.sweep(), 1);
         let taken: HashSet<u32> = (0..191).map(|_| slots.take(0).unwrap().0).collect();

@@ -21,6 +21,7 @@ use crate::log::{Damage, Log, LogOptions};
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::park::{Park, ThreadPark};
+use crate::pool::Pool;
 use crate::recovery;
 use crate::redo;
 use crate::schema::{IndexDef, TableDef};
@@ -66,6 +67,8 @@ pub(crate) struct StoreInner {
     closed: AtomicBool,
     /// Garbage of sessions that ended.
     pub(crate) orphans: Orphans,
+    /// By worker.
+    pools: Box<[Pool]>,
     checkpointer: Checkpointer,
 }
 
@@ -191,7 +194,8 @@ impl Store {
                 0 => 64 << 20,
                 bytes => (bytes / 4).clamp(4 << 10, 64 << 20),
             },
-            buffer_bytes: (options.transaction_bytes_max * 2).max(8 << 20),
+            // While a sync takes its time, asynchronous commits go on into the buffer.
+            buffer_bytes: (options.transaction_bytes_max * 2).max(32 << 20),
         };
         let log = Log::start(Arc::clone(&storage), manifest.store_id, read.end, log_options)?;
         let home = Home {
@@ -260,6 +264,7 @@ impl Store {
             definitions: AtomicU64::new(1),
             closed: AtomicBool::new(false),
             orphans: Orphans::default(),
+            pools: (0..options.workers).map(|_| Pool::new()).collect(),
             checkpointer: Checkpointer::default(),
             options,
         });
@@ -599,6 +604,12 @@ impl StoreInner {
     /// Grows when a table is dropped.
     pub(crate) fn definitions(&self) -> u64 {
         self.definitions.load(Ordering::Acquire)
+    }
+
+    /// The memory a worker's sessions share.
+    #[inline]
+    pub(crate) fn pool(&self, worker: usize) -> &Pool {
+        &self.pools[worker % self.pools.len()]
     }
 
     /// Whether a table is this store's, be it in use or dropped.

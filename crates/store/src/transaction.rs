@@ -213,39 +213,85 @@ impl<'s> Transaction<'s> {
         self.fetch_locked(index, key, Lock::Exclusive)
     }
 
+    /// The rows of several keys of a unique index, locked in the order of the keys: as [`Transaction::fetch`] (or
+    /// [`Transaction::fetch_for_update`]) for each, but the caches are asked for all rows before the first is read, so that their
+    /// misses overlap.
+    ///
+    /// # Errors
+    /// As there. Rows locked before the error stay locked.
+    pub fn fetch_many<'t, 'k>(
+        &'t self,
+        index: &'t Index,
+        keys: impl IntoIterator<Item = &'k [Value<'k>]>,
+        lock: Lock,
+    ) -> Result<Vec<Option<Found<'t>>>> {
+        index.check_unique()?;
+        let layout = &index.inner.layout;
+        let keys = keys.into_iter().map(|key| layout.exact(key));
+        let keys = keys.collect::<Result<Vec<Option<Words>>, _>>()?;
+        self.operate(|state| {
+            let reach = self.reach_to_read(state, &index.table, lock)?;
+            index.check(reach)?;
+            let slots = &index.table.0.slots;
+            let first = |key: &Option<Words>| {
+                let rid = index.inner.tree.get(key.as_ref()?)?;
+                slots.ask(rid);
+                Some(rid)
+            };
+            let first: Vec<Option<Rid>> = keys.iter().map(first).collect();
+            let bytes = index.table.0.layout.bytes_min();
+            for rid in first.iter().flatten() {
+                slots.ask_row(*rid, bytes);
+            }
+            let each = keys.iter().zip(first);
+            each.map(|(key, first)| match key {
+                None => Ok(None),
+                Some(key) => self.fetch_from(state, index, key, first, lock, reach),
+            })
+            .collect()
+        })
+    }
+
     fn fetch_locked<'t>(
         &'t self,
         index: &'t Index,
         key: &[Value<'_>],
         lock: Lock,
     ) -> Result<Option<Found<'t>>> {
-        if !index.is_unique() {
-            return Err(StoreError::NotUnique {
-                table: index.table.name().to_owned(),
-                index: index.name().to_owned(),
-            });
-        }
+        index.check_unique()?;
         let Some(key) = index.inner.layout.exact(key)? else {
             return Ok(None);
         };
         self.operate(|state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check(reach)?;
-            // Nearly always the first entry is the row. Others are left of rows that had the key before.
-            if let Some(rid) = index.inner.tree.get(&key)
-                && let Some(found) = self.read_entry(state, index, &key, rid, lock, reach)?
-            {
-                return Ok(Some(found));
-            }
-            self.first_of(
-                state,
-                index,
-                &KeyRange { low: key, high: key },
-                Direction::Ascending,
-                lock,
-                reach,
-            )
+            let first = index.inner.tree.get(&key);
+            self.fetch_from(state, index, &key, first, lock, reach)
         })
+    }
+
+    /// The row of a key whose first entry is known.
+    #[inline]
+    fn fetch_from<'t>(
+        &'t self,
+        state: &mut State,
+        index: &'t Index,
+        key: &Words,
+        first: Option<Rid>,
+        lock: Lock,
+        reach: Reach,
+    ) -> Result<Option<Found<'t>>> {
+        // Nearly always the first entry is the row. Others are left of rows that had the key before.
+        if let Some(rid) = first
+            && let Some(found) = self.read_entry(state, index, key, rid, lock, reach)?
+        {
+            return Ok(Some(found));
+        }
+        let range = KeyRange {
+            low: *key,
+            high: *key,
+        };
+        self.first_of(state, index, &range, Direction::Ascending, lock, reach)
     }
 
     /// Reads the row of an entry; none if it has another key now, or none.
@@ -395,6 +441,16 @@ impl Index {
         } else {
             Err(self.unusable("was dropped"))
         }
+    }
+
+    fn check_unique(&self) -> Result<()> {
+        if self.is_unique() {
+            return Ok(());
+        }
+        Err(StoreError::NotUnique {
+            table: self.table.name().to_owned(),
+            index: self.name().to_owned(),
+        })
     }
 
     pub(crate) fn unusable(&self, why: &'static str) -> StoreError {

@@ -180,11 +180,12 @@ impl Transaction<'_> {
         if state.bytes + bytes > limit {
             return Err(StoreError::TransactionTooLarge { limit });
         }
-        let version =
-            VersionPtr::new(before, after.map(RowRef::encoded)).ok_or(StoreError::OutOfMemory { bytes })?;
+        let pool = Some(store.pool(self.session.worker));
+        let version = VersionPtr::new(pool, before, after.map(RowRef::encoded))
+            .ok_or(StoreError::OutOfMemory { bytes })?;
         if let Err(error) = state.share.take(&store.memory, version.bytes()) {
             // SAFETY: nobody else has seen it.
-            unsafe { version.free() };
+            unsafe { version.free(pool) };
             return Err(error);
         }
         state.bytes += bytes + 16;

@@ -79,16 +79,36 @@ pub(super) fn new_order(
     by_stock.sort_by_key(|&at| (input.lines[at].supply_warehouse, input.lines[at].item));
     let mut lines = vec![NewOrderLineAnswer::default(); input.lines.len()];
     let mut infos = vec![Text::<24>::default(); input.lines.len()];
-    for at in by_stock {
+    // All items, then all stocks: their rows lie anywhere in memory, and are waited for together.
+    let keys: Vec<[Value<'_>; 1]> = by_stock.iter().map(|&at| [input.lines[at].item.into()]).collect();
+    let solds = transaction.fetch_many(
+        &tables.item.primary,
+        keys.iter().map(|key| &key[..]),
+        Lock::Shared,
+    )?;
+    answer.rolled_back = solds.iter().any(Option::is_none);
+    let lines_and_items = by_stock.into_iter().zip(solds);
+    let wanted: Vec<(usize, RowRef<'_>)> = lines_and_items
+        .filter_map(|(at, sold)| sold.map(|sold| (at, sold.row)))
+        .collect();
+    let keys: Vec<[Value<'_>; 2]> = wanted
+        .iter()
+        .map(|&(at, _)| {
+            let line = &input.lines[at];
+            [line.supply_warehouse.into(), line.item.into()]
+        })
+        .collect();
+    let stocks = transaction.fetch_many(
+        &tables.stock.primary,
+        keys.iter().map(|key| &key[..]),
+        Lock::Exclusive,
+    )?;
+    for (((at, sold), held), key) in wanted.into_iter().zip(stocks).zip(&keys) {
         let wanted = input.lines[at];
-        let Some(sold) = transaction.fetch(&tables.item.primary, &[wanted.item.into()])? else {
-            answer.rolled_back = true;
-            continue;
-        };
-        let sold = sold.row;
-        let key = [wanted.supply_warehouse.into(), wanted.item.into()];
-        let held = fetch(&transaction, &tables.stock, &key, Lock::Exclusive)?;
-        let row = held.row;
+        let held = held.ok_or_else(|| missing(&tables.stock, key))?;
+        // Once more: an order may have one item in two lines.
+        let row = transaction.get(&tables.stock.table, held.rid, Lock::Exclusive)?;
+        let row = row.ok_or_else(|| missing(&tables.stock, key))?;
         let quantity = stock_after(int(row, stock::QUANTITY)?, wanted.quantity);
         let remote = i64::from(wanted.supply_warehouse != input.warehouse);
         transaction.update(&tables.stock.table, held.rid, |to| {

@@ -157,7 +157,7 @@ impl Reading<'_> {
                 };
                 slot.set(None);
                 // SAFETY: this thread alone has the row, and nobody else knows its version.
-                unsafe { version.free() };
+                unsafe { version.free(None) };
             }
             _ => unreachable!("definitions were sorted out"),
         }
