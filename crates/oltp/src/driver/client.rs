@@ -183,9 +183,15 @@ pub(super) fn drive<'a>(
                 scope.spawn(move || run_client(shared, client, client % workers, make))
             })
             .collect();
+        let before = Instant::now();
         shared.ready.wait();
         shared.wait(options.warmup);
-        let start = Instant::now();
+        // Without a warm-up clients may have begun, and even ended, before this thread goes on.
+        let start = if options.warmup.is_zero() {
+            before
+        } else {
+            Instant::now()
+        };
         // A client may have failed and said so: that stays.
         let _ = shared
             .phase
