@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use crate::checkpoint::CheckpointWriter;
 use crate::codec::{Reader, put_bytes, put_number, put_table, read_table};
+use crate::counts::CheckpointDone;
 use crate::error::Result;
 use crate::log::Log;
 use crate::schema::TableDef;
 use crate::slots::Rid;
 use crate::snapshot::Snapshot;
-use crate::store::{Catalog, CheckpointDone, Home};
+use crate::store::{Catalog, Home};
 
 /// Bytes after which a chunk is full: large enough for the disk, small enough for readers to share out.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -45,6 +45,7 @@
 pub mod checkpoint;
 mod codec;
 mod commit;
+mod counts;
 mod error;
 mod garbage;
 mod horizon;
@@ -74,6 +75,7 @@ mod version;
 mod workers;
 mod write;
 
+pub use counts::{CheckpointDone, Recovered, Stats};
 pub use error::{Result, StoreError};
 pub use index::Index;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyRange};
@@ -83,7 +85,7 @@ pub use schema::{COLUMNS_MAX, ColumnDef, INDEXES_MAX, IndexDef, ROW_BYTES_MAX, S
 pub use session::Session;
 pub use slots::Rid;
 pub use snapshot::{ScanPlace, Snapshot, SnapshotScan};
-pub use store::{CheckpointDone, Recovered, Stats, Store};
+pub use store::Store;
 pub use table::Table;
 pub use transaction::{Direction, Found, Lock, Savepoint, Scan, Transaction};
 pub use ts::Ts;

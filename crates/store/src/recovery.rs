@@ -21,6 +21,7 @@ use exec::workers::{ScopedThreads, Workers};
 use parking_lot::Mutex;
 
 use crate::checkpoint::{CheckpointReader, Manifest};
+use crate::counts::Recovered;
 use crate::error::{Result, StoreError};
 use crate::image;
 use crate::index::IndexInner;
@@ -33,7 +34,7 @@ use crate::row::RowRef;
 use crate::schema::{IndexDef, TableDef};
 use crate::slots::Rid;
 use crate::storage::Storage;
-use crate::store::{Catalog, Recovered};
+use crate::store::Catalog;
 use crate::table::{Table, TableInner};
 use crate::ts::Ts;
 use crate::version::VersionPtr;
