@@ -28,7 +28,7 @@ fn put_text(bytes: &mut Vec<u8>, value: &str) {
 }
 
 /// Reads what the functions above wrote.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -16,11 +16,12 @@ use crate::key::Words;
 use crate::options::Durability;
 use crate::redo;
 use crate::row::RowRef;
-use crate::session::State;
+use crate::session::{State, Write};
 use crate::slots::Rid;
 use crate::table::TableInner;
 use crate::transaction::Transaction;
 use crate::ts::Ts;
+use crate::version::VersionPtr;
 
 impl Transaction<'_> {
     /// Ends the transaction; its changes are visible to all others from now on. Waits as the session's durability says.
@@ -48,7 +49,7 @@ impl Transaction<'_> {
         let ts = if state.writes.is_empty() {
             let seen = state.seen;
             self.finished = true;
-            state.finish(unlinked(|| store.log.last()), self.session.worker);
+            state.finish(unlinked(|| store.log.last()));
             if durability == Durability::Durable && seen > store.log.durable() {
                 store.log.wait_durable(seen, &self.session.park)?;
             }
@@ -65,13 +66,13 @@ impl Transaction<'_> {
             })?;
             self.finished = true;
             state.leave_garbage(ts);
-            state.finish(ts.next(), self.session.worker);
+            state.finish(ts.next());
             if durability == Durability::Durable {
                 store.log.wait_durable(ts, &self.session.park)?;
             }
             ts
         };
-        state.clear_garbage(store, self.session.worker);
+        state.clear_garbage(store);
         Ok(ts)
     }
 
@@ -90,8 +91,8 @@ impl Drop for Transaction<'_> {
         };
         self.undo(&mut state, 0, 0);
         let log = &self.session.store.log;
-        state.finish(unlinked(|| log.last()), self.session.worker);
-        state.clear_garbage(&self.session.store, self.session.worker);
+        state.finish(unlinked(|| log.last()));
+        state.clear_garbage(&self.session.store);
     }
 }
 
@@ -102,14 +103,9 @@ impl State {
         for write in self.writes.iter().filter(|write| write.first) {
             let known = self.known[write.table as usize].as_ref();
             let table = &known.expect("tables in use are known").table.0;
-            let newest = table.slots.slot(write.rid).newest();
+            let newest = write.newest(table, self.rewrites);
             // SAFETY: the row is locked, and what was replaced is kept.
-            let (before, after) = unsafe {
-                (
-                    write.before.and_then(|version| version.row()),
-                    newest.and_then(|version| version.row()),
-                )
-            };
+            let (before, after) = unsafe { (write.before.and_then(|version| version.row()), newest.row()) };
             redo::put_row(&mut self.redo, table.id, write.rid, before, after);
         }
     }
@@ -150,12 +146,7 @@ impl State {
         for write in writes.drain(..) {
             let table = table_of(write.table);
             if write.first {
-                let newest = if rewrites {
-                    let newest = table.0.slots.slot(write.rid).newest();
-                    newest.expect("it was just written")
-                } else {
-                    write.after
-                };
+                let newest = write.newest(&table.0, rewrites);
                 let deleted = newest.is_deleted();
                 let bytes = newest.bytes() as i64 - write.before.map_or(0, |before| before.bytes() as i64);
                 if bytes != 0 {
@@ -199,15 +190,27 @@ impl State {
     }
 
     /// Lets go of locks; what was rolled back is garbage then: snapshots before `end` may just be looking at it.
-    fn finish(&mut self, end: Ts, worker: usize) {
+    fn finish(&mut self, end: Ts) {
         for version in self.undone.drain(..) {
             self.garbage.push_version(version, end);
         }
         self.release();
         for (table, rid) in std::mem::take(&mut self.freed) {
-            self.table(table).0.slots.give(worker, rid);
+            self.table(table).0.slots.give(self.worker, rid);
         }
         self.savepoints_before = self.savepoints;
+    }
+}
+
+impl Write {
+    /// What the transaction made of the row in the end: this version, unless some row was changed more than once.
+    fn newest(&self, table: &TableInner, rewrites: bool) -> VersionPtr {
+        if rewrites {
+            let newest = table.slots.slot(self.rid).newest();
+            newest.expect("it was just written")
+        } else {
+            self.after
+        }
     }
 }
 

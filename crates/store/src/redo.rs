@@ -133,14 +133,8 @@ fn first_difference(before: &[u8], after: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Parts of a row that changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Patch<'a>(Reader<'a>);
-
-impl PartialEq for Patch<'_> {
-    fn eq(&self, _: &Self) -> bool {
-        false
-    }
-}
 
 impl Patch<'_> {
     /// Changes the row. False if the patch is not one of such a row; then the row may be half changed.

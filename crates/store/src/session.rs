@@ -229,7 +229,7 @@ impl State {
     }
 
     /// Clears some garbage, if there is any that can go.
-    pub(crate) fn clear_garbage(&mut self, store: &StoreInner, worker: usize) {
+    pub(crate) fn clear_garbage(&mut self, store: &StoreInner) {
         let log: &Log = &store.log;
         let oldest = || store.horizon.oldest(|| log.durable());
         if self.garbage.has_room()
@@ -244,8 +244,8 @@ impl State {
             log,
             horizon: &store.horizon,
             memory: &store.memory,
-            pool: store.pool(worker),
-            worker,
+            pool: store.pool(self.worker),
+            worker: self.worker,
             oldest: oldest(),
         };
         self.garbage.clear(&clearing, &mut self.holder, &mut self.share);
@@ -258,10 +258,9 @@ impl State {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abandon();
-        let worker = self.worker;
         let store = Arc::clone(&self.store);
         let state = self.state.get_mut();
-        state.clear_garbage(&store, worker);
+        state.clear_garbage(&store);
         state.share.end(&store.memory);
         store.orphans.put(std::mem::take(&mut state.garbage));
     }

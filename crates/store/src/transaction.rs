@@ -231,7 +231,7 @@ impl<'s> Transaction<'s> {
         let keys = keys.collect::<Result<Vec<Option<Words>>, _>>()?;
         self.operate(|state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
-            index.check(reach)?;
+            index.check()?;
             let slots = &index.table.0.slots;
             let first = |key: &Option<Words>| {
                 let rid = index.inner.tree.get(key.as_ref()?)?;
@@ -264,7 +264,7 @@ impl<'s> Transaction<'s> {
         };
         self.operate(|state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
-            index.check(reach)?;
+            index.check()?;
             let first = index.inner.tree.get(&key);
             self.fetch_from(state, index, &key, first, lock, reach)
         })
@@ -335,7 +335,7 @@ impl<'s> Transaction<'s> {
     ) -> Result<Option<Found<'t>>> {
         self.operate(|state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
-            index.check(reach)?;
+            index.check()?;
             self.first_of(state, index, range, direction, lock, reach)
         })
     }
@@ -401,7 +401,7 @@ impl<'s> Transaction<'s> {
     ) -> Result<Scan<'t, 's>> {
         let reach = self.operate(|state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
-            index.check(reach)?;
+            index.check()?;
             if reach < Reach::Read && !range.is_empty() {
                 state.holder.range(&index.inner.ranges, &range.low, &range.high)?;
             }
@@ -435,7 +435,7 @@ impl<'s> Transaction<'s> {
 
 impl Index {
     /// Whether it can still be used, by who has its table locked.
-    fn check(&self, _locked: Reach) -> Result<()> {
+    fn check(&self) -> Result<()> {
         if self.inner.is_live() {
             Ok(())
         } else {

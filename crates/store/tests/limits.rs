@@ -1,16 +1,17 @@
 //! Limits: what each error says (what, where, what to do), that the transaction or the store goes on as documented, and that
-//! nothing is lost. Refusals that no limit causes are in `refusals.rs`. Of [`StoreError`], deadlocks, timeouts, `ChangedMeanwhile` and `Ended` after them are in `storm.rs`;
-//! `Damaged`, `Checkpoint` and failures of the disk are shown where crashes are tested, one of each here.
+//! nothing is lost. Refusals that no limit causes are in `refusals.rs`. Of [`StoreError`], deadlocks, timeouts, `ChangedMeanwhile`
+//! and `Ended` after them are in `storm.rs`; `Damaged`, `Checkpoint` and failures of the disk are shown where crashes are tested,
+//! one of each here.
+
+mod refusal_support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
+use refusal_support::{definition, ids, insert, open, row, text};
 use store::storage::{Storage, Twin};
-use store::{
-    Direction, Durability, Lock, OnDamage, Options, Result, Rid, RowBuf, Store, StoreError, Table, TableDef,
-    Transaction, Type,
-};
+use store::{Direction, Durability, Lock, OnDamage, Options, Result, Rid, RowBuf, Store, StoreError};
 
 /// Refuses what a test asks it to refuse, on that test's thread.
 struct Refusing;
@@ -39,47 +40,6 @@ unsafe impl GlobalAlloc for Refusing {
 
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
-
-fn definition(name: &str) -> TableDef {
-    TableDef::new(name)
-        .column("id", Type::I64)
-        .column("name", Type::Text { max: 2_000_000 })
-        .column("x", Type::I64)
-        .primary_key(&["id"])
-        .index("by_x", &["x"])
-}
-
-fn open(options: Options) -> (Store, Table) {
-    let store = Store::in_memory(options).unwrap();
-    let table = store.create_table(definition("t")).unwrap();
-    (store, table)
-}
-
-fn row(table: &Table, id: i64, bytes: usize) -> RowBuf {
-    let mut row = table.new_row();
-    row.set(0, id).unwrap();
-    row.set(1, "x".repeat(bytes).as_str()).unwrap();
-    row
-}
-
-fn insert(transaction: &Transaction<'_>, table: &Table, id: i64, bytes: usize) -> Result<Rid> {
-    transaction.insert(table, &row(table, id, bytes))
-}
-
-fn ids(store: &Store, table: &Table) -> Vec<i64> {
-    let (snapshot, primary) = (store.snapshot().unwrap(), table.primary());
-    let rows = snapshot
-        .scan(&primary, &primary.all(), Direction::Ascending)
-        .unwrap();
-    rows.map(|found| found.row.int(0)).collect()
-}
-
-fn text<T>(result: Result<T>) -> String {
-    match result {
-        Ok(_) => panic!("it was not refused"),
-        Err(error) => error.to_string(),
-    }
-}
 
 #[test]
 fn memory_max_refuses_rows_and_room_comes_back() {

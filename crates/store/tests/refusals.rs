@@ -1,54 +1,16 @@
 //! What keys, rows, handles and definitions are refused for: each error says what and where, and the transaction goes on.
 
+mod refusal_support;
+
 use std::time::Duration;
 
+use refusal_support::{definition, ids, insert, open, text};
 use store::{
-    COLUMNS_MAX, Direction, INDEXES_MAX, Lock, Options, Result, Rid, RowBuf, RowError, Store, Table,
-    TableDef, Transaction, Type, Value,
+    COLUMNS_MAX, Direction, INDEXES_MAX, Lock, Options, Result, Rid, RowBuf, RowError, Store, TableDef, Type,
+    Value,
 };
 
 type Change = fn(&mut RowBuf) -> Result<(), RowError>;
-
-fn definition(name: &str) -> TableDef {
-    TableDef::new(name)
-        .column("id", Type::I64)
-        .column("name", Type::Text { max: 2_000_000 })
-        .column("x", Type::I64)
-        .primary_key(&["id"])
-        .index("by_x", &["x"])
-}
-
-fn open(options: Options) -> (Store, Table) {
-    let store = Store::in_memory(options).unwrap();
-    let table = store.create_table(definition("t")).unwrap();
-    (store, table)
-}
-
-fn row(table: &Table, id: i64, bytes: usize) -> RowBuf {
-    let mut row = table.new_row();
-    row.set(0, id).unwrap();
-    row.set(1, "x".repeat(bytes).as_str()).unwrap();
-    row
-}
-
-fn insert(transaction: &Transaction<'_>, table: &Table, id: i64, bytes: usize) -> Result<Rid> {
-    transaction.insert(table, &row(table, id, bytes))
-}
-
-fn ids(store: &Store, table: &Table) -> Vec<i64> {
-    let (snapshot, primary) = (store.snapshot().unwrap(), table.primary());
-    let rows = snapshot
-        .scan(&primary, &primary.all(), Direction::Ascending)
-        .unwrap();
-    rows.map(|found| found.row.int(0)).collect()
-}
-
-fn text<T>(result: Result<T>) -> String {
-    match result {
-        Ok(_) => panic!("it was not refused"),
-        Err(error) => error.to_string(),
-    }
-}
 
 #[test]
 fn keys_rows_and_handles_that_are_refused() {
