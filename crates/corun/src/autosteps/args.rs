@@ -15,7 +15,8 @@ use crate::failure::Usage;
 #[command(
     after_help = "An operation is what a function does from its entry to its return, or what runs between two marker instructions that
 the program was compiled with. It is traced instruction by instruction, by ptrace: the program needs no change and runs
-slowly only while the operation is traced. Its own output goes to stderr.
+slowly only while the operation is traced. What it prints goes to stderr; it is ended as soon as the trace is taken, except
+with --attach.
 
 Examples:
   corun autosteps --function index_fetch -- ./client
@@ -73,6 +74,10 @@ pub struct AutostepsArgs {
     #[arg(long)]
     pub entries: bool,
 
+    /// Of the points compiled in, also turn on those that prefetch data.
+    #[arg(long)]
+    pub prefetch_points: bool,
+
     /// Write the chosen points to this file, for the program to turn on when it starts.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
@@ -86,12 +91,16 @@ pub struct AutostepsArgs {
     pub trace_out: Option<PathBuf>,
 
     /// Read a kept trace instead of running a program.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["functions", "marked", "skip", "latches", "attach", "program"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["functions", "marked", "skip", "latches", "stop_others", "attach", "program"])]
     pub trace: Option<PathBuf>,
 
     /// Trace a program that runs already; it goes on when the trace is taken.
     #[arg(long, value_name = "PID", conflicts_with = "program")]
-    pub attach: Option<i32>,
+    pub attach: Option<u32>,
+
+    /// Let the program's other threads stand still while the operation is traced.
+    #[arg(long)]
+    pub stop_others: bool,
 
     /// Most instructions of one traced operation.
     #[arg(long, value_name = "N", default_value_t = 16 << 20, value_parser = positive, allow_negative_numbers = true)]

@@ -8,11 +8,11 @@ use crate::out;
 /// Rows of the table that stands for the paper's Figure 15.
 const STEPS: u64 = 10;
 
-/// Prints all of it.
+/// Prints all of it, the trade-off over knees with `sweep`.
 ///
 /// # Errors
 /// A closed pipe.
-pub fn print(out: &mut impl Write, study: &Study) -> io::Result<()> {
+pub fn print(out: &mut impl Write, study: &Study, sweep: bool) -> io::Result<()> {
     writeln!(
         out,
         "L1-I: {}, {} ways, lines of {} B ({}); knee: {} instructions wide, {} evictions high\nmisses are simulated\n",
@@ -31,7 +31,7 @@ pub fn print(out: &mut impl Write, study: &Study) -> io::Result<()> {
     for operation in &study.operations {
         writeln!(out)?;
         course(out, operation)?;
-        if !operation.trials.is_empty() {
+        if sweep && !operation.trials.is_empty() {
             writeln!(out)?;
             trials(out, study, operation)?;
         }
@@ -184,7 +184,7 @@ mod tests {
 
     fn printed(study: &Study) -> String {
         let mut text = Vec::new();
-        print(&mut text, study).expect("memory does not fail");
+        print(&mut text, study, true).expect("memory does not fail");
         String::from_utf8(text).expect("text")
     }
 
