@@ -131,13 +131,10 @@ fn naive_place(
                 let half = segment_at + (begins - segment_at) / 2;
                 let mut chosen = inside.last().copied();
                 if search.preference == Preference::Rarest {
-                    let near = inside.iter().filter(|(at, _)| *at > half);
+                    let mut near = inside.iter().filter(|(at, _)| *at > half);
                     let rarest = near.clone().map(|&(_, point)| how_often(point)).min();
                     if let Some(rarest) = rarest {
-                        chosen = near
-                            .filter(|&&(_, point)| how_often(point) == rarest)
-                            .last()
-                            .copied();
+                        chosen = near.rfind(|&&(_, point)| how_often(point) == rarest).copied();
                     }
                 }
                 let behind =
