@@ -16,8 +16,8 @@
 //! [`evaluate`] counts for points given; [`sweep`] does it for many knees. [`Team`] then runs members through the same cache,
 //! switching where the points say, with the code of the switch itself. [`Reduction`] is the paper's formula (section 3.4.1).
 //!
-//! All of it is simulated: one level, no prefetching, perfect knowledge of what a warm cache holds. Data accesses are not
-//! looked at. Not here: how a trace is taken, source lines of addresses, profiles as files.
+//! All of it is simulated: one level, no prefetching, perfect knowledge of what a warm cache holds. Data accesses are
+//! [`crate::core`]'s. Not here: how a trace is taken, source lines of addresses, profiles as files.
 
 mod operation;
 mod original;

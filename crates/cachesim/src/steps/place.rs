@@ -165,8 +165,8 @@ pub fn place(operation: &Operation, cache: &CodeCache, search: &Search<'_>) -> R
         let ran = subject.run(&on, Some((search.knee, &mut at_knee)));
         match (ran, turn_on) {
             (Some(segments), _) => {
-                // One that was already counted when it turned its point on is not counted again.
-                stay.retain(|one| !wanted.iter().any(|before| before.at == one.at));
+                // One that a point behind it was turned on for is still seen, and not counted again.
+                stay.retain(|one| !wanted.contains(one));
                 wanted.append(&mut stay);
                 return Ok(Placement {
                     points: subject.executed(&on, &segments),
