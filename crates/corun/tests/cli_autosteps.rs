@@ -204,7 +204,7 @@ fn points_inside_a_latch_are_warned_of_and_can_be_denied() {
     assert_eq!(run.code, 0, "{run:?}");
     let warnings: Vec<&str> = run.err.lines().filter(|line| line.starts_with("warning: ")).collect();
     assert!(
-        warnings.iter().any(|line| line.contains("client.c:") && line.contains("is inside a latch once in index_fetch")),
+        warnings.iter().any(|line| line.contains("the point at find_leaf (client.c:") && line.contains("is inside a latch once in index_fetch")),
         "{run:?}"
     );
     let denied = autosteps(&folder, &[&fetch[..], &["--deny-latched", "--json", "--", "./client"]].concat());

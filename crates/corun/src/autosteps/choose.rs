@@ -109,6 +109,7 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         operations.push(operation);
         advance();
     }
+    in_order_of_calls(&mut points, &mut operations);
     Ok(Study {
         l1i: question.l1i,
         l1i_origin: question.l1i_origin,
@@ -120,6 +121,25 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         unplaced,
         latched,
     })
+}
+
+/// Sorts points by where they are first come by.
+fn in_order_of_calls(points: &mut Vec<Point>, operations: &mut [Operation]) {
+    let mut order: Vec<usize> = Vec::with_capacity(points.len());
+    let called = operations.iter().flat_map(|operation| &operation.calls);
+    for number in called.map(|&(_, number)| number).chain(0..points.len()) {
+        if !order.contains(&number) {
+            order.push(number);
+        }
+    }
+    let mut new = vec![0; points.len()];
+    for (to, &from) in order.iter().enumerate() {
+        new[from] = to;
+    }
+    *points = order.iter().map(|&from| points[from].clone()).collect();
+    for (_, number) in operations.iter_mut().flat_map(|operation| &mut operation.calls) {
+        *number = new[*number];
+    }
 }
 
 /// How often [`study`] reports progress.
@@ -222,15 +242,15 @@ fn site_place(one: &Traced, record: u64) -> Place {
     place
 }
 
+/// Places that want a point and have none before them; those inside a latch are [`latched_of`]'s.
 fn unplaced_of(one: &Traced, index: usize, choice: Choice, wanted: &[Wanted]) -> Vec<Unplaced> {
     let what = match choice {
         Choice::Lines => "instruction outside a latch",
         Choice::Sites => "compiled-in point",
         Choice::Entries => "entry that can be patched",
     };
-    let mut seen = BTreeSet::new();
-    let mut found = Vec::new();
-    for one_wanted in wanted {
+    let mut found: BTreeMap<Place, String> = BTreeMap::new();
+    for one_wanted in wanted.iter().filter(|wanted| !wanted.latched) {
         let reason = match one_wanted.placed {
             Placed::Before { .. } => continue,
             Placed::After { instructions, .. } => {
@@ -238,32 +258,33 @@ fn unplaced_of(one: &Traced, index: usize, choice: Choice, wanted: &[Wanted]) ->
             }
             Placed::Nowhere => format!("no {what} follows, or there are {POINTS_MAX} points already"),
         };
-        if seen.insert(one_wanted.address) {
-            found.push(Unplaced {
-                place: one.place(one_wanted.address),
-                operation: index,
-                reason,
-            });
-        }
+        found.entry(one.place(one_wanted.address).without_offset()).or_insert(reason);
     }
-    found
-}
-
-fn latched_of(one: &Traced, index: usize, wanted: &[Wanted]) -> Vec<Latched> {
-    let mut by_address: BTreeMap<u64, u64> = BTreeMap::new();
-    for one_wanted in wanted.iter().filter(|wanted| wanted.latched) {
-        *by_address.entry(one_wanted.address).or_default() += 1;
-    }
-    let wanted = by_address.into_iter().map(|(address, calls)| (one.place(address), calls));
-    let sites = one.operation.latched_sites().into_iter();
-    let sites = sites.map(|(record, calls)| (site_place(one, record), calls));
-    let all = wanted.chain(sites);
-    all.map(|(place, calls)| Latched {
+    let unplaced = found.into_iter().map(|(place, reason)| Unplaced {
         place,
         operation: index,
-        calls,
-    })
-    .collect()
+        reason,
+    });
+    unplaced.collect()
+}
+
+/// Compiled-in points inside a latch, then places there that want one.
+fn latched_of(one: &Traced, index: usize, wanted: &[Wanted]) -> Vec<Latched> {
+    let mut by_place: BTreeMap<Place, u64> = BTreeMap::new();
+    for one_wanted in wanted.iter().filter(|wanted| wanted.latched) {
+        *by_place.entry(one.place(one_wanted.address).without_offset()).or_default() += 1;
+    }
+    let latched = |compiled_in| {
+        move |(place, calls)| Latched {
+            place,
+            compiled_in,
+            operation: index,
+            calls,
+        }
+    };
+    let sites = one.operation.latched_sites().into_iter();
+    let sites = sites.map(|(record, calls)| (site_place(one, record), calls));
+    sites.map(latched(true)).chain(by_place.into_iter().map(latched(false))).collect()
 }
 
 fn counted(

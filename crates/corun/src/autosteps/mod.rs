@@ -80,7 +80,7 @@ pub fn run(args: AutostepsArgs) -> Result<()> {
     let latched = study.latched.len();
     if args.deny_latched && latched > 0 {
         return Err(Failed(format!(
-            "{latched} points are inside a latch\nhint: move the points out of it, or leave out --deny-latched"
+            "{latched} points are, or are wanted, inside a latch\nhint: move the points out of it, or leave out --deny-latched"
         ))
         .into());
     }

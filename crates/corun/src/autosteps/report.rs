@@ -79,10 +79,9 @@ fn points(study: &Study) -> Section {
         Choice::Sites => "These of the points compiled into the program are to be on.",
         Choice::Entries => "The entries of these functions are to be points.",
     };
-    let none = "No point is needed: the code stays in the cache, or no knee is reached.";
     Section {
         heading: "CTX points".to_owned(),
-        text: vec![if study.points.is_empty() { none } else { what }.to_owned()],
+        text: vec![if study.points.is_empty() { study.no_points() } else { what }.to_owned()],
         table: (!study.points.is_empty()).then(|| Table {
             headings,
             numeric_columns: study.operations.len(),

@@ -6,19 +6,14 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use bench::progress::Progress as _;
 use machine::trace::{Recorded, Recorder, Target, TraceOptions, TraceSource};
-use model::instructions::{Event, InstructionSink};
 
 use super::args::AutostepsArgs;
 use super::interrupt;
 use super::traced::{Traced, failed};
 use crate::progress::Bars;
 
-/// Listens to nothing.
-struct Deaf;
-
-impl InstructionSink for Deaf {
-    fn event(&mut self, _event: &Event<'_>) {}
-}
+/// Most bytes of a kept trace for each instruction that may be in it.
+const BYTES_PER_INSTRUCTION: usize = 16;
 
 /// Traces what the arguments ask for.
 ///
@@ -30,7 +25,7 @@ pub fn traced(args: &AutostepsArgs, bars: &Bars) -> Result<Vec<Traced>> {
         bars.begin("reading the trace", 0);
         let mut source = Recorded::open(path).map_err(failed)?;
         let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-        let one = Traced::take(&name, &mut source, args.instructions_max, &mut Deaf, &mut advance)?;
+        let one = Traced::take(&name, &mut source, args.instructions_max, None, &mut advance)?;
         return Ok(vec![one]);
     }
     let stop = interrupt::asked_to_stop()?;
@@ -41,11 +36,12 @@ pub fn traced(args: &AutostepsArgs, bars: &Bars) -> Result<Vec<Traced>> {
         // Dropped at the end of the round: the program ends, or runs on if it was attached to.
         let mut tracer = start(args, function, &stop)?;
         let one = match &args.trace_out {
-            None => Traced::take(name, tracer.as_mut(), args.instructions_max, &mut Deaf, &mut advance)?,
+            None => Traced::take(name, tracer.as_mut(), args.instructions_max, None, &mut advance)?,
             Some(path) => {
-                let mut recorder = Recorder::new();
-                let one = Traced::take(name, tracer.as_mut(), args.instructions_max, &mut recorder, &mut advance)?;
-                let kept = recorder.finish(tracer.modules(), tracer.ctx_points()).map_err(failed)?;
+                let mut recorder = Recorder::new(args.instructions_max.saturating_mul(BYTES_PER_INSTRUCTION));
+                let keep = Some(&mut recorder);
+                let one = Traced::take(name, tracer.as_mut(), args.instructions_max, keep, &mut advance)?;
+                let kept = recorder.finish(tracer.as_ref());
                 std::fs::write(path, kept).with_context(|| format!("cannot write the trace {}", path.display()))?;
                 one
             }

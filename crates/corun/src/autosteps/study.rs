@@ -41,6 +41,14 @@ impl Place {
         }
     }
 
+    /// The same place without the exact instruction, where the source line is known: one place for all instructions of a line.
+    pub fn without_offset(mut self) -> Place {
+        if self.source.is_some() {
+            self.offset = 0;
+        }
+        self
+    }
+
     /// The function with those it is inlined into.
     pub fn functions(&self) -> String {
         let inner = self.function.as_deref().unwrap_or("?");
@@ -84,6 +92,8 @@ pub struct Unplaced {
 pub struct Latched {
     /// Where it is, or is wanted.
     pub place: Place,
+    /// Whether it is there; else it is only wanted.
+    pub compiled_in: bool,
     /// By which operation.
     pub operation: usize,
     /// How often.
@@ -171,12 +181,14 @@ impl Study {
     pub fn warnings(&self) -> Vec<String> {
         let operation = |index: usize| self.operations.get(index).map_or("?", |o| o.name.as_str());
         let latched = self.latched.iter().map(|latched| {
-            format!(
-                "{} is inside a latch {} in {}: a team does not switch there",
-                latched.place,
-                times(latched.calls),
-                operation(latched.operation)
-            )
+            let (place, operation) = (&latched.place, operation(latched.operation));
+            match latched.compiled_in {
+                true => format!(
+                    "the point at {place} is inside a latch {} in {operation}: a team does not switch there",
+                    times(latched.calls)
+                ),
+                false => format!("{operation} wants a point at {place}, but that is inside a latch"),
+            }
         });
         let unplaced = self.unplaced.iter().map(|unplaced| {
             format!(
@@ -186,7 +198,7 @@ impl Study {
                 unplaced.reason
             )
         });
-        let ineffective = self.operations.iter().filter(|o| o.calls.is_empty() && o.non_leading > 0);
+        let ineffective = self.operations.iter().filter(|o| o.calls.is_empty() && o.non_leading > 0 && !self.is_hindered());
         let ineffective = ineffective.map(|o| {
             format!(
                 "{} has no point: its {} misses make no knee of {}; try a lower or wider one",
@@ -194,6 +206,19 @@ impl Study {
             )
         });
         latched.chain(unplaced).chain(ineffective).collect()
+    }
+
+    /// Whether a point is wanted somewhere where none can be.
+    pub fn is_hindered(&self) -> bool {
+        !self.unplaced.is_empty() || self.latched.iter().any(|latched| !latched.compiled_in)
+    }
+
+    /// What to say where there are no points.
+    pub fn no_points(&self) -> &'static str {
+        match self.is_hindered() {
+            true => "points are wanted, but none can be where they are",
+            false => "no CTX point is needed: the code stays in the cache, or no knee is reached",
+        }
     }
 
     /// Points that this operation goes through.
@@ -283,8 +308,13 @@ pub mod tests {
         let place = study.points[0].place.clone();
         study.latched.push(Latched {
             place: place.clone(),
+            compiled_in: true,
             operation: 0,
             calls: 3,
+        });
+        study.latched.push(Latched {
+            compiled_in: false,
+            ..study.latched[0].clone()
         });
         study.unplaced.push(Unplaced {
             place,
@@ -294,7 +324,8 @@ pub mod tests {
         assert_eq!(
             study.warnings(),
             [
-                "find in fetch (src/a.c:12) is inside a latch 3 times in fetch: a team does not switch there",
+                "the point at find in fetch (src/a.c:12) is inside a latch 3 times in fetch: a team does not switch there",
+                "fetch wants a point at find in fetch (src/a.c:12), but that is inside a latch",
                 "fetch wants a point at find in fetch (src/a.c:12), but none is near",
             ]
         );

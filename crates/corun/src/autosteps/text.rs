@@ -29,8 +29,10 @@ pub fn print(out: &mut impl Write, study: &Study, sweep: bool) -> io::Result<()>
     writeln!(out)?;
     points(out, study)?;
     for operation in &study.operations {
-        writeln!(out)?;
-        course(out, operation)?;
+        if operation.warm > 0 || operation.non_leading > 0 {
+            writeln!(out)?;
+            course(out, operation)?;
+        }
         if sweep && !operation.trials.is_empty() {
             writeln!(out)?;
             trials(out, study, operation)?;
@@ -98,7 +100,7 @@ fn teams(out: &mut impl Write, study: &Study) -> io::Result<()> {
 
 fn points(out: &mut impl Write, study: &Study) -> io::Result<()> {
     if study.points.is_empty() {
-        return writeln!(out, "no CTX point is needed: the code of the operation stays in the cache, or no knee is reached");
+        return writeln!(out, "{}", study.no_points());
     }
     let what = match study.choice {
         Choice::Lines => "CTX point before",

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use cachesim::steps::{self, Recorder, RecorderLimits};
-use machine::trace::{CtxPoint, FunctionEntries, Lines, Module, OperationTrace, TraceError, TraceSource};
+use cachesim::steps::{self, RecorderLimits};
+use machine::trace::{CtxPoint, FunctionEntries, Lines, Module, Recorder, TraceError, TraceSource};
 use model::instructions::{Event, InstructionSink};
 use model::steps::CtxSite;
 
@@ -36,9 +36,8 @@ pub struct Traced {
 
 /// Keeps the operation and counts its instructions while they come.
 struct Listener<'a> {
-    recorder: Recorder,
+    recorder: steps::Recorder,
     advance: &'a mut dyn FnMut(u64),
-    more: &'a mut dyn InstructionSink,
     pending: u64,
 }
 
@@ -48,7 +47,6 @@ const ADVANCE: u64 = 4096;
 impl InstructionSink for Listener<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.recorder.event(event);
-        self.more.event(event);
         if matches!(event, Event::Instruction(_)) {
             self.pending += 1;
             if self.pending == ADVANCE {
@@ -60,7 +58,7 @@ impl InstructionSink for Listener<'_> {
 }
 
 impl Traced {
-    /// Takes the next operation of a source; it may have `instructions_max` instructions. `more` listens, too, and `advance` hears of
+    /// Takes the next operation of a source; it may have `instructions_max` instructions. `keep` records it, too, and `advance` hears of
     /// progress.
     ///
     /// # Errors
@@ -69,22 +67,25 @@ impl Traced {
         name: &str,
         source: &mut dyn TraceSource,
         instructions_max: usize,
-        more: &mut dyn InstructionSink,
+        keep: Option<&mut Recorder>,
         advance: &mut dyn FnMut(u64),
     ) -> Result<Traced> {
         let mut listener = Listener {
-            recorder: Recorder::new(RecorderLimits { instructions_max }),
+            recorder: steps::Recorder::new(RecorderLimits { instructions_max }),
             advance,
-            more,
             pending: 0,
         };
-        let Some(OperationTrace { .. }) = source.next_operation(&mut listener).map_err(failed)? else {
+        let traced = match keep {
+            None => source.next_operation(&mut listener),
+            Some(keep) => keep.record(source, Some(&mut listener)),
+        };
+        if traced.map_err(failed)?.is_none() {
             bail!(Failed(
                 "the trace holds no operation\nhint: trace one that runs, and keep it with --trace-out".to_owned()
             ));
-        };
-        let operations = listener.recorder.finish()?;
-        let Some(operation) = operations.into_iter().next() else {
+        }
+        let mut operations = listener.recorder.finish()?;
+        let Some(operation) = operations.pop().filter(|operation| !operation.fetches().is_empty()) else {
             bail!(Failed("the traced operation has no instruction".to_owned()));
         };
         let modules = source.modules().to_vec();
@@ -94,7 +95,7 @@ impl Traced {
             operation,
             points: points.collect(),
             entries: modules.iter().map(FunctionEntries::of).collect(),
-            lines: RefCell::new(Lines::of(&modules)),
+            lines: RefCell::new(Lines::new(&modules)),
             modules,
         })
     }
@@ -145,16 +146,17 @@ impl Traced {
 
     /// Where an instruction is in the source.
     pub fn place(&self, address: u64) -> Place {
-        let module = self.module(address).map(|index| &self.modules[index]);
+        let found = self.lines.borrow_mut().place(address);
+        let module = found.module.and_then(|index| self.modules.get(index));
         let mut place = Place {
+            function: found.function,
             module: module.map_or_else(|| "code of no file".to_owned(), Module::name),
-            offset: address.wrapping_sub(module.map_or(0, |module| module.bias)),
+            offset: found.linked,
             ..Place::default()
         };
-        let found = self.lines.borrow_mut().place(address);
         let mut frames = found.frames.into_iter();
         if let Some(inner) = frames.next() {
-            place.function = inner.function;
+            place.function = inner.function.or(place.function);
             place.source = inner.file.zip(inner.line).map(|(file, line)| (file, line, inner.column.unwrap_or(0)));
             place.inlined_into = frames.filter_map(|frame| frame.function).collect();
         }
