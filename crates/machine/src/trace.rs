@@ -24,9 +24,11 @@
 mod demangle;
 mod elf;
 mod error;
+mod lines;
 mod modules;
 mod options;
 mod points;
+mod recorded;
 mod symbols;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -35,11 +37,13 @@ mod live;
 use model::instructions::InstructionSink;
 
 pub use error::{ProgramEnd, TraceError};
+pub use lines::{Frame, Lines, Place};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use live::Tracer;
 pub use modules::Module;
 pub use options::{After, LatchFunctions, Target, TraceOptions};
 pub use points::CtxPoint;
+pub use recorded::{Recorded, Recorder};
 
 /// How a traced operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
