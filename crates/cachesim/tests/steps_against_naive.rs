@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use cachesim::Replacement;
 use cachesim::steps::{
     Candidates, CodeCache, Fetch, Operation, Original, Placed, Preference, Search, Start, StepsError,
     SwitchCode, Team, evaluate, place,
@@ -273,6 +274,17 @@ proptest! {
         prop_assert_eq!(original.footprint_lines, operation.footprint_lines(u64::from(l1i.line_bytes)));
     }
 
+    /// With one way or two a tree of bits says the same as an order.
+    #[test]
+    fn either_replacement(operation in operation(), l1i in l1i(), search in search()) {
+        let l1i = L1i { ways: l1i.ways.min(2), bytes: 4 * l1i.ways.min(2) * l1i.line_bytes, ..l1i };
+        let [lru, tree] = [Replacement::Lru, Replacement::TreePlru].map(|replacement| {
+            let cache = CodeCache::new(l1i, replacement).unwrap();
+            (Original::of(&operation, &cache).unwrap(), place(&operation, &cache, &search).unwrap())
+        });
+        prop_assert_eq!(lru, tree);
+    }
+
     /// Code that the cache holds as a whole is never missed by anyone who follows.
     #[test]
     fn a_cache_that_holds_everything(operation in operation(), knee in (0u64..40, 1u32..5)) {
@@ -420,7 +432,7 @@ fn what_cannot_be_simulated_is_an_error() {
                 ways: 1024,
                 line_bytes: 64
             },
-            cachesim::Replacement::TreePlru
+            Replacement::TreePlru
         ),
         Err(StepsError::TreeWays(1024))
     ));

@@ -2,7 +2,7 @@
 
 use cachesim::steps::{
     Candidates, CodeCache, Fetch, Operation, Original, Placed, Preference, Recorder, RecorderLimits, Search,
-    Start, StepsError, SwitchCode, Team, evaluate, place,
+    Start, StepsError, SwitchCode, Team, best, evaluate, knees, place, sweep,
 };
 use model::instructions::{Event, Flow, Instruction, InstructionSink};
 use model::steps::{Knee, L1i};
@@ -293,6 +293,50 @@ fn the_switch_costs_its_lines() {
     assert_eq!(with.members, [4, 0, 0]);
     assert_eq!((with.switch, with.switches), (2, 5));
     assert_eq!(with.additional(), Some(1.0));
+}
+
+#[test]
+fn the_best_knee_is_the_one_whose_team_misses_least() {
+    // Nine blocks of one set: one too many, so that one leaves by the paper's count, and each member misses all nine.
+    let cache = CodeCache::lru(L1i {
+        bytes: 8 * LINE as u32,
+        ways: 8,
+        line_bytes: LINE as u32,
+    })
+    .unwrap();
+    let nine = over(0..9);
+    let search = Search::paper(knee(200, 1));
+    let tradeoffs = sweep(
+        &nine,
+        &cache,
+        &search,
+        &[knee(9, 2), knee(9, 1), knee(5, 1)],
+        5,
+        None,
+    )
+    .unwrap();
+    let seen: Vec<_> = tradeoffs
+        .iter()
+        .map(|one| {
+            (
+                one.points,
+                one.calls,
+                one.non_leading_misses,
+                one.additional_misses,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [(0, 0, 1, Some(9.0)), (1, 1, 0, Some(0.0)), (1, 1, 0, Some(0.0))]
+    );
+    assert_eq!(best(&tradeoffs, 0), Some(&tradeoffs[0]));
+    assert_eq!(best(&tradeoffs, 1), Some(&tradeoffs[1]));
+    assert_eq!(best(&tradeoffs[1..], 0), None);
+    let alone = sweep(&nine, &cache, &search, &[knee(9, 1)], 1, None).unwrap();
+    assert_eq!((alone[0].additional_misses, best(&alone, 9)), (None, None));
+    let many = knees();
+    assert!(many.contains(&Knee::default()) && many.iter().all(|knee| knee.height > 0));
 }
 
 fn instruction(thread: u32, address: u64, flow: Flow) -> Event<'static> {

@@ -13,8 +13,32 @@
 //!
 //! The calls, in order: a [`Recorder`] listens to a tracer and keeps each traced [`Operation`]; [`Original::of`] counts what it
 //! misses as it is, [`place`] finds the points where a team should switch, by the paper's algorithm (section 5.2), and
-//! [`evaluate`] counts for points given; [`sweep`] does it for many knees. [`Team`] then runs members through the same cache,
-//! switching where the points say, with the code of the switch itself. [`Reduction`] is the paper's formula (section 3.4.1).
+//! [`evaluate`] counts for points given. [`Team`] then runs members through the same cache, switching where the points say, with the
+//! code of the switch itself. [`sweep`] does both for many knees, and [`best`] picks the one whose team misses least. [`Reduction`] is the paper's formula (section 3.4.1).
+//!
+//! ```
+//! use cachesim::steps::{CodeCache, Fetch, Operation, Original, Search, Start, Team, place};
+//! use model::steps::Knee;
+//!
+//! // 64 KiB of code, straight on: twice what the cache holds.
+//! let mut operation = Operation::new(1);
+//! for at in 0..16 << 10 {
+//!     operation.fetch(Fetch { address: at * 4, bytes: 4, latched: false, entry: false });
+//! }
+//! let cache = CodeCache::lru("32k/8/64".parse()?)?;
+//! assert_eq!(Original::of(&operation, &cache)?.warm_misses, 1024);
+//!
+//! let search = Search::paper(Knee::default());
+//! let placement = place(&operation, &cache, &search)?;
+//! assert_eq!(placement.segments.calls.len(), 1);
+//! assert_eq!(placement.segments.non_leading_misses(), 0);
+//!
+//! let on = |point| placement.points.contains_key(&point);
+//! let team = Team::new(cache, &[operation], search.candidates, on, None)?;
+//! assert_eq!(team.one_by_one(10, Start::Warm).total(), 10 * 1024);
+//! assert_eq!(team.together(10, Start::Warm).total(), 1024);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! All of it is simulated: one level, no prefetching, perfect knowledge of what a warm cache holds. Data accesses are
 //! [`crate::core`]'s. Not here: how a trace is taken, source lines of addresses, profiles as files.
@@ -38,7 +62,7 @@ pub use original::Original;
 pub use place::{Candidates, Placed, Placement, Preference, Search, Wanted, evaluate, place};
 pub use reduction::Reduction;
 pub use segments::{Call, Segments};
-pub use sweep::{Tradeoff, sweep};
+pub use sweep::{Tradeoff, best, knees, sweep};
 pub use team::{Start, SwitchCode, Team, TeamMisses};
 
 /// Why there is nothing to simulate.

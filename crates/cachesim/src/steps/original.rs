@@ -77,8 +77,25 @@ pub(super) fn warmed(references: &[Reference], cache: &CodeCache) -> SetAssociat
 
 /// The instruction of each miss of one execution.
 fn misses_at(references: &[Reference], cache: &mut SetAssociative) -> Vec<u32> {
-    let misses = references
-        .iter()
-        .filter(|reference| !cache.access_in_set(u64::from(reference.set), u64::from(reference.line), None));
-    misses.map(|reference| reference.at).collect()
+    let mut misses = Vec::new();
+    each_miss(references, cache, |reference| misses.push(reference.at));
+    misses
+}
+
+/// Goes through the references, and hands over each that the cache does not have.
+pub(super) fn each_miss(
+    references: &[Reference],
+    cache: &mut SetAssociative,
+    mut missed: impl FnMut(&Reference),
+) {
+    let mut last_line = None;
+    for reference in references {
+        // Most instructions lie in the line of the one before, which is there and stays the newest of its set.
+        if last_line != Some(reference.line) {
+            last_line = Some(reference.line);
+            if !cache.access_in_set(u64::from(reference.set), u64::from(reference.line), None) {
+                missed(reference);
+            }
+        }
+    }
 }

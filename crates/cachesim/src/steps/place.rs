@@ -45,7 +45,8 @@ pub enum Preference {
     /// The last one before the knee; with [`Candidates::Instructions`], the instruction that begins it, as the paper's.
     Nearest,
     /// Of those in the second half of the segment before the knee the one that runs least often in the operation, the last of
-    /// equals: a point in a loop costs a call each time round. Where that half has none, the nearest.
+    /// equals: a point in a loop costs a call each time round. Where that half has none, the nearest. On SQLite's prepare and run of
+    /// a join (102,545 instructions, 32k/8/64, knee 200,4) calls fall from 16 to 7 and misses rise from 17 to 25 of 1,761.
     Rarest,
 }
 
