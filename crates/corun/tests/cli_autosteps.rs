@@ -31,8 +31,12 @@ fn client(flags: &[&str]) -> TempDir {
     folder
 }
 
+/// Runs `corun autosteps`; what the client prints goes to stderr and is left out.
 fn autosteps(folder: &TempDir, arguments: &[&str]) -> Run {
-    corun_in(folder.path(), &[&["autosteps"], &L1I[..], arguments].concat(), "")
+    let mut run = corun_in(folder.path(), &[&["autosteps"], &L1I[..], arguments].concat(), "");
+    let lines = run.err.split_inclusive('\n').filter(|line| !line.starts_with("sum "));
+    run.err = lines.collect();
+    run
 }
 
 fn rows(run: &Run) -> Vec<Value> {
@@ -109,6 +113,21 @@ fn tables_name_the_cache_the_points_and_the_course() {
     } else {
         check_error(&run, 2, "does not say what its L1 instruction cache is", "--l1i");
     }
+}
+
+#[test]
+fn calls_can_be_limited_instead_of_a_knee_given() {
+    let folder = client(&[]);
+    let limited = |calls: &str| {
+        let arguments = ["--function", "index_fetch", "--calls-max", calls, "--json", "--", "./client"];
+        autosteps(&folder, &arguments)
+    };
+    let rows = rows(&limited("3"));
+    assert!((1.0..=3.0).contains(&number(of_kind(&rows, "operation")[0], "calls")), "{rows:?}");
+    assert!(number(of_kind(&rows, "team")[0], "reduction_percent") >= 80.0, "{rows:?}");
+    // A cache as small as this wants many.
+    let tiny = ["autosteps", "--l1i", "1k/2/64", "--function", "index_fetch", "--calls-max", "1", "--", "./client"];
+    check_error(&corun_in(folder.path(), &tiny, ""), 1, "no knee makes do with 1 calls", "allow at least");
 }
 
 #[test]
@@ -317,6 +336,9 @@ fn a_running_program_is_attached_to_and_goes_on() {
     let rows = rows(&autosteps(&folder, &["--function", "index_fetch", "--attach", &pid, "--json"]));
     assert!(number(of_kind(&rows, "operation")[0], "instructions") > 5000.0);
     assert!(server.0.try_wait().expect("asked").is_none(), "it runs on");
+    let never = autosteps(&folder, &["--function", "never", "--attach", &pid, "--timeout", "0.3"]);
+    check_error(&never, 1, "did not end within 0.3 s", "allow more time");
+    assert!(server.0.try_wait().expect("asked").is_none(), "it runs on");
     let again = autosteps(&folder, &["--function", "index_scan", "--attach", &pid]);
     assert_eq!(again.code, 0, "{again:?}");
     assert!(server.0.try_wait().expect("asked").is_none(), "it runs on");
@@ -374,8 +396,8 @@ fn a_program_that_somebody_traces_already_is_refused_with_the_reason() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert!(traced());
-    let run = autosteps(&folder, &["--function", "index_fetch", "--attach", &pid]);
-    check_error(&run, 1, "no permission to trace", "");
+    let second = autosteps(&folder, &["--function", "index_fetch", "--attach", &pid]);
+    check_error(&second, 1, "no permission to trace", "traces it already");
     // Asked to stop, the first leaves the program as it was.
     let stopped = Command::new("kill").args(["-INT", &first.id().to_string()]).status().expect("kill runs");
     assert!(stopped.success());
@@ -397,8 +419,10 @@ fn wrong_arguments_are_usage_errors() {
         (&["--knee", "200,0"], "is no knee"),
         (&["--members", "1"], "is no number from 2 to 1000"),
         (&["--latch", "lock"], "is not two functions"),
+        (&["--timeout", "0"], "must be above 0"),
         (&["--sites", "--lines"], "cannot be used with"),
         (&["--marked"], "cannot be used with"),
+        (&["--knee", "1,1", "--calls-max", "1"], "cannot be used with"),
         (&["--trace", "t"], "cannot be used with"),
     ] {
         let run = run(&[arguments, &fetch].concat());

@@ -23,6 +23,7 @@
 
 mod demangle;
 mod elf;
+mod entries;
 mod error;
 mod lines;
 mod modules;
@@ -36,6 +37,7 @@ mod live;
 
 use model::instructions::InstructionSink;
 
+pub use entries::FunctionEntries;
 pub use error::{ProgramEnd, TraceError};
 pub use lines::{Frame, Lines, Place};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use model::steps::{Knee, L1i};
 
-use crate::cli::positive;
+use crate::cli::{positive, positive_number};
 use crate::failure::Usage;
 
 /// Arguments of `corun autosteps`.
@@ -22,7 +22,7 @@ Examples:
   corun autosteps --function index_fetch -- ./client
   corun autosteps --function index_fetch --skip 100 --report fetch.html -- ./client --table 3
   corun autosteps --function sqlite3_step --l1i 64k/2/64 --knee 400,2 -- sqlite3 my.db 'select count(*) from t'
-  corun autosteps --function fetch --function insert --profile points.txt -- ./server --once
+  corun autosteps --function fetch --function insert --calls-max 8 --profile points.txt -- ./server --once
   corun autosteps --function exec_simple_query --attach 4711
   corun autosteps --marked --trace-out operation.trace -- ./client
   corun autosteps --trace operation.trace --l1i 16k/4/32 --sweep
@@ -53,6 +53,10 @@ pub struct AutostepsArgs {
     /// Evictions so many instructions apart, and so many of them, are worth a switch.
     #[arg(long, value_name = "WIDTH,HEIGHT", default_value_t = Knee::default())]
     pub knee: Knee,
+
+    /// Take the knee whose team misses least with at most so many calls in an operation.
+    #[arg(long, value_name = "N", conflicts_with = "knee")]
+    pub calls_max: Option<u64>,
 
     /// Also show calls and misses for other knees.
     #[arg(long)]
@@ -91,7 +95,7 @@ pub struct AutostepsArgs {
     pub trace_out: Option<PathBuf>,
 
     /// Read a kept trace instead of running a program.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["functions", "marked", "skip", "latches", "stop_others", "attach", "program"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["functions", "marked", "skip", "latches", "stop_others", "timeout", "attach", "program"])]
     pub trace: Option<PathBuf>,
 
     /// Trace a program that runs already; it goes on when the trace is taken.
@@ -101,6 +105,10 @@ pub struct AutostepsArgs {
     /// Let the program's other threads stand still while the operation is traced.
     #[arg(long)]
     pub stop_others: bool,
+
+    /// Give up after so many seconds, for an operation that may not come.
+    #[arg(long, value_name = "SECONDS", value_parser = positive_number, allow_negative_numbers = true)]
+    pub timeout: Option<f64>,
 
     /// Most instructions of one traced operation.
     #[arg(long, value_name = "N", default_value_t = 16 << 20, value_parser = positive, allow_negative_numbers = true)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
 use cachesim::steps::{
-    Candidates, CodeCache, Original, Placed, Placement, Preference, Search, Start, SwitchCode, Team, Wanted,
+    self, Candidates, CodeCache, Original, Placed, Placement, Preference, Search, Start, SwitchCode, Team, Wanted,
     evaluate, place, sweep,
 };
 use model::steps::{CtxProfile, Knee, L1i};
@@ -14,10 +14,12 @@ use super::study::{Choice, Latched, Operation, Place, Point, Study, TeamRun, Tri
 use super::traced::{Key, Traced};
 use crate::failure::{Failed, Usage};
 
-/// Code that runs at each switch, in bytes: that of `exec::teams`, rounded up to lines. The paper's has 76.
-const SWITCH_BYTES: u32 = 128;
-/// Where it is: far from the program, and its lines are the first of the cache.
-const SWITCH_ADDRESS: u64 = 0x7fff_0000_0000;
+/// Code that runs at each switch: that of `exec::teams` in bytes, rounded up to lines (the paper's has 76), far from the program, in
+/// the first sets of the cache.
+const SWITCH: SwitchCode = SwitchCode {
+    address: 0x7fff_0000_0000,
+    bytes: 128,
+};
 /// Points of one operation at most.
 const POINTS_MAX: usize = 1024;
 /// Knees of the trade-off, beside the one that was asked for.
@@ -32,6 +34,8 @@ pub struct Question {
     pub l1i_origin: &'static str,
     /// The knee.
     pub knee: Knee,
+    /// Most calls of one operation: the knee becomes the one whose teams miss least within them.
+    pub calls_max: Option<u64>,
     /// Members of the team.
     pub members: u32,
     /// What to choose from; `None`: the best there is.
@@ -56,12 +60,16 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
     let cache = CodeCache::lru(question.l1i)
         .map_err(|error| Usage(format!("{error}\nhint: give another cache with --l1i SIZE/WAYS/LINE")))?;
     let choice = choice(question, traced)?;
+    let knee = match question.calls_max {
+        Some(calls_max) => best_knee(question, traced, &cache, choice, calls_max)?,
+        None => question.knee,
+    };
     let mut chosen: BTreeMap<Key, Chosen> = BTreeMap::new();
     let (mut unplaced, mut latched) = (Vec::new(), Vec::new());
     for (index, one) in traced.iter().enumerate() {
         let patchable = one.patchable();
         let candidates = candidates(choice, question, &patchable);
-        let placement = place(&one.operation, &cache, &search(question.knee, candidates, choice))?;
+        let placement = place(&one.operation, &cache, &search(knee, candidates, choice))?;
         for &point in placement.points.keys() {
             chosen.entry(key(one, choice, point)).or_insert_with(|| describe(one, choice, point));
         }
@@ -103,8 +111,11 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         let mut operation = counted(one, &cache, question, candidates, &placement, |point| number(point).is_some())?;
         operation.calls = calls;
         if question.sweep {
-            let search = search(question.knee, candidates, choice);
-            operation.trials = trials(one, &cache, &search)?;
+            let grid = HEIGHTS.iter().flat_map(|&height| WIDTHS.map(|width| Knee { width, height }));
+            let mut knees: Vec<Knee> = grid.chain([knee]).collect();
+            knees.sort_unstable_by_key(|knee| (knee.height, knee.width));
+            knees.dedup();
+            operation.trials = trials(one, &cache, &search(knee, candidates, choice), &knees, question.members)?;
         }
         operations.push(operation);
         advance();
@@ -113,7 +124,7 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
     Ok(Study {
         l1i: question.l1i,
         l1i_origin: question.l1i_origin,
-        knee: question.knee,
+        knee,
         members: question.members,
         choice,
         operations,
@@ -249,7 +260,7 @@ fn unplaced_of(one: &Traced, index: usize, choice: Choice, wanted: &[Wanted]) ->
         Choice::Sites => "compiled-in point",
         Choice::Entries => "entry that can be patched",
     };
-    let mut found: BTreeMap<Place, String> = BTreeMap::new();
+    let mut found: Vec<Unplaced> = Vec::new();
     for one_wanted in wanted.iter().filter(|wanted| !wanted.latched) {
         let reason = match one_wanted.placed {
             Placed::Before { .. } => continue,
@@ -258,33 +269,38 @@ fn unplaced_of(one: &Traced, index: usize, choice: Choice, wanted: &[Wanted]) ->
             }
             Placed::Nowhere => format!("no {what} follows, or there are {POINTS_MAX} points already"),
         };
-        found.entry(one.place(one_wanted.address).without_offset()).or_insert(reason);
+        let place = one.place(one_wanted.address);
+        if !found.iter().any(|before| before.place.is_beside(&place)) {
+            found.push(Unplaced {
+                place,
+                operation: index,
+                reason,
+            });
+        }
     }
-    let unplaced = found.into_iter().map(|(place, reason)| Unplaced {
-        place,
-        operation: index,
-        reason,
-    });
-    unplaced.collect()
+    found
 }
 
 /// Compiled-in points inside a latch, then places there that want one.
 fn latched_of(one: &Traced, index: usize, wanted: &[Wanted]) -> Vec<Latched> {
-    let mut by_place: BTreeMap<Place, u64> = BTreeMap::new();
-    for one_wanted in wanted.iter().filter(|wanted| wanted.latched) {
-        *by_place.entry(one.place(one_wanted.address).without_offset()).or_default() += 1;
-    }
-    let latched = |compiled_in| {
-        move |(place, calls)| Latched {
-            place,
-            compiled_in,
-            operation: index,
-            calls,
-        }
+    let latched = |place, compiled_in, calls| Latched {
+        place,
+        compiled_in,
+        operation: index,
+        calls,
     };
     let sites = one.operation.latched_sites().into_iter();
-    let sites = sites.map(|(record, calls)| (site_place(one, record), calls));
-    sites.map(latched(true)).chain(by_place.into_iter().map(latched(false))).collect()
+    let mut found: Vec<Latched> =
+        sites.map(|(record, calls)| latched(site_place(one, record), true, calls)).collect();
+    let sites = found.len();
+    for one_wanted in wanted.iter().filter(|wanted| wanted.latched) {
+        let place = one.place(one_wanted.address);
+        match found[sites..].iter_mut().find(|before| before.place.is_beside(&place)) {
+            Some(before) => before.calls += 1,
+            None => found.push(latched(place, false, 1)),
+        }
+    }
+    found
 }
 
 fn counted(
@@ -296,12 +312,8 @@ fn counted(
     on: impl Fn(u64) -> bool,
 ) -> Result<Operation> {
     let original = Original::of(&one.operation, cache)?;
-    let switch = SwitchCode {
-        address: SWITCH_ADDRESS,
-        bytes: SWITCH_BYTES,
-    };
     let operations = std::slice::from_ref(&one.operation);
-    let team = Team::new(*cache, operations, candidates, on, Some(switch))?;
+    let team = Team::new(*cache, operations, candidates, on, Some(SWITCH))?;
     let members = question.members as usize;
     let together = team.together(members, Start::Warm);
     Ok(Operation {
@@ -325,17 +337,50 @@ fn counted(
 }
 
 /// The trade-off, by the operation's own points alone.
-fn trials(one: &Traced, cache: &CodeCache, search: &Search<'_>) -> Result<Vec<Trial>> {
-    let grid = HEIGHTS.iter().flat_map(|&height| WIDTHS.map(|width| Knee { width, height }));
-    let mut knees: Vec<Knee> = grid.chain([search.knee]).collect();
-    knees.sort_unstable_by_key(|knee| (knee.height, knee.width));
-    knees.dedup();
-    let tradeoffs = sweep(&one.operation, cache, search, &knees)?;
-    let trial = |tradeoff: &cachesim::steps::Tradeoff| Trial {
+fn trials(
+    one: &Traced,
+    cache: &CodeCache,
+    search: &Search<'_>,
+    knees: &[Knee],
+    members: u32,
+) -> Result<Vec<Trial>> {
+    let tradeoffs = sweep(&one.operation, cache, search, knees, members as usize, Some(SWITCH))?;
+    let trial = |tradeoff: &steps::Tradeoff| Trial {
         knee: tradeoff.knee,
         points: tradeoff.points as usize,
         calls: tradeoff.calls,
         misses: tradeoff.non_leading_misses,
+        additional: tradeoff.additional_misses.unwrap_or_default(),
     };
     Ok(tradeoffs.iter().map(trial).collect())
+}
+
+/// The knee whose teams, of all operations together, miss least with at most so many calls in each.
+fn best_knee(
+    question: &Question,
+    traced: &[Traced],
+    cache: &CodeCache,
+    choice: Choice,
+    calls_max: u64,
+) -> Result<Knee> {
+    let knees = steps::knees();
+    let mut misses: Vec<Option<f64>> = vec![Some(0.0); knees.len()];
+    let mut calls_least = 0;
+    for one in traced {
+        let patchable = one.patchable();
+        let search = search(question.knee, candidates(choice, question, &patchable), choice);
+        let trials = trials(one, cache, &search, &knees, question.members)?;
+        calls_least = calls_least.max(trials.iter().map(|trial| trial.calls).min().unwrap_or_default());
+        for (sum, trial) in misses.iter_mut().zip(&trials) {
+            *sum = sum.filter(|_| trial.calls <= calls_max).map(|sum| sum + trial.additional);
+        }
+    }
+    let within = misses.iter().zip(&knees).filter_map(|(misses, knee)| Some(((*misses)?, *knee)));
+    let best = within.min_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.map(|(_, knee)| knee).ok_or_else(|| {
+        Failed(format!(
+            "no knee makes do with {calls_max} calls\nhint: allow at least {calls_least} with --calls-max, or give a knee with --knee"
+        ))
+        .into()
+    })
 }

@@ -49,6 +49,7 @@ pub fn rows(study: &Study) -> Vec<Value> {
                 "calls": trial.calls,
                 "non_leading_misses": trial.misses,
                 "reduction_percent": reduction(operation.warm, trial.misses),
+                "misses_per_additional_member": trial.additional,
                 "label": "simulated",
             })
         }));

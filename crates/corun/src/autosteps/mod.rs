@@ -57,6 +57,7 @@ pub fn run(args: AutostepsArgs) -> Result<()> {
         l1i,
         l1i_origin,
         knee: args.knee,
+        calls_max: args.calls_max,
         members: args.members,
         choice: match (args.sites, args.lines, args.entries) {
             (true, _, _) => Some(Choice::Sites),

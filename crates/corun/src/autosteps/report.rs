@@ -183,6 +183,7 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             trial.calls.to_string(),
             trial.misses.to_string(),
             percent(reduction(operation.warm, trial.misses)),
+            format!("{:.1}", trial.additional),
         ]
     });
     Section {
@@ -205,8 +206,8 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             }),
         }],
         table: Some(Table {
-            headings: ["knee", "points", "calls", "misses", "fewer"].map(str::to_owned).to_vec(),
-            numeric_columns: 4,
+            headings: ["knee", "points", "calls", "misses", "fewer", "each further member"].map(str::to_owned).to_vec(),
+            numeric_columns: 5,
             rows: rows.collect(),
         }),
         ..Section::default()

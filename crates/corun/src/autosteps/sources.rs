@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bench::progress::Progress as _;
@@ -59,6 +60,8 @@ fn start(args: &AutostepsArgs, function: Option<&str>, stop: &Arc<AtomicBool>) -
     options.warm = u64::from(args.skip);
     options.instructions_max = args.instructions_max as u64;
     options.stop = Some(Arc::clone(stop));
+    // A time too long to be written down is none.
+    options.time_max = args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     options.stop_others = args.stop_others;
     for (lock, unlock) in &args.latches {
         options.latches.enter.push(lock.clone());

@@ -41,12 +41,10 @@ impl Place {
         }
     }
 
-    /// The same place without the exact instruction, where the source line is known: one place for all instructions of a line.
-    pub fn without_offset(mut self) -> Place {
-        if self.source.is_some() {
-            self.offset = 0;
-        }
-        self
+    /// Whether one warning does for both: they are in one function of one file.
+    pub fn is_beside(&self, other: &Place) -> bool {
+        (&self.module, &self.function, &self.inlined_into) == (&other.module, &other.function, &other.inlined_into)
+            && (self.function.is_some() || self.offset == other.offset)
     }
 
     /// The function with those it is inlined into.
@@ -112,7 +110,7 @@ pub struct TeamRun {
 }
 
 /// One knee of the trade-off between calls and misses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
     /// The knee.
     pub knee: Knee,
@@ -122,6 +120,8 @@ pub struct Trial {
     pub calls: u64,
     /// What a non-leading member misses.
     pub misses: u64,
+    /// What each member beyond the first adds in a team.
+    pub additional: f64,
 }
 
 /// One traced operation.
@@ -280,6 +280,7 @@ pub mod tests {
                     points: 1,
                     calls: 2,
                     misses: 60,
+                    additional: 61.5,
                 }],
             }],
             points: vec![Point {

@@ -158,11 +158,12 @@ fn trials(out: &mut impl Write, study: &Study, operation: &Operation) -> io::Res
                 trial.calls.to_string(),
                 trial.misses.to_string(),
                 percent(reduction(operation.warm, trial.misses)),
+                format!("{:.1}", trial.additional),
             ]
         })
         .collect();
     writeln!(out, "{}, other knees (original: {} misses):", operation.name, operation.warm)?;
-    out::table(out, &["knee", "points", "calls", "non-leading misses", "fewer"], 5, &rows)
+    out::table(out, &["knee", "points", "calls", "non-leading misses", "fewer", "each further member"], 6, &rows)
 }
 
 /// `90.0 %`, or `-` of nothing.
@@ -199,7 +200,7 @@ mod tests {
             "fetch 6000 1150 80.8 % 60.0",
             "src/a.c:12 find in fetch 2",
             "500 300 30 1",
-            "* 200,4 1 2 60 90.0 %",
+            "* 200,4 1 2 60 90.0 % 61.5",
         ] {
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.lines().any(|found| words(found) == line), "{line:?} in\n{text}");

@@ -29,14 +29,9 @@ impl FunctionEntries {
         let Ok(elf) = Elf::open(&module.path, &module.path) else {
             return Self::default();
         };
-        let mut symbols = elf.own_symbols();
-        if let Some(debug) = elf.debug_file() {
-            symbols.extend(debug.own_symbols());
-            symbols.sort_by_key(|symbol| symbol.address);
-        }
         Self {
             patchable: patchable(&elf),
-            symbols,
+            symbols: elf.symbols(),
         }
     }
 
