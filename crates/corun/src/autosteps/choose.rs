@@ -110,7 +110,7 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         let calls: Vec<(u32, usize)> = calls.filter_map(|call| Some((call.at, number(call.point)?))).collect();
         let mut operation = counted(one, &cache, question, candidates, &placement, |point| number(point).is_some())?;
         operation.calls = calls;
-        if question.sweep {
+        if question.sweep && operation.misses_anything() {
             let grid = HEIGHTS.iter().flat_map(|&height| WIDTHS.map(|width| Knee { width, height }));
             let mut knees: Vec<Knee> = grid.chain([knee]).collect();
             knees.sort_unstable_by_key(|knee| (knee.height, knee.width));
@@ -159,6 +159,9 @@ pub fn pieces(operations: usize) -> u64 {
 }
 
 /// What a program would turn on; empty for lines of source, which have no names yet.
+///
+/// # Errors
+/// A compiled-in point whose name is none.
 pub fn profile(study: &Study) -> Result<CtxProfile> {
     let names = || study.points.iter().filter_map(|point| point.name.as_ref());
     let mut profile = CtxProfile {

@@ -137,6 +137,14 @@ fn write_profile(path: &Path, study: &Study) -> Result<()> {
         )
         .into());
     }
+    if study.points.iter().any(|point| point.name.is_none()) {
+        return Err(Failed(format!(
+            "cannot write the profile {}\ndetail: entries of functions without a symbol were chosen\nhint: trace a program that is \
+             not stripped",
+            path.display()
+        ))
+        .into());
+    }
     let profile = choose::profile(study)?;
     std::fs::write(path, profile.to_string()).with_context(|| format!("cannot write the profile {}", path.display()))
 }

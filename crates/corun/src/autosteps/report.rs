@@ -23,6 +23,9 @@ pub fn page(study: &Study) -> Page {
     sections.push(points(study));
     for (index, operation) in study.operations.iter().enumerate() {
         sections.push(misses(study, index, operation));
+        if !operation.misses_anything() {
+            continue;
+        }
         sections.push(course(study, operation));
         if !operation.trials.is_empty() {
             sections.push(trials(study, operation));
@@ -52,6 +55,13 @@ pub fn page(study: &Study) -> Page {
 }
 
 fn tiles(study: &Study, operation: &Operation) -> Vec<Tile> {
+    if !operation.misses_anything() {
+        return vec![Tile {
+            value: "0".to_owned(),
+            name: format!("misses of {} in a warm cache", operation.name),
+            note: "it fits".to_owned(),
+        }];
+    }
     vec![
         Tile {
             value: percent(reduction(operation.warm, operation.non_leading)),

@@ -153,6 +153,13 @@ pub struct Operation {
     pub trials: Vec<Trial>,
 }
 
+impl Operation {
+    /// Whether its code outgrows the cache.
+    pub fn misses_anything(&self) -> bool {
+        self.warm > 0 || self.non_leading > 0
+    }
+}
+
 /// All of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
@@ -205,7 +212,9 @@ impl Study {
                 o.name, o.non_leading, self.knee
             )
         });
-        latched.chain(unplaced).chain(ineffective).collect()
+        let nameless = self.points.iter().filter(|point| self.choice == Choice::Entries && point.name.is_none());
+        let nameless = nameless.map(|point| format!("the function at {} has no symbol to name it by", point.place));
+        latched.chain(unplaced).chain(ineffective).chain(nameless).collect()
     }
 
     /// Whether a point is wanted somewhere where none can be.

@@ -29,10 +29,11 @@ pub fn print(out: &mut impl Write, study: &Study, sweep: bool) -> io::Result<()>
     writeln!(out)?;
     points(out, study)?;
     for operation in &study.operations {
-        if operation.warm > 0 || operation.non_leading > 0 {
-            writeln!(out)?;
-            course(out, operation)?;
+        if !operation.misses_anything() {
+            continue;
         }
+        writeln!(out)?;
+        course(out, operation)?;
         if sweep && !operation.trials.is_empty() {
             writeln!(out)?;
             trials(out, study, operation)?;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use cachesim::steps::{self, RecorderLimits};
@@ -32,6 +32,8 @@ pub struct Traced {
     points: BTreeMap<u64, CtxPoint>,
     entries: Vec<FunctionEntries>,
     lines: RefCell<Lines>,
+    /// Where we run: source files below it are named from here.
+    folder: Option<PathBuf>,
 }
 
 /// Keeps the operation and counts its instructions while they come.
@@ -96,6 +98,7 @@ impl Traced {
             points: points.collect(),
             entries: modules.iter().map(FunctionEntries::of).collect(),
             lines: RefCell::new(Lines::new(&modules)),
+            folder: std::env::current_dir().ok(),
             modules,
         })
     }
@@ -157,7 +160,11 @@ impl Traced {
         let mut frames = found.frames.into_iter();
         if let Some(inner) = frames.next() {
             place.function = inner.function.or(place.function);
-            place.source = inner.file.zip(inner.line).map(|(file, line)| (file, line, inner.column.unwrap_or(0)));
+            place.source = inner.file.zip(inner.line).map(|(file, line)| {
+                let shorter = self.folder.as_ref().and_then(|folder| Path::new(&file).strip_prefix(folder).ok());
+                let file = shorter.map(|path| path.display().to_string()).unwrap_or(file);
+                (file, line, inner.column.unwrap_or(0))
+            });
             place.inlined_into = frames.filter_map(|frame| frame.function).collect();
         }
         place
