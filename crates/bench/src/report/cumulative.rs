@@ -126,7 +126,10 @@ mod tests {
     #[test]
     fn counts_are_stairs_from_zero_to_the_end() {
         let drawn = plot(vec![(50, 1), (100, 2)], Vec::new()).render(600.0);
-        let line = drawn.split("points=\"").nth(1).and_then(|text| text.split('"').next());
+        let line = drawn
+            .split("points=\"")
+            .nth(1)
+            .and_then(|text| text.split('"').next());
         let corners: Vec<&str> = line.expect("a line").split(' ').collect();
         // Start, two steps of two corners each, end.
         assert_eq!(corners.len(), 6, "{corners:?}");
@@ -144,7 +147,10 @@ mod tests {
         };
         let drawn = plot(Vec::new(), vec![mark]).render(340.0);
         assert_eq!(drawn.matches("class=\"mark\"").count(), 1);
-        assert!(drawn.contains("CTX &lt;1&gt;") && !drawn.contains("NaN"), "{drawn}");
+        assert!(
+            drawn.contains("CTX &lt;1&gt;") && !drawn.contains("NaN"),
+            "{drawn}"
+        );
     }
 
     #[test]

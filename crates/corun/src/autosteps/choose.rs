@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
 use cachesim::steps::{
-    self, Candidates, CodeCache, Original, Placed, Placement, Preference, Search, Start, SwitchCode, Team, Wanted,
-    evaluate, place, sweep,
+    self, Candidates, CodeCache, Original, Placed, Placement, Preference, Search, Start, SwitchCode, Team,
+    Wanted, evaluate, place, sweep,
 };
 use model::steps::{CtxProfile, Knee, L1i};
 
@@ -57,8 +57,11 @@ struct Chosen {
 /// # Errors
 /// A cache that cannot exist, nothing to choose from.
 pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) -> Result<Study> {
-    let cache = CodeCache::lru(question.l1i)
-        .map_err(|error| Usage(format!("{error}\nhint: give another cache with --l1i SIZE/WAYS/LINE")))?;
+    let cache = CodeCache::lru(question.l1i).map_err(|error| {
+        Usage(format!(
+            "{error}\nhint: give another cache with --l1i SIZE/WAYS/LINE"
+        ))
+    })?;
     let choice = choice(question, traced)?;
     let knee = match question.calls_max {
         Some(calls_max) => best_knee(question, traced, &cache, choice, calls_max)?,
@@ -71,7 +74,9 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         let candidates = candidates(choice, question, &patchable);
         let placement = place(&one.operation, &cache, &search(knee, candidates, choice))?;
         for &point in placement.points.keys() {
-            chosen.entry(key(one, choice, point)).or_insert_with(|| describe(one, choice, point));
+            chosen
+                .entry(key(one, choice, point))
+                .or_insert_with(|| describe(one, choice, point));
         }
         unplaced.extend(unplaced_of(one, index, choice, &placement.wanted));
         latched.extend(latched_of(one, index, &placement.wanted));
@@ -81,7 +86,9 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         for one in traced {
             for record in one.operation.visits().iter().map(|visit| visit.site_address) {
                 if one.site(record).is_some_and(|point| point.prefetches) {
-                    chosen.entry(key(one, choice, record)).or_insert_with(|| describe(one, choice, record));
+                    chosen
+                        .entry(key(one, choice, record))
+                        .or_insert_with(|| describe(one, choice, record));
                 }
             }
         }
@@ -100,22 +107,36 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         let patchable = one.patchable();
         let candidates = candidates(choice, question, &patchable);
         let number = |point: u64| keys.binary_search(&key(one, choice, point)).ok();
-        let placement = evaluate(&one.operation, &cache, candidates, |point| number(point).is_some())?;
+        let placement = evaluate(&one.operation, &cache, candidates, |point| {
+            number(point).is_some()
+        })?;
         for (&point, &calls) in &placement.points {
             if let Some(number) = number(point) {
                 points[number].calls[index] += calls;
             }
         }
         let calls = placement.segments.calls.iter();
-        let calls: Vec<(u32, usize)> = calls.filter_map(|call| Some((call.at, number(call.point)?))).collect();
-        let mut operation = counted(one, &cache, question, candidates, &placement, |point| number(point).is_some())?;
+        let calls: Vec<(u32, usize)> = calls
+            .filter_map(|call| Some((call.at, number(call.point)?)))
+            .collect();
+        let mut operation = counted(one, &cache, question, candidates, &placement, |point| {
+            number(point).is_some()
+        })?;
         operation.calls = calls;
         if question.sweep && operation.misses_anything() {
-            let grid = HEIGHTS.iter().flat_map(|&height| WIDTHS.map(|width| Knee { width, height }));
+            let grid = HEIGHTS
+                .iter()
+                .flat_map(|&height| WIDTHS.map(|width| Knee { width, height }));
             let mut knees: Vec<Knee> = grid.chain([knee]).collect();
             knees.sort_unstable_by_key(|knee| (knee.height, knee.width));
             knees.dedup();
-            operation.trials = trials(one, &cache, &search(knee, candidates, choice), &knees, question.members)?;
+            operation.trials = trials(
+                one,
+                &cache,
+                &search(knee, candidates, choice),
+                &knees,
+                question.members,
+            )?;
         }
         operations.push(operation);
         advance();
@@ -202,7 +223,9 @@ fn candidates<'a>(choice: Choice, question: &Question, patchable: &'a BTreeSet<u
     match choice {
         Choice::Lines => Candidates::Instructions,
         Choice::Sites => Candidates::Sites,
-        Choice::Entries if patchable.is_empty() && question.choice == Some(Choice::Entries) => Candidates::Entries,
+        Choice::Entries if patchable.is_empty() && question.choice == Some(Choice::Entries) => {
+            Candidates::Entries
+        }
         Choice::Entries => Candidates::Addresses(patchable),
     }
 }
@@ -247,7 +270,11 @@ fn describe(one: &Traced, choice: Choice, point: u64) -> Chosen {
 
 /// Where a compiled-in point is: in which function says the code around it.
 fn site_place(one: &Traced, record: u64) -> Place {
-    let visit = one.operation.visits().iter().find(|visit| visit.site_address == record);
+    let visit = one
+        .operation
+        .visits()
+        .iter()
+        .find(|visit| visit.site_address == record);
     let fetch = visit.and_then(|visit| one.operation.fetches().get(visit.at as usize));
     let mut place = fetch.map(|fetch| one.place(fetch.address)).unwrap_or_default();
     if let Some(known) = one.site(record) {
@@ -293,12 +320,16 @@ fn latched_of(one: &Traced, index: usize, wanted: &[Wanted]) -> Vec<Latched> {
         calls,
     };
     let sites = one.operation.latched_sites().into_iter();
-    let mut found: Vec<Latched> =
-        sites.map(|(record, calls)| latched(site_place(one, record), true, calls)).collect();
+    let mut found: Vec<Latched> = sites
+        .map(|(record, calls)| latched(site_place(one, record), true, calls))
+        .collect();
     let sites = found.len();
     for one_wanted in wanted.iter().filter(|wanted| wanted.latched) {
         let place = one.place(one_wanted.address);
-        match found[sites..].iter_mut().find(|before| before.place.is_beside(&place)) {
+        match found[sites..]
+            .iter_mut()
+            .find(|before| before.place.is_beside(&place))
+        {
             Some(before) => before.calls += 1,
             None => found.push(latched(place, false, 1)),
         }
@@ -347,7 +378,14 @@ fn trials(
     knees: &[Knee],
     members: u32,
 ) -> Result<Vec<Trial>> {
-    let tradeoffs = sweep(&one.operation, cache, search, knees, members as usize, Some(SWITCH))?;
+    let tradeoffs = sweep(
+        &one.operation,
+        cache,
+        search,
+        knees,
+        members as usize,
+        Some(SWITCH),
+    )?;
     let trial = |tradeoff: &steps::Tradeoff| Trial {
         knee: tradeoff.knee,
         points: tradeoff.points as usize,
@@ -375,10 +413,15 @@ fn best_knee(
         let trials = trials(one, cache, &search, &knees, question.members)?;
         calls_least = calls_least.max(trials.iter().map(|trial| trial.calls).min().unwrap_or_default());
         for (sum, trial) in misses.iter_mut().zip(&trials) {
-            *sum = sum.filter(|_| trial.calls <= calls_max).map(|sum| sum + trial.additional);
+            *sum = sum
+                .filter(|_| trial.calls <= calls_max)
+                .map(|sum| sum + trial.additional);
         }
     }
-    let within = misses.iter().zip(&knees).filter_map(|(misses, knee)| Some(((*misses)?, *knee)));
+    let within = misses
+        .iter()
+        .zip(&knees)
+        .filter_map(|(misses, knee)| Some(((*misses)?, *knee)));
     let best = within.min_by(|(one, _), (other, _)| one.total_cmp(other));
     best.map(|(_, knee)| knee).ok_or_else(|| {
         Failed(format!(

@@ -47,7 +47,10 @@ pub fn run(args: AutostepsArgs) -> Result<()> {
     args.check()?;
     let (l1i, l1i_origin) = match args.l1i {
         Some(l1i) => (l1i, "as given"),
-        None => (l1i_of(&machine::topology::discover())?, "this machine's; --l1i sets another"),
+        None => (
+            l1i_of(&machine::topology::discover())?,
+            "this machine's; --l1i sets another",
+        ),
     };
     // Before the work, so that a wrong path fails at once.
     let report = args.report.clone().map(ReportFile::open).transpose()?;
@@ -100,8 +103,11 @@ fn l1i_of(topology: &Topology) -> Result<L1i> {
         })
     });
     smallest.ok_or_else(|| {
-        Usage("this machine does not say what its L1 instruction cache is\nhint: give one with --l1i 32k/8/64".to_owned())
-            .into()
+        Usage(
+            "this machine does not say what its L1 instruction cache is\nhint: give one with --l1i 32k/8/64"
+                .to_owned(),
+        )
+        .into()
     })
 }
 
@@ -122,7 +128,9 @@ fn print(args: &AutostepsArgs, study: &Study) -> Result<()> {
     }
     if warnings.len() > WARNINGS_MAX {
         let more = warnings.len() - WARNINGS_MAX;
-        out::note(&format!("warning: {more} more like these; --json has all of them"));
+        out::note(&format!(
+            "warning: {more} more like these; --json has all of them"
+        ));
     }
     Ok(())
 }
@@ -146,5 +154,6 @@ fn write_profile(path: &Path, study: &Study) -> Result<()> {
         .into());
     }
     let profile = choose::profile(study)?;
-    std::fs::write(path, profile.to_string()).with_context(|| format!("cannot write the profile {}", path.display()))
+    std::fs::write(path, profile.to_string())
+        .with_context(|| format!("cannot write the profile {}", path.display()))
 }

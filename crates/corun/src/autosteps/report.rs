@@ -78,7 +78,12 @@ fn tiles(study: &Study, operation: &Operation) -> Vec<Tile> {
 
 fn points(study: &Study) -> Section {
     let mut headings = vec!["line".to_owned(), "function".to_owned()];
-    headings.extend(study.operations.iter().map(|operation| format!("calls in {}", operation.name)));
+    headings.extend(
+        study
+            .operations
+            .iter()
+            .map(|operation| format!("calls in {}", operation.name)),
+    );
     let rows = study.points.iter().map(|point| {
         let mut row = vec![point.place.line(), point.place.functions()];
         row.extend(point.calls.iter().map(ToString::to_string));
@@ -91,7 +96,14 @@ fn points(study: &Study) -> Section {
     };
     Section {
         heading: "CTX points".to_owned(),
-        text: vec![if study.points.is_empty() { study.no_points() } else { what }.to_owned()],
+        text: vec![
+            if study.points.is_empty() {
+                study.no_points()
+            } else {
+                what
+            }
+            .to_owned(),
+        ],
         table: (!study.points.is_empty()).then(|| Table {
             headings,
             numeric_columns: study.operations.len(),
@@ -123,8 +135,14 @@ fn misses(study: &Study, index: usize, operation: &Operation) -> Section {
                 row("leading member", operation.leading.to_string()),
                 row("non-leading member", operation.non_leading.to_string()),
                 row(&format!("{} in turn", study.members), team.serial.to_string()),
-                row(&format!("team of {}, switches included", study.members), team.team.to_string()),
-                row("each further member of that team", format!("{:.1}", team.additional)),
+                row(
+                    &format!("team of {}, switches included", study.members),
+                    team.team.to_string(),
+                ),
+                row(
+                    "each further member of that team",
+                    format!("{:.1}", team.additional),
+                ),
             ],
         }),
         ..Section::default()
@@ -174,8 +192,13 @@ fn trials(study: &Study, operation: &Operation) -> Section {
     heights.sort_unstable();
     heights.dedup();
     let series = heights.iter().enumerate().map(|(colour, &height)| {
-        let of_height = operation.trials.iter().filter(|trial| trial.knee.height == height);
-        let mut points: Vec<(f64, f64)> = of_height.map(|trial| (trial.calls as f64, trial.misses as f64)).collect();
+        let of_height = operation
+            .trials
+            .iter()
+            .filter(|trial| trial.knee.height == height);
+        let mut points: Vec<(f64, f64)> = of_height
+            .map(|trial| (trial.calls as f64, trial.misses as f64))
+            .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Series {
             name: format!("height {height}"),
@@ -202,11 +225,18 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             "A lower knee asks for more switches and leaves fewer misses; the original has {}. Figure 16 of the paper.",
             operation.warm
         )],
-        legend: heights.iter().enumerate().map(|(colour, height)| (colour, format!("height {height}"))).collect(),
+        legend: heights
+            .iter()
+            .enumerate()
+            .map(|(colour, height)| (colour, format!("height {height}")))
+            .collect(),
         figures: vec![Figure {
             caption: String::new(),
             plot: Box::new(LinePlot {
-                label: format!("Misses of a non-leading member of {} against calls", operation.name),
+                label: format!(
+                    "Misses of a non-leading member of {} against calls",
+                    operation.name
+                ),
                 x_axis: "calls".to_owned(),
                 y_axis: "misses".to_owned(),
                 x_spacing: Spacing::Linear,
@@ -216,7 +246,16 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             }),
         }],
         table: Some(Table {
-            headings: ["knee", "points", "calls", "misses", "fewer", "each further member"].map(str::to_owned).to_vec(),
+            headings: [
+                "knee",
+                "points",
+                "calls",
+                "misses",
+                "fewer",
+                "each further member",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             numeric_columns: 5,
             rows: rows.collect(),
         }),
@@ -235,7 +274,13 @@ mod tests {
         // Two figures, each for wide and narrow screens.
         assert_eq!(html.matches("<svg").count(), 4);
         assert_eq!(html.matches("class=\"mark\"").count(), 2 * 2);
-        for words in ["src/a.c:12", "find in fetch", "90.0 %", "200,4 (chosen)", "1150 instead of 6000"] {
+        for words in [
+            "src/a.c:12",
+            "find in fetch",
+            "90.0 %",
+            "200,4 (chosen)",
+            "1150 instead of 6000",
+        ] {
             assert!(html.contains(words), "{words}");
         }
     }

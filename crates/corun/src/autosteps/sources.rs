@@ -43,7 +43,8 @@ pub fn traced(args: &AutostepsArgs, bars: &Bars) -> Result<Vec<Traced>> {
                 let keep = Some(&mut recorder);
                 let one = Traced::take(name, tracer.as_mut(), args.instructions_max, keep, &mut advance)?;
                 let kept = recorder.finish(tracer.as_ref());
-                std::fs::write(path, kept).with_context(|| format!("cannot write the trace {}", path.display()))?;
+                std::fs::write(path, kept)
+                    .with_context(|| format!("cannot write the trace {}", path.display()))?;
                 one
             }
         };
@@ -54,14 +55,20 @@ pub fn traced(args: &AutostepsArgs, bars: &Bars) -> Result<Vec<Traced>> {
     Ok(all)
 }
 
-fn start(args: &AutostepsArgs, function: Option<&str>, stop: &Arc<AtomicBool>) -> Result<Box<dyn TraceSource>> {
+fn start(
+    args: &AutostepsArgs,
+    function: Option<&str>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Box<dyn TraceSource>> {
     let target = function.map_or(Target::Marked, |name| Target::Function(name.to_owned()));
     let mut options = TraceOptions::of(target);
     options.warm = u64::from(args.skip);
     options.instructions_max = args.instructions_max as u64;
     options.stop = Some(Arc::clone(stop));
     // A time too long to be written down is none.
-    options.time_max = args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    options.time_max = args
+        .timeout
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     options.stop_others = args.stop_others;
     for (lock, unlock) in &args.latches {
         options.latches.enter.push(lock.clone());
@@ -83,7 +90,10 @@ fn tracer(args: &AutostepsArgs, options: TraceOptions) -> Result<Box<dyn TraceSo
             let (program, arguments) = program.context("no program to trace")?;
             let mut command = Command::new(program);
             // Standard output is for the answer.
-            let stderr = std::io::stderr().as_fd().try_clone_to_owned().context("cannot share stderr")?;
+            let stderr = std::io::stderr()
+                .as_fd()
+                .try_clone_to_owned()
+                .context("cannot share stderr")?;
             command.args(arguments).stdout(Stdio::from(stderr));
             Tracer::start(command, options)
         }

@@ -43,7 +43,8 @@ impl Place {
 
     /// Whether one warning does for both: they are in one function of one file.
     pub fn is_beside(&self, other: &Place) -> bool {
-        (&self.module, &self.function, &self.inlined_into) == (&other.module, &other.function, &other.inlined_into)
+        (&self.module, &self.function, &self.inlined_into)
+            == (&other.module, &other.function, &other.inlined_into)
             && (self.function.is_some() || self.offset == other.offset)
     }
 
@@ -205,16 +206,27 @@ impl Study {
                 unplaced.reason
             )
         });
-        let ineffective = self.operations.iter().filter(|o| o.calls.is_empty() && o.non_leading > 0 && !self.is_hindered());
+        let ineffective = self
+            .operations
+            .iter()
+            .filter(|o| o.calls.is_empty() && o.non_leading > 0 && !self.is_hindered());
         let ineffective = ineffective.map(|o| {
             format!(
                 "{} has no point: its {} misses make no knee of {}; try a lower or wider one",
                 o.name, o.non_leading, self.knee
             )
         });
-        let nameless = self.points.iter().filter(|point| self.choice == Choice::Entries && point.name.is_none());
-        let nameless = nameless.map(|point| format!("the function at {} has no symbol to name it by", point.place));
-        latched.chain(unplaced).chain(ineffective).chain(nameless).collect()
+        let nameless = self
+            .points
+            .iter()
+            .filter(|point| self.choice == Choice::Entries && point.name.is_none());
+        let nameless =
+            nameless.map(|point| format!("the function at {} has no symbol to name it by", point.place));
+        latched
+            .chain(unplaced)
+            .chain(ineffective)
+            .chain(nameless)
+            .collect()
     }
 
     /// Whether a point is wanted somewhere where none can be.
@@ -232,7 +244,10 @@ impl Study {
 
     /// Points that this operation goes through.
     pub fn points_of(&self, operation: usize) -> usize {
-        self.points.iter().filter(|point| point.calls.get(operation).is_some_and(|&calls| calls > 0)).count()
+        self.points
+            .iter()
+            .filter(|point| point.calls.get(operation).is_some_and(|&calls| calls > 0))
+            .count()
     }
 }
 

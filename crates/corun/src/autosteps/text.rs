@@ -94,7 +94,10 @@ fn teams(out: &mut impl Write, study: &Study) -> io::Result<()> {
             ]
         })
         .collect();
-    let (serial, team) = (format!("{} in turn", study.members), format!("team of {}", study.members));
+    let (serial, team) = (
+        format!("{} in turn", study.members),
+        format!("team of {}", study.members),
+    );
     let headings = ["operation", &serial, &team, "fewer", "each further member"];
     out::table(out, &headings, 4, &rows)
 }
@@ -119,7 +122,10 @@ fn points(out: &mut impl Write, study: &Study) -> io::Result<()> {
         .collect();
     let calls: Vec<String> = match &study.operations[..] {
         [_] => vec!["calls".to_owned()],
-        several => several.iter().map(|operation| format!("calls in {}", operation.name)).collect(),
+        several => several
+            .iter()
+            .map(|operation| format!("calls in {}", operation.name))
+            .collect(),
     };
     let mut headings = vec![what, "function"];
     headings.extend(calls.iter().map(String::as_str));
@@ -136,12 +142,20 @@ fn course(out: &mut impl Write, operation: &Operation) -> io::Result<()> {
                 end.to_string(),
                 before(&operation.warm_at, end),
                 before(&operation.non_leading_at, end),
-                operation.calls.partition_point(|(at, _)| u64::from(*at) < end).to_string(),
+                operation
+                    .calls
+                    .partition_point(|(at, _)| u64::from(*at) < end)
+                    .to_string(),
             ]
         })
         .collect();
     writeln!(out, "{}, misses as they add up:", operation.name)?;
-    out::table(out, &["instructions", "original", "non-leading member", "calls"], 4, &rows)
+    out::table(
+        out,
+        &["instructions", "original", "non-leading member", "calls"],
+        4,
+        &rows,
+    )
 }
 
 /// The paper's Figure 16 in rows.
@@ -163,8 +177,24 @@ fn trials(out: &mut impl Write, study: &Study, operation: &Operation) -> io::Res
             ]
         })
         .collect();
-    writeln!(out, "{}, other knees (original: {} misses):", operation.name, operation.warm)?;
-    out::table(out, &["knee", "points", "calls", "non-leading misses", "fewer", "each further member"], 6, &rows)
+    writeln!(
+        out,
+        "{}, other knees (original: {} misses):",
+        operation.name, operation.warm
+    )?;
+    out::table(
+        out,
+        &[
+            "knee",
+            "points",
+            "calls",
+            "non-leading misses",
+            "fewer",
+            "each further member",
+        ],
+        6,
+        &rows,
+    )
 }
 
 /// `90.0 %`, or `-` of nothing.
@@ -204,7 +234,10 @@ mod tests {
             "* 200,4 1 2 60 90.0 % 61.5",
         ] {
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(text.lines().any(|found| words(found) == line), "{line:?} in\n{text}");
+            assert!(
+                text.lines().any(|found| words(found) == line),
+                "{line:?} in\n{text}"
+            );
         }
     }
 
@@ -215,13 +248,21 @@ mod tests {
         study.operations[0].calls.clear();
         assert!(printed(&study).contains("no CTX point is needed"));
         study.operations[0].non_leading = 3;
-        assert!(study.warnings().iter().any(|text| text.contains("make no knee of 200,4")));
+        assert!(
+            study
+                .warnings()
+                .iter()
+                .any(|text| text.contains("make no knee of 200,4"))
+        );
     }
 
     #[test]
     fn sizes_and_percent() {
         assert_eq!([32 << 10, 51_968, 640].map(size), ["32 KiB", "50.8 KiB", "640 B"]);
-        assert_eq!((percent(None), percent(Some(91.26))), ("-".to_owned(), "91.3 %".to_owned()));
+        assert_eq!(
+            (percent(None), percent(Some(91.26))),
+            ("-".to_owned(), "91.3 %".to_owned())
+        );
         assert_eq!(reduction(0, 3), None);
     }
 }

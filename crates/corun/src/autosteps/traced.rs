@@ -83,15 +83,22 @@ impl Traced {
         };
         if traced.map_err(failed)?.is_none() {
             bail!(Failed(
-                "the trace holds no operation\nhint: trace one that runs, and keep it with --trace-out".to_owned()
+                "the trace holds no operation\nhint: trace one that runs, and keep it with --trace-out"
+                    .to_owned()
             ));
         }
         let mut operations = listener.recorder.finish()?;
-        let Some(operation) = operations.pop().filter(|operation| !operation.fetches().is_empty()) else {
+        let Some(operation) = operations
+            .pop()
+            .filter(|operation| !operation.fetches().is_empty())
+        else {
             bail!(Failed("the traced operation has no instruction".to_owned()));
         };
         let modules = source.modules().to_vec();
-        let points = source.ctx_points().iter().map(|point| (point.address, point.clone()));
+        let points = source
+            .ctx_points()
+            .iter()
+            .map(|point| (point.address, point.clone()));
         Ok(Traced {
             name: name.to_owned(),
             operation,
@@ -130,7 +137,10 @@ impl Traced {
     pub fn patchable(&self) -> BTreeSet<u64> {
         let fetches = self.operation.fetches().iter().map(|fetch| fetch.address);
         let distinct: BTreeSet<u64> = fetches.collect();
-        distinct.into_iter().filter(|&address| self.is_patchable(address)).collect()
+        distinct
+            .into_iter()
+            .filter(|&address| self.is_patchable(address))
+            .collect()
     }
 
     fn is_patchable(&self, address: u64) -> bool {
@@ -161,7 +171,10 @@ impl Traced {
         if let Some(inner) = frames.next() {
             place.function = inner.function.or(place.function);
             place.source = inner.file.zip(inner.line).map(|(file, line)| {
-                let shorter = self.folder.as_ref().and_then(|folder| Path::new(&file).strip_prefix(folder).ok());
+                let shorter = self
+                    .folder
+                    .as_ref()
+                    .and_then(|folder| Path::new(&file).strip_prefix(folder).ok());
                 let file = shorter.map(|path| path.display().to_string()).unwrap_or(file);
                 (file, line, inner.column.unwrap_or(0))
             });

@@ -45,7 +45,9 @@ impl FunctionEntries {
         let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
         let last = self.symbols[..behind].last()?;
         // Several names of one address: the first, which is the same each time.
-        let first = self.symbols.partition_point(|symbol| symbol.address < last.address);
+        let first = self
+            .symbols
+            .partition_point(|symbol| symbol.address < last.address);
         let symbol = &self.symbols[first];
         (address - symbol.address <= BEFORE_ENTRY_MAX).then_some(symbol.name.as_str())
     }
