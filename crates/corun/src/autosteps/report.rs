@@ -259,7 +259,6 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             numeric_columns: 5,
             rows: rows.collect(),
         }),
-        ..Section::default()
     }
 }
 
