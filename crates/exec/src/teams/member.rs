@@ -128,10 +128,11 @@ impl Member {
 
     /// What became of a member that used all of its stack.
     pub fn overflow_message(&self) -> String {
+        // SAFETY: a member's core is there as long as it is.
+        let bytes = unsafe { (*self.core).options.stack_bytes };
         format!(
-            "member {:?} used all of its stack of {} bytes and was ended; give its scheduler larger stacks (TeamOptions::stack_bytes)",
+            "member {:?} used all of its stack and was ended; TeamOptions::stack_bytes is {bytes}: give its scheduler larger stacks",
             self.name,
-            self.stack.bytes()
         )
     }
 
