@@ -116,6 +116,17 @@ fn in_a_latch_nobody_switches() {
 }
 
 #[test]
+fn a_latch_that_is_never_left_does_not_outlive_its_member() {
+    let turns = log(&mut team(), "abc", 3, |name, _| {
+        if name == 'a' {
+            std::mem::forget(latch());
+        }
+        ctx!();
+    });
+    assert_eq!(turns, "a0 a1 a2 b0 c0 b1 c1 b2 c2 ");
+}
+
+#[test]
 fn ctx_can_be_switched_off_and_on_by_a_member() {
     let mut scheduler = scheduler(TeamOptions {
         ctx: false,
