@@ -228,7 +228,8 @@ fn a_member_knows_what_is_left_of_its_stack() {
         });
     });
     let (outer, inner) = all(left)[0];
-    assert!((120 << 10..132 << 10).contains(&outer), "{outer}");
+    // Whole pages, and at least what was asked for less this frame.
+    assert!((127 << 10..137 << 10).contains(&outer), "{outer}");
     assert!((10_000..20_000).contains(&(outer - inner)), "{outer} {inner}");
 }
 
