@@ -403,24 +403,18 @@ impl Control {
     /// Counts of every operation that had teams, by its number. Those of a team that runs are in it once its members leave it.
     pub fn statistics(&self) -> Vec<OperationStatistics> {
         // SAFETY: as above.
-        let operations = unsafe { &(*self.core()).operations };
-        operations.iter().filter(|one| one.teams > 0).copied().collect()
+        unsafe { (*self.core()).lists.statistics() }
     }
 
     /// Members that were ready to run when a team was formed, those of the team included, on average.
     pub fn ready_average(&self) -> f64 {
         // SAFETY: as above.
-        let (sum, teams) = unsafe { ((*self.core()).ready_sum, (*self.core()).teams_counted()) };
-        if teams == 0 {
-            0.0
-        } else {
-            sum as f64 / teams as f64
-        }
+        unsafe { (*self.core()).lists.ready_average() }
     }
 
     /// Begins statistics anew.
     pub fn reset_statistics(&self) {
         // SAFETY: as above.
-        unsafe { (*self.core()).reset_statistics() };
+        unsafe { (*self.core()).lists.reset_statistics() };
     }
 }
