@@ -274,6 +274,26 @@ proptest! {
         prop_assert_eq!(original.footprint_lines, operation.footprint_lines(u64::from(l1i.line_bytes)));
     }
 
+    /// A line that leaves is a STEPS miss unless a call came since its last use, so that calls more only ever take misses away; with
+    /// a call before every instruction none is left but those of an instruction that drives out its own line.
+    #[test]
+    fn more_calls_never_miss_more(operation in operation(), l1i in l1i(), few in 2u64..9, times in 1u64..5) {
+        let cache = CodeCache::lru(l1i).unwrap();
+        let with = |stride: u64| {
+            let placement = evaluate(&operation, &cache, Candidates::Instructions, |point| point.is_multiple_of(stride));
+            placement.unwrap().segments
+        };
+        let (fewer, more, all) = (with(few * times), with(few), with(1));
+        prop_assert!(fewer.calls.len() <= more.calls.len() && more.calls.len() <= all.calls.len());
+        for (less, greater) in [(&more, &fewer), (&all, &more)] {
+            let mut left = greater.misses_at.iter();
+            prop_assert!(less.misses_at.iter().all(|at| left.any(|other| other == at)), "{:?} {:?}", less, greater);
+        }
+        if l1i.bytes / l1i.ways >= 2 * l1i.line_bytes && l1i.line_bytes >= 16 && operation.fetches().iter().all(|fetch| !fetch.latched) {
+            prop_assert_eq!(all.non_leading_misses(), 0);
+        }
+    }
+
     /// With one way or two a tree of bits says the same as an order.
     #[test]
     fn either_replacement(operation in operation(), l1i in l1i(), search in search()) {

@@ -23,15 +23,22 @@ fn programs_that_are_none() {
     );
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("text");
-    std::fs::write(&text, "nothing to run").expect("written");
+    std::fs::copy("/bin/true", &text).expect("copied");
+    run("chmod", &["-x", text.to_str().expect("a plain path")]);
     let error = start(&text);
     assert!(
         matches!(&error, TraceError::CannotStart { reason, .. } if reason.contains("ermission")),
         "{error:?}"
     );
-    run("chmod", &["+x", text.to_str().expect("a plain path")]);
-    let error = start(&text);
-    assert!(matches!(error, TraceError::NotX86_64 { .. }), "{error:?}");
+    for (bytes, word) in [("#!/bin/sh", "a script"), ("nothing to run", "not an ELF")] {
+        std::fs::write(&text, bytes).expect("written");
+        run("chmod", &["+x", text.to_str().expect("a plain path")]);
+        let error = start(&text);
+        assert!(
+            matches!(&error, TraceError::NotX86_64 { found, .. } if found.contains(word)),
+            "{error:?}"
+        );
+    }
 
     let narrow = compiled_as(
         "s",
@@ -87,8 +94,8 @@ fn programs_that_end_inside_the_operation() {
         let program = compiled(
             &format!(
                 "#include <pthread.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n
-                 NOINLINE void *work(void *n) {{ {statement}; return n; }}
                  static void *end(void *n) {{ usleep(20000); _exit(9); }}
+                 NOINLINE void *work(void *n) {{ {statement}; return n; }}
                  int main(void) {{
                     pthread_t thread;
                     pthread_create(&thread, 0, work, 0);
@@ -119,7 +126,7 @@ fn programs_that_end_inside_the_operation() {
         let error = ending(statement);
         assert_eq!(inside(&error), Some(end), "{statement}: {error:?}");
     }
-    let error = ending("pthread_exit(0)");
+    let error = ending("syscall(60, 0)");
     assert!(matches!(error, TraceError::ThreadEnded { .. }), "{error:?}");
     let error = ending("execl(\"/bin/true\", \"true\", (char *)0)");
     assert!(matches!(error, TraceError::Replaced { .. }), "{error:?}");

@@ -8,8 +8,8 @@ use crate::fixture::{Kept, compiled, function_options, next};
 /// A recorded file of two operations, and what a sink heard of them.
 fn file() -> (Vec<u8>, [Kept; 2]) {
     let program = compiled(
-        "#include <string.h>\nchar to[64], from[64]; NOINLINE int work(int n) { LATCH_ENTER; memcpy(to, from, n); LATCH_LEAVE; return n ? work(n - 1) : 0; }
-         int main(void) { return work(5); }",
+        "#include <string.h>\nchar to[64], from[64]; NOINLINE int work(int n) { LATCH_ENTER; memcpy(to, from, n); LATCH_LEAVE; return n; }
+         int main(void) { return work(5) + work(9); }",
         &[],
     );
     let wanted = TraceOptions {
