@@ -1,54 +1,65 @@
-//! [`Workers`]: threads that run transactions, a few for each core.
+//! [`Workers`]: clients that run transactions, a few for each core.
 //!
 //! ```text
-//! submit(worker 0, job) ──► bounded queue 0 ──► thread, thread, ...    each with a session of worker 0
-//! submit(worker 1, job) ──► bounded queue 1 ──► thread, thread, ...    each with a session of worker 1
+//! teams off:   submit(worker, job) ──► bounded queue ──► thread, thread, ...       each with a session of the worker
+//! teams on:    submit(worker, job) ──► bounded queue ──► member, member, ...       user-level threads of one thread, each
+//!                                                                                  with a session of the worker
 //! ```
 //!
-//! A transaction that waits for a lock or for the log blocks its thread, so a worker has several; the core is shared by the
-//! operating system. Where a worker runs is the host's decision: it hands in a function that each new thread calls, for
-//! instance to bind itself to a core.
+//! A transaction that waits for a lock or for the log keeps its client, so a worker has several. Threads share their core by the
+//! operating system; members share it by themselves, in teams that run the same operation ([`exec::teams`]). Where a worker runs
+//! is the host's decision: it hands in a function that each new thread calls, for instance to bind itself to a core.
 //!
-//! What it is not: needed. A host with threads of its own opens a [`Session`] on each.
+//! What it is not: needed. A host with threads of its own, or with a scheduler of its own, opens a [`Session`] on each client.
 
-use std::collections::VecDeque;
+mod members;
+mod pending;
+mod queue;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use parking_lot::{Condvar, Mutex};
+use exec::teams::TeamOptions;
 
+use self::members::Statistics;
+use self::pending::Answer;
+use self::queue::{Job, Queue};
 use crate::error::{Result, StoreError};
 use crate::park::ThreadPark;
 use crate::session::Session;
 use crate::store::Store;
 
-type Job = Box<dyn FnOnce(&mut Session) + Send>;
+pub use self::members::OperationTeams;
+pub use self::pending::Pending;
 
-/// What the threads of one worker take jobs from.
-#[derive(Default)]
-struct Queue {
-    jobs: Mutex<Jobs>,
-    /// A job came, or the end.
-    work: Condvar,
-    /// A job was taken.
-    room: Condvar,
+/// How the clients of a worker share its core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Teams {
+    /// They are operating-system threads.
+    #[default]
+    Off,
+    /// They are user-level threads of one operating-system thread, and run in teams.
+    On,
+    /// As with `On`, but in teams only while that is measured to be faster; otherwise one transaction after the other, as far as
+    /// none waits.
+    Auto,
 }
 
-#[derive(Default)]
-struct Jobs {
-    waiting: VecDeque<Job>,
-    ended: bool,
-}
-
-/// How many threads and jobs there may be.
-#[derive(Clone, Copy, Debug)]
+/// How many clients and jobs there may be.
+#[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// Threads of each worker, each with a session.
+    /// Threads of each worker, each with a session; with teams it has one.
     pub threads: usize,
     /// Jobs that may wait at each worker; who submits another one waits.
     pub queue: usize,
+    /// What clients are.
+    pub teams: Teams,
+    /// With teams: user-level threads of each worker, each with a session.
+    pub members: usize,
+    /// With teams: their sizes, stacks, and which team is next.
+    pub team: TeamOptions,
 }
 
 impl Default for WorkerOptions {
@@ -56,29 +67,23 @@ impl Default for WorkerOptions {
         WorkerOptions {
             threads: 8,
             queue: 1024,
+            teams: Teams::Off,
+            members: 32,
+            team: TeamOptions::default(),
         }
     }
 }
 
-/// The threads of all workers of a store. Dropped, they finish the jobs that wait and end.
+/// The clients of all workers of a store. Dropped, they finish the jobs that wait and end.
 pub struct Workers {
     queues: Vec<Arc<Queue>>,
     threads: Vec<JoinHandle<()>>,
-    queue_max: usize,
-}
-
-/// The answer of a job.
-pub struct Pending<R>(mpsc::Receiver<R>);
-
-impl<R> Pending<R> {
-    /// Waits for it. None if the job panicked; its transaction was aborted then.
-    pub fn wait(self) -> Option<R> {
-        self.0.recv().ok()
-    }
+    /// What members did, by worker.
+    statistics: Vec<Arc<Statistics>>,
 }
 
 impl Workers {
-    /// Starts the threads of as many workers as the store's options say. Each thread first calls `place` with its worker's
+    /// Starts the clients of as many workers as the store's options say. Each thread first calls `place` with its worker's
     /// number.
     ///
     /// # Errors
@@ -88,7 +93,11 @@ impl Workers {
         options: WorkerOptions,
         place: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<Workers> {
-        for (name, value) in [("threads", options.threads), ("queue", options.queue)] {
+        for (name, value) in [
+            ("threads", options.threads),
+            ("queue", options.queue),
+            ("members", options.members),
+        ] {
             if value == 0 {
                 return Err(StoreError::Option {
                     name,
@@ -99,13 +108,17 @@ impl Workers {
         let place = Arc::new(place);
         let count = store.inner.options.workers;
         let mut workers = Workers {
-            queues: (0..count).map(|_| Arc::new(Queue::default())).collect(),
+            queues: (0..count).map(|_| Arc::new(Queue::new(options.queue))).collect(),
             threads: Vec::new(),
-            queue_max: options.queue,
+            statistics: (0..count).map(|_| Arc::default()).collect(),
         };
         for worker in 0..count {
-            for _ in 0..options.threads {
-                workers.spawn(store, worker, Arc::clone(&place))?;
+            let threads = match options.teams {
+                Teams::Off => options.threads,
+                Teams::On | Teams::Auto => 1,
+            };
+            for client in 0..threads {
+                workers.spawn(store, worker, client, &options, Arc::clone(&place))?;
             }
         }
         Ok(workers)
@@ -115,20 +128,31 @@ impl Workers {
         &mut self,
         store: &Store,
         worker: usize,
+        client: usize,
+        options: &WorkerOptions,
         place: Arc<impl Fn(usize) + Send + Sync + 'static>,
     ) -> Result<()> {
         let queue = Arc::clone(&self.queues[worker]);
-        let store_of_thread = store.clone();
+        let statistics = Arc::clone(&self.statistics[worker]);
+        let (store_of_thread, options) = (store.clone(), options.clone());
         let (ready, started) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name(format!("store-worker-{worker}"))
             .spawn(move || {
                 place(worker);
-                match store_of_thread.session(worker, ThreadPark::current()) {
-                    Ok(session) => {
+                let prepared = match options.teams {
+                    Teams::Off => store_of_thread
+                        .session(worker, ThreadPark::current())
+                        .map(|session| Box::new(move || work(&queue, client, session)) as Box<dyn FnOnce()>),
+                    Teams::On | Teams::Auto => {
+                        members::prepare(&store_of_thread, worker, options, queue, statistics)
+                    }
+                };
+                drop(store_of_thread);
+                match prepared {
+                    Ok(run) => {
                         let _ = ready.send(Ok(()));
-                        drop(store_of_thread);
-                        work(&queue, session);
+                        run();
                     }
                     Err(error) => {
                         let _ = ready.send(Err(error));
@@ -150,53 +174,47 @@ impl Workers {
         self.queues.len()
     }
 
-    /// Has a thread of a worker (modulo their number) run a job with its session. Waits while the worker's queue is full.
+    /// The teams of each operation so far, of a worker (modulo their number): paper 003, Table 4. Empty without teams; at most some
+    /// milliseconds old while it works.
+    pub fn team_statistics(&self, worker: usize) -> Vec<OperationTeams> {
+        self.statistics[worker % self.statistics.len()].read()
+    }
+
+    /// Has a client of a worker (modulo their number) run a job with its session. Waits while the worker's queue is full.
     pub fn submit<R: Send + 'static>(
         &self,
         worker: usize,
         job: impl FnOnce(&mut Session) -> R + Send + 'static,
     ) -> Pending<R> {
-        let queue = &self.queues[worker % self.queues.len()];
-        let (answer, pending) = mpsc::sync_channel(1);
-        let job: Job = Box::new(move |session| {
-            // Nobody may be left who wants the answer.
-            let _ = answer.send(job(session));
+        let (answer, pending) = Answer::pending();
+        let given = Arc::clone(&answer);
+        self.queues[worker % self.queues.len()].push(Job {
+            run: Box::new(move |session| given.give(job(session))),
+            answer,
         });
-        let mut jobs = queue.jobs.lock();
-        queue
-            .room
-            .wait_while(&mut jobs, |jobs| jobs.waiting.len() >= self.queue_max);
-        jobs.waiting.push_back(job);
-        drop(jobs);
-        queue.work.notify_one();
-        Pending(pending)
+        pending
     }
 }
 
-fn work(queue: &Queue, mut session: Session) {
-    loop {
-        let job = {
-            let mut jobs = queue.jobs.lock();
-            queue
-                .work
-                .wait_while(&mut jobs, |jobs| jobs.waiting.is_empty() && !jobs.ended);
-            match jobs.waiting.pop_front() {
-                Some(job) => job,
-                None => return,
-            }
-        };
-        queue.room.notify_one();
-        // A job that panics has its transaction aborted while the panic passes; the session is as good as new, and whoever
-        // waits for the answer is told by its absence.
-        let _ = catch_unwind(AssertUnwindSafe(|| job(&mut session)));
+/// A client that is a thread.
+fn work(queue: &Queue, client: usize, mut session: Session) {
+    let park = ThreadPark::current();
+    while let Some(job) = queue.take(client, &park, || ()) {
+        run(&mut session, job);
     }
+}
+
+/// Runs a job. One that panics has its transaction aborted while the panic passes; the session is as good as new, and whoever
+/// waits for the answer is told that there is none.
+fn run(session: &mut Session, job: Job) {
+    let _ = catch_unwind(AssertUnwindSafe(|| (job.run)(session)));
+    job.answer.give_up();
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
         for queue in &self.queues {
-            queue.jobs.lock().ended = true;
-            queue.work.notify_all();
+            queue.end();
         }
         for thread in self.threads.drain(..) {
             // Panics of jobs were caught, and one of `place` was reported by the runtime.
@@ -223,7 +241,11 @@ mod tests {
             .unwrap();
         let placed = Arc::new(AtomicUsize::new(0));
         let seen = Arc::clone(&placed);
-        let small = WorkerOptions { threads: 2, queue: 1 };
+        let small = WorkerOptions {
+            threads: 2,
+            queue: 1,
+            ..WorkerOptions::default()
+        };
         let workers = Workers::start(&store, small, move |_| {
             seen.fetch_add(1, Ordering::Relaxed);
         })
@@ -251,7 +273,10 @@ mod tests {
         }
         drop(workers);
         assert_eq!(table.rows(), 19);
-        let none = WorkerOptions { threads: 0, queue: 1 };
+        let none = WorkerOptions {
+            threads: 0,
+            ..WorkerOptions::default()
+        };
         assert!(Workers::start(&store, none, |_| ()).is_err());
     }
 }
