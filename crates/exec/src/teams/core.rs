@@ -67,7 +67,7 @@ pub(super) struct Core {
     /// The member whose stack is used up.
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
-    pub on_lost: Option<OnLost>,
+    pub on_lost: Option<OnLost<'static>>,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,

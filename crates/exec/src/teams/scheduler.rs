@@ -116,7 +116,7 @@ pub struct Scheduler(Control);
 pub struct Control(Rc<Shared>);
 
 /// Who hears of members that are lost.
-pub(super) type OnLost = Box<dyn FnMut(usize, &Lost)>;
+pub(super) type OnLost<'scope> = Box<dyn FnMut(usize, &Lost) + 'scope>;
 
 /// Where members are spawned. They may use what outlives the scope, and the scope itself.
 pub struct Scope<'scope, 'env: 'scope, R> {
@@ -308,7 +308,7 @@ impl<'scope, R> Scope<'scope, '_, R> {
     /// Has a function told at once when a member used up its stack: by its number in the order of spawning. It runs on the
     /// scheduler's own stack, where it may clean up behind the member and spawn another one. It must not panic.
     pub fn on_lost(&'scope self, hear: impl FnMut(usize, &Lost) + 'scope) {
-        let hear: Box<dyn FnMut(usize, &Lost) + 'scope> = Box::new(hear);
+        let hear: OnLost<'scope> = Box::new(hear);
         // SAFETY: taken out again before the scope ends.
         let hear: OnLost =
             unsafe { std::mem::transmute::<Box<dyn FnMut(usize, &Lost) + 'scope>, OnLost>(hear) };
