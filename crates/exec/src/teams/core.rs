@@ -198,9 +198,10 @@ impl Core {
             }
         }
         if ring.len() == 0 {
-            self.lists.swap_remove(entry);
-            if let Some(moved) = self.lists.get(entry) {
-                self.waiting[usize::from(moved.operation)].entry = entry;
+            // In order, so that of lists that wait equally long the first comes first.
+            self.lists.remove(entry);
+            for (place, moved) in self.lists.iter().enumerate().skip(entry) {
+                self.waiting[usize::from(moved.operation)].entry = place;
             }
         } else {
             self.lists[entry].members -= size as u32;

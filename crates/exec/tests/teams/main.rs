@@ -1,0 +1,30 @@
+//! Teams as their users see them.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+
+mod lists;
+mod lost;
+mod parks;
+mod programs;
+mod switches;
+
+use exec::teams::{Lost, Scheduler, TeamOptions, set_points};
+
+/// A scheduler, and every CTX point on.
+fn scheduler(options: TeamOptions) -> Scheduler {
+    // Before the first scheduler, which would choose otherwise while another test runs.
+    set_points(|_| true);
+    Scheduler::new(options).expect("Linux on x86-64")
+}
+
+/// One with the default options.
+fn team() -> Scheduler {
+    scheduler(TeamOptions::default())
+}
+
+/// What members returned that all ended well.
+fn all<R>(results: Vec<Result<R, Lost>>) -> Vec<R> {
+    results
+        .into_iter()
+        .map(|result| result.expect("a member that returned"))
+        .collect()
+}
