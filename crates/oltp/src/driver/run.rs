@@ -181,6 +181,7 @@ mod tests {
         }
 
         fn attempt(&mut self) -> Result<bool, TxError> {
+            exec::teams::operation(exec::teams::Operation(0));
             let attempt = self.attempts.fetch_add(1, Ordering::Relaxed) + 1;
             assert!(self.fail_at != PANICS || attempt < 100, "attempt {attempt}");
             if attempt == self.fail_at {
