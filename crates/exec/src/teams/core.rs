@@ -23,7 +23,7 @@ use super::lists::Lists;
 use super::local;
 use super::member::{Alarm, Member, Place};
 use super::ring::{Node, Ring};
-use super::scheduler::TeamOptions;
+use super::scheduler::{OnLost, TeamOptions};
 use super::switch::{switch, switch_float};
 use super::token::Remote;
 
@@ -67,6 +67,9 @@ pub(super) struct Core {
     /// The member whose stack is used up.
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
+    pub on_lost: Option<OnLost>,
+    /// What `on_lost` panicked with.
+    pub hearing_panicked: Option<Box<dyn Any + Send>>,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,
@@ -94,6 +97,8 @@ impl Core {
             live: 0,
             overflowed: std::ptr::null_mut(),
             lost: Vec::new(),
+            on_lost: None,
+            hearing_panicked: None,
             idle: Vec::new(),
             made: 0,
         }

@@ -115,6 +115,9 @@ pub struct Scheduler(Control);
 #[derive(Clone)]
 pub struct Control(Rc<Shared>);
 
+/// Who hears of members that are lost.
+pub(super) type OnLost = Box<dyn FnMut(usize, &Lost)>;
+
 /// Where members are spawned. They may use what outlives the scope, and the scope itself.
 pub struct Scope<'scope, 'env: 'scope, R> {
     core: *mut Core,
@@ -185,12 +188,19 @@ impl Scheduler {
         }
         // SAFETY: as above.
         unsafe { (*core).set_inside(false) };
+        // It may use what this scope borrows.
+        // SAFETY: no reference is alive.
+        drop(unsafe { (*core).on_lost.take() });
         local::with(|local| {
             local.member.set(before.0);
             local.gate.set(before.1);
             local.core.set(before.2);
         });
         if let Err(payload) = outcome {
+            resume_unwind(payload);
+        }
+        // SAFETY: as above.
+        if let Some(payload) = unsafe { (*core).hearing_panicked.take() } {
             resume_unwind(payload);
         }
         let mut results = scope.results.take();
@@ -242,10 +252,21 @@ unsafe fn run(core: *mut Core) {
                 local::with(|local| local.gate.set(local.gate.get() & !local::LATCHES));
                 let message = (*member).overflow_message();
                 (*member).unpin();
-                core::end(core, member, Some(Lost::Overflowed { message }));
+                let lost = Lost::Overflowed { message };
+                let index = (*member).index;
+                core::end(core, member, None);
                 // Others may have pointers to its stack: it stays, as if the member slept for ever.
                 (*core).idle.pop();
                 std::mem::forget(Member::take_down(member).into_stack());
+                // Taken out meanwhile: it may spawn.
+                if let Some(mut hear) = (*core).on_lost.take() {
+                    // A panic may not pass this frame while members live: it goes on when all have ended.
+                    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hear(index, &lost))) {
+                        (*core).hearing_panicked.get_or_insert(payload);
+                    }
+                    (*core).on_lost = Some(hear);
+                }
+                (*core).lost.push((index, lost));
             }
         }
     }
@@ -289,6 +310,18 @@ impl<'scope, R> Scope<'scope, '_, R> {
         if let Err(error) = spawned {
             self.results.borrow_mut()[index] = Some(Err(Lost::Stack(error)));
         }
+    }
+
+    /// Has a function told at once when a member used up its stack: by its number in the order of spawning. It runs on the
+    /// scheduler's own stack, where it may clean up behind the member and spawn another one. If it panics, so does the scope, when
+    /// all members have ended.
+    pub fn on_lost(&'scope self, hear: impl FnMut(usize, &Lost) + 'scope) {
+        let hear: Box<dyn FnMut(usize, &Lost) + 'scope> = Box::new(hear);
+        // SAFETY: taken out again before the scope ends.
+        let hear: OnLost =
+            unsafe { std::mem::transmute::<Box<dyn FnMut(usize, &Lost) + 'scope>, OnLost>(hear) };
+        // SAFETY: on the core's thread; no reference is alive.
+        unsafe { (*self.core).on_lost = Some(hear) };
     }
 
     /// The scheduler's settings and statistics.
