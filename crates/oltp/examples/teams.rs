@@ -9,8 +9,9 @@
 //!                                                tpcc, payment, no_delivery, or ycsb_a to ycsb_f, or even: reads of records drawn evenly
 //! ```
 //!
-//! Sides take turns. For each it prints a line of JSON: throughput, its ratio to the first side's of the same round (medians), and the
-//! teams. What it is not: a benchmark with a verdict; `corun bench oltp` is.
+//! Sides take turns. For each it prints a line of JSON: transactions a second of time and of CPU time (which other processes disturb
+//! less), its ratio to the first side's of the same round by CPU time (median, smallest, largest), and the teams. What it is not: a
+//! benchmark with a verdict; `corun bench oltp` is.
 
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
@@ -34,6 +35,7 @@ struct Side {
     text: String,
     options: RunOptions,
     tps: Vec<f64>,
+    cpu_tps: Vec<f64>,
     ratios: Vec<f64>,
     last: Option<Outcome>,
 }
@@ -48,12 +50,11 @@ fn main() -> Result<(), Failure> {
     for text in arguments {
         let mut options = side(&text)?;
         options.cpus = cpus.iter().copied().take(1).collect();
-        options.warmup = Duration::from_secs_f64(seconds / 4.0);
-        options.measure = Measure::Time(Duration::from_secs_f64(seconds));
         sides.push(Side {
             text,
             options,
             tps: Vec::new(),
+            cpu_tps: Vec::new(),
             ratios: Vec::new(),
             last: None,
         });
@@ -76,7 +77,7 @@ fn main() -> Result<(), Failure> {
                 mix,
             };
             println!("loaded in {:.1} s", started.elapsed().as_secs_f64());
-            run(&mut sides, rounds, |options| run_tpcc(&engine, &workload, options))?;
+            run(&mut sides, (seconds, rounds), |options| run_tpcc(&engine, &workload, options))?;
             let wrong = tpcc::check(&engine, scale)?;
             println!("{{\"wrong\":{:?}}}", wrong.first().map(ToString::to_string));
         }
@@ -90,7 +91,7 @@ fn main() -> Result<(), Failure> {
             let engine = CorunYcsb::new(store)?;
             ycsb::load(&engine, &database, 2, &|_| ())?;
             println!("loaded in {:.1} s", started.elapsed().as_secs_f64());
-            run(&mut sides, rounds, |options| run_ycsb(&engine, &database, workload, options))?;
+            run(&mut sides, (seconds, rounds), |options| run_ycsb(&engine, &database, workload, options))?;
         }
     }
     for side in &sides {
@@ -128,7 +129,7 @@ fn side(text: &str) -> Result<RunOptions, Failure> {
 
 fn run(
     sides: &mut [Side],
-    rounds: usize,
+    (seconds, rounds): (f64, usize),
     run: impl Fn(&RunOptions) -> Result<Outcome, RunError>,
 ) -> Result<(), RunError> {
     for round in 0..rounds {
@@ -136,19 +137,35 @@ fn run(
             // Every other round backwards, so that no side always follows the same one.
             let at = if round % 2 == 0 { at } else { sides.len() - 1 - at };
             let side = &mut sides[at];
-            side.options.seed = round as u64 + 1;
+            // As many transactions as take about so long, found out by a warm-up.
+            side.options.seed = 2 * round as u64 + 1;
+            side.options.measure = Measure::Time(Duration::from_secs_f64(seconds / 4.0));
+            let tps = run(&side.options)?.tps;
+            side.options.seed += 1;
+            side.options.measure = Measure::Transactions((tps * seconds) as u64 + 1);
+            let before = cpu_seconds();
             let outcome = run(&side.options)?;
+            let cpu = cpu_seconds() - before;
             side.tps.push(outcome.tps);
+            side.cpu_tps.push((tps * seconds) / cpu.max(0.01));
             side.last = Some(outcome);
         }
-        let first = sides.first().and_then(|side| side.tps.last().copied());
+        let first = sides.first().and_then(|side| side.cpu_tps.last().copied());
         for side in sides.iter_mut() {
-            if let (Some(first), Some(own)) = (first, side.tps.last()) {
+            if let (Some(first), Some(own)) = (first, side.cpu_tps.last()) {
                 side.ratios.push(own / first);
             }
         }
     }
     Ok(())
+}
+
+/// CPU time of this process so far, in steps of ten milliseconds.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -159,9 +176,10 @@ fn median(values: &[f64]) -> f64 {
 
 fn line(side: &Side) -> String {
     let mut line = format!(
-        "{{\"side\":\"{}\",\"tps\":{:.0},\"ratio\":{:.3},\"ratio_min\":{:.3},\"ratio_max\":{:.3}",
+        "{{\"side\":\"{}\",\"tps\":{:.0},\"cpu_tps\":{:.0},\"ratio\":{:.3},\"ratio_min\":{:.3},\"ratio_max\":{:.3}",
         side.text,
         median(&side.tps),
+        median(&side.cpu_tps),
         median(&side.ratios),
         side.ratios.iter().copied().fold(f64::INFINITY, f64::min),
         side.ratios.iter().copied().fold(0.0, f64::max),

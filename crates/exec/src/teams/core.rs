@@ -22,7 +22,7 @@ use super::Lost;
 use super::local;
 use super::member::{Alarm, Member, Place};
 use super::ring::{Node, Ring};
-use super::scheduler::TeamOptions;
+use super::scheduler::{OnLost, TeamOptions};
 use super::switch::{switch, switch_float};
 use super::token::Remote;
 
@@ -72,6 +72,7 @@ pub(super) struct Core {
     /// The member whose stack is used up.
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
+    pub on_lost: Option<OnLost>,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,
@@ -105,6 +106,7 @@ impl Core {
             live: 0,
             overflowed: std::ptr::null_mut(),
             lost: Vec::new(),
+            on_lost: None,
             idle: Vec::new(),
             made: 0,
             operations: Vec::new(),
@@ -198,9 +200,10 @@ impl Core {
             }
         }
         if ring.len() == 0 {
-            self.lists.swap_remove(entry);
-            if let Some(moved) = self.lists.get(entry) {
-                self.waiting[usize::from(moved.operation)].entry = entry;
+            // In order, so that of lists that wait equally long the first comes first.
+            self.lists.remove(entry);
+            for (place, moved) in self.lists.iter().enumerate().skip(entry) {
+                self.waiting[usize::from(moved.operation)].entry = place;
             }
         } else {
             self.lists[entry].members -= size as u32;
@@ -361,10 +364,9 @@ pub(super) unsafe fn go(core: *mut Core, from: *mut Node, to: *mut Node) {
     });
 }
 
-/// Whether the running member may give the processor away: not in a latch, and not while it unwinds, as the count of panics is the
-/// OS thread's.
+/// Whether the running member may give the processor away: not in a latch, and not while it unwinds.
 pub(super) fn may_switch() -> bool {
-    local::with(|local| local.gate.get() & local::LATCHES == 0) && !std::thread::panicking()
+    local::with(|local| local.gate.get() & local::LATCHES == 0) && !super::unwinding()
 }
 
 /// Ends the member here if too little of its stack is left to go on: nothing of the lists is half done then.
@@ -454,6 +456,8 @@ pub(super) extern "C" fn member_main() -> ! {
     unsafe {
         let core = (*member).core;
         let payload = run(member);
+        // A latch that it did not count off was its own.
+        local::with(|local| local.gate.set(local.gate.get() & !local::LATCHES));
         end(core, member, payload.map(Lost::Panicked));
         go(core, member.cast(), next(core));
     }

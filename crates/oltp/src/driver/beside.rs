@@ -98,7 +98,7 @@ fn beside<'a, R>(
             Err(lost) => {
                 return Err(RunError::Lost {
                     client,
-                    reason: members::reason(lost),
+                    reason: members::reason(&lost),
                 });
             }
         }

@@ -37,6 +37,8 @@ pub(super) trait Place {
     fn enter(&self) {}
     /// It has come to its end at `now`.
     fn leave(&self, _now: Instant) {}
+    /// There will be no further one.
+    fn end(&self) {}
 }
 
 /// A thread of its own.
@@ -102,11 +104,12 @@ pub(super) fn run_client(shared: &Shared<'_>, client: usize, work: &mut dyn Work
         let kind = work.draw();
         let begin = Instant::now();
         place.enter();
-        let attempted = attempt(options.retries_max, work, &mut jitter);
+        let attempted = attempt(shared, work, &mut jitter);
         done.last = Instant::now();
         place.leave(done.last);
         let (committed, retries) = match attempted {
-            Ok(end) => end,
+            Ok(Some(end)) => end,
+            Ok(None) => break,
             Err((error, retries)) => {
                 shared.fail(failure(client, shared.kinds[kind], retries, error));
                 break;
@@ -125,16 +128,23 @@ pub(super) fn run_client(shared: &Shared<'_>, client: usize, work: &mut dyn Work
             tally.latencies.add(done.last - begin);
         }
     }
+    place.end();
     done
 }
 
-/// Tries one transaction until it succeeds; whether it committed, or why it failed, and how often it was run again.
-fn attempt(retries_max: u32, work: &mut dyn Work, jitter: &mut Random) -> Result<(bool, u32), (TxError, u32)> {
+/// Tries one transaction until it succeeds; whether it committed, or why it failed, and how often it was run again. Nothing if the run
+/// was stopped before it succeeded.
+fn attempt(
+    shared: &Shared<'_>,
+    work: &mut dyn Work,
+    jitter: &mut Random,
+) -> Result<Option<(bool, u32)>, (TxError, u32)> {
     let mut retries = 0;
     loop {
         match work.attempt() {
-            Ok(committed) => return Ok((committed, retries)),
-            Err(TxError::Retry(_)) if retries < retries_max => {
+            Ok(committed) => return Ok(Some((committed, retries))),
+            Err(TxError::Retry(_)) if shared.phase.load(Ordering::Relaxed) == STOPPED => return Ok(None),
+            Err(TxError::Retry(_)) if retries < shared.options.retries_max => {
                 back_off(retries, jitter);
                 retries += 1;
             }

@@ -20,7 +20,7 @@ use super::options::RunError;
 use super::run::place;
 use super::team_outcome::{OperationOutcome, TeamOutcome};
 use super::teams::Teams;
-use super::turns::Turns;
+use super::turns::{SLICE, Turn, Turns};
 
 /// What an engine calls its operations.
 pub(super) type OperationName<'a> = dyn Fn(Operation) -> String + 'a;
@@ -54,8 +54,11 @@ pub(super) fn run_worker(
     // Outside of the members' stacks: a client whose stack is lost still has its transaction rolled back.
     let works: Vec<RefCell<Option<Box<dyn Work + '_>>>> = clients.iter().map(|_| RefCell::default()).collect();
     let ended = scheduler.scope(|scope| {
+        let here = &here;
+        scope.on_lost(move |at, lost| {
+            here.lost(shared, clients.get(at).copied().unwrap_or(at), &reason(lost));
+        });
         for (&client, work) in clients.iter().zip(&works) {
-            let here = &here;
             scope.spawn(format!("client {client}"), move || {
                 here.run_member(shared, client, worker, make, work)
             });
@@ -68,7 +71,7 @@ pub(super) fn run_worker(
             Ok(None) => {}
             Err(lost) => shared.fail(RunError::Lost {
                 client,
-                reason: reason(lost),
+                reason: reason(&lost),
             }),
         }
     }
@@ -95,10 +98,10 @@ fn scheduler(shared: &Shared<'_>, worker: usize) -> Result<Scheduler, RunError> 
 }
 
 /// Why a member has no result, in words.
-pub(super) fn reason(lost: Lost) -> String {
+pub(super) fn reason(lost: &Lost) -> String {
     match lost {
         Lost::Panicked(panic) => format!("it panicked: {}", text(panic.as_ref())),
-        Lost::Overflowed { message } => message,
+        Lost::Overflowed { message } => message.clone(),
         other => format!("{other:?}"),
     }
 }
@@ -112,21 +115,41 @@ struct Here {
     trials: Option<RefCell<Trials>>,
 }
 
-impl Place for Here {
+/// One client among those of its worker.
+struct Seat<'h> {
+    here: &'h Here,
+    turn: Turn,
+    /// Where members run one after the other: since when this one has.
+    since: Cell<Option<Instant>>,
+}
+
+impl Place for Seat<'_> {
     fn enter(&self) {
-        self.turns.enter();
+        self.here.turns.enter(&self.turn);
     }
 
     fn leave(&self, now: Instant) {
-        self.turns.leave();
-        if let Some(trials) = &self.trials
-            && let Some(mode) = trials.borrow_mut().transaction(self.control.mode(), now)
+        let here = self.here;
+        here.turns.leave(&self.turn, Some(now));
+        if let Some(trials) = &here.trials
+            && let Some(mode) = trials.borrow_mut().transaction(here.control.mode(), now)
         {
-            self.control.set_mode(mode);
+            here.control.set_mode(mode);
         }
-        if self.control.mode() == TeamsMode::Serial {
+        if here.control.mode() == TeamsMode::Teams {
+            return;
+        }
+        let since = self.since.get().unwrap_or(now);
+        if now.saturating_duration_since(since) < SLICE {
+            self.since.set(Some(since));
+        } else {
+            self.since.set(None);
             teams::yield_now();
         }
+    }
+
+    fn end(&self) {
+        self.here.turns.leave(&self.turn, None);
     }
 }
 
@@ -147,23 +170,30 @@ impl Here {
             Ok(made) => {
                 let mut work = work.borrow_mut();
                 let work = work.insert(made).as_mut();
-                catch_unwind(AssertUnwindSafe(|| run_client(shared, client, work, self))).map(Ok)
+                let seat = Seat {
+                    here: self,
+                    turn: Turn::default(),
+                    since: Cell::new(None),
+                };
+                catch_unwind(AssertUnwindSafe(|| run_client(shared, client, work, &seat))).map(Ok)
             }
             Err(error) => Ok(Err(RunError::Client { client, error })),
         });
-        let error = match ended {
+        match ended {
             Ok(Ok(done)) => return Some(done),
-            Ok(Err(error)) => error,
-            Err(panic) => {
-                self.turns.open();
-                RunError::Lost {
-                    client,
-                    reason: reason(Lost::Panicked(panic)),
-                }
-            }
-        };
-        shared.fail(error);
+            Ok(Err(error)) => shared.fail(error),
+            Err(panic) => self.lost(shared, client, &reason(&Lost::Panicked(panic))),
+        }
         None
+    }
+
+    /// Ends the run because of a client that will not come to its end, in its turn or on the way to the start.
+    fn lost(&self, shared: &Shared<'_>, client: usize, reason: &str) {
+        shared.fail(RunError::Lost {
+            client,
+            reason: reason.to_owned(),
+        });
+        self.turns.open();
     }
 }
 

@@ -1,9 +1,16 @@
-//! [`Turns`]: limits how many members of a thread are inside of a transaction at once. Those that wait go in the order they came.
+//! [`Turns`]: limits how many members of a thread are inside of transactions at once. Those that wait go in the order they came.
+//!
+//! A turn lasts for [`SLICE`], as long as somebody waits: what a client uses besides the data (its session, its stack, its own
+//! counters) stays in the caches meanwhile, as it does where the operating system lets threads run for a while.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use exec::teams::{self, Token};
+
+/// How long a client goes on with its turn before others have theirs.
+pub(super) const SLICE: Duration = Duration::from_millis(1);
 
 /// A queue with numbers: who has taken number `n` may go when `n - most` others have left.
 pub(super) struct Turns {
@@ -13,6 +20,13 @@ pub(super) struct Turns {
     left: Cell<u64>,
     /// In the order of their numbers.
     waiting: RefCell<VecDeque<Token>>,
+}
+
+/// A turn that a client has, or none yet.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// When it began.
+    since: Cell<Option<Instant>>,
 }
 
 impl Turns {
@@ -26,19 +40,37 @@ impl Turns {
         }
     }
 
-    /// Waits for its turn. Called by a member.
-    pub fn enter(&self) {
+    /// Waits for a turn, unless the client still has one. Called by a member.
+    pub fn enter(&self, turn: &Turn) {
         let Some(most) = self.most else { return };
-        let mine = self.taken.get();
-        self.taken.set(mine + 1);
-        if mine < self.left.get() + most {
+        if turn.since.get().is_some() {
             return;
         }
-        if let Some(token) = Token::current() {
-            self.waiting.borrow_mut().push_back(token);
+        let mine = self.taken.get();
+        self.taken.set(mine + 1);
+        if mine >= self.left.get() + most {
+            if let Some(token) = Token::current() {
+                self.waiting.borrow_mut().push_back(token);
+            }
+            while mine >= self.left.get() + most {
+                teams::park(None);
+            }
         }
-        while mine >= self.left.get() + most {
-            teams::park(None);
+        turn.since.set(Some(Instant::now()));
+    }
+
+    /// Lets the next one go, if somebody waits and the turn has lasted long enough at `now`, or the client has ended.
+    pub fn leave(&self, turn: &Turn, now: Option<Instant>) {
+        let Some(since) = turn.since.get() else { return };
+        let goes_on = now.is_some_and(|now| now.saturating_duration_since(since) < SLICE);
+        if goes_on || (now.is_some() && self.waiting.borrow().is_empty()) {
+            return;
+        }
+        turn.since.set(None);
+        self.left.set(self.left.get() + 1);
+        let next = self.waiting.borrow_mut().pop_front();
+        if let Some(next) = next {
+            next.unpark();
         }
     }
 
@@ -47,18 +79,6 @@ impl Turns {
         self.left.set(u64::MAX / 2);
         for token in self.waiting.take() {
             token.unpark();
-        }
-    }
-
-    /// Lets the next one go.
-    pub fn leave(&self) {
-        if self.most.is_none() {
-            return;
-        }
-        self.left.set(self.left.get() + 1);
-        let next = self.waiting.borrow_mut().pop_front();
-        if let Some(next) = next {
-            next.unpark();
         }
     }
 }
