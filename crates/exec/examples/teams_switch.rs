@@ -75,6 +75,16 @@ fn team_ns(runs: u32, members: u64, float: bool) -> f64 {
     })
 }
 
+/// Points passed by a member that is in no team.
+fn stray_ns(runs: u32) -> f64 {
+    let mut scheduler = Scheduler::new(TeamOptions::default()).expect("Linux on x86-64");
+    best_ns(runs, || {
+        let results = scheduler.scope(|scope| scope.spawn("stray", || spin(10 * ROUNDS, || ctx!())));
+        assert!(results.iter().all(Result::is_ok));
+        10 * ROUNDS
+    })
+}
+
 /// Operations without anything in them.
 fn operation_ns(runs: u32, members: u64) -> f64 {
     let mut scheduler = Scheduler::new(TeamOptions::default()).expect("Linux on x86-64");
@@ -206,13 +216,7 @@ fn main() {
         })
     );
     set_points(|_| true);
-    println!(
-        "a point on a plain thread    {:6.2} ns",
-        best_ns(runs, || {
-            black_box(spin(ROUNDS, || ctx!()));
-            ROUNDS
-        })
-    );
+    println!("the same in a stray           {:5.2} ns", stray_ns(runs));
     for members in [1, 2, 4, 10, 16, 32, 64] {
         println!(
             "a turn, {members:2} members: ctx {:6.2} ns, with float {:6.2} ns, corosensei {:6.2} ns; an operation {:6.2} ns",

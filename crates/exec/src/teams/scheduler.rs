@@ -168,14 +168,16 @@ impl Scheduler {
         // A member of another scheduler may run this one.
         let before = local::with(|local| {
             // SAFETY: on the core's thread, no reference is alive.
-            let options = unsafe { &(*core).options };
-            let flags = if options.ctx { 0 } else { CTX_OFF } | if options.float { FLOAT } else { 0 };
+            let (switches, float) = unsafe { ((*core).ctx_switches(), (*core).options.float) };
+            let flags = if switches { 0 } else { CTX_OFF } | if float { FLOAT } else { 0 };
             (
                 local.member.replace(std::ptr::null_mut()),
                 local.gate.replace(flags),
                 local.core.replace(core),
             )
         });
+        // SAFETY: on the core's thread, no reference is alive.
+        unsafe { (*core).set_inside(true) };
         let outcome = catch_unwind(AssertUnwindSafe(|| setup(&scope)));
         if outcome.is_ok() {
             // SAFETY: on the core's thread and this scope's root.
@@ -184,6 +186,8 @@ impl Scheduler {
             // SAFETY: as above; no member has begun.
             unsafe { dismiss(core) };
         }
+        // SAFETY: as above.
+        unsafe { (*core).set_inside(false) };
         // It may use what this scope borrows.
         // SAFETY: no reference is alive.
         drop(unsafe { (*core).on_lost.take() });
@@ -193,6 +197,10 @@ impl Scheduler {
             local.core.set(before.2);
         });
         if let Err(payload) = outcome {
+            resume_unwind(payload);
+        }
+        // SAFETY: as above.
+        if let Some(payload) = unsafe { (*core).hearing_panicked.take() } {
             resume_unwind(payload);
         }
         let mut results = scope.results.take();
@@ -252,7 +260,10 @@ unsafe fn run(core: *mut Core) {
                 std::mem::forget(Member::take_down(member).into_stack());
                 // Taken out meanwhile: it may spawn.
                 if let Some(mut hear) = (*core).on_lost.take() {
-                    hear(index, &lost);
+                    // A panic may not pass this frame while members live: it goes on when all have ended.
+                    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hear(index, &lost))) {
+                        (*core).hearing_panicked.get_or_insert(payload);
+                    }
                     (*core).on_lost = Some(hear);
                 }
                 (*core).lost.push((index, lost));
@@ -302,7 +313,8 @@ impl<'scope, R> Scope<'scope, '_, R> {
     }
 
     /// Has a function told at once when a member used up its stack: by its number in the order of spawning. It runs on the
-    /// scheduler's own stack, where it may clean up behind the member and spawn another one. It must not panic.
+    /// scheduler's own stack, where it may clean up behind the member and spawn another one. If it panics, so does the scope, when
+    /// all members have ended.
     pub fn on_lost(&'scope self, hear: impl FnMut(usize, &Lost) + 'scope) {
         let hear: Box<dyn FnMut(usize, &Lost) + 'scope> = Box::new(hear);
         // SAFETY: taken out again before the scope ends.
@@ -366,11 +378,27 @@ impl Control {
         self.0.0.get()
     }
 
-    /// How members run from now on. In serial mode a member goes on until it blocks, yields or ends; those that are in a team end
-    /// their operation first.
+    /// How members run from now on. In serial mode a member goes on until it blocks, yields or ends, and CTX points do not switch.
     pub fn set_mode(&self, mode: TeamsMode) {
         // SAFETY: on the core's thread (a control cannot leave it); no reference is alive.
         unsafe { (*self.core()).mode = mode };
+        self.apply();
+    }
+
+    /// Brings points and the thread's gate in line with the settings.
+    fn apply(&self) {
+        let core = self.core();
+        // SAFETY: as above.
+        let switches = unsafe {
+            (*core).arm();
+            (*core).ctx_switches()
+        };
+        local::with(|local| {
+            if local.core.get() == core {
+                let gate = local.gate.get() & !CTX_OFF;
+                local.gate.set(if switches { gate } else { gate | CTX_OFF });
+            }
+        });
     }
 
     /// How members run.
@@ -381,15 +409,9 @@ impl Control {
 
     /// Whether CTX points that are on switch, from now on.
     pub fn set_ctx(&self, on: bool) {
-        let core = self.core();
         // SAFETY: as above.
-        unsafe { (*core).options.ctx = on };
-        local::with(|local| {
-            if local.core.get() == core {
-                let gate = local.gate.get() & !CTX_OFF;
-                local.gate.set(if on { gate } else { gate | CTX_OFF });
-            }
-        });
+        unsafe { (*self.core()).options.ctx = on };
+        self.apply();
     }
 
     /// Members of a team at most, from the next team on; at least 1.
@@ -414,24 +436,18 @@ impl Control {
     /// Counts of every operation that had teams, by its number. Those of a team that runs are in it once its members leave it.
     pub fn statistics(&self) -> Vec<OperationStatistics> {
         // SAFETY: as above.
-        let operations = unsafe { &(*self.core()).operations };
-        operations.iter().filter(|one| one.teams > 0).copied().collect()
+        unsafe { (*self.core()).lists.statistics() }
     }
 
     /// Members that were ready to run when a team was formed, those of the team included, on average.
     pub fn ready_average(&self) -> f64 {
         // SAFETY: as above.
-        let (sum, teams) = unsafe { ((*self.core()).ready_sum, (*self.core()).teams_counted()) };
-        if teams == 0 {
-            0.0
-        } else {
-            sum as f64 / teams as f64
-        }
+        unsafe { (*self.core()).lists.ready_average() }
     }
 
     /// Begins statistics anew.
     pub fn reset_statistics(&self) {
         // SAFETY: as above.
-        unsafe { (*self.core()).reset_statistics() };
+        unsafe { (*self.core()).lists.reset_statistics() };
     }
 }
