@@ -26,6 +26,10 @@ use oltp::engine::Durability;
 use oltp::tpcc::{self, Kind, Mix, Scale};
 use oltp::ycsb::{self, Database, Workload};
 
+/// The allocator the program ships with.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Failure = Box<dyn std::error::Error>;
 
 const USAGE: &str = "usage: teams WORKLOAD SIZE SECONDS ROUNDS TEAMS:CLIENTS[:SIZE[:TRANSACTIONS[:NEXT]]]...";
