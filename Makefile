@@ -83,18 +83,19 @@ miri: bootstrap ## every unsafe path of exec and store under Miri, in three minu
 loom: bootstrap ## every interleaving of the two threads of a work-ahead set, in seconds once built
 	@scripts/loom
 
-# The sanitizers' runs build no examples, so the test that runs them is left out.
+# The sanitizers' runs build no examples, so the test that runs them is left out. They know nothing of stacks that a program switches
+# between, so tests of teams are, too.
 asan: bootstrap ## exec, machine and store under the address sanitizer (nightly)
 	@scripts/nightly >/dev/null
 	RUSTFLAGS=-Zsanitizer=address $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p exec -p machine -p store --lib --tests \
-		--target $$(rustc -vV | sed -n 's/^host: //p') -- --skip example_programs_run
+		--target $$(rustc -vV | sed -n 's/^host: //p') -- --skip example_programs_run --skip teams::
 
 # The standard library is built with the sanitizer too: without that its locks and joins look like races. Tests ask for memory that
 # cannot be had and expect a null pointer.
 tsan: bootstrap ## the threads of exec and store under the thread sanitizer (nightly)
 	@scripts/nightly rust-src >/dev/null
 	TSAN_OPTIONS=allocator_may_return_null=1 RUSTFLAGS=-Zsanitizer=thread $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p exec -p store --lib --tests \
-		-Zbuild-std --no-fail-fast --target $$(rustc -vV | sed -n 's/^host: //p') -- --skip example_programs_run
+		-Zbuild-std --no-fail-fast --target $$(rustc -vV | sed -n 's/^host: //p') -- --skip example_programs_run --skip teams::
 
 fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (nightly, cargo-fuzz)
 	@scripts/nightly >/dev/null

@@ -364,10 +364,9 @@ pub(super) unsafe fn go(core: *mut Core, from: *mut Node, to: *mut Node) {
     });
 }
 
-/// Whether the running member may give the processor away: not in a latch, and not while it unwinds, as the count of panics is the
-/// OS thread's.
+/// Whether the running member may give the processor away: not in a latch, and not while it unwinds.
 pub(super) fn may_switch() -> bool {
-    local::with(|local| local.gate.get() & local::LATCHES == 0) && !std::thread::panicking()
+    local::with(|local| local.gate.get() & local::LATCHES == 0) && !super::unwinding()
 }
 
 /// Ends the member here if too little of its stack is left to go on: nothing of the lists is half done then.
@@ -457,6 +456,8 @@ pub(super) extern "C" fn member_main() -> ! {
     unsafe {
         let core = (*member).core;
         let payload = run(member);
+        // A latch that it did not count off was its own.
+        local::with(|local| local.gate.set(local.gate.get() & !local::LATCHES));
         end(core, member, payload.map(Lost::Panicked));
         go(core, member.cast(), next(core));
     }

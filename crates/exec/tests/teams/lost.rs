@@ -227,13 +227,13 @@ fn child_panics_in_a_member() {
 
 #[test]
 fn other_faults_are_reported_as_before() {
-    let (status, text) = in_child("lost::child_overflows_a_plain_thread");
+    let (status, text) = in_child("teams::lost::child_overflows_a_plain_thread");
     assert!(!status.success());
     assert!(text.contains("has overflowed its stack"), "{text}");
-    let (status, text) = in_child("lost::child_reads_a_wild_pointer_in_a_member");
+    let (status, text) = in_child("teams::lost::child_reads_a_wild_pointer_in_a_member");
     assert!(!status.success());
     assert!(!text.contains("has overflowed its stack"), "{text}");
-    let (status, text) = in_child("lost::child_panics_in_a_member");
+    let (status, text) = in_child("teams::lost::child_panics_in_a_member");
     assert!(status.success(), "{text}");
     assert!(text.contains("with a backtrace"), "{text}");
 }

@@ -1,4 +1,5 @@
 //! Parks and tokens, from the member's own thread and from others.
+#![allow(clippy::print_stdout, reason = "a test that fails shows its seed")]
 
 use std::cell::RefCell;
 use std::sync::Mutex;

@@ -59,7 +59,6 @@ fn wake_all(world: &RefCell<World>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
     #[test]
     fn every_member_does_every_step_in_order(
         programs in prop::collection::vec(prop::collection::vec(step(), 0..40), 1..12),

@@ -1,11 +1,15 @@
 //! Teams as their users see them.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 
-mod lists;
-mod lost;
-mod parks;
-mod programs;
-mod switches;
+/// In a module, so that one name selects all of them or leaves them out.
+mod teams {
+    mod lists;
+    mod lost;
+    mod parks;
+    mod programs;
+    mod switches;
+    mod tree;
+}
 
 use exec::teams::{Lost, Scheduler, TeamOptions, set_points};
 
