@@ -74,6 +74,7 @@ miri: bootstrap ## every unsafe path of exec and store under Miri, in three minu
 	@scripts/nightly miri rust-src >/dev/null
 	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --test small --test csb_small \
 		--test stage_small --test stage_set --test operators_small
+	$(CARGO) +$$(scripts/nightly 2>/dev/null) miri test -p exec --lib -- teams::ring
 	@# The lists of the epochs behind the indexes break the aliasing rules Miri proposes, and what waits in them at the end was not
 	@# freed: these two checks are off here.
 	set -e; export MIRIFLAGS="-Zmiri-disable-stacked-borrows -Zmiri-permissive-provenance -Zmiri-ignore-leaks"; \

@@ -18,6 +18,7 @@ use exec::{HugeBuf, ctx};
 
 /// Turns of each member; few, so that some runs are not disturbed.
 const ROUNDS: u64 = 5_000;
+/// Runs of a measurement; with less than 64 MiB one, which shows no more than that the program works.
 const RUNS: u32 = 200;
 
 /// CPU seconds this thread has used.
@@ -53,14 +54,14 @@ fn spin(rounds: u64, point: impl Fn()) -> u64 {
 }
 
 /// Switches of a team whose members do nothing else.
-fn team_ns(members: u64, float: bool) -> f64 {
+fn team_ns(runs: u32, members: u64, float: bool) -> f64 {
     let options = TeamOptions {
         team_size_max: 64,
         float,
         ..TeamOptions::default()
     };
     let mut scheduler = Scheduler::new(options).expect("Linux on x86-64");
-    best_ns(RUNS, || {
+    best_ns(runs, || {
         let results = scheduler.scope(|scope| {
             for _ in 0..members {
                 scope.spawn("switches", || {
@@ -74,10 +75,20 @@ fn team_ns(members: u64, float: bool) -> f64 {
     })
 }
 
-/// Operations without anything in them.
-fn operation_ns(members: u64) -> f64 {
+/// Points passed by a member that is in no team.
+fn stray_ns(runs: u32) -> f64 {
     let mut scheduler = Scheduler::new(TeamOptions::default()).expect("Linux on x86-64");
-    best_ns(RUNS, || {
+    best_ns(runs, || {
+        let results = scheduler.scope(|scope| scope.spawn("stray", || spin(10 * ROUNDS, || ctx!())));
+        assert!(results.iter().all(Result::is_ok));
+        10 * ROUNDS
+    })
+}
+
+/// Operations without anything in them.
+fn operation_ns(runs: u32, members: u64) -> f64 {
+    let mut scheduler = Scheduler::new(TeamOptions::default()).expect("Linux on x86-64");
+    best_ns(runs, || {
         let results = scheduler.scope(|scope| {
             for _ in 0..members {
                 scope.spawn("operations", || {
@@ -117,8 +128,8 @@ unsafe impl Stack for PlainStack {
 }
 
 /// The same turns through corosensei, which goes back to a caller each time: two of its switches a turn.
-fn corosensei_ns(members: u64) -> f64 {
-    best_ns(RUNS, || {
+fn corosensei_ns(runs: u32, members: u64) -> f64 {
+    best_ns(runs, || {
         let mut coroutines: Vec<_> = (0..members)
             .map(|_| {
                 Coroutine::with_stack(PlainStack::new(), |yielder, ()| {
@@ -179,6 +190,7 @@ fn chase_ns(lines: &[[u64; 8]], members: u64, on: bool) -> f64 {
 fn main() {
     let argument = std::env::args().nth(1);
     let megabytes: usize = argument.map_or(512, |text| text.parse().expect("megabytes"));
+    let runs = if megabytes < 64 { 1 } else { RUNS };
     if let Err(error) = Scheduler::new(TeamOptions::default()) {
         println!("{error}");
         return;
@@ -190,7 +202,7 @@ fn main() {
     }
     println!(
         "a loop without a point       {:6.2} ns",
-        best_ns(RUNS, || {
+        best_ns(runs, || {
             black_box(spin(ROUNDS, || ()));
             ROUNDS
         })
@@ -198,26 +210,20 @@ fn main() {
     set_points(|_| false);
     println!(
         "a point that is off          {:6.2} ns",
-        best_ns(RUNS, || {
+        best_ns(runs, || {
             black_box(spin(ROUNDS, || ctx!()));
             ROUNDS
         })
     );
     set_points(|_| true);
-    println!(
-        "a point on a plain thread    {:6.2} ns",
-        best_ns(RUNS, || {
-            black_box(spin(ROUNDS, || ctx!()));
-            ROUNDS
-        })
-    );
+    println!("the same in a stray           {:5.2} ns", stray_ns(runs));
     for members in [1, 2, 4, 10, 16, 32, 64] {
         println!(
             "a turn, {members:2} members: ctx {:6.2} ns, with float {:6.2} ns, corosensei {:6.2} ns; an operation {:6.2} ns",
-            team_ns(members, false),
-            team_ns(members, true),
-            corosensei_ns(members),
-            operation_ns(members),
+            team_ns(runs, members, false),
+            team_ns(runs, members, true),
+            corosensei_ns(runs, members),
+            operation_ns(runs, members),
         );
     }
     let lines = HugeBuf::<u64>::zeroed(megabytes << 17).expect("memory");

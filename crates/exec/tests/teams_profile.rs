@@ -2,7 +2,7 @@
 #![cfg(all(target_os = "linux", not(miri)))]
 
 use exec::ctx;
-use exec::teams::{LoadError, Loaded, default_points, load_profile, points, set_points};
+use exec::teams::{LoadError, Loaded, Point, default_points, load_profile, points, set_points};
 use model::steps::{CtxProfile, CtxSite};
 
 fn two_points() -> [u32; 2] {
@@ -97,8 +97,56 @@ fn a_profile_turns_on_exactly_its_points() {
 
     assert_eq!(load_profile(&profile(&[])).map(|loaded| loaded.on), Ok(0));
     assert_eq!(on(), [0; 0]);
+    // Points are armed only while teams run.
+    #[cfg(target_arch = "x86_64")]
+    armed_where_there_are_teams();
+    set_points(|_| false);
+
     // A scheduler does not choose again.
     #[cfg(target_arch = "x86_64")]
     drop(exec::teams::Scheduler::new(Default::default()).expect("a scheduler"));
     assert_eq!(on(), [0; 0]);
+}
+
+/// How many points are armed.
+#[cfg(target_arch = "x86_64")]
+fn armed() -> usize {
+    points().filter(|point| point.is_armed()).count()
+}
+
+#[cfg(target_arch = "x86_64")]
+fn armed_where_there_are_teams() {
+    use exec::teams::{Scheduler, TeamOptions, TeamsMode};
+    set_points(|_| true);
+    let all = points().count();
+    assert_eq!(armed(), 0);
+    let mut scheduler = Scheduler::new(TeamOptions::default()).expect("a scheduler");
+    let control = scheduler.control();
+    for _ in 0..2 {
+        let seen = scheduler.scope(|scope| {
+            let control = &control;
+            scope.spawn("changes", move || {
+                let mut seen = vec![armed()];
+                control.set_mode(TeamsMode::Serial);
+                seen.push(armed());
+                control.set_mode(TeamsMode::Teams);
+                seen.push(armed());
+                control.set_ctx(false);
+                seen.push(armed());
+                control.set_ctx(true);
+                set_points(Point::prefetches);
+                seen.push(armed());
+                let mut inner = Scheduler::new(TeamOptions::default()).expect("a scheduler");
+                inner.scope(|scope| scope.spawn("inner", || ()));
+                seen.push(armed());
+                set_points(|_| true);
+                seen
+            });
+        });
+        let prefetching = points().filter(|point| point.prefetches()).count();
+        assert!(prefetching > 0);
+        let seen: Vec<usize> = seen.into_iter().flatten().flatten().collect();
+        assert_eq!(seen, [all, 0, all, 0, prefetching, prefetching]);
+        assert_eq!(armed(), 0);
+    }
 }

@@ -51,6 +51,10 @@ pub(super) struct Core {
 
     // Changing.
     pub mode: TeamsMode,
+    /// Whether a scope runs.
+    inside: bool,
+    /// Whether it counts as one that needs the points.
+    arms: bool,
     pub mapping: Mapping,
     /// Operations that are to be split.
     pub split: Vec<u16>,
@@ -91,6 +95,8 @@ impl Core {
             remote: Arc::new(Remote::new()),
             root: Node::new(),
             mode: TeamsMode::Teams,
+            inside: false,
+            arms: false,
             mapping: Mapping::new(),
             split: Vec::new(),
             running: Ring::new(),
@@ -280,6 +286,26 @@ impl Core {
         self.ready
             .reserve(self.made.saturating_sub(self.ready.len()).max(1));
         self.ready.push_back(member);
+    }
+
+    /// Whether CTX points switch.
+    pub fn ctx_switches(&self) -> bool {
+        self.options.ctx && self.mode == TeamsMode::Teams
+    }
+
+    /// A scope begins or ends.
+    pub fn set_inside(&mut self, inside: bool) {
+        self.inside = inside;
+        self.arm();
+    }
+
+    /// Arms points if members may switch at them now; to be called when that may have changed.
+    pub fn arm(&mut self) {
+        let arms = self.inside && self.ctx_switches();
+        if arms != self.arms {
+            self.arms = arms;
+            super::point::arm(arms);
+        }
     }
 
     /// Begins statistics anew.

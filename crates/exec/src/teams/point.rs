@@ -4,10 +4,12 @@
 //! that is off costs a load and a branch that is not taken.
 //!
 //! All are off until somebody chooses: [`load_profile`](super::load_profile), [`set_points`], or the first scheduler, which
-//! turns on those that prefetch ([`default_points`]).
+//! turns on those that prefetch ([`default_points`]). What is chosen is armed only while some scheduler of the process runs teams:
+//! where there is nobody to switch to, in plain threads and in serial mode, a point that is on costs as little as one that is off.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::ring::Node;
 use super::switch::{switch, switch_float};
@@ -17,13 +19,16 @@ use crate::prefetch::prefetch_read;
 /// A CTX point compiled into the program. Tools that look at a program from outside find it so:
 ///
 /// ```text
-/// byte 0  1           4     8       16            24           32
-///      on prefetches  line  column  file pointer  file length
+/// byte 0     1           2   4     8       16            24           32
+///      armed prefetches  on  line  column  file pointer  file length
 /// ```
+///
+/// The compiled point reads byte 0.
 #[repr(C)]
 pub struct Point {
-    on: AtomicBool,
+    armed: AtomicBool,
     prefetches: bool,
+    on: AtomicBool,
     line: u32,
     column: u32,
     file: *const u8,
@@ -37,11 +42,11 @@ const _: () = {
     assert!(offset_of!(Point, line) == 4 && offset_of!(Point, column) == 8 && offset_of!(Point, file) == 16);
 };
 
-// SAFETY: but for `on`, an atomic, it never changes, and the file is a static string.
+// SAFETY: but for its atomics it never changes, and the file is a static string.
 unsafe impl Sync for Point {}
 
 /// A CTX point: passes the processor to the next member of the running member's team, if the point is on. With `prefetch = ptr`
-/// it first asks for the line at a pointer, which is only evaluated if the point is on. Nothing happens on a plain thread, in a
+/// it first asks for the line at a pointer, which is only evaluated if the point is on and there are teams. Nothing happens on a plain thread, in a
 /// stray, in a latch ([`teams::latch`](crate::teams::latch())), and while unwinding.
 ///
 /// ```
@@ -67,7 +72,7 @@ macro_rules! __ctx {
         #[cfg_attr(target_os = "linux", unsafe(link_section = "corun_ctx"))]
         static POINT: $crate::teams::Point =
             $crate::teams::Point::new(::core::file!(), ::core::line!(), ::core::column!(), $prefetches);
-        if POINT.is_on() {
+        if POINT.is_armed() {
             $crate::teams::pass_on(&POINT, ($pointer).cast::<u8>());
         }
     }};
@@ -78,8 +83,9 @@ impl Point {
     #[doc(hidden)]
     pub const fn new(file: &'static str, line: u32, column: u32, prefetches: bool) -> Point {
         Point {
-            on: AtomicBool::new(false),
+            armed: AtomicBool::new(false),
             prefetches,
+            on: AtomicBool::new(false),
             line,
             column,
             file: file.as_ptr(),
@@ -87,15 +93,23 @@ impl Point {
         }
     }
 
-    /// Whether it passes the processor on. Relaxed: nothing else depends on it.
+    /// For [`ctx!`](crate::ctx): whether it is on and some scheduler runs teams. Relaxed: nothing else depends on it.
+    #[doc(hidden)]
     #[inline(always)]
+    pub fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Relaxed)
+    }
+
+    /// Whether it passes the processor on where there are teams.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
     /// Turns it on or off.
     pub fn set(&self, on: bool) {
+        let teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
         self.on.store(on, Ordering::Relaxed);
+        self.armed.store(on && *teams > 0, Ordering::Relaxed);
     }
 
     /// Whether it has a pointer to ask for.
@@ -127,7 +141,7 @@ impl fmt::Debug for Point {
     }
 }
 
-/// What a point that is on does. The point itself is passed so that a tracer sees which it was, and so that the compiler cannot
+/// What a point that is armed does. The point itself is passed so that a tracer sees which it was, and so that the compiler cannot
 /// conclude that nobody ever turns it on.
 #[doc(hidden)]
 #[cold]
@@ -190,6 +204,24 @@ fn section() -> &'static [Point] {
 #[cfg(not(all(target_os = "linux", not(miri))))]
 fn section() -> &'static [Point] {
     &[]
+}
+
+/// Schedulers of the process that run teams whose members switch at points. The lock is also held while points change.
+static TEAMS: Mutex<usize> = Mutex::new(0);
+
+/// A scheduler begins to run teams, or no longer does. The first arms the points that are on, the last disarms them.
+pub(super) fn arm(begins: bool) {
+    let mut teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    if begins {
+        *teams += 1;
+    } else {
+        *teams -= 1;
+    }
+    if *teams == usize::from(begins) {
+        for point in points() {
+            point.armed.store(begins && point.is_on(), Ordering::Relaxed);
+        }
+    }
 }
 
 /// Whether somebody has chosen which points are on.

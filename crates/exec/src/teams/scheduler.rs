@@ -168,14 +168,16 @@ impl Scheduler {
         // A member of another scheduler may run this one.
         let before = local::with(|local| {
             // SAFETY: on the core's thread, no reference is alive.
-            let options = unsafe { &(*core).options };
-            let flags = if options.ctx { 0 } else { CTX_OFF } | if options.float { FLOAT } else { 0 };
+            let (switches, float) = unsafe { ((*core).ctx_switches(), (*core).options.float) };
+            let flags = if switches { 0 } else { CTX_OFF } | if float { FLOAT } else { 0 };
             (
                 local.member.replace(std::ptr::null_mut()),
                 local.gate.replace(flags),
                 local.core.replace(core),
             )
         });
+        // SAFETY: on the core's thread, no reference is alive.
+        unsafe { (*core).set_inside(true) };
         let outcome = catch_unwind(AssertUnwindSafe(|| setup(&scope)));
         if outcome.is_ok() {
             // SAFETY: on the core's thread and this scope's root.
@@ -187,6 +189,8 @@ impl Scheduler {
         // It may use what this scope borrows.
         // SAFETY: no reference is alive.
         drop(unsafe { (*core).on_lost.take() });
+        // SAFETY: as above.
+        unsafe { (*core).set_inside(false) };
         local::with(|local| {
             local.member.set(before.0);
             local.gate.set(before.1);
@@ -366,11 +370,27 @@ impl Control {
         self.0.0.get()
     }
 
-    /// How members run from now on. In serial mode a member goes on until it blocks, yields or ends; those that are in a team end
-    /// their operation first.
+    /// How members run from now on. In serial mode a member goes on until it blocks, yields or ends, and CTX points do not switch.
     pub fn set_mode(&self, mode: TeamsMode) {
         // SAFETY: on the core's thread (a control cannot leave it); no reference is alive.
         unsafe { (*self.core()).mode = mode };
+        self.apply();
+    }
+
+    /// Brings points and the thread's gate in line with the settings.
+    fn apply(&self) {
+        let core = self.core();
+        // SAFETY: as above.
+        let switches = unsafe {
+            (*core).arm();
+            (*core).ctx_switches()
+        };
+        local::with(|local| {
+            if local.core.get() == core {
+                let gate = local.gate.get() & !CTX_OFF;
+                local.gate.set(if switches { gate } else { gate | CTX_OFF });
+            }
+        });
     }
 
     /// How members run.
@@ -381,15 +401,9 @@ impl Control {
 
     /// Whether CTX points that are on switch, from now on.
     pub fn set_ctx(&self, on: bool) {
-        let core = self.core();
         // SAFETY: as above.
-        unsafe { (*core).options.ctx = on };
-        local::with(|local| {
-            if local.core.get() == core {
-                let gate = local.gate.get() & !CTX_OFF;
-                local.gate.set(if on { gate } else { gate | CTX_OFF });
-            }
-        });
+        unsafe { (*self.core()).options.ctx = on };
+        self.apply();
     }
 
     /// Members of a team at most, from the next team on; at least 1.

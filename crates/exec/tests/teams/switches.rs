@@ -189,16 +189,26 @@ fn in_serial_mode_a_member_goes_on_until_it_yields() {
 #[test]
 fn modes_change_while_members_are_in_a_team() {
     let turns = log(&mut team(), "abc", 4, |name, step| {
+        if (name, step) == ('b', 0) {
+            control().expect("a member").set_mode(TeamsMode::Serial);
+        }
+        ctx!();
+        operation(Operation(1));
+    });
+    // From b's first point on everybody goes on to the end, those of its team in their turn.
+    assert_eq!(turns, "a0 b0 b1 b2 b3 c0 c1 c2 c3 a1 a2 a3 ");
+    let turns = log(&mut team(), "abc", 3, |name, step| {
+        let control = control().expect("a member");
         match (name, step) {
-            ('b', 0) => control().expect("a member").set_mode(TeamsMode::Serial),
-            ('a', 3) => control().expect("a member").set_mode(TeamsMode::Teams),
+            ('b', 0) => control.set_mode(TeamsMode::Serial),
+            ('b', 1) => control.set_mode(TeamsMode::Teams),
             _ => (),
         }
         ctx!();
         operation(Operation(1));
     });
-    // a goes on alone until it turns teams on again; then the others end their operation and form teams.
-    assert_eq!(turns, "a0 b0 c0 a1 a2 a3 b1 c1 b2 c2 b3 c3 ");
+    // b turns teams on again and is first in the list; the others end their operation and follow.
+    assert_eq!(turns, "a0 b0 b1 c0 b2 a1 c1 a2 c2 ");
 }
 
 /// What is left of the stack below a frame of 10 KB.
