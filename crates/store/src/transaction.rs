@@ -453,6 +453,7 @@ impl<'s> Transaction<'s> {
             Lock::Shared => Reach::Read,
             Lock::Exclusive => Reach::Write,
         };
+        check_stack()?;
         self.go_on(|state| self.reach(state, table, wanted).map(drop))
     }
 }
@@ -508,6 +509,7 @@ impl<'t> Scan<'t, '_> {
     )]
     pub fn next(&mut self) -> Result<Option<Found<'t>>> {
         loop {
+            check_stack()?;
             let entry = self.cursor.next(&self.range, self.direction);
             let found = self.transaction.go_on(|state| {
                 let Some((key, rid)) = entry else {
