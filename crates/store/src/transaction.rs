@@ -192,8 +192,7 @@ impl<'s> Transaction<'s> {
             return Ok(None);
         };
         ctx!(prefetch = &raw const *slot);
-        // Before the lock, although the version may be another one by then: between the prefetches of two members there may be no
-        // locked instruction, which would wait for the first one's page walk (measured: a quarter of a fetch beyond the caches).
+        // Before the lock, although the version may be another one by then: so the line comes while the lock is taken, too.
         ctx!(prefetch = slot.ask_newest(table.0.layout.bytes_min()));
         let name = RowName {
             table: table.0.id,
