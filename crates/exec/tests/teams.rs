@@ -3,6 +3,7 @@
 
 /// In a module, so that one name selects all of them or leaves them out.
 mod teams {
+    mod ends;
     mod lists;
     mod lost;
     mod parks;

@@ -23,7 +23,7 @@ use super::lists::Lists;
 use super::local;
 use super::member::{Alarm, Member, Place};
 use super::ring::{Node, Ring};
-use super::scheduler::TeamOptions;
+use super::scheduler::{OnLost, TeamOptions};
 use super::switch::{switch, switch_float};
 use super::token::Remote;
 
@@ -67,6 +67,7 @@ pub(super) struct Core {
     /// The member whose stack is used up.
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
+    pub on_lost: Option<OnLost<'static>>,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,
@@ -94,6 +95,7 @@ impl Core {
             live: 0,
             overflowed: std::ptr::null_mut(),
             lost: Vec::new(),
+            on_lost: None,
             idle: Vec::new(),
             made: 0,
         }
@@ -295,12 +297,21 @@ pub(super) fn may_switch() -> bool {
 /// Ends the member here if too little of its stack is left to go on: nothing of the lists is half done then.
 ///
 /// # Safety
-/// `member` runs, on its own stack.
+/// As for [`need`].
 unsafe fn enter(member: *mut Member) -> *mut Core {
+    // SAFETY: as the caller says.
+    unsafe { need(member, STACK_RESERVE) }
+}
+
+/// Ends the member here if less than `bytes` of its stack are left.
+///
+/// # Safety
+/// `member` runs, on its own stack, and may switch.
+pub(super) unsafe fn need(member: *mut Member, bytes: usize) -> *mut Core {
     // SAFETY: the running member and its core exist.
     unsafe {
         let core = (*member).core;
-        if super::stack_pointer().saturating_sub((*member).stack.limit()) < STACK_RESERVE {
+        if super::stack_pointer().saturating_sub((*member).stack.limit()) < bytes {
             (*core).overflowed = member;
             go(core, member.cast(), &raw mut (*core).root);
         }
