@@ -133,7 +133,10 @@ fn json_rows_of_the_live_part_have_the_stable_keys() {
         engines.insert(row["engine"].as_str().unwrap_or_default().to_owned());
         teams.extend(row["teams"].as_str().map(str::to_owned));
     }
-    assert_eq!(teams.iter().map(String::as_str).collect::<Vec<_>>(), ["off", "on"]);
+    assert_eq!(
+        teams.iter().map(String::as_str).collect::<Vec<_>>(),
+        ["off", "on"]
+    );
     let expected = [
         "ms",
         "new_orders_per_min",

@@ -270,17 +270,17 @@ fn describe(one: &Traced, choice: Choice, point: u64) -> Chosen {
 
 /// Where a compiled-in point is: in which function says the code around it.
 fn site_place(one: &Traced, record: u64) -> Place {
-    let visit = one
-        .operation
-        .visits()
-        .iter()
-        .find(|visit| visit.site_address == record);
+    let Some(known) = one.site(record) else {
+        return Place::default();
+    };
+    let mut visits = one.operation.visits().iter();
+    let visit = visits.find(|visit| visit.site_address == record);
     let fetch = visit.and_then(|visit| one.operation.fetches().get(visit.at as usize));
-    let mut place = fetch.map(|fetch| one.place(fetch.address)).unwrap_or_default();
-    if let Some(known) = one.site(record) {
-        place.source = Some((known.site.file.clone(), known.site.line, known.site.column));
+    let place = fetch.map(|fetch| one.place_of_site(fetch.address, &known.site));
+    Place {
+        source: Some((known.site.file.clone(), known.site.line, known.site.column)),
+        ..place.unwrap_or_default()
     }
-    place
 }
 
 /// Places that want a point and have none before them; those inside a latch are [`latched_of`]'s.

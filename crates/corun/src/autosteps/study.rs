@@ -48,12 +48,14 @@ impl Place {
             && (self.function.is_some() || self.offset == other.offset)
     }
 
-    /// The function with those it is inlined into.
+    /// The function, and what it is inlined into: the next one and the outermost.
     pub fn functions(&self) -> String {
         let inner = self.function.as_deref().unwrap_or("?");
-        match self.inlined_into.is_empty() {
-            true => inner.to_owned(),
-            false => format!("{inner} in {}", self.inlined_into.join(" in ")),
+        match &self.inlined_into[..] {
+            [] => inner.to_owned(),
+            [outer] => format!("{inner} in {outer}"),
+            [next, outer] => format!("{inner} in {next} in {outer}"),
+            [next, .., outer] => format!("{inner} in {next} in ... in {outer}"),
         }
     }
 }
@@ -321,6 +323,8 @@ pub mod tests {
     fn places_without_debug_information_are_offsets() {
         let mut place = study().points[0].place.clone();
         assert_eq!(place.to_string(), "find in fetch (src/a.c:12)");
+        place.inlined_into = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        assert_eq!(place.functions(), "find in a in ... in d");
         place.source = None;
         place.function = None;
         place.inlined_into.clear();

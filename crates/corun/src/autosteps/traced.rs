@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use cachesim::steps::{self, RecorderLimits};
-use machine::trace::{CtxPoint, FunctionEntries, Lines, Module, Recorder, TraceError, TraceSource};
+use machine::trace::{CtxPoint, Frame, FunctionEntries, Lines, Module, Recorder, TraceError, TraceSource};
 use model::instructions::{Event, InstructionSink};
 use model::steps::CtxSite;
 
@@ -43,6 +43,8 @@ struct Listener<'a> {
     pending: u64,
 }
 
+/// Where `exec::ctx!` is written.
+const MACRO_FILE: &str = "teams/point.rs";
 /// So many instructions are one step of a progress bar.
 const ADVANCE: u64 = 4096;
 
@@ -159,6 +161,22 @@ impl Traced {
 
     /// Where an instruction is in the source.
     pub fn place(&self, address: u64) -> Place {
+        self.place_without(address, |_| 0)
+    }
+
+    /// Where the code of a compiled-in point is, without what the macro inlines there. The compiler says of some of that that it is
+    /// where the macro is used, and of some that it is where the macro is written.
+    pub fn place_of_site(&self, address: u64, site: &CtxSite) -> Place {
+        self.place_without(address, |frames| {
+            let is_in =
+                |frame: &Frame, end: &str| frame.file.as_ref().is_some_and(|file| file.ends_with(end));
+            let used = frames.iter().position(|frame| is_in(frame, &site.file));
+            let written = || frames.iter().rposition(|frame| is_in(frame, MACRO_FILE));
+            used.or_else(written).unwrap_or_default()
+        })
+    }
+
+    fn place_without(&self, address: u64, inner_frames: impl FnOnce(&[Frame]) -> usize) -> Place {
         let found = self.lines.borrow_mut().place(address);
         let module = found.module.and_then(|index| self.modules.get(index));
         let mut place = Place {
@@ -167,7 +185,8 @@ impl Traced {
             offset: found.linked,
             ..Place::default()
         };
-        let mut frames = found.frames.into_iter();
+        let skipped = inner_frames(&found.frames);
+        let mut frames = found.frames.into_iter().skip(skipped);
         if let Some(inner) = frames.next() {
             place.function = inner.function.or(place.function);
             place.source = inner.file.zip(inner.line).map(|(file, line)| {
