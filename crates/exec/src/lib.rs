@@ -22,6 +22,7 @@ pub mod gather;
 pub mod huge;
 mod isa;
 pub mod operators;
+pub mod patch;
 pub mod prefetch;
 pub mod shared_csb;
 pub mod stage;

@@ -1,0 +1,70 @@
+//! What a patched entry calls: it looks like nothing to the function and to its caller.
+
+/// The address patched entries call.
+pub(super) fn address() -> usize {
+    trampoline as *const () as usize
+}
+
+extern "C" fn ctx() {
+    // TEAMS
+}
+
+/// Keeps what a function may find in registers when it is entered, passes the CPU on, and returns into the function.
+///
+/// ```text
+///  on entry: rsp ─► return into the function     aligned to 16: the function was entered at 8 modulo 16
+///                   return to its caller
+///  then:     9 registers (72 bytes), 8 vectors (128) and 8 of padding: aligned to 16 again for the call
+/// ```
+///
+/// `rax` counts vector arguments of variadic functions, `r10` is the static chain of nested functions, `r11` is kept because
+/// some thunks use it. Callee-saved registers and control words are the switch's business. Flags hold nothing at an entry.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[unsafe(naked)]
+unsafe extern "C" fn trampoline() {
+    core::arch::naked_asm!(
+        "push rax",
+        "push rcx",
+        "push rdx",
+        "push rsi",
+        "push rdi",
+        "push r8",
+        "push r9",
+        "push r10",
+        "push r11",
+        "sub rsp, 136",
+        "movaps [rsp], xmm0",
+        "movaps [rsp + 16], xmm1",
+        "movaps [rsp + 32], xmm2",
+        "movaps [rsp + 48], xmm3",
+        "movaps [rsp + 64], xmm4",
+        "movaps [rsp + 80], xmm5",
+        "movaps [rsp + 96], xmm6",
+        "movaps [rsp + 112], xmm7",
+        "call {ctx}",
+        "movaps xmm0, [rsp]",
+        "movaps xmm1, [rsp + 16]",
+        "movaps xmm2, [rsp + 32]",
+        "movaps xmm3, [rsp + 48]",
+        "movaps xmm4, [rsp + 64]",
+        "movaps xmm5, [rsp + 80]",
+        "movaps xmm6, [rsp + 96]",
+        "movaps xmm7, [rsp + 112]",
+        "add rsp, 136",
+        "pop r11",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rdi",
+        "pop rsi",
+        "pop rdx",
+        "pop rcx",
+        "pop rax",
+        "ret",
+        ctx = sym ctx,
+    )
+}
+
+/// Elsewhere nothing is patched, see [`PatchError::Unsupported`](super::PatchError::Unsupported).
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+unsafe extern "C" fn trampoline() {}
