@@ -22,7 +22,6 @@ pub mod gather;
 pub mod huge;
 mod isa;
 pub mod operators;
-pub mod patch;
 pub mod prefetch;
 pub mod shared_csb;
 pub mod stage;
