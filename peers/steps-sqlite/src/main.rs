@@ -1,15 +1,20 @@
 //! x
-use steps_sqlite::tenant::*;
-#[inline(never)] #[unsafe(no_mangle)] fn traced_operation(t:&mut Tenant,r:Request)->Answer{ t.run(r).unwrap() }
+use steps_sqlite::tenant::*; use steps_sqlite::run::*; use exec::teams::{*, patch::*};
 fn main(){
- let n=10; let customers=500;
+ let n:u32=std::env::args().nth(2).unwrap().parse().unwrap(); let customers:i64=std::env::args().nth(4).unwrap().parse().unwrap();
  let mut ts:Vec<Tenant>=(0..n).map(|t|Tenant::open(t,customers).unwrap()).collect();
- let mut os:Vec<Oracle>=(0..n).map(|t|Oracle::new(t,customers)).collect();
- let kind=std::env::args().nth(1).unwrap(); let rounds:u32=std::env::args().nth(2).unwrap().parse().unwrap();
+ let kind=std::env::args().nth(1).unwrap(); let rounds:u32=std::env::args().nth(3).unwrap().parse().unwrap();
+ let points:Vec<String>=std::env::args().skip(5).collect();
  let kind=*Kind::ALL.iter().find(|k|k.name()==kind).unwrap();
- for i in 0..20 { for t in 0..n as usize { let r=kind.request(t as u32,i,customers); assert_eq!(ts[t].run(r).unwrap(),os[t].run(r)); } }
- let l=steps_sqlite::teams::LATCHES.load(std::sync::atomic::Ordering::Relaxed);
- let s=std::time::Instant::now();
- for i in 20..20+rounds { for t in 0..n as usize { let r=kind.request(t as u32,i,customers); std::hint::black_box(traced_operation(&mut ts[t],r)); } }
- println!("{} ns {} latches", s.elapsed().as_nanos()/(rounds*n) as u128, (steps_sqlite::teams::LATCHES.load(std::sync::atomic::Ordering::Relaxed)-l) as f64/(rounds*n) as f64);
+ let entries=Entries::of_this_process().unwrap();
+ let mut s=Scheduler::new(TeamOptions{team_size_max:n as usize,..Default::default()}).unwrap();
+ let rs=requests(kind,n,0,rounds,customers);
+ for _ in 0..5 {
+ let t=std::time::Instant::now(); serial(&mut ts,&rs,Marks::None); let a=t.elapsed().as_nanos()/(rounds*n) as u128;
+ let p=unsafe{patch(&entries,&points)}.unwrap();
+ let t=std::time::Instant::now(); team(&mut s,&mut ts,&rs,Marks::None); let b=t.elapsed().as_nanos()/(rounds*n) as u128;
+ p.unpatch().unwrap();
+ println!("serial {a} team {b} ns");
+ }
+ println!("{:?}",s.control().statistics());
 }
