@@ -56,7 +56,9 @@ impl Elf {
             found: found.to_owned(),
         };
         if bytes.starts_with(b"#!") {
-            return Err(no("a script; give its interpreter, and the script as an argument"));
+            return Err(no(
+                "a script; give its interpreter, and the script as an argument",
+            ));
         }
         if !bytes.starts_with(&elf::ELFMAG) {
             return Err(no("not an ELF file"));
@@ -156,7 +158,8 @@ impl Elf {
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             // The address of an indirect function is that of the code that chooses one.
             let indirect = matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info & 0xf == elf::STT_GNU_IFUNC);
-            if symbol.kind() != SymbolKind::Text || indirect || symbol.is_undefined() || symbol.address() == 0 {
+            if symbol.kind() != SymbolKind::Text || indirect || symbol.is_undefined() || symbol.address() == 0
+            {
                 continue;
             }
             if let Ok(name) = symbol.name()
@@ -197,14 +200,17 @@ impl Elf {
                 places.push(Path::new("/usr/lib/debug").join(below).join(name));
             }
         }
-        places.iter().filter(|place| **place != self.path).find_map(|place| {
-            let found = Self::open(place, place).ok()?;
-            // A file left over from another build would give wrong names.
-            let same = match build_id {
-                Some(id) => found.file()?.build_id().ok().flatten() == Some(id),
-                None => true,
-            };
-            same.then_some(found)
-        })
+        places
+            .iter()
+            .filter(|place| **place != self.path)
+            .find_map(|place| {
+                let found = Self::open(place, place).ok()?;
+                // A file left over from another build would give wrong names.
+                let same = match build_id {
+                    Some(id) => found.file()?.build_id().ok().flatten() == Some(id),
+                    None => true,
+                };
+                same.then_some(found)
+            })
     }
 }

@@ -75,7 +75,8 @@ impl Image {
                 known.module.end = known.module.end.max(mapping.end);
                 continue;
             }
-            let is_program = *path == program || program.to_string_lossy() == format!("{} (deleted)", path.display());
+            let is_program =
+                *path == program || program.to_string_lossy() == format!("{} (deleted)", path.display());
             let elf = if is_program {
                 Elf::open(Path::new(&format!("/proc/{process}/exe")), path)?
             } else {
@@ -122,7 +123,11 @@ impl Image {
         let all = |kind| -> Vec<u64> {
             let of = |mapped: &Mapped| {
                 let bias = mapped.module.bias;
-                mapped.elf.markers(kind).into_iter().map(move |address| address.wrapping_add(bias))
+                mapped
+                    .elf
+                    .markers(kind)
+                    .into_iter()
+                    .map(move |address| address.wrapping_add(bias))
             };
             self.mapped.iter().flat_map(of).collect()
         };
@@ -150,7 +155,9 @@ impl Image {
         }
         // `file:name`, but not a path of `::`.
         let (file, name) = match name.split_once(':') {
-            Some((file, rest)) if !rest.starts_with(':') && !file.contains(['(', '<', ' ']) => (Some(file), rest),
+            Some((file, rest)) if !rest.starts_with(':') && !file.contains(['(', '<', ' ']) => {
+                (Some(file), rest)
+            }
             _ => (None, name),
         };
         let places: Vec<&Mapped> = match file {
@@ -185,7 +192,10 @@ impl Image {
         let nothing_known = places
             .first()
             .is_none_or(|mapped| !mapped.elf.has_full_symbols() && mapped.elf.debug_file().is_none());
-        let nearest: Vec<String> = known.iter().flat_map(|symbols| symbols::nearest(symbols, name)).collect();
+        let nearest: Vec<String> = known
+            .iter()
+            .flat_map(|symbols| symbols::nearest(symbols, name))
+            .collect();
         if nothing_known {
             return Err(TraceError::Stripped {
                 path: first.clone(),
