@@ -9,6 +9,8 @@
 mod memory;
 mod mutex;
 
+pub mod choose;
 pub mod run;
 pub mod sqlite;
+pub mod subject;
 pub mod tenant;

@@ -1,20 +1,90 @@
-//! x
-use steps_sqlite::tenant::*; use steps_sqlite::run::*; use exec::teams::{*, patch::*};
-fn main(){
- let n:u32=std::env::args().nth(2).unwrap().parse().unwrap(); let customers:i64=std::env::args().nth(4).unwrap().parse().unwrap();
- let mut ts:Vec<Tenant>=(0..n).map(|t|Tenant::open(t,customers).unwrap()).collect();
- let kind=std::env::args().nth(1).unwrap(); let rounds:u32=std::env::args().nth(3).unwrap().parse().unwrap();
- let points:Vec<String>=std::env::args().skip(5).collect();
- let kind=*Kind::ALL.iter().find(|k|k.name()==kind).unwrap();
- let entries=Entries::of_this_process().unwrap();
- let mut s=Scheduler::new(TeamOptions{team_size_max:n as usize,..Default::default()}).unwrap();
- let rs=requests(kind,n,0,rounds,customers);
- for _ in 0..5 {
- let t=std::time::Instant::now(); serial(&mut ts,&rs,Marks::None); let a=t.elapsed().as_nanos()/(rounds*n) as u128;
- let p=unsafe{patch(&entries,&points)}.unwrap();
- let t=std::time::Instant::now(); team(&mut s,&mut ts,&rs,Marks::None); let b=t.elapsed().as_nanos()/(rounds*n) as u128;
- p.unpatch().unwrap();
- println!("serial {a} team {b} ns");
- }
- println!("{:?}",s.control().statistics());
+//! `steps-sqlite`: see the README beside it.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use cachesim::steps::CodeCache;
+use clap::{Args, Parser, Subcommand};
+use model::steps::{CtxProfile, Knee, L1i};
+use steps_sqlite::choose;
+use steps_sqlite::subject::{self, Mode, Subject};
+use steps_sqlite::tenant::Kind;
+
+/// Teams for SQLite: functions of an engine nobody changed as CTX points
+#[derive(Parser)]
+#[command(version)]
+struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Trace each kind of request and choose the functions that become CTX points
+    Choose(Choose),
+    /// What is traced: this program, run by itself
+    #[command(hide = true)]
+    Subject(Child),
+}
+
+#[derive(Args)]
+struct Choose {
+    /// Where the profile is written
+    #[arg(long)]
+    profile: PathBuf,
+    /// The instruction cache: bytes, ways, bytes of a line
+    #[arg(long, default_value = "32k/8/64")]
+    l1i: L1i,
+    /// Customers of each tenant
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
+    customers: i64,
+}
+
+#[derive(Args)]
+struct Child {
+    #[arg(long)]
+    map: PathBuf,
+    #[arg(long, value_parser = kind)]
+    kind: Kind,
+    #[arg(long)]
+    mode: Mode,
+    #[arg(long)]
+    tenants: u32,
+    #[arg(long)]
+    customers: i64,
+    #[arg(long = "entry")]
+    entries: Vec<String>,
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+    found.ok_or_else(|| "it is not update, join or prepare-and-run".to_string())
+}
+
+fn main() -> anyhow::Result<()> {
+    match Command::parse().action {
+        Action::Choose(options) => choose_entries(&options),
+        Action::Subject(child) => {
+            let Child { map, kind, mode, tenants, customers, entries } = child;
+            Ok(subject::run(&Subject { kind, mode, tenants, customers, entries }, &map)?)
+        }
+    }
+}
+
+fn choose_entries(options: &Choose) -> anyhow::Result<()> {
+    let cache = CodeCache::lru(options.l1i)?;
+    let mut traces = Vec::new();
+    for kind in Kind::ALL {
+        let subject =
+            Subject { kind, mode: Mode::Each, tenants: 4, customers: options.customers, entries: Vec::new() };
+        traces.push((kind, subject::trace(&subject)?));
+    }
+    let traces: Vec<_> = traces.iter().map(|(kind, traced)| (*kind, traced)).collect();
+    let choice = choose::choose(&traces, &cache)?;
+    for outcome in &choice.outcomes {
+        println!("{outcome:?}");
+    }
+    let profile = CtxProfile { l1i: options.l1i, knee: Knee::default(), sites: Vec::new(), entries: choice.entries };
+    std::fs::write(&options.profile, profile.to_string())
+        .with_context(|| format!("cannot write {}", options.profile.display()))
 }
