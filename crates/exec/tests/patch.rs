@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use exec::teams::patch::{Entries, PatchError, patch};
+use exec::teams::patch::{Entries, PatchError, Prefetch, patch};
 use exec::teams::{self, Lost, Operation, Scheduler, TeamOptions};
 
 const SOURCE: &str = r#"
@@ -57,7 +57,10 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Compiles a library and loads it.
 fn library(folder: &Path, name: &str, source: &str, entry: &str) -> *mut libc::c_void {
     std::fs::create_dir_all(folder).unwrap();
-    let (code, library) = (folder.join(format!("{name}.c")), folder.join(format!("lib{name}.so")));
+    let (code, library) = (
+        folder.join(format!("{name}.c")),
+        folder.join(format!("lib{name}.so")),
+    );
     std::fs::write(&code, source).unwrap();
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O2", "-fno-ipa-ra", "-w", entry, "-o"])
@@ -123,25 +126,49 @@ impl Functions {
         let d = |n: i32| f64::from(x + n);
         // SAFETY: the C functions above touch their arguments only.
         unsafe {
-            let many =
-                (self.many)(x, x + 1, x + 2, x + 3, x + 4, x + 5, d(0), d(1), d(2), d(3), d(4), d(5), d(6), d(7));
+            let many = (self.many)(
+                x,
+                x + 1,
+                x + 2,
+                x + 3,
+                x + 4,
+                x + 5,
+                d(0),
+                d(1),
+                d(2),
+                d(3),
+                d(4),
+                d(5),
+                d(6),
+                d(7),
+            );
             let integers: i64 = (0..6).map(|n| 10_i64.pow(n) * i64::from(x + n as i32)).sum();
             let doubles: i64 = (0..8).map(|n| i64::from(x + n) << n).sum();
             assert_eq!(many, integers + doubles);
-            assert_eq!((self.variadic)(3, d(1), d(2), d(3)), (d(1) * 10.0 + d(2)) * 10.0 + d(3));
+            assert_eq!(
+                (self.variadic)(3, d(1), d(2), d(3)),
+                (d(1) * 10.0 + d(2)) * 10.0 + d(3)
+            );
             assert_eq!((self.nested)(x.into(), 7), i64::from(x) * 1000 + 7);
         }
     }
 
     fn journal(&self) -> String {
         // SAFETY: a text of the library's, read before the next call changes it.
-        unsafe { std::ffi::CStr::from_ptr((self.read_journal)()) }.to_str().unwrap().to_string()
+        unsafe { std::ffi::CStr::from_ptr((self.read_journal)()) }
+            .to_str()
+            .unwrap()
+            .to_string()
     }
 }
 
 /// Runs members that each do the same work with their own number, as a team.
 fn team(members: usize, work: impl Fn(usize) + Copy) -> Vec<Result<(), Lost>> {
-    let mut scheduler = Scheduler::new(TeamOptions { team_size_max: members, ..TeamOptions::default() }).unwrap();
+    let mut scheduler = Scheduler::new(TeamOptions {
+        team_size_max: members,
+        ..TeamOptions::default()
+    })
+    .unwrap();
     scheduler.scope(|scope| {
         for member in 0..members {
             scope.spawn(format!("member {member}"), move || {
@@ -176,7 +203,7 @@ fn members_take_turns_where_a_function_was_patched_and_nowhere_else() {
     };
     assert_eq!(bytes("note"), [0x90; 5]);
     // SAFETY: no other thread runs the library's functions, now or when it is dropped.
-    let patched = unsafe { patch(&entries, &["note", "walk", "note"]) }.unwrap();
+    let patched = unsafe { patch(&entries, &["note", "walk", "note"], Prefetch::Nothing) }.unwrap();
     assert_eq!(patched.names().collect::<Vec<_>>(), ["note", "walk"]);
     assert_eq!(bytes("note")[0], 0xE8);
     assert_eq!(bytes("recursive"), [0x90; 5]);
@@ -201,13 +228,35 @@ fn every_argument_survives_whatever_other_members_do() {
     let (_alone, functions) = (alone(), functions());
     let entries = Entries::of_this_process().unwrap();
     // `inner` is nested in `nested`; compilers number such functions.
-    let inner = entries.as_slice().iter().flat_map(|entry| &entry.names).find(|name| name.starts_with("inner"));
-    let names = ["many", "variadic", "nested", inner.expect("the nested function has an entry")];
+    let inner = entries
+        .as_slice()
+        .iter()
+        .flat_map(|entry| &entry.names)
+        .find(|name| name.starts_with("inner"));
+    let names = [
+        "many",
+        "variadic",
+        "nested",
+        inner.expect("the nested function has an entry"),
+    ];
     // SAFETY: no other thread runs the library's functions, now or when it is dropped.
-    let _patched = unsafe { patch(&entries, &names) }.unwrap();
+    let patched = unsafe { patch(&entries, &names, Prefetch::Nothing) }.unwrap();
     functions.answers_are_right(5);
+    every_argument_survives(functions);
+    drop(patched);
+    // First arguments are no addresses here: asking for what they point to must do nothing.
+    // SAFETY: as above.
+    let _patched = unsafe { patch(&entries, &names, Prefetch::FirstArgument) }.unwrap();
+    every_argument_survives(functions);
+}
+
+fn every_argument_survives(functions: &'static Functions) {
     for float in [false, true] {
-        let options = TeamOptions { team_size_max: 7, float, ..TeamOptions::default() };
+        let options = TeamOptions {
+            team_size_max: 7,
+            float,
+            ..TeamOptions::default()
+        };
         let mut scheduler = Scheduler::new(options).unwrap();
         let results = scheduler.scope(|scope| {
             for member in 0..7 {
@@ -228,12 +277,14 @@ fn threads_have_teams_of_their_own() {
     let (_alone, functions) = (alone(), functions());
     let entries = Entries::of_this_process().unwrap();
     // SAFETY: patched before the threads start and un-patched when they have ended.
-    let patched = unsafe { patch(&entries, &["many", "variadic", "nested"]) }.unwrap();
+    let patched = unsafe { patch(&entries, &["many", "variadic", "nested"], Prefetch::Nothing) }.unwrap();
     std::thread::scope(|threads| {
         for thread in 0..3 {
             threads.spawn(move || {
                 for round in 0..20 {
-                    all_well(team(5, |member| functions.answers_are_right((thread * 20 + round) * 5 + member as i32)));
+                    all_well(team(5, |member| {
+                        functions.answers_are_right((thread * 20 + round) * 5 + member as i32)
+                    }));
                 }
             });
         }
@@ -246,7 +297,7 @@ fn a_member_that_panics_or_overflows_inside_leaves_the_others_alone() {
     let (_alone, functions) = (alone(), functions());
     let entries = Entries::of_this_process().unwrap();
     // SAFETY: no other thread runs the library's functions, now or when it is dropped.
-    let _patched = unsafe { patch(&entries, &["many", "recursive"]) }.unwrap();
+    let _patched = unsafe { patch(&entries, &["many", "recursive"], Prefetch::Nothing) }.unwrap();
     let results = team(4, |member| {
         functions.answers_are_right(member as i32);
         match member {
@@ -259,19 +310,33 @@ fn a_member_that_panics_or_overflows_inside_leaves_the_others_alone() {
     });
     assert!(results[0].is_ok() && results[3].is_ok());
     assert!(matches!(&results[1], Err(Lost::Panicked(_))), "{:?}", results[1]);
-    assert!(matches!(&results[2], Err(Lost::Overflowed { .. })), "{:?}", results[2]);
+    assert!(
+        matches!(&results[2], Err(Lost::Overflowed { .. })),
+        "{:?}",
+        results[2]
+    );
 }
 
 #[test]
 fn what_cannot_be_patched_is_said_and_nothing_is_changed() {
     let (_alone, _) = (alone(), functions());
     // Entries of two bytes, and a function there is twice.
-    library(&scratch(), "short", "int brief(void) { return 1; }", "-fpatchable-function-entry=2");
-    library(&scratch(), "twin", "int walk(char who) { return who; }", "-fpatchable-function-entry=5");
+    library(
+        &scratch(),
+        "short",
+        "int brief(void) { return 1; }",
+        "-fpatchable-function-entry=2",
+    );
+    library(
+        &scratch(),
+        "twin",
+        "int walk(char who) { return who; }",
+        "-fpatchable-function-entry=5",
+    );
     let entries = Entries::of_this_process().unwrap();
     let refused = |names: &[&str]| {
         // SAFETY: no other thread runs the libraries' functions.
-        let error = unsafe { patch(&entries, names) }.unwrap_err();
+        let error = unsafe { patch(&entries, names, Prefetch::Nothing) }.unwrap_err();
         let first = entries.find("note").unwrap().address as *const [u8; 5];
         // SAFETY: code of a loaded library.
         assert_eq!(unsafe { *first }, [0x90; 5], "the first is restored");
@@ -283,14 +348,17 @@ fn what_cannot_be_patched_is_said_and_nothing_is_changed() {
     );
     assert!(matches!(refused(&["note", "brief"]), PatchError::NotPatchable { name, .. } if name == "brief"));
     let several = refused(&["note", "walk"]);
-    assert!(matches!(&several, PatchError::Several { places, .. } if places.len() == 2), "{several}");
+    assert!(
+        matches!(&several, PatchError::Several { places, .. } if places.len() == 2),
+        "{several}"
+    );
 
     // SAFETY: no other thread runs the library's functions, now or when it is dropped.
-    let patched = unsafe { patch(&entries, &["many"]) }.unwrap();
+    let patched = unsafe { patch(&entries, &["many"], Prefetch::Nothing) }.unwrap();
     // SAFETY: as above.
-    let again = unsafe { patch(&entries, &["many"]) }.unwrap_err();
+    let again = unsafe { patch(&entries, &["many"], Prefetch::Nothing) }.unwrap_err();
     assert!(matches!(again, PatchError::AlreadyPatched { name } if name == "many"));
     drop(patched);
     // SAFETY: as above.
-    drop(unsafe { patch(&entries, &["many"]) }.unwrap());
+    drop(unsafe { patch(&entries, &["many"], Prefetch::Nothing) }.unwrap());
 }

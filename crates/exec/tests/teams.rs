@@ -1,7 +1,6 @@
 //! Teams as their users see them: members, operations, CTX points, parks.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 
-
 fn scheduler(options: TeamOptions) -> Scheduler {
     let scheduler = Scheduler::new(options).expect("Linux on x86-64");
     set_points(|_| true);

@@ -9,6 +9,7 @@
 mod memory;
 mod mutex;
 
+pub mod bench;
 pub mod choose;
 pub mod run;
 pub mod sqlite;

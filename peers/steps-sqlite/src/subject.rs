@@ -9,7 +9,7 @@ use std::process::Command;
 use std::str::FromStr;
 
 use cachesim::steps::{Operation, Recorder, RecorderLimits, StepsError};
-use exec::teams::patch::{Entries, PatchError, patch};
+use exec::teams::patch::{Entries, PatchError, Prefetch, patch};
 use exec::teams::{Lost, Scheduler, TeamError, TeamOptions};
 use machine::trace::{LatchFunctions, Target, TraceError, TraceOptions, TraceSource, Tracer};
 
@@ -148,7 +148,7 @@ pub fn run(subject: &Subject, map: &Path) -> Result<(), SubjectError> {
     let mut tenants = tenants?;
     let requests = run::requests(subject.kind, subject.tenants, 0, WARM_REQUESTS + 1, subject.customers);
     // SAFETY: this is the only thread.
-    let _patched = unsafe { patch(&entries, &subject.entries) }?;
+    let _patched = unsafe { patch(&entries, &subject.entries, Prefetch::Nothing) }?;
     let answers = match subject.mode {
         Mode::Serial => run::serial(&mut tenants, &requests, Marks::LastRound),
         Mode::Each => run::serial(&mut tenants, &requests, Marks::LastOfEach),

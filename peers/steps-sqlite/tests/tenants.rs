@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use exec::teams::patch::{Entries, PatchError, patch};
+use exec::teams::patch::{Entries, PatchError, Prefetch, patch};
 use exec::teams::{self, Lost, Operation, Scheduler, TeamOptions};
 use libsqlite3_sys as ffi;
 use steps_sqlite::run::{self, Answers, Marks};
@@ -66,7 +66,7 @@ fn a_team_answers_as_a_serial_run_and_as_the_oracle() {
     let serial = run::serial(&mut one_by_one, &requests, Marks::None);
     for team_size in [1, 4, 9] {
         // SAFETY: tests run one at a time; no other thread is in SQLite.
-        let patched = unsafe { patch(&entries, &POINTS) }.unwrap();
+        let patched = unsafe { patch(&entries, &POINTS, Prefetch::Nothing) }.unwrap();
         let (mut tenants, mut scheduler) = (tenants(9), scheduler(team_size));
         let team = run::team(&mut scheduler, &mut tenants, &requests, Marks::None);
         patched.unpatch().unwrap();
@@ -86,7 +86,7 @@ fn threads_with_teams_share_nothing_but_sqlite() {
     let _alone = alone();
     let entries = Entries::of_this_process().unwrap();
     // SAFETY: patched before the threads start, un-patched when they have ended; tests run one at a time.
-    let patched = unsafe { patch(&entries, &POINTS) }.unwrap();
+    let patched = unsafe { patch(&entries, &POINTS, Prefetch::Nothing) }.unwrap();
     std::thread::scope(|threads| {
         for _ in 0..3 {
             threads.spawn(|| {
@@ -145,7 +145,7 @@ fn errors_panics_and_overflows_of_a_tenant_harm_no_other() {
     let (requests, mut tenants) = (mixed(6, 30), tenants(6));
     tenants.iter().for_each(with_misbehaviour);
     // SAFETY: tests run one at a time; no other thread is in SQLite.
-    let patched = unsafe { patch(&entries, &POINTS) }.unwrap();
+    let patched = unsafe { patch(&entries, &POINTS, Prefetch::Nothing) }.unwrap();
     let mut scheduler = scheduler(6);
     let results = scheduler.scope(|scope| {
         for (number, (tenant, requests)) in tenants.iter_mut().zip(&requests).enumerate() {

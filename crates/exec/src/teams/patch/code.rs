@@ -20,7 +20,7 @@ const PAGE_BYTES: usize = 4096;
 const NEAR_BYTES: usize = 0x7000_0000;
 
 /// The addresses of islands made so far and where they lead. They are never unmapped: a member may be about to return through
-/// one. Bounded by one page for each object patched.
+/// one. Bounded by one page for each object patched and each trampoline.
 static ISLANDS: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 /// Whether these bytes do nothing and may be replaced.

@@ -207,6 +207,16 @@ fn edits(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// What a member asks the memory for before it passes the CPU on at a patched entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefetch {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The line its function's first argument points to. An argument that is no pointer does no harm, only no good.
+    FirstArgument,
+}
+
 /// Functions that are CTX points now. Dropping it (or [`Patched::unpatch`]) makes them ordinary functions again.
 #[derive(Debug)]
 #[must_use = "dropping it un-patches the functions"]
@@ -229,8 +239,13 @@ pub struct Patched {
 /// # Errors
 /// [`PatchError::Unknown`], [`PatchError::Several`], [`PatchError::AlreadyPatched`], [`PatchError::NotPatchable`],
 /// [`PatchError::Protected`].
-pub unsafe fn patch<S: AsRef<str>>(entries: &Entries, names: &[S]) -> Result<Patched, PatchError> {
-    let target = trampoline::address();
+pub unsafe fn patch<S: AsRef<str>>(
+    entries: &Entries,
+    names: &[S],
+    prefetch: Prefetch,
+) -> Result<Patched, PatchError> {
+    let target = trampoline::address(prefetch);
+    let all = [Prefetch::Nothing, Prefetch::FirstArgument].map(trampoline::address);
     let mut patched = Patched {
         changed: Vec::with_capacity(names.len()),
     };
@@ -242,7 +257,7 @@ pub unsafe fn patch<S: AsRef<str>>(entries: &Entries, names: &[S]) -> Result<Pat
         }
         // SAFETY: an entry's address, its object loaded by the caller's promise.
         let before = unsafe { code::read(address) };
-        if code::is_call_to(&before, address, target) {
+        if all.iter().any(|&known| code::is_call_to(&before, address, known)) {
             return Err(PatchError::AlreadyPatched { name });
         }
         if !code::is_nops(&before) {
