@@ -28,7 +28,14 @@ fn main() {
 fn sources() -> PathBuf {
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo did not set {name}"));
     let output = Command::new(variable("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--offline",
+            "--filter-platform",
+        ])
         .arg(variable("TARGET"))
         .arg("--manifest-path")
         .arg(Path::new(&variable("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
@@ -41,6 +48,9 @@ fn sources() -> PathBuf {
         .and_then(|(_, rest)| rest.split_once("/Cargo.toml\""))
         .map(|(folder, _)| Path::new(folder).join("sqlite3"))
         .unwrap_or_else(|| {
-            panic!("cargo metadata does not name libsqlite3-sys: {}", String::from_utf8_lossy(&output.stderr))
+            panic!(
+                "cargo metadata does not name libsqlite3-sys: {}",
+                String::from_utf8_lossy(&output.stderr)
+            )
         })
 }

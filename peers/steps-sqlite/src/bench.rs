@@ -42,7 +42,8 @@ impl Misses {
 
     /// How many fewer a member behind the leading one misses, in percent.
     pub fn additional_reduction_percent(&self) -> Option<f64> {
-        self.additional.map(|additional| 100.0 * (1.0 - additional / self.serial))
+        self.additional
+            .map(|additional| 100.0 * (1.0 - additional / self.serial))
     }
 }
 
@@ -58,7 +59,13 @@ pub fn misses(
     caches: &[CodeCache],
 ) -> Result<Vec<Misses>, SubjectError> {
     let traced = |mode: Mode, entries: &[String]| {
-        subject::trace(&Subject { kind, mode, tenants, customers, entries: entries.to_vec() })
+        subject::trace(&Subject {
+            kind,
+            mode,
+            tenants,
+            customers,
+            entries: entries.to_vec(),
+        })
     };
     let (serial, team) = (traced(Mode::Serial, &[])?, traced(Mode::Team, entries)?);
     let calls = team.entered(entries) as f64 / f64::from(tenants);
@@ -98,7 +105,13 @@ pub enum Way {
 
 impl Way {
     /// All of them, in the order of a round.
-    pub const ALL: [Self; 5] = [Self::Serial, Self::Team, Self::SerialAgain, Self::TeamPrefetch, Self::Members];
+    pub const ALL: [Self; 5] = [
+        Self::Serial,
+        Self::Team,
+        Self::SerialAgain,
+        Self::TeamPrefetch,
+        Self::Members,
+    ];
 
     /// The name in rows.
     pub fn name(self) -> &'static str {
@@ -140,10 +153,14 @@ pub fn times(
     requests: u32,
 ) -> Result<Times, SubjectError> {
     let known = Entries::of_this_process()?;
-    let opened: Result<Vec<Tenant>, SqliteError> =
-        (0..tenants).map(|tenant| Tenant::open(tenant, customers)).collect();
+    let opened: Result<Vec<Tenant>, SqliteError> = (0..tenants)
+        .map(|tenant| Tenant::open(tenant, customers))
+        .collect();
     let mut opened = opened?;
-    let options = TeamOptions { team_size_max: tenants as usize, ..TeamOptions::default() };
+    let options = TeamOptions {
+        team_size_max: tenants as usize,
+        ..TeamOptions::default()
+    };
     let mut scheduler = Scheduler::new(options)?;
     let mut asked: Vec<Vec<Request>> = vec![Vec::new(); tenants as usize];
     let mut answered: Vec<Answers> = vec![Answers::new(); tenants as usize];
@@ -174,8 +191,10 @@ pub fn times(
             if round > 0 {
                 samples.push(ns);
             }
-            for ((asked, answered), (plan, answers)) in
-                asked.iter_mut().zip(&mut answered).zip(plan.into_iter().zip(answers))
+            for ((asked, answered), (plan, answers)) in asked
+                .iter_mut()
+                .zip(&mut answered)
+                .zip(plan.into_iter().zip(answers))
             {
                 asked.extend(plan);
                 answered.extend(answers);
@@ -185,13 +204,29 @@ pub fn times(
     for (tenant, (asked, answered)) in (0..).zip(asked.iter().zip(&answered)) {
         subject::check(tenant, customers, asked, answered)?;
     }
-    let ratios = |way: &[f64]| median(samples[0].iter().zip(way).map(|(serial, way)| serial / way).collect());
+    let ratios = |way: &[f64]| {
+        median(
+            samples[0]
+                .iter()
+                .zip(way)
+                .map(|(serial, way)| serial / way)
+                .collect(),
+        )
+    };
     Ok(Times {
         kind,
         tenants,
         customers,
-        ns: Way::ALL.into_iter().zip(&samples).map(|(way, samples)| (way, median(samples.clone()))).collect(),
-        ratio: Way::ALL.into_iter().zip(&samples).map(|(way, samples)| (way, ratios(samples))).collect(),
+        ns: Way::ALL
+            .into_iter()
+            .zip(&samples)
+            .map(|(way, samples)| (way, median(samples.clone())))
+            .collect(),
+        ratio: Way::ALL
+            .into_iter()
+            .zip(&samples)
+            .map(|(way, samples)| (way, ratios(samples)))
+            .collect(),
     })
 }
 

@@ -13,7 +13,7 @@ use cachesim::steps::{
     Candidates, CodeCache, Fetch, Operation, Preference, Search, Start, StepsError, Team, knees, place,
 };
 
-use crate::subject::Traced;
+use crate::subject::{Traced, switch_code};
 use crate::tenant::Kind;
 
 /// Most CTX calls a member may make in one request.
@@ -25,6 +25,8 @@ const MEMBERS: usize = 4;
 struct Subject {
     kind: Kind,
     operations: Vec<Operation>,
+    /// Lines of the code that runs between two members.
+    switch: Vec<Fetch>,
     addresses: BTreeMap<String, u64>,
     /// Visits of each function in the request of one tenant, the most of all tenants.
     visits: BTreeMap<String, u64>,
@@ -57,14 +59,26 @@ pub struct Choice {
 ///
 /// # Errors
 /// [`StepsError::Empty`] if nothing was traced.
-pub fn choose(traces: &[(Kind, &Traced)], cache: &CodeCache) -> Result<Choice, StepsError> {
-    let line_bytes = cache.geometry().line().0;
-    let subjects: Result<Vec<Subject>, StepsError> =
-        traces.iter().map(|(kind, traced)| Subject::new(*kind, traced, cache, line_bytes)).collect();
+///
+/// `traces` has the requests of some tenants, each traced by itself; `team` is the trace of any team, which shows what runs
+/// between two members.
+pub fn choose(traces: &[(Kind, &Traced)], team: &Traced, cache: &CodeCache) -> Result<Choice, StepsError> {
+    let switch = switch_code(team, cache.geometry().line().0);
+    let subjects: Result<Vec<Subject>, StepsError> = traces
+        .iter()
+        .map(|(kind, traced)| Subject::new(*kind, traced, &switch, cache))
+        .collect();
     let subjects = subjects?;
     // Functions that may be points: called, and not too often in any of the kinds.
-    let mut names: BTreeSet<&String> = subjects.iter().flat_map(|subject| subject.visits.keys()).collect();
-    names.retain(|name| subjects.iter().all(|subject| subject.visits.get(*name).copied().unwrap_or(0) <= CALLS_MAX));
+    let mut names: BTreeSet<&String> = subjects
+        .iter()
+        .flat_map(|subject| subject.visits.keys())
+        .collect();
+    names.retain(|name| {
+        subjects
+            .iter()
+            .all(|subject| subject.visits.get(*name).copied().unwrap_or(0) <= CALLS_MAX)
+    });
     let names: Vec<String> = names.into_iter().cloned().collect();
 
     let mut best = (BTreeSet::new(), f64::INFINITY);
@@ -103,31 +117,31 @@ pub fn choose(traces: &[(Kind, &Traced)], cache: &CodeCache) -> Result<Choice, S
             break;
         }
     }
-    let outcomes: Result<Vec<Outcome>, StepsError> =
-        subjects.iter().map(|subject| subject.outcome(cache, &best.0)).collect();
-    Ok(Choice { entries: best.0.into_iter().collect(), outcomes: outcomes? })
-}
-
-/// What a given choice leads to.
-///
-/// # Errors
-/// [`StepsError::Empty`] if nothing was traced.
-pub fn judge(traces: &[(Kind, &Traced)], cache: &CodeCache, entries: &[String]) -> Result<Choice, StepsError> {
-    let set: BTreeSet<String> = entries.iter().cloned().collect();
-    let outcome = |&(kind, traced): &(Kind, &Traced)| {
-        Subject::new(kind, traced, cache, cache.geometry().line().0)?.outcome(cache, &set)
-    };
-    let outcomes: Result<Vec<Outcome>, StepsError> = traces.iter().map(outcome).collect();
-    Ok(Choice { entries: set.into_iter().collect(), outcomes: outcomes? })
+    let outcomes: Result<Vec<Outcome>, StepsError> = subjects
+        .iter()
+        .map(|subject| subject.outcome(cache, &best.0))
+        .collect();
+    Ok(Choice {
+        entries: best.0.into_iter().collect(),
+        outcomes: outcomes?,
+    })
 }
 
 /// The paper's search by many knees for each kind, each knee's points for all kinds together.
-fn knee_sets(subjects: &[Subject], cache: &CodeCache, names: &[String]) -> Result<Vec<BTreeSet<String>>, StepsError> {
+fn knee_sets(
+    subjects: &[Subject],
+    cache: &CodeCache,
+    names: &[String],
+) -> Result<Vec<BTreeSet<String>>, StepsError> {
     let mut sets = Vec::new();
     for knee in knees() {
         let mut set = BTreeSet::new();
         for subject in subjects {
-            let addresses: BTreeSet<u64> = names.iter().filter_map(|name| subject.addresses.get(name)).copied().collect();
+            let addresses: BTreeSet<u64> = names
+                .iter()
+                .filter_map(|name| subject.addresses.get(name))
+                .copied()
+                .collect();
             let search = Search {
                 candidates: Candidates::Addresses(&addresses),
                 preference: Preference::Rarest,
@@ -136,7 +150,10 @@ fn knee_sets(subjects: &[Subject], cache: &CodeCache, names: &[String]) -> Resul
             };
             let placement = place(&subject.operations[0], cache, &search)?;
             let chosen = names.iter().filter(|name| {
-                subject.addresses.get(*name).is_some_and(|address| placement.points.contains_key(address))
+                subject
+                    .addresses
+                    .get(*name)
+                    .is_some_and(|address| placement.points.contains_key(address))
             });
             set.extend(chosen.cloned());
         }
@@ -163,8 +180,12 @@ fn cost(subjects: &[Subject], cache: &CodeCache, set: &BTreeSet<String>) -> Resu
 }
 
 impl Subject {
-    fn new(kind: Kind, traced: &Traced, cache: &CodeCache, line_bytes: u64) -> Result<Self, StepsError> {
-        let whole = traced.operations.get(..MEMBERS.min(traced.operations.len())).unwrap_or_default();
+    fn new(kind: Kind, traced: &Traced, switch: &[Fetch], cache: &CodeCache) -> Result<Self, StepsError> {
+        let line_bytes = cache.geometry().line().0;
+        let whole = traced
+            .operations
+            .get(..MEMBERS.min(traced.operations.len()))
+            .unwrap_or_default();
         let mut visits: BTreeMap<String, u64> = BTreeMap::new();
         for operation in whole {
             let mut counts: BTreeMap<&String, u64> = BTreeMap::new();
@@ -178,11 +199,37 @@ impl Subject {
                 *most = count.max(*most);
             }
         }
-        let operations: Vec<Operation> = whole.iter().map(|operation| thinned(operation, traced, line_bytes)).collect();
+        let operations: Vec<Operation> = whole
+            .iter()
+            .map(|operation| thinned(operation, traced, line_bytes))
+            .collect();
         let team = Team::new(*cache, &operations, Candidates::Entries, |_| false, None)?;
         let serial = team.one_by_one(MEMBERS, Start::Warm).total() as f64 / MEMBERS as f64;
-        let addresses = traced.names.iter().map(|(&address, name)| (name.clone(), address)).collect();
-        Ok(Self { kind, operations, addresses, visits, serial })
+        let addresses = traced
+            .names
+            .iter()
+            .map(|(&address, name)| (name.clone(), address))
+            .collect();
+        Ok(Self {
+            kind,
+            operations,
+            switch: switch.to_vec(),
+            addresses,
+            visits,
+            serial,
+        })
+    }
+
+    /// With the code of the switch behind each entry that is on, where the member it leads to runs it.
+    fn switched(&self, operation: &Operation, on: &BTreeSet<u64>) -> Operation {
+        let mut longer = Operation::new(operation.thread());
+        for &fetch in operation.fetches() {
+            longer.fetch(fetch);
+            if on.contains(&fetch.address) {
+                self.switch.iter().for_each(|&fetch| longer.fetch(fetch));
+            }
+        }
+        longer
     }
 
     fn calls(&self, set: &BTreeSet<String>) -> u64 {
@@ -190,8 +237,17 @@ impl Subject {
     }
 
     fn outcome(&self, cache: &CodeCache, set: &BTreeSet<String>) -> Result<Outcome, StepsError> {
-        let on: BTreeSet<u64> = set.iter().filter_map(|name| self.addresses.get(name)).copied().collect();
-        let team = Team::new(*cache, &self.operations, Candidates::Addresses(&on), |_| true, None)?;
+        let on: BTreeSet<u64> = set
+            .iter()
+            .filter_map(|name| self.addresses.get(name))
+            .copied()
+            .collect();
+        let operations: Vec<Operation> = self
+            .operations
+            .iter()
+            .map(|operation| self.switched(operation, &on))
+            .collect();
+        let team = Team::new(*cache, &operations, Candidates::Addresses(&on), |_| true, None)?;
         let together = team.together(MEMBERS, Start::Warm);
         Ok(Outcome {
             kind: self.kind,
@@ -207,8 +263,14 @@ fn thinned(operation: &Operation, traced: &Traced, line_bytes: u64) -> Operation
     let mut kept = Operation::new(operation.thread());
     let mut last = None;
     for &fetch in operation.fetches() {
-        let lines = (fetch.address / line_bytes, (fetch.address + u64::from(fetch.bytes.max(1)) - 1) / line_bytes);
-        if last == Some((lines.0, lines.1)) && lines.0 == lines.1 && !traced.names.contains_key(&fetch.address) {
+        let lines = (
+            fetch.address / line_bytes,
+            (fetch.address + u64::from(fetch.bytes.max(1)) - 1) / line_bytes,
+        );
+        if last == Some((lines.0, lines.1))
+            && lines.0 == lines.1
+            && !traced.names.contains_key(&fetch.address)
+        {
             continue;
         }
         // An instruction across two lines leaves the second as the last one used.

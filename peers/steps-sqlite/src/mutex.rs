@@ -36,8 +36,14 @@ unsafe impl Sync for Mutex {}
 const STATIC_FIRST: c_int = ffi::SQLITE_MUTEX_STATIC_MAIN;
 const STATIC_COUNT: usize = (ffi::SQLITE_MUTEX_STATIC_VFS3 - STATIC_FIRST) as usize + 1;
 
-static STATIC: [Mutex; STATIC_COUNT] =
-    [const { Mutex { owner: AtomicUsize::new(0), depth: Cell::new(0), recursive: false, latch: true } }; STATIC_COUNT];
+static STATIC: [Mutex; STATIC_COUNT] = [const {
+    Mutex {
+        owner: AtomicUsize::new(0),
+        depth: Cell::new(0),
+        recursive: false,
+        latch: true,
+    }
+}; STATIC_COUNT];
 
 impl Mutex {
     fn try_enter(&self) -> bool {
@@ -53,7 +59,11 @@ impl Mutex {
             teams::latch_enter();
         }
         // Acquire: sees what the owner before did, whose `leave` released.
-        if self.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+        if self
+            .owner
+            .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+        {
             self.depth.set(1);
             return true;
         }
@@ -107,10 +117,17 @@ unsafe extern "C" fn nothing() -> c_int {
 unsafe extern "C" fn alloc(kind: c_int) -> *mut ffi::sqlite3_mutex {
     if kind >= STATIC_FIRST {
         let found = STATIC.get((kind - STATIC_FIRST) as usize);
-        return found.map_or(std::ptr::null_mut(), |mutex| (&raw const *mutex).cast_mut().cast());
+        return found.map_or(std::ptr::null_mut(), |mutex| {
+            (&raw const *mutex).cast_mut().cast()
+        });
     }
     let recursive = kind == ffi::SQLITE_MUTEX_RECURSIVE;
-    let mutex = Mutex { owner: AtomicUsize::new(0), depth: Cell::new(0), recursive, latch: false };
+    let mutex = Mutex {
+        owner: AtomicUsize::new(0),
+        depth: Cell::new(0),
+        recursive,
+        latch: false,
+    };
     Box::into_raw(Box::new(mutex)).cast()
 }
 

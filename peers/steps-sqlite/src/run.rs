@@ -18,34 +18,62 @@ pub enum Marks {
     None,
     /// The last request of all tenants, as one operation.
     LastRound,
-    /// The last request of each tenant, as an operation of its own. Only in serial runs: members of a team overlap.
-    LastOfEach,
 }
 
 /// Runs request after request, each of another tenant than the one before: first the first of each tenant, then the second.
 pub fn serial(tenants: &mut [Tenant], requests: &[Vec<Request>], marks: Marks) -> Vec<Answers> {
     let rounds = requests.iter().map(Vec::len).max().unwrap_or(0);
-    let mut answers: Vec<Answers> = requests.iter().map(|requests| Vec::with_capacity(requests.len())).collect();
+    let mut answers: Vec<Answers> = requests
+        .iter()
+        .map(|requests| Vec::with_capacity(requests.len()))
+        .collect();
     for round in 0..rounds {
         let last = round + 1 == rounds;
         if last && marks == Marks::LastRound {
             mark::begin();
         }
         for ((tenant, requests), answers) in tenants.iter_mut().zip(requests).zip(&mut answers) {
-            let Some(&request) = requests.get(round) else { continue };
-            if last && marks == Marks::LastOfEach {
-                mark::begin();
-                answers.push(tenant.run(request));
-                mark::end();
-            } else {
-                answers.push(tenant.run(request));
-            }
+            let Some(&request) = requests.get(round) else {
+                continue;
+            };
+            answers.push(tenant.run(request));
         }
         if last && marks == Marks::LastRound {
             mark::end();
         }
     }
     answers
+}
+
+/// Runs all requests of one tenant, then all of the next, each by a member that is alone. The last request of each is marked as an
+/// operation of its own, with the wrapper around it: the code a member of a team runs, but for the switch.
+pub fn each(
+    scheduler: &mut Scheduler,
+    tenants: &mut [Tenant],
+    requests: &[Vec<Request>],
+) -> Vec<Result<Answers, Lost>> {
+    let mut all = Vec::with_capacity(tenants.len());
+    for (tenant, requests) in tenants.iter_mut().zip(requests) {
+        let alone = scheduler.scope(|scope| {
+            scope.spawn("alone", move || {
+                let mut answers = Answers::with_capacity(requests.len());
+                for (at, &request) in requests.iter().enumerate() {
+                    let last = at + 1 == requests.len();
+                    if last {
+                        mark::begin();
+                    }
+                    teams::operation(operation_of(request.kind()));
+                    answers.push(tenant.run(request));
+                    if last {
+                        mark::end();
+                    }
+                }
+                answers
+            });
+        });
+        all.extend(alone);
+    }
+    all
 }
 
 /// Runs the same with one member of the scheduler for each tenant; requests of one kind are one operation. A member that is lost has
@@ -88,6 +116,10 @@ pub fn operation_of(kind: Kind) -> Operation {
 
 /// `count` requests of one kind from number `from` on, for each of `tenants` tenants.
 pub fn requests(kind: Kind, tenants: u32, from: u32, count: u32, customers: i64) -> Vec<Vec<Request>> {
-    let of = |tenant| (from..from + count).map(|number| kind.request(tenant, number, customers)).collect();
+    let of = |tenant| {
+        (from..from + count)
+            .map(|number| kind.request(tenant, number, customers))
+            .collect()
+    };
     (0..tenants).map(of).collect()
 }

@@ -43,7 +43,9 @@ pub enum SqliteError {
         at: usize,
     },
     /// The member's stack would not do.
-    #[error("{left} bytes of stack are left and SQLite may need {needed}: give members larger stacks (TeamOptions::stack_bytes)")]
+    #[error(
+        "{left} bytes of stack are left and SQLite may need {needed}: give members larger stacks (TeamOptions::stack_bytes)"
+    )]
     Stack {
         /// Bytes left.
         left: usize,
@@ -62,16 +64,32 @@ pub fn setup() -> Result<(), SqliteError> {
     DONE.get_or_init(|| {
         let refused = |what: &str, code: c_int| match code {
             ffi::SQLITE_OK => Ok(()),
-            code => Err(SqliteError::Refused { what: what.to_string(), code, message: text_of(code) }),
+            code => Err(SqliteError::Refused {
+                what: what.to_string(),
+                code,
+                message: text_of(code),
+            }),
         };
         let allocator = memory::METHODS;
         // SAFETY: `sqlite3_config` before initialisation, from one thread (`OnceLock`), each option with the argument it is
         // documented to take; SQLite copies the tables of functions.
         unsafe {
-            refused("serialized mode", ffi::sqlite3_config(ffi::SQLITE_CONFIG_SERIALIZED))?;
-            refused("our mutexes", ffi::sqlite3_config(ffi::SQLITE_CONFIG_MUTEX, &raw const mutex::METHODS))?;
-            refused("our allocator", ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const allocator))?;
-            refused("no memory statistics", ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int))?;
+            refused(
+                "serialized mode",
+                ffi::sqlite3_config(ffi::SQLITE_CONFIG_SERIALIZED),
+            )?;
+            refused(
+                "our mutexes",
+                ffi::sqlite3_config(ffi::SQLITE_CONFIG_MUTEX, &raw const mutex::METHODS),
+            )?;
+            refused(
+                "our allocator",
+                ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const allocator),
+            )?;
+            refused(
+                "no memory statistics",
+                ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int),
+            )?;
             refused("initialisation", ffi::sqlite3_initialize())
         }
     })
@@ -81,13 +99,17 @@ pub fn setup() -> Result<(), SqliteError> {
 /// SQLite's words for a code.
 fn text_of(code: c_int) -> String {
     // SAFETY: a static text for every code.
-    unsafe { CStr::from_ptr(ffi::sqlite3_errstr(code)) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(ffi::sqlite3_errstr(code)) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// The version of the SQLite compiled in.
 pub fn version() -> String {
     // SAFETY: a static text.
-    unsafe { CStr::from_ptr(ffi::sqlite3_libversion()) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(ffi::sqlite3_libversion()) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// A database of its own, in memory.
@@ -125,14 +147,24 @@ impl Connection {
         // SAFETY: a C string, a place for the handle, and the default file system.
         let code = unsafe { ffi::sqlite3_open_v2(c":memory:".as_ptr(), &mut raw, flags, ptr::null()) };
         let Some(raw) = NonNull::new(raw) else {
-            return Err(SqliteError::Refused { what: "a database".to_string(), code, message: text_of(code) });
+            return Err(SqliteError::Refused {
+                what: "a database".to_string(),
+                code,
+                message: text_of(code),
+            });
         };
         let connection = Self { raw };
         connection.checked("a database", code)?;
         let (bytes, count) = LOOKASIDE;
         // SAFETY: the option takes a buffer or null and two integers.
         let code = unsafe {
-            ffi::sqlite3_db_config(raw.as_ptr(), ffi::SQLITE_DBCONFIG_LOOKASIDE, ptr::null_mut::<u8>(), bytes, count)
+            ffi::sqlite3_db_config(
+                raw.as_ptr(),
+                ffi::SQLITE_DBCONFIG_LOOKASIDE,
+                ptr::null_mut::<u8>(),
+                bytes,
+                count,
+            )
         };
         connection.checked("lookaside memory", code)?;
         Ok(connection)
@@ -143,8 +175,14 @@ impl Connection {
             return Ok(());
         }
         // SAFETY: an open connection; the text is copied before anything else is asked of it.
-        let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.raw.as_ptr())) }.to_string_lossy().into_owned();
-        Err(SqliteError::Refused { what: what.to_string(), code, message })
+        let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(self.raw.as_ptr())) }
+            .to_string_lossy()
+            .into_owned();
+        Err(SqliteError::Refused {
+            what: what.to_string(),
+            code,
+            message,
+        })
     }
 
     /// Runs statements that return no rows, or whose rows nobody wants.
@@ -152,10 +190,19 @@ impl Connection {
     /// # Errors
     /// SQLite's, naming the statements.
     pub fn execute(&self, sql: &str) -> Result<(), SqliteError> {
-        let text = CString::new(sql).map_err(|error| SqliteError::ZeroByte { at: error.nul_position() })?;
+        let text = CString::new(sql).map_err(|error| SqliteError::ZeroByte {
+            at: error.nul_position(),
+        })?;
         // SAFETY: an open connection, a C string, no callback.
-        let code =
-            unsafe { ffi::sqlite3_exec(self.raw.as_ptr(), text.as_ptr(), None, ptr::null_mut(), ptr::null_mut()) };
+        let code = unsafe {
+            ffi::sqlite3_exec(
+                self.raw.as_ptr(),
+                text.as_ptr(),
+                None,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
         self.checked(sql, code)
     }
 
@@ -181,7 +228,10 @@ impl Connection {
             code: ffi::SQLITE_MISUSE,
             message: "there is no statement in it".to_string(),
         })?;
-        Ok(Statement { raw, not_send: PhantomData })
+        Ok(Statement {
+            raw,
+            not_send: PhantomData,
+        })
     }
 
     /// Rows the last statement changed.
@@ -227,7 +277,9 @@ impl Statement {
         match unsafe { ffi::sqlite3_step(self.raw.as_ptr()) } {
             ffi::SQLITE_ROW => Ok(Step::Row),
             ffi::SQLITE_DONE => Ok(Step::Done),
-            code => Err(self.checked("a step", code).expect_err("neither a row nor the end")),
+            code => Err(self
+                .checked("a step", code)
+                .expect_err("neither a row nor the end")),
         }
     }
 
@@ -265,9 +317,15 @@ impl Statement {
         // SAFETY: the connection lives as long as one of its statements; the text is copied at once.
         let message = unsafe {
             let connection = ffi::sqlite3_db_handle(self.raw.as_ptr());
-            CStr::from_ptr(ffi::sqlite3_errmsg(connection)).to_string_lossy().into_owned()
+            CStr::from_ptr(ffi::sqlite3_errmsg(connection))
+                .to_string_lossy()
+                .into_owned()
         };
-        Err(SqliteError::Refused { what: what.to_string(), code, message })
+        Err(SqliteError::Refused {
+            what: what.to_string(),
+            code,
+            message,
+        })
     }
 }
 

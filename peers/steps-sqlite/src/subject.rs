@@ -3,12 +3,12 @@
 //!
 //! What it is not: the tracer (`machine::trace`) and the simulated caches (`cachesim::steps`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-use cachesim::steps::{Operation, Recorder, RecorderLimits, StepsError};
+use cachesim::steps::{Fetch, Operation, Recorder, RecorderLimits, StepsError};
 use exec::teams::patch::{Entries, PatchError, Prefetch, patch};
 use exec::teams::{Lost, Scheduler, TeamError, TeamOptions};
 use machine::trace::{LatchFunctions, Target, TraceError, TraceOptions, TraceSource, Tracer};
@@ -27,7 +27,7 @@ const INSTRUCTIONS_MAX: usize = 1 << 24;
 pub enum Mode {
     /// One after the other; the last of all tenants is traced as one.
     Serial,
-    /// One after the other; the last of each tenant is traced by itself.
+    /// Tenant after tenant, as members that are alone; the last of each is traced by itself.
     Each,
     /// As a team; its last round is traced.
     Team,
@@ -49,7 +49,9 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let all = [Self::Serial, Self::Each, Self::Team];
-        all.into_iter().find(|mode| mode.name() == text).ok_or_else(|| format!("{text:?} is not serial, each or team"))
+        all.into_iter()
+            .find(|mode| mode.name() == text)
+            .ok_or_else(|| format!("{text:?} is not serial, each or team"))
     }
 }
 
@@ -117,13 +119,24 @@ pub enum SubjectError {
 ///
 /// # Errors
 /// [`SubjectError::Wrong`], the first.
-pub fn check(tenant: u32, customers: i64, requests: &[Request], answers: &Answers) -> Result<(), SubjectError> {
+pub fn check(
+    tenant: u32,
+    customers: i64,
+    requests: &[Request],
+    answers: &Answers,
+) -> Result<(), SubjectError> {
     let mut oracle = Oracle::new(tenant, customers);
     for (number, (&request, found)) in requests.iter().zip(answers).enumerate() {
         let right = Ok(oracle.run(request));
         if *found != right {
             let (found, right) = (format!("{found:?}"), format!("{right:?}"));
-            return Err(SubjectError::Wrong { tenant, number, request, found, right });
+            return Err(SubjectError::Wrong {
+                tenant,
+                number,
+                request,
+                found,
+                right,
+            });
         }
     }
     Ok(())
@@ -141,24 +154,39 @@ pub fn run(subject: &Subject, map: &Path) -> Result<(), SubjectError> {
             lines.push_str(&format!("{:x} {name}\n", entry.address));
         }
     }
-    std::fs::write(map, lines).map_err(|source| SubjectError::File { path: map.to_path_buf(), source })?;
+    std::fs::write(map, lines).map_err(|source| SubjectError::File {
+        path: map.to_path_buf(),
+        source,
+    })?;
 
-    let tenants: Result<Vec<Tenant>, SqliteError> =
-        (0..subject.tenants).map(|tenant| Tenant::open(tenant, subject.customers)).collect();
+    let tenants: Result<Vec<Tenant>, SqliteError> = (0..subject.tenants)
+        .map(|tenant| Tenant::open(tenant, subject.customers))
+        .collect();
     let mut tenants = tenants?;
-    let requests = run::requests(subject.kind, subject.tenants, 0, WARM_REQUESTS + 1, subject.customers);
+    let requests = run::requests(
+        subject.kind,
+        subject.tenants,
+        0,
+        WARM_REQUESTS + 1,
+        subject.customers,
+    );
     // SAFETY: this is the only thread.
     let _patched = unsafe { patch(&entries, &subject.entries, Prefetch::Nothing) }?;
-    let answers = match subject.mode {
-        Mode::Serial => run::serial(&mut tenants, &requests, Marks::LastRound),
-        Mode::Each => run::serial(&mut tenants, &requests, Marks::LastOfEach),
-        Mode::Team => {
-            let options = TeamOptions { team_size_max: subject.tenants as usize, ..TeamOptions::default() };
-            let mut scheduler = Scheduler::new(options)?;
-            let answers = run::team(&mut scheduler, &mut tenants, &requests, Marks::LastRound);
-            answers.into_iter().collect::<Result<_, _>>().map_err(|lost: Lost| SubjectError::Lost(format!("{lost:?}")))?
-        }
+    let options = TeamOptions {
+        team_size_max: subject.tenants as usize,
+        ..TeamOptions::default()
     };
+    let mut scheduler = Scheduler::new(options)?;
+    let answers = match subject.mode {
+        Mode::Serial => run::serial(&mut tenants, &requests, Marks::LastRound)
+            .into_iter()
+            .map(Ok)
+            .collect(),
+        Mode::Each => run::each(&mut scheduler, &mut tenants, &requests),
+        Mode::Team => run::team(&mut scheduler, &mut tenants, &requests, Marks::LastRound),
+    };
+    let answers: Result<Vec<Answers>, Lost> = answers.into_iter().collect();
+    let answers = answers.map_err(|lost| SubjectError::Lost(format!("{lost:?}")))?;
     for (tenant, (requests, answers)) in (0..).zip(requests.iter().zip(&answers)) {
         check(tenant, subject.customers, requests, answers)?;
     }
@@ -183,6 +211,35 @@ impl Traced {
     }
 }
 
+/// The code that runs between two members: everything from the call at a patched entry to the function's own first instruction, in
+/// a trace of a team. In the order of its lines; empty where nothing is patched.
+pub fn switch_code(traced: &Traced, line_bytes: u64) -> Vec<Fetch> {
+    const CALL_BYTES: u64 = 5;
+    let mut lines = BTreeSet::new();
+    for operation in &traced.operations {
+        let mut inside = false;
+        for fetch in operation.fetches() {
+            let bytes = u64::from(fetch.bytes);
+            // An entry that is not patched holds one-byte instructions.
+            if bytes == CALL_BYTES && traced.names.contains_key(&fetch.address) {
+                inside = true;
+            } else if traced.names.contains_key(&fetch.address.wrapping_sub(CALL_BYTES)) {
+                inside = false;
+            } else if inside {
+                lines.insert(fetch.address / line_bytes);
+                lines.insert((fetch.address + bytes.max(1) - 1) / line_bytes);
+            }
+        }
+    }
+    let fetch = |line: u64| Fetch {
+        address: line * line_bytes,
+        bytes: 1,
+        latched: false,
+        entry: false,
+    };
+    lines.into_iter().map(fetch).collect()
+}
+
 /// The parent's part: starts this program anew and steps through its marked part.
 ///
 /// # Errors
@@ -192,7 +249,12 @@ pub fn trace(subject: &Subject) -> Result<Traced, SubjectError> {
     let mut command = Command::new("/proc/self/exe");
     command.arg("subject").arg("--map").arg(&map);
     command.args(["--kind", subject.kind.name(), "--mode", subject.mode.name()]);
-    command.args(["--tenants", &subject.tenants.to_string(), "--customers", &subject.customers.to_string()]);
+    command.args([
+        "--tenants",
+        &subject.tenants.to_string(),
+        "--customers",
+        &subject.customers.to_string(),
+    ]);
     for entry in &subject.entries {
         command.args(["--entry", entry]);
     }
@@ -207,14 +269,22 @@ pub fn trace(subject: &Subject) -> Result<Traced, SubjectError> {
         ..TraceOptions::of(Target::Marked)
     };
     let mut tracer = Tracer::start(command, options)?;
-    let mut recorder = Recorder::new(RecorderLimits { instructions_max: INSTRUCTIONS_MAX });
+    let mut recorder = Recorder::new(RecorderLimits {
+        instructions_max: INSTRUCTIONS_MAX,
+    });
     while tracer.next_operation(&mut recorder)?.is_some() {}
     drop(tracer);
-    let text = std::fs::read_to_string(&map).map_err(|source| SubjectError::File { path: map.clone(), source })?;
+    let text = std::fs::read_to_string(&map).map_err(|source| SubjectError::File {
+        path: map.clone(),
+        source,
+    })?;
     let _ = std::fs::remove_file(&map);
     let named = text.lines().filter_map(|line| {
         let (address, name) = line.split_once(' ')?;
         Some((u64::from_str_radix(address, 16).ok()?, name.to_string()))
     });
-    Ok(Traced { operations: recorder.finish()?, names: named.collect() })
+    Ok(Traced {
+        operations: recorder.finish()?,
+        names: named.collect(),
+    })
 }

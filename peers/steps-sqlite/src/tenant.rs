@@ -62,7 +62,10 @@ impl Kind {
         let word = mix(u64::from(tenant) << 32 | u64::from(number));
         let customer = (word % customers.max(1) as u64) as i64;
         match self {
-            Self::Update => Request::Update { customer, amount: (word >> 40) as i64 % 1000 - 300 },
+            Self::Update => Request::Update {
+                customer,
+                amount: (word >> 40) as i64 % 1000 - 300,
+            },
             Self::Join => Request::Join { customer },
             Self::PrepareAndRun => Request::PrepareAndRun { customer },
         }
@@ -102,7 +105,9 @@ impl Answer {
 
     #[inline]
     fn fold(&mut self, word: u64) {
-        self.checksum = (self.checksum ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(7);
+        self.checksum = (self.checksum ^ word)
+            .wrapping_mul(0x0000_0100_0000_01B3)
+            .rotate_left(7);
     }
 }
 
@@ -124,7 +129,9 @@ pub struct Oracle {
 impl Oracle {
     /// The rows as [`Tenant::open`] makes them.
     pub fn new(tenant: u32, customers: i64) -> Self {
-        let balances = (0..customers).map(|customer| word(tenant, 1, customer) as i64 % 10_000).collect();
+        let balances = (0..customers)
+            .map(|customer| word(tenant, 1, customer) as i64 % 10_000)
+            .collect();
         Self { tenant, balances }
     }
 
@@ -133,7 +140,11 @@ impl Oracle {
     }
 
     fn name(&self, customer: i64) -> String {
-        format!("customer {:x} of {}", word(self.tenant, 2, customer) % 0x1000_0000, self.tenant)
+        format!(
+            "customer {:x} of {}",
+            word(self.tenant, 2, customer) % 0x1000_0000,
+            self.tenant
+        )
     }
 
     fn price(&self, item: i64) -> i64 {
@@ -143,7 +154,11 @@ impl Oracle {
     /// Customer, item and count of an order.
     fn order(&self, order: i64) -> (i64, i64, i64) {
         let word = word(self.tenant, 4, order);
-        (order % self.customers(), (word % items(self.customers()) as u64) as i64, (word >> 32) as i64 % 9 + 1)
+        (
+            order % self.customers(),
+            (word % items(self.customers()) as u64) as i64,
+            (word >> 32) as i64 % 9 + 1,
+        )
     }
 
     /// The answer, and what it changes.
@@ -212,7 +227,9 @@ impl Tenant {
         let oracle = Oracle::new(tenant, customers);
         for customer in 0..customers {
             let (name, balance) = (oracle.name(customer), oracle.balances[customer as usize]);
-            connection.execute(&format!("INSERT INTO customer VALUES({customer}, '{name}', {balance})"))?;
+            connection.execute(&format!(
+                "INSERT INTO customer VALUES({customer}, '{name}', {balance})"
+            ))?;
         }
         let mut insert = connection.prepare("INSERT INTO purchase VALUES(?1, ?2, ?3, ?4)")?;
         for order in 0..customers * ORDERS {
@@ -230,7 +247,11 @@ impl Tenant {
         drop(insert);
         connection.execute("COMMIT; CREATE INDEX purchase_customer ON purchase(customer)")?;
         let (update, join) = (connection.prepare(UPDATE)?, connection.prepare(JOIN)?);
-        Ok(Self { connection, update, join })
+        Ok(Self {
+            connection,
+            update,
+            join,
+        })
     }
 
     /// Runs one request.
@@ -239,7 +260,10 @@ impl Tenant {
     /// SQLite's; [`SqliteError::Stack`] before SQLite is entered where the member's stack might not do.
     pub fn run(&mut self, request: Request) -> Result<Answer, SqliteError> {
         if let Some(left) = exec::teams::stack_left().filter(|left| *left < STACK_BYTES) {
-            return Err(SqliteError::Stack { left, needed: STACK_BYTES });
+            return Err(SqliteError::Stack {
+                left,
+                needed: STACK_BYTES,
+            });
         }
         match request {
             Request::Update { customer, amount } => {
@@ -247,7 +271,10 @@ impl Tenant {
                 let stepped = self.update.step();
                 self.update.reset();
                 stepped?;
-                Ok(Answer { rows: self.connection.changes(), checksum: 0 })
+                Ok(Answer {
+                    rows: self.connection.changes(),
+                    checksum: 0,
+                })
             }
             Request::Join { customer } => joined(&mut self.join, customer),
             Request::PrepareAndRun { customer } => joined(&mut self.connection.prepare(JOIN)?, customer),
@@ -259,7 +286,9 @@ impl Tenant {
     /// # Errors
     /// SQLite's.
     pub fn balances(&self) -> Result<Vec<i64>, SqliteError> {
-        let mut all = self.connection.prepare("SELECT balance FROM customer ORDER BY id")?;
+        let mut all = self
+            .connection
+            .prepare("SELECT balance FROM customer ORDER BY id")?;
         let mut balances = Vec::new();
         while all.step()? == Step::Row {
             balances.push(all.integer(0));

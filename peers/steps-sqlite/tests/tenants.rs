@@ -34,27 +34,42 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn tenants(count: u32) -> Vec<Tenant> {
-    (0..count).map(|tenant| Tenant::open(tenant, CUSTOMERS).unwrap()).collect()
+    (0..count)
+        .map(|tenant| Tenant::open(tenant, CUSTOMERS).unwrap())
+        .collect()
 }
 
 fn scheduler(team_size_max: usize) -> Scheduler {
-    Scheduler::new(TeamOptions { team_size_max, ..TeamOptions::default() }).unwrap()
+    Scheduler::new(TeamOptions {
+        team_size_max,
+        ..TeamOptions::default()
+    })
+    .unwrap()
 }
 
 /// Requests of all kinds, in an order of its own for each tenant; now and then one that finds nothing.
 fn mixed(tenants: u32, count: u32) -> Vec<Vec<Request>> {
     let of = |tenant: u32, number: u32| {
         let kind = Kind::ALL[((tenant * 7 + number * 5 + number / 3) % 3) as usize];
-        let customers = if number % 11 == 0 { 50 * CUSTOMERS } else { CUSTOMERS };
+        let customers = if number % 11 == 0 {
+            50 * CUSTOMERS
+        } else {
+            CUSTOMERS
+        };
         kind.request(tenant, number, customers)
     };
-    (0..tenants).map(|tenant| (0..count).map(|number| of(tenant, number)).collect()).collect()
+    (0..tenants)
+        .map(|tenant| (0..count).map(|number| of(tenant, number)).collect())
+        .collect()
 }
 
 /// What the oracle says, and the balances it ends with.
 fn expected(tenant: u32, requests: &[Request]) -> (Answers, Vec<i64>) {
     let mut oracle = Oracle::new(tenant, CUSTOMERS);
-    (requests.iter().map(|&request| Ok(oracle.run(request))).collect(), oracle.balances().to_vec())
+    (
+        requests.iter().map(|&request| Ok(oracle.run(request))).collect(),
+        oracle.balances().to_vec(),
+    )
 }
 
 #[test]
@@ -76,8 +91,17 @@ fn a_team_answers_as_a_serial_run_and_as_the_oracle() {
             assert_eq!(answers, serial[number], "tenant {number}, teams of {team_size}");
             assert_eq!(tenants[number].balances().unwrap(), balances);
         }
-        let switches: u64 = scheduler.control().statistics().iter().map(|one| one.ctx_calls).sum();
-        assert_eq!(switches > 0, team_size > 1, "{switches} switches in teams of {team_size}");
+        let switches: u64 = scheduler
+            .control()
+            .statistics()
+            .iter()
+            .map(|one| one.ctx_calls)
+            .sum();
+        assert_eq!(
+            switches > 0,
+            team_size > 1,
+            "{switches} switches in teams of {team_size}"
+        );
     }
 }
 
@@ -105,11 +129,19 @@ fn threads_with_teams_share_nothing_but_sqlite() {
 }
 
 /// A function for SQL: its argument says how badly to behave.
-unsafe extern "C" fn misbehave(context: *mut ffi::sqlite3_context, _: c_int, values: *mut *mut ffi::sqlite3_value) {
+unsafe extern "C" fn misbehave(
+    context: *mut ffi::sqlite3_context,
+    _: c_int,
+    values: *mut *mut ffi::sqlite3_value,
+) {
     fn descend(depth: u64) -> u64 {
         let mut frame = [0_u8; 256];
         std::hint::black_box(&mut frame);
-        if depth == 0 { 0 } else { descend(depth - 1) + u64::from(frame[3]) }
+        if depth == 0 {
+            0
+        } else {
+            descend(depth - 1) + u64::from(frame[3])
+        }
     }
     // SAFETY: SQLite hands over a context and one value.
     unsafe {
@@ -196,11 +228,20 @@ fn errors_panics_and_overflows_of_a_tenant_harm_no_other() {
 fn too_little_stack_is_an_error_before_sqlite_is_entered() {
     let _alone = alone();
     let mut tenants = tenants(1);
-    let mut scheduler = Scheduler::new(TeamOptions { stack_bytes: 32 << 10, ..TeamOptions::default() }).unwrap();
+    let mut scheduler = Scheduler::new(TeamOptions {
+        stack_bytes: 32 << 10,
+        ..TeamOptions::default()
+    })
+    .unwrap();
     let requests = run::requests(Kind::Join, 1, 0, 1, CUSTOMERS);
-    let mut answers = run::team(&mut scheduler, &mut tenants, &requests, Marks::None).remove(0).unwrap();
+    let mut answers = run::team(&mut scheduler, &mut tenants, &requests, Marks::None)
+        .remove(0)
+        .unwrap();
     let error = answers.remove(0).unwrap_err();
-    assert!(matches!(error, SqliteError::Stack { left, .. } if left < 64 << 10), "{error}");
+    assert!(
+        matches!(error, SqliteError::Stack { left, .. } if left < 64 << 10),
+        "{error}"
+    );
     assert!(error.to_string().contains("TeamOptions::stack_bytes"), "{error}");
 }
 
@@ -213,5 +254,8 @@ fn every_function_of_sqlite_has_a_patchable_entry_under_its_name() {
         assert!(entries.find(name).unwrap().names.contains(&name.to_string()));
     }
     let error = entries.find("sqlite3VdbeExek").unwrap_err();
-    assert!(matches!(&error, PatchError::Unknown { nearest, .. } if nearest[0] == "sqlite3VdbeExec"), "{error}");
+    assert!(
+        matches!(&error, PatchError::Unknown { nearest, .. } if nearest[0] == "sqlite3VdbeExec"),
+        "{error}"
+    );
 }
