@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use cachesim::steps::CodeCache;
 use clap::{Args, Parser, Subcommand};
+use exec::teams::patch::Entries;
 use model::steps::{CtxProfile, Knee, L1i};
 use steps_sqlite::bench::{self, Misses, Times, Way};
 use steps_sqlite::choose;
@@ -162,6 +163,13 @@ fn run_bench(options: &Bench) -> anyhow::Result<()> {
     let profile: CtxProfile = text
         .parse()
         .with_context(|| options.profile.display().to_string())?;
+    // Here, so that a name that does not fit is not an error of a traced child.
+    let known = Entries::of_this_process()?;
+    for name in &profile.entries {
+        known
+            .find(name)
+            .with_context(|| options.profile.display().to_string())?;
+    }
     let caches: Result<Vec<CodeCache>, _> = options.l1i.iter().map(|&l1i| CodeCache::lru(l1i)).collect();
     let caches = caches?;
     let (tenants, rounds, requests) = match options.quick {
