@@ -51,7 +51,7 @@ fn scheduler(team_size_max: usize) -> Scheduler {
 fn mixed(tenants: u32, count: u32) -> Vec<Vec<Request>> {
     let of = |tenant: u32, number: u32| {
         let kind = Kind::ALL[((tenant * 7 + number * 5 + number / 3) % 3) as usize];
-        let customers = if number % 11 == 0 {
+        let customers = if number.is_multiple_of(11) {
             50 * CUSTOMERS
         } else {
             CUSTOMERS
