@@ -17,16 +17,20 @@
 //! an operation begins, 2 where it ends, 3 where a latch was taken, 4 where it was released.
 //!
 //! Known limits: code that changes while an operation runs is decoded as it first was; gathers and scatters report one access at their
-//! base; a SIGTRAP somebody sends to the thread being stepped is taken for a step; what the kernel does is not seen.
+//! base; a SIGTRAP somebody sends to the thread being stepped is taken for a step, and a program's own handler of SIGTRAP is
+//! lost where the operation blocks that signal (the kernel's doing); what the kernel runs is not seen.
 //!
 //! Not here: caches and cutting a trace into segments, see the simulator; printing.
 
 mod demangle;
 mod elf;
+mod entries;
 mod error;
+mod lines;
 mod modules;
 mod options;
 mod points;
+mod recorded;
 mod symbols;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -34,12 +38,15 @@ mod live;
 
 use model::instructions::InstructionSink;
 
+pub use entries::FunctionEntries;
 pub use error::{ProgramEnd, TraceError};
+pub use lines::{Frame, Lines, Place};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use live::Tracer;
 pub use modules::Module;
 pub use options::{After, LatchFunctions, Target, TraceOptions};
 pub use points::CtxPoint;
+pub use recorded::{Recorded, Recorder};
 
 /// How a traced operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,16 @@
 //! [`Park`]: the one seam through which a client waits.
 //!
 //! Everything in the store that waits (for a lock, for the log) parks the client that waits and is woken through the same
-//! object. An operating-system thread stands behind it by default ([`ThreadPark`]); a scheduler of user-level threads puts
-//! its own there. What it is not: a lock or a condition. Whoever parks checks what it waited for itself.
+//! object: an operating-system thread ([`ThreadPark`]), or a member of a team of user-level threads ([`MemberPark`]), which
+//! leaves its team while it waits. [`current`] is the right one for who calls it.
+//!
+//! What it is not: a lock or a condition. Whoever parks checks what it waited for itself.
 
 use std::sync::Arc;
 use std::thread::Thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use exec::teams::{self, Token};
 
 /// How one client waits, and how others wake it. One object for each client.
 ///
@@ -26,14 +30,24 @@ pub struct ThreadPark(Thread);
 
 impl ThreadPark {
     /// The calling thread. [`Park::park`] must then be called on this thread; on another it returns at once or late, as a
-    /// return without reason.
+    /// return without reason. A user-level thread of this thread that calls it lets the others run, but hears late that it was
+    /// woken: give its session [`current`].
     pub fn current() -> Arc<dyn Park> {
         Arc::new(ThreadPark(std::thread::current()))
     }
 }
 
+/// How often a member looks whether the thread's object was woken, which cannot tell it.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
 impl Park for ThreadPark {
     fn park(&self, deadline: Option<Instant>) {
+        if teams::is_member() {
+            // A session made on the thread before it ran members. Who it waits for may be another of them.
+            let look = Instant::now() + LOOK_EVERY;
+            teams::park(Some(deadline.map_or(look, |deadline| deadline.min(look))));
+            return;
+        }
         match deadline {
             None => std::thread::park(),
             Some(deadline) => {
@@ -50,10 +64,35 @@ impl Park for ThreadPark {
     }
 }
 
+/// A client that is a user-level thread. While it waits, the others of its thread run.
+#[derive(Clone)]
+pub struct MemberPark(Token);
+
+impl MemberPark {
+    /// The calling user-level thread; none on a plain thread. [`Park::park`] must then be called by this one.
+    pub fn current() -> Option<Arc<dyn Park>> {
+        Token::current().map(|token| Arc::new(MemberPark(token)) as Arc<dyn Park>)
+    }
+}
+
+impl Park for MemberPark {
+    fn park(&self, deadline: Option<Instant>) {
+        teams::park(deadline);
+    }
+
+    fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+/// How the caller waits: the user-level thread if it is one, else its operating-system thread.
+pub fn current() -> Arc<dyn Park> {
+    MemberPark::current().unwrap_or_else(ThreadPark::current)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn an_unpark_before_the_park_is_not_lost() {

@@ -16,13 +16,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use model::steps::{Mapping, OperationStatistics, TeamList, TeamsMode};
+use model::steps::{Mapping, TeamsMode};
 
 use super::Lost;
+use super::lists::Lists;
 use super::local;
 use super::member::{Alarm, Member, Place};
 use super::ring::{Node, Ring};
-use super::scheduler::TeamOptions;
+use super::scheduler::{OnLost, TeamOptions};
 use super::switch::{switch, switch_float};
 use super::token::Remote;
 
@@ -34,13 +35,6 @@ const SERIAL_OPERATIONS: u32 = 4096;
 /// Rounds in which strays ran and no team did, after which the OS may run another thread. Unmeasured.
 const STRAY_ROUNDS: u32 = 16;
 
-/// A list of an operation.
-struct List {
-    ring: Ring,
-    /// Where in `Core::lists` it is while it has members.
-    entry: usize,
-}
-
 /// The state of a scheduler. Only its own OS thread touches it.
 pub(super) struct Core {
     // Fixed.
@@ -51,15 +45,16 @@ pub(super) struct Core {
 
     // Changing.
     pub mode: TeamsMode,
+    /// Whether a scope runs.
+    inside: bool,
+    /// Whether it counts as one that needs the points.
+    arms: bool,
     pub mapping: Mapping,
     /// Operations that are to be split.
     pub split: Vec<u16>,
     /// The team.
     running: Ring,
-    waiting: Vec<List>,
-    /// The lists that have members.
-    lists: Vec<TeamList>,
-    last_joined: Option<u16>,
+    pub lists: Lists,
     ready: VecDeque<*mut Member>,
     /// Strays still to run before the next team.
     strays_left: usize,
@@ -72,15 +67,10 @@ pub(super) struct Core {
     /// The member whose stack is used up.
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
+    pub on_lost: Option<OnLost<'static>>,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,
-
-    // Statistics.
-    pub operations: Vec<OperationStatistics>,
-    teams: u64,
-    counted_from: u64,
-    pub ready_sum: u64,
 }
 
 impl Core {
@@ -90,12 +80,12 @@ impl Core {
             remote: Arc::new(Remote::new()),
             root: Node::new(),
             mode: TeamsMode::Teams,
+            inside: false,
+            arms: false,
             mapping: Mapping::new(),
             split: Vec::new(),
             running: Ring::new(),
-            waiting: Vec::new(),
-            lists: Vec::new(),
-            last_joined: None,
+            lists: Lists::default(),
             ready: VecDeque::new(),
             strays_left: 0,
             round_began: false,
@@ -105,54 +95,10 @@ impl Core {
             live: 0,
             overflowed: std::ptr::null_mut(),
             lost: Vec::new(),
+            on_lost: None,
             idle: Vec::new(),
             made: 0,
-            operations: Vec::new(),
-            teams: 0,
-            counted_from: 0,
-            ready_sum: 0,
         }
-    }
-
-    /// Puts a member last in the list of an operation.
-    ///
-    /// # Safety
-    /// The member is in no ring.
-    unsafe fn join(&mut self, member: *mut Member, operation: u16) {
-        let list = self
-            .mapping
-            .get(usize::from(operation))
-            .copied()
-            .unwrap_or(operation);
-        let number = usize::from(list);
-        while self.waiting.len() <= number {
-            self.operations.push(OperationStatistics {
-                operation: self.waiting.len() as u16,
-                ..Default::default()
-            });
-            self.waiting.push(List {
-                ring: Ring::new(),
-                entry: usize::MAX,
-            });
-        }
-        let waiting = &mut self.waiting[number];
-        // SAFETY: members live as long as the core.
-        unsafe {
-            (*member).list = list;
-            (*member).place = Place::Waiting;
-            waiting.ring.push_back(&raw mut (*member).node);
-        }
-        if waiting.ring.len() == 1 {
-            waiting.entry = self.lists.len();
-            self.lists.push(TeamList {
-                operation: list,
-                members: 1,
-                since: self.teams,
-            });
-        } else {
-            self.lists[waiting.entry].members += 1;
-        }
-        self.last_joined = Some(list);
     }
 
     /// Takes the member that ran out of its team, if it is in it. `finished`: it is at the end of its operation.
@@ -164,52 +110,32 @@ impl Core {
         unsafe {
             if (*member).place == Place::Running {
                 self.running.remove(&raw mut (*member).node);
-                let operation = &mut self.operations[usize::from((*member).list)];
-                operation.out += u64::from(finished);
-                operation.ctx_calls += std::mem::take(&mut (*member).node.switches);
+                let switches = std::mem::take(&mut (*member).node.switches);
+                self.lists.left((*member).list, finished, switches);
             }
             (*member).place = Place::Stray;
         }
     }
 
+    /// Puts a member into the list of an operation.
+    ///
+    /// # Safety
+    /// As for [`Lists::join`].
+    unsafe fn join(&mut self, member: *mut Member, operation: u16) {
+        let list = self.mapping.get(usize::from(operation)).copied();
+        // SAFETY: as the caller says.
+        unsafe { self.lists.join(member, list.unwrap_or(operation)) };
+    }
+
     /// Makes the next team of a list. False if nobody waits.
     fn form_team(&mut self) -> bool {
-        let choice = self
-            .options
-            .next_team
-            .choose(&self.lists, self.teams, self.last_joined);
-        let Some(entry) = choice else { return false };
-        let number = usize::from(self.lists[entry].operation);
         let size_max = match self.mode {
             TeamsMode::Teams => self.options.team_size_max,
             TeamsMode::Serial => 1,
         };
-        let waiting: usize = self.lists.iter().map(|list| list.members as usize).sum();
-        self.ready_sum += (waiting + self.ready.len()) as u64;
-        self.teams += 1;
-        let ring = &mut self.waiting[number].ring;
-        let size = ring.len().min(size_max);
-        for _ in 0..size {
-            let node = ring.pop_front();
-            // SAFETY: members in rings exist, and this one is in none now.
-            unsafe {
-                (*node.cast::<Member>()).place = Place::Running;
-                self.running.push_back(node);
-            }
-        }
-        if ring.len() == 0 {
-            self.lists.swap_remove(entry);
-            if let Some(moved) = self.lists.get(entry) {
-                self.waiting[usize::from(moved.operation)].entry = entry;
-            }
-        } else {
-            self.lists[entry].members -= size as u32;
-            self.lists[entry].since = self.teams;
-        }
-        let operation = &mut self.operations[number];
-        operation.teams += 1;
-        operation.in_ += size as u64;
-        true
+        let strays = self.ready.len();
+        self.lists
+            .form(self.options.next_team, size_max, strays, &mut self.running)
     }
 
     /// Makes ready who was woken from outside or whose time has come.
@@ -279,22 +205,24 @@ impl Core {
         self.ready.push_back(member);
     }
 
-    /// Begins statistics anew.
-    pub fn reset_statistics(&mut self) {
-        for one in &mut self.operations {
-            *one = OperationStatistics {
-                operation: one.operation,
-                ..Default::default()
-            };
-        }
-        // `teams` also orders the lists.
-        self.counted_from = self.teams;
-        self.ready_sum = 0;
+    /// Whether CTX points switch.
+    pub fn ctx_switches(&self) -> bool {
+        self.options.ctx && self.mode == TeamsMode::Teams
     }
 
-    /// Teams that statistics are about.
-    pub fn teams_counted(&self) -> u64 {
-        self.teams - self.counted_from
+    /// A scope begins or ends.
+    pub fn set_inside(&mut self, inside: bool) {
+        self.inside = inside;
+        self.arm();
+    }
+
+    /// Arms points if members may switch at them now; to be called when that may have changed.
+    pub fn arm(&mut self) {
+        let arms = self.inside && self.ctx_switches();
+        if arms != self.arms {
+            self.arms = arms;
+            super::point::arm(arms);
+        }
     }
 
     /// Sleeps until somebody may have been woken.
@@ -361,21 +289,29 @@ pub(super) unsafe fn go(core: *mut Core, from: *mut Node, to: *mut Node) {
     });
 }
 
-/// Whether the running member may give the processor away: not in a latch, and not while it unwinds, as the count of panics is the
-/// OS thread's.
+/// Whether the running member may give the processor away: not in a latch, and not while it unwinds.
 pub(super) fn may_switch() -> bool {
-    local::with(|local| local.gate.get() & local::LATCHES == 0) && !std::thread::panicking()
+    local::with(|local| local.gate.get() & local::LATCHES == 0) && !super::unwinding()
 }
 
 /// Ends the member here if too little of its stack is left to go on: nothing of the lists is half done then.
 ///
 /// # Safety
-/// `member` runs, on its own stack.
+/// As for [`need`].
 unsafe fn enter(member: *mut Member) -> *mut Core {
+    // SAFETY: as the caller says.
+    unsafe { need(member, STACK_RESERVE) }
+}
+
+/// Ends the member here if less than `bytes` of its stack are left.
+///
+/// # Safety
+/// `member` runs, on its own stack, and may switch.
+pub(super) unsafe fn need(member: *mut Member, bytes: usize) -> *mut Core {
     // SAFETY: the running member and its core exist.
     unsafe {
         let core = (*member).core;
-        if super::stack_pointer().saturating_sub((*member).stack.limit()) < STACK_RESERVE {
+        if super::stack_pointer().saturating_sub((*member).stack.limit()) < bytes {
             (*core).overflowed = member;
             go(core, member.cast(), &raw mut (*core).root);
         }
@@ -454,6 +390,8 @@ pub(super) extern "C" fn member_main() -> ! {
     unsafe {
         let core = (*member).core;
         let payload = run(member);
+        // A latch that it did not count off was its own.
+        local::with(|local| local.gate.set(local.gate.get() & !local::LATCHES));
         end(core, member, payload.map(Lost::Panicked));
         go(core, member.cast(), next(core));
     }

@@ -4,30 +4,49 @@
 //! that is off costs a load and a branch that is not taken.
 //!
 //! All are off until somebody chooses: [`load_profile`](super::load_profile), [`set_points`], or the first scheduler, which
-//! turns on those that prefetch ([`default_points`]).
+//! turns on those that prefetch ([`default_points`]). What is chosen is armed only while some scheduler of the process runs teams:
+//! where there is nobody to switch to, in plain threads and in serial mode, a point that is on costs as little as one that is off.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::ring::Node;
 use super::switch::{switch, switch_float};
-use super::{local, may_panic};
+use super::{local, unwinding};
 use crate::prefetch::prefetch_read;
 
-/// A CTX point compiled into the program.
+/// A CTX point compiled into the program. Tools that look at a program from outside find it so:
+///
+/// ```text
+/// byte 0     1           2   4     8       16            24           32
+///      armed prefetches  on  line  column  file pointer  file length
+/// ```
+///
+/// The compiled point reads byte 0.
 #[repr(C)]
-#[derive(Debug)]
 pub struct Point {
-    on: AtomicBool,
+    armed: AtomicBool,
     prefetches: bool,
+    on: AtomicBool,
     line: u32,
     column: u32,
-    file: &'static str,
+    file: *const u8,
+    file_length: usize,
 }
 
-const _: () = assert!(size_of::<Point>() % align_of::<Point>() == 0 && align_of::<Point>() == 8);
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Point>() == 32 && align_of::<Point>() == 8);
+    assert!(offset_of!(Point, line) == 4 && offset_of!(Point, column) == 8 && offset_of!(Point, file) == 16);
+};
+
+// SAFETY: but for its atomics it never changes, and the file is a static string.
+unsafe impl Sync for Point {}
 
 /// A CTX point: passes the processor to the next member of the running member's team, if the point is on. With `prefetch = ptr`
-/// it first asks for the line at a pointer, which is only evaluated if the point is on. Nothing happens on a plain thread, in a
+/// it first asks for the line at a pointer, which is only evaluated if the point is on and there are teams. Nothing happens on a plain thread, in a
 /// stray, in a latch ([`teams::latch`](crate::teams::latch())), and while unwinding.
 ///
 /// ```
@@ -53,7 +72,7 @@ macro_rules! __ctx {
         #[cfg_attr(target_os = "linux", unsafe(link_section = "corun_ctx"))]
         static POINT: $crate::teams::Point =
             $crate::teams::Point::new(::core::file!(), ::core::line!(), ::core::column!(), $prefetches);
-        if POINT.is_on() {
+        if POINT.is_armed() {
             $crate::teams::pass_on(&POINT, ($pointer).cast::<u8>());
         }
     }};
@@ -64,23 +83,33 @@ impl Point {
     #[doc(hidden)]
     pub const fn new(file: &'static str, line: u32, column: u32, prefetches: bool) -> Point {
         Point {
-            on: AtomicBool::new(false),
+            armed: AtomicBool::new(false),
             prefetches,
+            on: AtomicBool::new(false),
             line,
             column,
-            file,
+            file: file.as_ptr(),
+            file_length: file.len(),
         }
     }
 
-    /// Whether it passes the processor on. Relaxed: nothing else depends on it.
+    /// For [`ctx!`](crate::ctx): whether it is on and some scheduler runs teams. Relaxed: nothing else depends on it.
+    #[doc(hidden)]
     #[inline(always)]
+    pub fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::Relaxed)
+    }
+
+    /// Whether it passes the processor on where there are teams.
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
     /// Turns it on or off.
     pub fn set(&self, on: bool) {
+        let teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
         self.on.store(on, Ordering::Relaxed);
+        self.armed.store(on && *teams > 0, Ordering::Relaxed);
     }
 
     /// Whether it has a pointer to ask for.
@@ -90,7 +119,8 @@ impl Point {
 
     /// The source file, as the compiler names it.
     pub fn file(&self) -> &'static str {
-        self.file
+        // SAFETY: `new` took a static string apart.
+        unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(self.file, self.file_length)) }
     }
 
     /// The line of `ctx!`, from 1.
@@ -104,7 +134,14 @@ impl Point {
     }
 }
 
-/// What a point that is on does. The point itself is passed so that a tracer sees which it was, and so that the compiler cannot
+impl fmt::Debug for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on = if self.is_on() { "on" } else { "off" };
+        write!(f, "{}:{}:{} {on}", self.file(), self.line, self.column)
+    }
+}
+
+/// What a point that is armed does. The point itself is passed so that a tracer sees which it was, and so that the compiler cannot
 /// conclude that nobody ever turns it on.
 #[doc(hidden)]
 #[cold]
@@ -116,7 +153,7 @@ pub fn pass_on(_point: &'static Point, prefetch: *const u8) {
             return;
         }
         let gate = local.gate.get();
-        if gate & !local::FLOAT != 0 || may_panic() {
+        if gate & !local::FLOAT != 0 || unwinding() {
             return;
         }
         // SAFETY: the running member exists, and if it is in a ring then in its team, whose members exist and were left by a
@@ -144,7 +181,7 @@ static ANCHOR: Point = Point::new("", 0, 0, false);
 
 /// Every point compiled into the program. Code that the linker left out has none.
 pub fn points() -> impl Iterator<Item = &'static Point> {
-    section().iter().filter(|point| !point.file.is_empty())
+    section().iter().filter(|point| point.file_length > 0)
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
@@ -167,6 +204,24 @@ fn section() -> &'static [Point] {
 #[cfg(not(all(target_os = "linux", not(miri))))]
 fn section() -> &'static [Point] {
     &[]
+}
+
+/// Schedulers of the process that run teams whose members switch at points. The lock is also held while points change.
+static TEAMS: Mutex<usize> = Mutex::new(0);
+
+/// A scheduler begins to run teams, or no longer does. The first arms the points that are on, the last disarms them.
+pub(super) fn arm(begins: bool) {
+    let mut teams = TEAMS.lock().unwrap_or_else(PoisonError::into_inner);
+    if begins {
+        *teams += 1;
+    } else {
+        *teams -= 1;
+    }
+    if *teams == usize::from(begins) {
+        for point in points() {
+            point.armed.store(begins && point.is_on(), Ordering::Relaxed);
+        }
+    }
 }
 
 /// Whether somebody has chosen which points are on.

@@ -115,6 +115,9 @@ pub struct Scheduler(Control);
 #[derive(Clone)]
 pub struct Control(Rc<Shared>);
 
+/// Who hears of members that are lost.
+pub(super) type OnLost<'scope> = Box<dyn FnMut(usize, &Lost) + 'scope>;
+
 /// Where members are spawned. They may use what outlives the scope, and the scope itself.
 pub struct Scope<'scope, 'env: 'scope, R> {
     core: *mut Core,
@@ -165,33 +168,40 @@ impl Scheduler {
         // A member of another scheduler may run this one.
         let before = local::with(|local| {
             // SAFETY: on the core's thread, no reference is alive.
-            let options = unsafe { &(*core).options };
-            let flags = if options.ctx { 0 } else { CTX_OFF } | if options.float { FLOAT } else { 0 };
+            let (switches, float) = unsafe { ((*core).ctx_switches(), (*core).options.float) };
+            let flags = if switches { 0 } else { CTX_OFF } | if float { FLOAT } else { 0 };
             (
                 local.member.replace(std::ptr::null_mut()),
                 local.gate.replace(flags),
                 local.core.replace(core),
             )
         });
-        let outcome = catch_unwind(AssertUnwindSafe(|| setup(&scope)));
+        // SAFETY: on the core's thread, no reference is alive.
+        unsafe { (*core).set_inside(true) };
+        let mut outcome = catch_unwind(AssertUnwindSafe(|| setup(&scope)));
         if outcome.is_ok() {
             // SAFETY: on the core's thread and this scope's root.
-            unsafe { run(core) };
+            outcome = unsafe { run(core) };
         } else {
             // SAFETY: as above; no member has begun.
             unsafe { dismiss(core) };
         }
+        // All members have ended. Nothing of this scope stays with the core, whatever the user's destructors do below.
+        // SAFETY: no reference is alive.
+        let (on_lost, lost) = unsafe {
+            (*core).set_inside(false);
+            ((*core).on_lost.take(), std::mem::take(&mut (*core).lost))
+        };
         local::with(|local| {
             local.member.set(before.0);
             local.gate.set(before.1);
             local.core.set(before.2);
         });
+        drop(on_lost);
         if let Err(payload) = outcome {
             resume_unwind(payload);
         }
         let mut results = scope.results.take();
-        // SAFETY: no reference is alive.
-        let lost = std::mem::take(unsafe { &mut (*core).lost });
         for (index, lost) in lost {
             results[index] = Some(Err(lost));
         }
@@ -216,17 +226,18 @@ impl std::ops::Deref for Scheduler {
 impl Drop for Shared {
     fn drop(&mut self) {
         for member in self.0.get_mut().idle.drain(..) {
-            // SAFETY: made by `into_raw`, and it has ended: nothing runs on its stack.
-            drop(unsafe { Box::from_raw(member) });
+            // SAFETY: it has ended: nothing runs on its stack.
+            drop(unsafe { Member::take_down(member) });
         }
     }
 }
 
-/// Runs members until none is left.
+/// Runs members until none is left. Returns the first panic of who hears of lost members.
 ///
 /// # Safety
 /// On the core's thread, on no member's stack of this core.
-unsafe fn run(core: *mut Core) {
+unsafe fn run(core: *mut Core) -> std::thread::Result<()> {
+    let mut outcome = Ok(());
     // SAFETY: as the caller says; references end before switches.
     unsafe {
         while (*core).live > 0 {
@@ -238,14 +249,26 @@ unsafe fn run(core: *mut Core) {
                 local::with(|local| local.gate.set(local.gate.get() & !local::LATCHES));
                 let message = (*member).overflow_message();
                 (*member).unpin();
-                core::end(core, member, Some(Lost::Overflowed { message }));
+                let lost = Lost::Overflowed { message };
+                let index = (*member).index;
+                core::end(core, member, None);
                 // Others may have pointers to its stack: it stays, as if the member slept for ever.
                 (*core).idle.pop();
-                let member = *Box::from_raw(member);
-                std::mem::forget(member.into_stack());
+                std::mem::forget(Member::take_down(member).into_stack());
+                // Taken out meanwhile: it may spawn.
+                if let Some(mut hear) = (*core).on_lost.take() {
+                    // The other members use what the scope borrows, so a panic waits for them.
+                    let heard = catch_unwind(AssertUnwindSafe(|| hear(index, &lost)));
+                    outcome = outcome.and(heard);
+                    if (*core).on_lost.is_none() {
+                        (*core).on_lost = Some(hear);
+                    }
+                }
+                (*core).lost.push((index, lost));
             }
         }
     }
+    outcome
 }
 
 /// Lets go of members that have not begun.
@@ -258,9 +281,11 @@ unsafe fn dismiss(core: *mut Core) {
         while let Some(member) = (*core).pop_ready() {
             let body = (*member).body.take();
             core::end(core, member, None);
-            drop(body);
+            // The others must go too: they would run with the next scope. The panic that brought us here passes on.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(body))) {
+                std::mem::forget(payload);
+            }
         }
-        (*core).lost.clear();
     }
 }
 
@@ -288,6 +313,20 @@ impl<'scope, R> Scope<'scope, '_, R> {
         }
     }
 
+    /// Has a function told at once when a member used up its stack: by its number in the order of spawning. It runs on the
+    /// scheduler's own stack, where it may clean up behind the member and spawn another one. Its first panic is passed on when
+    /// all members have ended.
+    pub fn on_lost(&'scope self, hear: impl FnMut(usize, &Lost) + 'scope) {
+        let hear: OnLost<'scope> = Box::new(hear);
+        // SAFETY: taken out again before the scope ends.
+        let hear: OnLost =
+            unsafe { std::mem::transmute::<Box<dyn FnMut(usize, &Lost) + 'scope>, OnLost>(hear) };
+        // SAFETY: on the core's thread; no reference is alive.
+        let before = unsafe { (*self.core).on_lost.replace(hear) };
+        // Code of the user, which may come here again.
+        drop(before);
+    }
+
     /// The scheduler's settings and statistics.
     pub fn control(&self) -> Control {
         // SAFETY: the scheduler is there while its scope is.
@@ -309,7 +348,7 @@ unsafe fn spawn(core: *mut Core, name: String, index: usize, body: Body) -> std:
                 let remote = (*core).remote.clone();
                 let token = Token::new(std::ptr::null_mut(), core, remote);
                 (*core).made += 1;
-                Box::into_raw(Member::new(core, stack, token))
+                Member::new(core, stack, token)
             }
         };
         // Tokens of the one who had it before go on pointing to nothing.
@@ -317,7 +356,7 @@ unsafe fn spawn(core: *mut Core, name: String, index: usize, body: Body) -> std:
         (*member).name = name;
         (*member).index = index;
         (*member).body = Some(body);
-        (*member).rewind(core::member_main);
+        Member::rewind(member, core::member_main);
         (*core).live += 1;
         (*core).push_new(member);
     }
@@ -342,11 +381,27 @@ impl Control {
         self.0.0.get()
     }
 
-    /// How members run from now on. In serial mode a member goes on until it blocks, yields or ends; those that are in a team end
-    /// their operation first.
+    /// How members run from now on. In serial mode a member goes on until it blocks, yields or ends, and CTX points do not switch.
     pub fn set_mode(&self, mode: TeamsMode) {
         // SAFETY: on the core's thread (a control cannot leave it); no reference is alive.
         unsafe { (*self.core()).mode = mode };
+        self.apply();
+    }
+
+    /// Brings points and the thread's gate in line with the settings.
+    fn apply(&self) {
+        let core = self.core();
+        // SAFETY: as above.
+        let switches = unsafe {
+            (*core).arm();
+            (*core).ctx_switches()
+        };
+        local::with(|local| {
+            if local.core.get() == core {
+                let gate = local.gate.get() & !CTX_OFF;
+                local.gate.set(if switches { gate } else { gate | CTX_OFF });
+            }
+        });
     }
 
     /// How members run.
@@ -357,15 +412,9 @@ impl Control {
 
     /// Whether CTX points that are on switch, from now on.
     pub fn set_ctx(&self, on: bool) {
-        let core = self.core();
         // SAFETY: as above.
-        unsafe { (*core).options.ctx = on };
-        local::with(|local| {
-            if local.core.get() == core {
-                let gate = local.gate.get() & !CTX_OFF;
-                local.gate.set(if on { gate } else { gate | CTX_OFF });
-            }
-        });
+        unsafe { (*self.core()).options.ctx = on };
+        self.apply();
     }
 
     /// Members of a team at most, from the next team on; at least 1.
@@ -390,24 +439,18 @@ impl Control {
     /// Counts of every operation that had teams, by its number. Those of a team that runs are in it once its members leave it.
     pub fn statistics(&self) -> Vec<OperationStatistics> {
         // SAFETY: as above.
-        let operations = unsafe { &(*self.core()).operations };
-        operations.iter().filter(|one| one.teams > 0).copied().collect()
+        unsafe { (*self.core()).lists.statistics() }
     }
 
     /// Members that were ready to run when a team was formed, those of the team included, on average.
     pub fn ready_average(&self) -> f64 {
         // SAFETY: as above.
-        let (sum, teams) = unsafe { ((*self.core()).ready_sum, (*self.core()).teams_counted()) };
-        if teams == 0 {
-            0.0
-        } else {
-            sum as f64 / teams as f64
-        }
+        unsafe { (*self.core()).lists.ready_average() }
     }
 
     /// Begins statistics anew.
     pub fn reset_statistics(&self) {
         // SAFETY: as above.
-        unsafe { (*self.core()).reset_statistics() };
+        unsafe { (*self.core()).lists.reset_statistics() };
     }
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolFlags, SymbolKind, elf};
+use object::{
+    CompressionFormat, Endianness, Object, ObjectSection, ObjectSymbol, SymbolFlags, SymbolKind, elf,
+};
 
 use super::TraceError;
 
@@ -27,6 +29,8 @@ pub(super) struct Symbol {
     pub name: String,
     /// As linked.
     pub address: u64,
+    /// 0 where the file does not say.
+    pub bytes: u64,
 }
 
 /// A part of a file that is mapped as code.
@@ -48,7 +52,7 @@ impl Elf {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read or is not an x86-64 ELF program or library. `shown` is what the error calls it.
+    /// When it cannot be read or is not an x86-64 ELF program or library. `shown` is the path it is known by.
     pub fn open(path: &Path, shown: &Path) -> Result<Self, TraceError> {
         let bytes = fs::read(path).map_err(|error| TraceError::unreadable(shown, &error))?;
         let no = |found: &str| TraceError::NotX86_64 {
@@ -90,7 +94,7 @@ impl Elf {
             }
         }
         Ok(Self {
-            path: path.to_owned(),
+            path: shown.to_owned(),
             bytes,
             code,
         })
@@ -110,12 +114,6 @@ impl Elf {
         })?;
         let linked = segment.address.wrapping_add(offset).wrapping_sub(segment.offset);
         Some(start.wrapping_sub(linked))
-    }
-
-    /// Where the program begins, as linked.
-    #[cfg(test)]
-    pub fn entry(&self) -> Option<u64> {
-        self.file().map(|file| file.entry())
     }
 
     /// Address, as linked, and bytes of a section.
@@ -168,11 +166,51 @@ impl Elf {
                 symbols.push(Symbol {
                     name: name.to_owned(),
                     address: symbol.address(),
+                    bytes: symbol.size(),
                 });
             }
         }
         symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
         symbols.dedup();
+        symbols
+    }
+
+    /// Whether the file has line tables.
+    pub fn has_lines(&self) -> bool {
+        self.section(".debug_line").is_some_and(|(_, bytes)| bytes > 0)
+    }
+
+    /// The contents of a section; empty where there is none, or it is compressed.
+    pub fn contents(&self, name: &str) -> &[u8] {
+        let Some(file) = self.file() else {
+            return &[];
+        };
+        let section = file.section_by_name(name);
+        let plain = section.filter(|section| {
+            section
+                .compressed_file_range()
+                .is_ok_and(|range| range.format == CompressionFormat::None)
+        });
+        let range = plain.and_then(|section| section.file_range());
+        range
+            .and_then(|(offset, bytes)| {
+                let from = usize::try_from(offset).ok()?;
+                self.bytes
+                    .get(from..from.checked_add(usize::try_from(bytes).ok()?)?)
+            })
+            .unwrap_or(&[])
+    }
+
+    /// The functions a file names: its own tables, and its separate debug file's where its own are few.
+    pub fn symbols(&self) -> Vec<Symbol> {
+        let mut symbols = self.own_symbols();
+        if !self.has_full_symbols()
+            && let Some(debug) = self.debug_file()
+        {
+            symbols.extend(debug.own_symbols());
+            symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
+            symbols.dedup();
+        }
         symbols
     }
 

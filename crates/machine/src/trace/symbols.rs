@@ -115,6 +115,7 @@ mod tests {
         let symbol = |&(name, address): &(&str, u64)| Symbol {
             name: name.to_owned(),
             address,
+            bytes: 1,
         };
         names.iter().map(symbol).collect()
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::trace::elf::{Elf, Symbol};
+use crate::trace::elf::Elf;
 use crate::trace::modules::{Mapping, Module, mappings};
 use crate::trace::points::{RECORD_BYTES, SECTION};
 use crate::trace::{LatchFunctions, Target, TraceError, symbols};
@@ -182,7 +182,7 @@ impl Image {
         };
         let mut known = Vec::new();
         for mapped in &places {
-            let symbols = all_symbols(&mapped.elf);
+            let symbols = mapped.elf.symbols();
             if let Some(address) = symbols::find(&symbols, name)? {
                 return Ok(address.wrapping_add(mapped.module.bias));
             }
@@ -246,19 +246,6 @@ impl Image {
         let within = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&address);
         self.mappings.iter().find(within).map(|mapping| mapping.end)
     }
-}
-
-/// A file's own symbols, and those of its separate debug file where its own are few.
-fn all_symbols(elf: &Elf) -> Vec<Symbol> {
-    let mut symbols = elf.own_symbols();
-    if !elf.has_full_symbols()
-        && let Some(debug) = elf.debug_file()
-    {
-        symbols.extend(debug.own_symbols());
-        symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
-        symbols.dedup();
-    }
-    symbols
 }
 
 /// The end of the mapping an address of a process is in, now.
