@@ -82,11 +82,11 @@ fn scratch() -> PathBuf {
 
 struct Functions {
     many: Many,
-    variadic: unsafe extern "C" fn(c_int, ...) -> c_double,
-    nested: unsafe extern "C" fn(c_long, c_long) -> c_long,
-    walk: unsafe extern "C" fn(c_char) -> c_int,
-    read_journal: unsafe extern "C" fn() -> *const c_char,
-    recursive: unsafe extern "C" fn(c_long) -> c_long,
+    variadic: Variadic,
+    nested: Nested,
+    walk: Walk,
+    read_journal: ReadJournal,
+    recursive: Recursive,
 }
 
 #[rustfmt::skip]
@@ -94,6 +94,12 @@ type Many = unsafe extern "C" fn(
     c_int, c_int, c_int, c_int, c_int, c_int,
     c_double, c_double, c_double, c_double, c_double, c_double, c_double, c_double,
 ) -> c_long;
+
+type Variadic = unsafe extern "C" fn(c_int, ...) -> c_double;
+type Nested = unsafe extern "C" fn(c_long, c_long) -> c_long;
+type Walk = unsafe extern "C" fn(c_char) -> c_int;
+type ReadJournal = unsafe extern "C" fn() -> *const c_char;
+type Recursive = unsafe extern "C" fn(c_long) -> c_long;
 
 fn functions() -> &'static Functions {
     static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
@@ -110,11 +116,11 @@ fn functions() -> &'static Functions {
         unsafe {
             Functions {
                 many: std::mem::transmute::<*mut libc::c_void, Many>(symbol("many")),
-                variadic: std::mem::transmute(symbol("variadic")),
-                nested: std::mem::transmute(symbol("nested")),
-                walk: std::mem::transmute(symbol("walk")),
-                read_journal: std::mem::transmute(symbol("read_journal")),
-                recursive: std::mem::transmute(symbol("recursive")),
+                variadic: std::mem::transmute::<*mut libc::c_void, Variadic>(symbol("variadic")),
+                nested: std::mem::transmute::<*mut libc::c_void, Nested>(symbol("nested")),
+                walk: std::mem::transmute::<*mut libc::c_void, Walk>(symbol("walk")),
+                read_journal: std::mem::transmute::<*mut libc::c_void, ReadJournal>(symbol("read_journal")),
+                recursive: std::mem::transmute::<*mut libc::c_void, Recursive>(symbol("recursive")),
             }
         }
     })
