@@ -32,6 +32,7 @@ mod local;
 pub mod mark;
 mod member;
 mod overflow;
+pub mod patch;
 mod point;
 mod profile;
 mod ring;
@@ -39,6 +40,8 @@ mod scheduler;
 mod stack;
 mod switch;
 mod token;
+
+use std::num::NonZeroUsize;
 
 use crossbeam_epoch::Guard;
 
@@ -92,6 +95,18 @@ fn join(member: *mut Member, Operation(operation): Operation) {
 #[inline]
 pub fn is_member() -> bool {
     !current().is_null()
+}
+
+/// Who runs: no two members or plain threads that exist at the same time have the same. For engines whose mutexes know their owner:
+/// the system's take all members of a thread for one.
+#[inline]
+pub fn identity() -> NonZeroUsize {
+    let member = current();
+    let address = match member.is_null() {
+        true => local::with(|local| std::ptr::from_ref(local).addr()),
+        false => member.addr(),
+    };
+    NonZeroUsize::new(address).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Gives the processor away. A member is a stray until its next operation. Nothing in a latch and while unwinding.
