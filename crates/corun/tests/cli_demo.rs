@@ -109,7 +109,7 @@ fn json_rows_of_the_live_part_have_the_stable_keys() {
     ];
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
-    let (mut metrics, mut engines) = (BTreeSet::new(), BTreeSet::new());
+    let (mut metrics, mut engines, mut teams) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for line in run.out.lines() {
         let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let expected: [(&str, serde_json::Value); 8] = [
@@ -131,7 +131,9 @@ fn json_rows_of_the_live_part_have_the_stable_keys() {
         );
         metrics.insert(row["metric"].as_str().unwrap_or_default().to_owned());
         engines.insert(row["engine"].as_str().unwrap_or_default().to_owned());
+        teams.extend(row["teams"].as_str().map(str::to_owned));
     }
+    assert_eq!(teams.iter().map(String::as_str).collect::<Vec<_>>(), ["off", "on"]);
     let expected = [
         "ms",
         "new_orders_per_min",

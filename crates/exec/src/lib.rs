@@ -57,5 +57,8 @@ mod manual_work_ahead_set {}
 #[doc = include_str!("../../../docs/src/techniques/hash-joins.md")]
 mod manual_hash_joins {}
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/techniques/teams.md")]
+mod manual_teams {}
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/techniques/join-index.md")]
 mod manual_join_index {}

@@ -45,10 +45,13 @@ impl Transaction<'_> {
     /// As there.
     pub fn commit_with(mut self, durability: Durability) -> Result<Ts> {
         check_stack()?;
-        teams::operation(COMMIT);
         let store = &self.session.store;
         let mut state = self.session.state.borrow_mut();
         let state = &mut *state;
+        // One that only read has nothing to share with others (measured: a barrier of its own costs a fetch in cache a tenth).
+        if !state.writes.is_empty() {
+            teams::operation(COMMIT);
+        }
         if state.ended {
             return Err(crate::StoreError::Ended);
         }

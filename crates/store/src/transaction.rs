@@ -192,6 +192,9 @@ impl<'s> Transaction<'s> {
             return Ok(None);
         };
         ctx!(prefetch = &raw const *slot);
+        // Before the lock, although the version may be another one by then: between the prefetches of two members there may be no
+        // locked instruction, which would wait for the first one's page walk (measured: a quarter of a fetch beyond the caches).
+        ctx!(prefetch = slot.ask_newest(table.0.layout.bytes_min()));
         let name = RowName {
             table: table.0.id,
             rid: rid.0,
@@ -208,7 +211,6 @@ impl<'s> Transaction<'s> {
         let Some(version) = slot.newest() else {
             return Ok(None);
         };
-        ctx!(prefetch = version.ask_first(table.0.layout.bytes_min()));
         if let Some(ts) = version.committed() {
             state.seen = state.seen.max(ts);
         }

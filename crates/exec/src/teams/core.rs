@@ -16,9 +16,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use model::steps::{Mapping, OperationStatistics, TeamList, TeamsMode};
+use model::steps::{Mapping, TeamsMode};
 
 use super::Lost;
+use super::lists::Lists;
 use super::local;
 use super::member::{Alarm, Member, Place};
 use super::ring::{Node, Ring};
@@ -33,13 +34,6 @@ const STACK_RESERVE: usize = 8 << 10;
 const SERIAL_OPERATIONS: u32 = 4096;
 /// Rounds in which strays ran and no team did, after which the OS may run another thread. Unmeasured.
 const STRAY_ROUNDS: u32 = 16;
-
-/// A list of an operation.
-struct List {
-    ring: Ring,
-    /// Where in `Core::lists` it is while it has members.
-    entry: usize,
-}
 
 /// The state of a scheduler. Only its own OS thread touches it.
 pub(super) struct Core {
@@ -60,10 +54,7 @@ pub(super) struct Core {
     pub split: Vec<u16>,
     /// The team.
     running: Ring,
-    waiting: Vec<List>,
-    /// The lists that have members.
-    lists: Vec<TeamList>,
-    last_joined: Option<u16>,
+    pub lists: Lists,
     ready: VecDeque<*mut Member>,
     /// Strays still to run before the next team.
     strays_left: usize,
@@ -76,16 +67,10 @@ pub(super) struct Core {
     /// The member whose stack is used up.
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
-    pub on_lost: Option<OnLost>,
+    pub on_lost: Option<OnLost<'static>>,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,
-
-    // Statistics.
-    pub operations: Vec<OperationStatistics>,
-    teams: u64,
-    counted_from: u64,
-    pub ready_sum: u64,
 }
 
 impl Core {
@@ -100,9 +85,7 @@ impl Core {
             mapping: Mapping::new(),
             split: Vec::new(),
             running: Ring::new(),
-            waiting: Vec::new(),
-            lists: Vec::new(),
-            last_joined: None,
+            lists: Lists::default(),
             ready: VecDeque::new(),
             strays_left: 0,
             round_began: false,
@@ -115,52 +98,7 @@ impl Core {
             on_lost: None,
             idle: Vec::new(),
             made: 0,
-            operations: Vec::new(),
-            teams: 0,
-            counted_from: 0,
-            ready_sum: 0,
         }
-    }
-
-    /// Puts a member last in the list of an operation.
-    ///
-    /// # Safety
-    /// The member is in no ring.
-    unsafe fn join(&mut self, member: *mut Member, operation: u16) {
-        let list = self
-            .mapping
-            .get(usize::from(operation))
-            .copied()
-            .unwrap_or(operation);
-        let number = usize::from(list);
-        while self.waiting.len() <= number {
-            self.operations.push(OperationStatistics {
-                operation: self.waiting.len() as u16,
-                ..Default::default()
-            });
-            self.waiting.push(List {
-                ring: Ring::new(),
-                entry: usize::MAX,
-            });
-        }
-        let waiting = &mut self.waiting[number];
-        // SAFETY: members live as long as the core.
-        unsafe {
-            (*member).list = list;
-            (*member).place = Place::Waiting;
-            waiting.ring.push_back(&raw mut (*member).node);
-        }
-        if waiting.ring.len() == 1 {
-            waiting.entry = self.lists.len();
-            self.lists.push(TeamList {
-                operation: list,
-                members: 1,
-                since: self.teams,
-            });
-        } else {
-            self.lists[waiting.entry].members += 1;
-        }
-        self.last_joined = Some(list);
     }
 
     /// Takes the member that ran out of its team, if it is in it. `finished`: it is at the end of its operation.
@@ -172,53 +110,32 @@ impl Core {
         unsafe {
             if (*member).place == Place::Running {
                 self.running.remove(&raw mut (*member).node);
-                let operation = &mut self.operations[usize::from((*member).list)];
-                operation.out += u64::from(finished);
-                operation.ctx_calls += std::mem::take(&mut (*member).node.switches);
+                let switches = std::mem::take(&mut (*member).node.switches);
+                self.lists.left((*member).list, finished, switches);
             }
             (*member).place = Place::Stray;
         }
     }
 
+    /// Puts a member into the list of an operation.
+    ///
+    /// # Safety
+    /// As for [`Lists::join`].
+    unsafe fn join(&mut self, member: *mut Member, operation: u16) {
+        let list = self.mapping.get(usize::from(operation)).copied();
+        // SAFETY: as the caller says.
+        unsafe { self.lists.join(member, list.unwrap_or(operation)) };
+    }
+
     /// Makes the next team of a list. False if nobody waits.
     fn form_team(&mut self) -> bool {
-        let choice = self
-            .options
-            .next_team
-            .choose(&self.lists, self.teams, self.last_joined);
-        let Some(entry) = choice else { return false };
-        let number = usize::from(self.lists[entry].operation);
         let size_max = match self.mode {
             TeamsMode::Teams => self.options.team_size_max,
             TeamsMode::Serial => 1,
         };
-        let waiting: usize = self.lists.iter().map(|list| list.members as usize).sum();
-        self.ready_sum += (waiting + self.ready.len()) as u64;
-        self.teams += 1;
-        let ring = &mut self.waiting[number].ring;
-        let size = ring.len().min(size_max);
-        for _ in 0..size {
-            let node = ring.pop_front();
-            // SAFETY: members in rings exist, and this one is in none now.
-            unsafe {
-                (*node.cast::<Member>()).place = Place::Running;
-                self.running.push_back(node);
-            }
-        }
-        if ring.len() == 0 {
-            // In order, so that of lists that wait equally long the first comes first.
-            self.lists.remove(entry);
-            for (place, moved) in self.lists.iter().enumerate().skip(entry) {
-                self.waiting[usize::from(moved.operation)].entry = place;
-            }
-        } else {
-            self.lists[entry].members -= size as u32;
-            self.lists[entry].since = self.teams;
-        }
-        let operation = &mut self.operations[number];
-        operation.teams += 1;
-        operation.in_ += size as u64;
-        true
+        let strays = self.ready.len();
+        self.lists
+            .form(self.options.next_team, size_max, strays, &mut self.running)
     }
 
     /// Makes ready who was woken from outside or whose time has come.
@@ -306,24 +223,6 @@ impl Core {
             self.arms = arms;
             super::point::arm(arms);
         }
-    }
-
-    /// Begins statistics anew.
-    pub fn reset_statistics(&mut self) {
-        for one in &mut self.operations {
-            *one = OperationStatistics {
-                operation: one.operation,
-                ..Default::default()
-            };
-        }
-        // `teams` also orders the lists.
-        self.counted_from = self.teams;
-        self.ready_sum = 0;
-    }
-
-    /// Teams that statistics are about.
-    pub fn teams_counted(&self) -> u64 {
-        self.teams - self.counted_from
     }
 
     /// Sleeps until somebody may have been woken.

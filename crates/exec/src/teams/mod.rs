@@ -27,6 +27,7 @@
 mod blocking;
 mod core;
 mod latch;
+mod lists;
 mod local;
 pub mod mark;
 mod member;

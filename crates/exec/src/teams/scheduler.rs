@@ -116,7 +116,7 @@ pub struct Scheduler(Control);
 pub struct Control(Rc<Shared>);
 
 /// Who hears of members that are lost.
-pub(super) type OnLost = Box<dyn FnMut(usize, &Lost)>;
+pub(super) type OnLost<'scope> = Box<dyn FnMut(usize, &Lost) + 'scope>;
 
 /// Where members are spawned. They may use what outlives the scope, and the scope itself.
 pub struct Scope<'scope, 'env: 'scope, R> {
@@ -317,7 +317,7 @@ impl<'scope, R> Scope<'scope, '_, R> {
     /// scheduler's own stack, where it may clean up behind the member and spawn another one. Its first panic is passed on when
     /// all members have ended.
     pub fn on_lost(&'scope self, hear: impl FnMut(usize, &Lost) + 'scope) {
-        let hear: Box<dyn FnMut(usize, &Lost) + 'scope> = Box::new(hear);
+        let hear: OnLost<'scope> = Box::new(hear);
         // SAFETY: taken out again before the scope ends.
         let hear: OnLost =
             unsafe { std::mem::transmute::<Box<dyn FnMut(usize, &Lost) + 'scope>, OnLost>(hear) };
@@ -439,24 +439,18 @@ impl Control {
     /// Counts of every operation that had teams, by its number. Those of a team that runs are in it once its members leave it.
     pub fn statistics(&self) -> Vec<OperationStatistics> {
         // SAFETY: as above.
-        let operations = unsafe { &(*self.core()).operations };
-        operations.iter().filter(|one| one.teams > 0).copied().collect()
+        unsafe { (*self.core()).lists.statistics() }
     }
 
     /// Members that were ready to run when a team was formed, those of the team included, on average.
     pub fn ready_average(&self) -> f64 {
         // SAFETY: as above.
-        let (sum, teams) = unsafe { ((*self.core()).ready_sum, (*self.core()).teams_counted()) };
-        if teams == 0 {
-            0.0
-        } else {
-            sum as f64 / teams as f64
-        }
+        unsafe { (*self.core()).lists.ready_average() }
     }
 
     /// Begins statistics anew.
     pub fn reset_statistics(&self) {
         // SAFETY: as above.
-        unsafe { (*self.core()).reset_statistics() };
+        unsafe { (*self.core()).lists.reset_statistics() };
     }
 }

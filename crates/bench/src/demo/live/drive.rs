@@ -5,7 +5,7 @@
 //!   analysts                |------ counted ------|- each finishes the statement it is in -|
 //! ```
 //!
-//! The terminals are threads of `oltp`'s driver; the analysts are tasks beside them, as in [`crate::demo::drive`]. Nobody is
+//! The terminals are clients of `oltp`'s driver, threads or members of teams; the analysts are tasks beside them, as in [`crate::demo::drive`]. Nobody is
 //! given a share of the CPUs: who may run is up to the operating system.
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct Analyst {
 /// What happened on one side of a round.
 #[derive(Debug, Clone)]
 pub struct Turn {
-    /// Who analysed.
+    /// How transactions ran, and who analysed.
     pub side: Side,
     /// The round, from 0.
     pub round: usize,

@@ -1,8 +1,8 @@
 //! The live part of the demo: short transactions beside analytic clients, on the same tables at the same time.
 //!
 //! ```text
-//!   turn:   load TPC-C into a store in memory ---> terminals run the standard mix
-//!                      |                            `-- beside them clients ask SQL: nobody, stock, corun
+//!   turn:   load TPC-C into a store in memory ---> terminals run the standard mix: a thread each, or in teams
+//!                      |                            `-- beside threads clients ask SQL: nobody, stock, corun
 //!                      `- check the consistency conditions, drop the store
 //!   round:  a turn of each side, beginning with the next side in the next round
 //! ```
@@ -28,7 +28,7 @@ use std::time::Duration;
 use fusion::{Engine, EngineOptions, Joins};
 use model::units::CpuId;
 use oltp::corun::CorunTpcc;
-use oltp::driver::{Measure, RunOptions, TpccWorkload};
+use oltp::driver::{Measure, RunOptions, Teams, TpccWorkload};
 use oltp::engine::{Durability, TxError};
 use oltp::tpcc::{self, Mix, Scale};
 use store::Store;
@@ -45,11 +45,14 @@ pub const WAREHOUSES_MAX: usize = 1000;
 /// Most terminals: a store has room for so many sessions, and some are needed for loading.
 pub const TERMINALS_MAX: usize = 1000;
 
-/// Who analyses beside the transactions.
+/// How transactions run, and who analyses beside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Nobody.
     Alone,
+    /// Nobody; the terminals of a CPU run in teams. Beside analytic clients there is no such side: one thread a CPU would get
+    /// a smaller part of it from the operating system than many, and the comparison would be about that.
+    Teams,
     /// DataFusion as it comes.
     Stock,
     /// DataFusion with corun's joins.
@@ -58,12 +61,13 @@ pub enum Side {
 
 impl Side {
     /// All sides, in the order of the tables.
-    pub const ALL: [Side; 3] = [Side::Alone, Side::Stock, Side::Corun];
+    pub const ALL: [Side; 4] = [Side::Alone, Side::Teams, Side::Stock, Side::Corun];
 
     /// The words in tables.
     pub fn name(self) -> &'static str {
         match self {
             Side::Alone => "transactions alone",
+            Side::Teams => "alone, in teams",
             Side::Stock => "stock",
             Side::Corun => "corun",
         }
@@ -72,9 +76,17 @@ impl Side {
     /// The `engine` of rows: who answers SQL.
     pub fn engine(self) -> &'static str {
         match self {
-            Side::Alone => "none",
+            Side::Alone | Side::Teams => "none",
             Side::Stock => "datafusion",
             Side::Corun => "corun",
+        }
+    }
+
+    /// How the terminals of a CPU share it, the `teams` of rows.
+    pub fn teams(self) -> Teams {
+        match self {
+            Side::Teams => Teams::On,
+            Side::Alone | Side::Stock | Side::Corun => Teams::Off,
         }
     }
 }
@@ -237,7 +249,7 @@ impl Live {
     ) -> Result<Turn, BenchError> {
         let options = &self.options;
         let joins = match side {
-            Side::Alone => None,
+            Side::Alone | Side::Teams => None,
             Side::Stock => Some(Joins::Stock),
             Side::Corun => Some(Joins::Corun),
         };
@@ -265,6 +277,7 @@ impl Live {
             measure: Measure::Time(time),
             // The same inputs for all sides of a round.
             seed: options.seed.wrapping_add(1 + round as u64),
+            teams: side.teams(),
             ..RunOptions::default()
         };
         progress.begin(what, drive::steps(time));

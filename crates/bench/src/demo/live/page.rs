@@ -17,6 +17,7 @@ fn colour(side: Side) -> usize {
         Side::Stock => 0,
         Side::Corun => 1,
         Side::Alone => 2,
+        Side::Teams => 3,
     }
 }
 
@@ -102,6 +103,21 @@ pub fn tiles(summary: &LiveSummary) -> Vec<Tile> {
         summary.transactions_of(Side::Stock),
         summary.transactions_of(Side::Corun),
     ) {
+        if let Some(teams) = summary.transactions_of(Side::Teams) {
+            let control = summary.transactions_of(Side::Alone).and_then(|alone| alone.control);
+            tiles.push(Tile {
+                value: ratio_text(median(teams.over_alone)),
+                name: "New Orders with terminals in teams, against a thread each".to_owned(),
+                note: match control {
+                    Some(control) => format!(
+                        "rounds {}; threads against themselves {}",
+                        spread_text(teams.over_alone),
+                        spread_text(Some(control))
+                    ),
+                    None => "one round: no control".to_owned(),
+                },
+            });
+        }
         tiles.push(Tile {
             value: ratio_text(median(corun.over_alone)),
             name: "of the New Orders of transactions alone, beside corun's queries".to_owned(),
@@ -159,16 +175,17 @@ pub fn transaction_table(summary: &LiveSummary) -> Table {
         .map(|numbers| {
             let over_alone = match numbers.side {
                 Side::Alone => itself(numbers.control),
-                Side::Stock | Side::Corun => ratio_with_spread(numbers.over_alone),
+                Side::Teams | Side::Stock | Side::Corun => ratio_with_spread(numbers.over_alone),
             };
             let over_stock = match numbers.side {
-                Side::Alone => String::new(),
+                Side::Alone | Side::Teams => String::new(),
                 Side::Stock => itself(numbers.control),
                 Side::Corun => ratio_with_spread(numbers.over_stock),
             };
             vec![
                 match numbers.side {
                     Side::Alone => "nobody".to_owned(),
+                    Side::Teams => "nobody, teams".to_owned(),
                     side => side.name().to_owned(),
                 },
                 rate_text(numbers.new_orders_per_min),
@@ -212,7 +229,7 @@ pub fn analytic_table(summary: &LiveSummary) -> Table {
                 time_text(numbers.latency.map(|latency| latency.p95)),
                 match numbers.side {
                     Side::Corun => ratio_with_spread(numbers.over_stock),
-                    Side::Stock | Side::Alone => itself(numbers.control),
+                    Side::Stock | Side::Alone | Side::Teams => itself(numbers.control),
                 },
             ]
         })
@@ -261,9 +278,10 @@ fn transactions(result: &LiveResult, summary: &LiveSummary) -> Section {
         heading: "Live data: transactions beside analytic clients".to_owned(),
         text: vec![
             format!(
-                "{}. Terminals run the standard mix of TPC-C without think time: alone, beside clients that analyse the same tables \
-                 with stock, and beside the same clients with corun's joins, in turns. Every turn begins with a freshly loaded \
-                 store, so all begin with the same rows.",
+                "{}. Terminals run the standard mix of TPC-C without think time: alone with a thread each, alone in teams (the terminals \
+                 of a CPU are user-level threads of one thread, which switch where they would wait for memory), beside clients \
+                 that analyse the same tables with stock, and beside the same clients with corun's joins, in turns. Every turn \
+                 begins with a freshly loaded store, so all begin with the same rows.",
                 lead(result)
             ),
             "p50 and p99 are those of New Order over all rounds; retries are transactions run again because of others, in a turn. \
@@ -402,7 +420,7 @@ fn compared(result: &LiveResult) -> Section {
         heading: "Live data: what is compared, and what is not".to_owned(),
         text: vec![
             format!(
-                "The transactions run on corun's store on all three sides; only the engine of the analytic clients changes. Both \
+                "The transactions run on corun's store on all sides; teams or threads, and the engine of the analytic clients, is all that changes. Both \
                  engines read the store's rows through the same scan, with {} partitions a query, every statement as of one \
                  moment. Within a round terminals and clients draw the same inputs and the same order of statements from seed {}.",
                 result.options.partitions, result.options.seed
@@ -432,8 +450,10 @@ mod tests {
         let rows = transaction_table(&summary).rows;
         assert_eq!(rows[0][..3], ["nobody", "6000", "200"]);
         assert_eq!(rows[0][6..], ["itself 1.00..1.00", ""]);
-        assert_eq!(rows[1][6..], ["0.80x 0.80..0.80", "itself 1.00..1.00"]);
-        assert_eq!(rows[2][6..], ["0.90x 0.90..0.90", "1.12x 1.12..1.12"]);
+        assert_eq!(rows[1][0], "nobody, teams");
+        assert_eq!(rows[1][6..], ["1.50x 1.50..1.50", ""]);
+        assert_eq!(rows[2][6..], ["0.80x 0.80..0.80", "itself 1.00..1.00"]);
+        assert_eq!(rows[3][6..], ["0.90x 0.90..0.90", "1.12x 1.12..1.12"]);
         assert_eq!(
             [Some(25.94), Some(1250.0), None].map(short_time_text),
             ["25.9 us", "1.25 ms", "-"]
@@ -459,7 +479,7 @@ mod tests {
     #[test]
     fn wrong_answers_have_a_card_with_their_texts() {
         let mut result = result();
-        result.turns[1].analysts[0]
+        result.turns[2].analysts[0]
             .wrong
             .push("next_order: a row".to_owned());
         let summary = LiveSummary::of(&result);

@@ -1,6 +1,7 @@
 //! The live part's numbers as benchmark rows (suite `demo`, cases `live_*`).
 //!
-//! `engine` is who analyses beside the transactions: `none`, `datafusion` or `corun`; so is `versus` of the ratios.
+//! `engine` is who analyses beside the transactions: `none`, `datafusion` or `corun`; so is `versus` of the ratios. `teams` is how
+//! the terminals run, `off` or `on`; the ratio of `on` has `teams off` for `versus`.
 
 use super::summary::{Analytics, LiveSummary, StatementSummary, Transactions};
 use super::{LiveResult, Side};
@@ -52,6 +53,7 @@ fn transaction_rows(numbers: &Transactions, answer_ok: bool, rows: &mut Vec<Row>
     let row = |metric: &str, unit: &str, spread: Spread| {
         Row::measured(SUITE, TRANSACTIONS, metric, unit, spread, answer_ok)
             .with("engine", numbers.side.engine())
+            .with("teams", numbers.side.teams().as_str())
     };
     let timed = usize::try_from(numbers.timed).unwrap_or(usize::MAX);
     rows.extend(
@@ -65,11 +67,17 @@ fn transaction_rows(numbers: &Transactions, answer_ok: bool, rows: &mut Vec<Row>
     }
     rows.extend(numbers.retries.map(|retries| row("retries", "count", retries)));
     for (ratio, versus) in [
-        (numbers.over_alone, Side::Alone),
-        (numbers.over_stock, Side::Stock),
-        (numbers.control, numbers.side),
+        (
+            numbers.over_alone,
+            match numbers.side {
+                Side::Teams => "teams off",
+                _ => Side::Alone.engine(),
+            },
+        ),
+        (numbers.over_stock, Side::Stock.engine()),
+        (numbers.control, numbers.side.engine()),
     ] {
-        rows.extend(ratio.map(|ratio| row("ratio", "x", ratio).versus(versus.engine())));
+        rows.extend(ratio.map(|ratio| row("ratio", "x", ratio).versus(versus)));
     }
 }
 
@@ -139,6 +147,7 @@ mod tests {
             Some(1.0),
             "a control"
         );
+        assert_eq!(find(TRANSACTIONS, "ratio", "none", Some("teams off")), Some(1.5));
         assert_eq!(find(TRANSACTIONS, "retries", "corun", None), Some(3.0));
         assert_eq!(find(ANALYTIC, "queries_per_s", "none", None), None);
         assert_eq!(find(ANALYTIC, "p95_ms", "datafusion", None), Some(50.0));

@@ -35,7 +35,7 @@ pub struct Transactions {
     pub timed: u64,
     /// How often a transaction was run again because of others, a round.
     pub retries: Option<Spread>,
-    /// New Orders a minute over those of the transactions alone, round by round. `None` for those.
+    /// New Orders a minute over those of the transactions alone (threads), round by round. `None` for those.
     pub over_alone: Option<Spread>,
     /// New Orders a minute over those beside stock; `None` but for corun.
     pub over_stock: Option<Spread>,
@@ -269,10 +269,11 @@ pub(in crate::demo) mod tests {
                 max_us: us as f64,
                 latencies,
             }],
+            teams: None,
         }
     }
 
-    /// Three rounds: 100 New Orders a second alone, 80 beside two clients of stock that take 50 ms a query, 90 beside corun's
+    /// Three rounds: 100 New Orders a second alone, 150 in teams, 80 beside two clients of stock that take 50 ms a query, 90 beside corun's
     /// that take 25 ms.
     pub(in crate::demo) fn result() -> LiveResult {
         let analysts = |milliseconds: f64| {
@@ -295,6 +296,7 @@ pub(in crate::demo) mod tests {
         for round in 0..3 {
             for (side, transactions, analysts) in [
                 (Side::Alone, outcome(100, 200), Vec::new()),
+                (Side::Teams, outcome(150, 100), Vec::new()),
                 (Side::Stock, outcome(80, 400), analysts(50.0)),
                 (Side::Corun, outcome(90, 300), analysts(25.0)),
             ] {
@@ -342,6 +344,8 @@ pub(in crate::demo) mod tests {
         assert_eq!(median(alone.new_orders_per_min), Some(6000.0));
         assert_eq!(median(alone.tps), Some(200.0));
         assert_eq!((alone.over_alone, alone.over_stock), (None, None));
+        let teams = of(Side::Teams);
+        assert_eq!((median(teams.over_alone), teams.over_stock), (Some(1.5), None));
         assert_eq!((median(stock.over_alone), stock.over_stock), (Some(0.8), None));
         assert_eq!(
             (median(corun.over_alone), median(corun.over_stock)),
@@ -380,8 +384,8 @@ pub(in crate::demo) mod tests {
     #[test]
     fn whatever_is_wrong_is_kept() {
         let mut result = result();
-        result.turns[1].analysts[0].wrong.push("an answer".to_owned());
-        result.turns[2].violations.push("a condition".to_owned());
+        result.turns[2].analysts[0].wrong.push("an answer".to_owned());
+        result.turns[3].violations.push("a condition".to_owned());
         result.closing.wrong.push("a closing answer".to_owned());
         assert_eq!(
             LiveSummary::of(&result).wrong,
@@ -392,7 +396,7 @@ pub(in crate::demo) mod tests {
     #[test]
     fn one_round_has_no_control() {
         let mut result = result();
-        result.turns.truncate(3);
+        result.turns.truncate(Side::ALL.len());
         let summary = LiveSummary::of(&result);
         assert!(
             summary
