@@ -1,0 +1,112 @@
+//! The simulated cores: processors of the paper's Table 1, today's, and instruction caches of one's own choice.
+
+use model::steps::L1i;
+
+/// A cache as `bytes`, `ways`, `line_bytes`.
+const fn cache(kib: u32, ways: u32, line_bytes: u32) -> L1i {
+    L1i {
+        bytes: kib << 10,
+        ways,
+        line_bytes,
+    }
+}
+
+/// A processor by its caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// The name in rows.
+    pub name: &'static str,
+    /// Level one, instructions.
+    pub l1i: L1i,
+    /// Level one, data.
+    pub l1d: L1i,
+    /// Level two, both.
+    pub l2: L1i,
+}
+
+/// The cores that Figure 9 compares: the paper's (Table 1; the Pentium 4's trace cache holds no lines and is not simulated) and today's.
+pub const PROCESSORS: [Processor; 4] = [
+    Processor {
+        name: "athlon_xp",
+        l1i: cache(64, 2, 64),
+        l1d: cache(64, 2, 64),
+        l2: cache(256, 16, 64),
+    },
+    Processor {
+        name: "pentium_3",
+        l1i: cache(16, 4, 32),
+        l1d: cache(16, 4, 32),
+        l2: cache(256, 8, 32),
+    },
+    TODAY,
+    Processor {
+        name: "ultrasparc_t1",
+        l1i: cache(16, 4, 32),
+        l1d: cache(8, 4, 16),
+        l2: cache(3072, 12, 64),
+    },
+];
+
+/// A server core of today: 32 KiB of instructions, 48 KiB of data, 2 MiB for both.
+pub const TODAY: Processor = Processor {
+    name: "today",
+    l1i: cache(32, 8, 64),
+    l1d: cache(48, 12, 64),
+    l2: cache(2048, 16, 64),
+};
+
+impl Processor {
+    /// Today's core with another instruction cache.
+    pub fn with_l1i(l1i: L1i) -> Processor {
+        Processor { l1i, ..TODAY }
+    }
+}
+
+/// The instruction caches of Figure 10: 64-byte lines, direct mapped to fully associative.
+pub fn figure_10(quick: bool) -> Vec<L1i> {
+    let sizes: &[u32] = if quick { &[4, 32] } else { &[2, 4, 8, 16, 32, 64] };
+    let full = |kib: u32| (kib << 10) / 64;
+    sizes
+        .iter()
+        .flat_map(|&kib| [1, 2, 4, 8, full(kib)].map(|ways| cache(kib, ways, 64)))
+        .collect()
+}
+
+/// Sizes at which reductions are judged, besides the machine's own: those of which a footprint may be twice as large.
+pub const SMALL: [L1i; 5] = [
+    cache(1, 2, 64),
+    cache(2, 4, 64),
+    cache(4, 4, 64),
+    cache(8, 8, 64),
+    cache(16, 8, 64),
+];
+
+/// The largest instruction cache of the kept sizes whose double a footprint reaches; the smallest if it reaches none.
+pub fn half_of(footprint_bytes: u64) -> L1i {
+    let reached = SMALL
+        .iter()
+        .rev()
+        .find(|l1i| u64::from(l1i.bytes) * 2 <= footprint_bytes);
+    *reached.unwrap_or(&SMALL[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_judged_cache_is_at_most_half_the_footprint() {
+        assert_eq!(half_of(9_000).to_string(), "4k/4/64");
+        assert_eq!(half_of(8_192).to_string(), "4k/4/64");
+        assert_eq!(half_of(8_191).to_string(), "2k/4/64");
+        assert_eq!(half_of(45_000).to_string(), "16k/8/64");
+        assert_eq!(half_of(100).to_string(), "1k/2/64");
+    }
+
+    #[test]
+    fn figure_10_ends_fully_associative() {
+        let all = figure_10(false);
+        assert_eq!(all.len(), 30);
+        assert_eq!(all[29].to_string(), "64k/1024/64");
+    }
+}

@@ -1,0 +1,434 @@
+//! [`run`]: the subject, which runs what a [`Job`] says. The suite runs it in its own process to measure time, and starts a copy of the
+//! program that runs it under a tracer to count misses.
+//!
+//! ```text
+//!   serial          client 0: [begin marker, operation, end marker], client 1: [...], ...        one after the other
+//!   to completion   member 0: [begin marker, operation   member 1: operation ...  last: operation, end marker]
+//!   team            the same, members switching at CTX points inside the operation
+//! ```
+//!
+//! A round is one operation of every member; what members do before and behind it (begin and end of the transaction) is a team operation
+//! of its own, so that all of a round are between the two markers and nothing else is.
+
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
+
+use exec::teams::{self, Lost, Scheduler, TeamOptions, mark};
+use oltp::corun::{CorunTpcc, open};
+use oltp::engine::{Durability, TpccClient, TpccEngine, TxError};
+use oltp::tpcc::{self, Input, Kind, Scale, Terminal};
+use store::{Options, Store};
+
+use super::job::{Done, Job, Mix, Mode, Operation, Pass, Points, TeamLine, Workload};
+use super::table::{Marked, PaperTable, failed};
+use crate::error::BenchError;
+
+/// Seed of TPC-C's rows and inputs.
+const SEED: u64 = 0x7374_6570;
+/// Terminals of a warehouse.
+const TERMINALS: usize = 10;
+/// How often a transaction is run again because of others before the run fails.
+const RETRIES_MAX: u32 = 10_000;
+
+/// A loaded database, ready for passes.
+pub struct Subject {
+    data: Data,
+    /// Operations so far: their numbers choose keys.
+    number: Cell<u64>,
+}
+
+enum Data {
+    Operation {
+        store: Store,
+        operation: Operation,
+        tables: Vec<PaperTable>,
+    },
+    Tpcc {
+        engine: Box<CorunTpcc>,
+        scale: Scale,
+        mix: Mix,
+    },
+}
+
+/// Runs a job from its first pass to its last.
+///
+/// # Errors
+/// When a database cannot be made or a pass cannot run; what was answered wrongly is in the [`Done`]s.
+pub fn run(job: &Job) -> Result<Vec<Done>, BenchError> {
+    let subject = Subject::load(job.workload)?;
+    job.passes.iter().map(|pass| subject.pass(pass)).collect()
+}
+
+/// Turns on the points that `points` says, for all threads.
+fn set_points(points: &Points) -> Result<(), BenchError> {
+    match points {
+        Points::Default => teams::default_points(),
+        Points::All => teams::set_points(|_| true),
+        Points::Profile(text) => {
+            let profile = text.parse().map_err(|error| failed(format_args!("{error}")))?;
+            teams::load_profile(&profile).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+impl Subject {
+    /// Makes and loads a database.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn load(workload: Workload) -> Result<Subject, BenchError> {
+        let data = match workload {
+            Workload::Operation {
+                operation,
+                rows,
+                other_rows,
+            } => {
+                let store = Store::in_memory(Options {
+                    durability: store::Durability::Asynchronous,
+                    ..Options::default()
+                });
+                let store = store.map_err(failed)?;
+                let mut tables = vec![PaperTable::load(&store, "paper", rows)?];
+                if other_rows > 0 {
+                    tables.push(PaperTable::load(&store, "other", other_rows)?);
+                }
+                Data::Operation {
+                    store,
+                    operation,
+                    tables,
+                }
+            }
+            Workload::Tpcc {
+                mix,
+                warehouses,
+                divisor,
+            } => {
+                let store = open(Durability::None, std::path::Path::new(""), 1).map_err(failed)?;
+                let engine = CorunTpcc::new(store).map_err(failed)?;
+                let scale = Scale {
+                    warehouses,
+                    divisor: divisor.clamp(1, 100),
+                };
+                tpcc::load(&engine, scale, SEED, 1, &|_| ()).map_err(failed)?;
+                Data::Tpcc {
+                    engine: Box::new(engine),
+                    scale,
+                    mix,
+                }
+            }
+        };
+        Ok(Subject {
+            data,
+            number: Cell::new(0),
+        })
+    }
+
+    /// Runs one pass.
+    ///
+    /// # Errors
+    /// When it cannot run; what was answered wrongly is in the [`Done`].
+    pub fn pass(&self, pass: &Pass) -> Result<Done, BenchError> {
+        set_points(&pass.points)?;
+        match &self.data {
+            Data::Operation {
+                store,
+                operation,
+                tables,
+            } => {
+                let mut done = self.operation(store, *operation, tables, pass)?;
+                for table in tables {
+                    done.wrong.extend(table.check(store)?);
+                }
+                Ok(done)
+            }
+            Data::Tpcc { engine, scale, mix } => {
+                let mut done = transactions(engine, *scale, *mix, pass)?;
+                let violations = tpcc::check(engine.as_ref(), *scale).map_err(failed)?;
+                done.wrong.extend(violations.iter().map(ToString::to_string));
+                Ok(done)
+            }
+        }
+    }
+
+    fn operation(
+        &self,
+        store: &Store,
+        operation: Operation,
+        tables: &[PaperTable],
+        pass: &Pass,
+    ) -> Result<Done, BenchError> {
+        let members = pass.members.max(1);
+        let rounds = pass.warm_up + pass.rounds;
+        let first = self.number.get();
+        self.number.set(first + (rounds * members) as u64);
+        let number = |round: usize, member: usize| first + (round * members + member) as u64;
+        let marks = Marks::new(pass, if pass.mode == Mode::Serial { 1 } else { members });
+        let wrong = RefCell::new(Vec::new());
+        let client = |member: usize| -> Result<(), BenchError> {
+            let table = &tables[member % tables.len()];
+            let mut session = store.session(0, store::park::current()).map_err(failed)?;
+            let mut row = table.buffer();
+            for round in 0..rounds {
+                let marked = InRound { marks: &marks, round };
+                table.run(&mut session, &mut row, operation, number(round, member), &marked)?;
+            }
+            Ok(())
+        };
+        let mut done = Done {
+            operations: (pass.rounds * members) as u64,
+            seconds: 0.0,
+            wrong: Vec::new(),
+            teams: Vec::new(),
+            ready: None,
+        };
+        match pass.mode {
+            Mode::Serial => {
+                let mut clients = Vec::new();
+                for member in 0..members {
+                    let table = &tables[member % tables.len()];
+                    let session = store.session(0, store::park::current()).map_err(failed)?;
+                    clients.push((table, session, table.buffer()));
+                }
+                for round in 0..rounds {
+                    for (member, (table, session, row)) in clients.iter_mut().enumerate() {
+                        let marked = InRound { marks: &marks, round };
+                        table.run(session, row, operation, number(round, member), &marked)?;
+                    }
+                }
+            }
+            Mode::ToCompletion | Mode::Team => {
+                let mut scheduler = scheduler(pass, members)?;
+                let lost = scheduler.scope(|scope| {
+                    for member in 0..members {
+                        let (client, wrong) = (&client, &wrong);
+                        scope.spawn(&format!("client {member}"), move || {
+                            if let Err(error) = client(member) {
+                                wrong.borrow_mut().push(format!("client {member}: {error}"));
+                            }
+                        });
+                    }
+                });
+                wrong.borrow_mut().extend(lost_members(lost));
+                statistics(&scheduler, &mut done);
+            }
+        }
+        done.seconds = marks.seconds.get();
+        done.wrong = wrong.into_inner();
+        Ok(done)
+    }
+}
+
+/// The markers and the clock of a pass. Members of one scheduler take turns on one thread, so plain cells do.
+struct Marks {
+    /// Members of a round.
+    members: usize,
+    /// Rounds without markers.
+    warm_up: usize,
+    /// Rounds in all.
+    rounds: usize,
+    entered: Cell<usize>,
+    left: Cell<usize>,
+    start: Cell<Option<Instant>>,
+    seconds: Cell<f64>,
+}
+
+impl Marks {
+    fn new(pass: &Pass, members: usize) -> Marks {
+        Marks {
+            members,
+            warm_up: pass.warm_up,
+            rounds: pass.warm_up + pass.rounds,
+            entered: Cell::new(0),
+            left: Cell::new(0),
+            start: Cell::new(None),
+            seconds: Cell::new(0.0),
+        }
+    }
+
+    fn start_clock(&self) {
+        if self.start.get().is_none() {
+            self.start.set(Some(Instant::now()));
+        }
+    }
+
+    fn read_clock(&self) {
+        if let Some(start) = self.start.get() {
+            self.seconds.set(start.elapsed().as_secs_f64());
+        }
+    }
+}
+
+/// One member in one round.
+struct InRound<'m> {
+    marks: &'m Marks,
+    round: usize,
+}
+
+impl Marked for InRound<'_> {
+    fn before(&self) {
+        let marks = self.marks;
+        if self.round < marks.warm_up {
+            return;
+        }
+        let entered = marks.entered.get() + 1;
+        marks.entered.set(entered % marks.members);
+        if entered == 1 {
+            marks.start_clock();
+            mark::begin();
+        }
+    }
+
+    fn after(&self) {
+        let marks = self.marks;
+        if self.round < marks.warm_up {
+            return;
+        }
+        let left = marks.left.get() + 1;
+        marks.left.set(left % marks.members);
+        if left == marks.members {
+            mark::end();
+            if self.round + 1 == marks.rounds {
+                marks.read_clock();
+            }
+        }
+    }
+}
+
+/// A scheduler for a pass.
+fn scheduler(pass: &Pass, members: usize) -> Result<Scheduler, BenchError> {
+    Scheduler::new(TeamOptions {
+        team_size_max: members,
+        ctx: pass.mode == Mode::Team,
+        float: pass.float,
+        ..TeamOptions::default()
+    })
+    .map_err(failed)
+}
+
+fn lost_members<R>(members: Vec<Result<R, Lost>>) -> Vec<String> {
+    let lost = members.into_iter().filter_map(Result::err);
+    lost.map(|lost| lost.to_string()).collect()
+}
+
+/// What TPC-C's clients share.
+struct Desk {
+    marks: Marks,
+    finished: Cell<usize>,
+    over: Cell<bool>,
+    wrong: RefCell<Vec<String>>,
+}
+
+impl Desk {
+    /// Notes that a transaction has ended, whoever ran it.
+    fn finish(&self) {
+        let finished = self.finished.get() + 1;
+        self.finished.set(finished);
+        if finished == self.marks.warm_up {
+            self.marks.start_clock();
+            mark::begin();
+        }
+        if finished == self.marks.rounds {
+            mark::end();
+            self.marks.read_clock();
+            self.over.set(true);
+        }
+    }
+}
+
+/// A terminal and its client.
+struct Caller<'e> {
+    terminal: Terminal,
+    client: Box<dyn TpccClient + 'e>,
+    /// Transactions so far; stands for the time.
+    now: i64,
+}
+
+impl Caller<'_> {
+    /// Runs one transaction to its end, again as often as others are in the way.
+    fn call(&mut self) -> Result<(), TxError> {
+        self.now += 1;
+        let input = self.terminal.next(tpcc::LOADED_AT + self.now);
+        let client = self.client.as_mut();
+        for _ in 0..RETRIES_MAX {
+            let answer = match &input {
+                Input::NewOrder(input) => client.new_order(input).map(drop),
+                Input::Payment(input) => client.payment(input).map(drop),
+                Input::OrderStatus(input) => client.order_status(input).map(drop),
+                Input::Delivery(input) => client.delivery(input).map(drop),
+                Input::StockLevel(input) => client.stock_level(input).map(drop),
+            };
+            match answer {
+                Err(TxError::Retry(_)) => teams::yield_now(),
+                other => return other,
+            }
+        }
+        Err(TxError::failed(format!("gave up after {RETRIES_MAX} retries")))
+    }
+}
+
+/// Runs TPC-C until enough transactions have ended.
+fn transactions(engine: &CorunTpcc, scale: Scale, mix: Mix, pass: &Pass) -> Result<Done, BenchError> {
+    let mix = match mix {
+        Mix::Payment => tpcc::Mix::only(Kind::Payment),
+        Mix::NoDelivery => tpcc::Mix::NO_DELIVERY,
+    };
+    let desk = Desk {
+        marks: Marks::new(pass, 1),
+        finished: Cell::new(0),
+        over: Cell::new(false),
+        wrong: RefCell::new(Vec::new()),
+    };
+    let caller = |number: usize| -> Result<Caller<'_>, TxError> {
+        Ok(Caller {
+            terminal: Terminal::new(scale, mix, SEED, SEED + 1, number),
+            client: engine.client(0)?,
+            now: 0,
+        })
+    };
+    let mut done = Done {
+        operations: pass.rounds as u64,
+        seconds: 0.0,
+        wrong: Vec::new(),
+        teams: Vec::new(),
+        ready: None,
+    };
+    if pass.mode == Mode::Serial {
+        let callers = (0..pass.members).map(caller).collect::<Result<Vec<_>, _>>();
+        let mut callers = callers.map_err(failed)?;
+        'all: loop {
+            for caller in &mut callers {
+                caller.call().map_err(failed)?;
+                desk.finish();
+                if desk.over.get() {
+                    break 'all;
+                }
+            }
+        }
+    } else {
+        let mut scheduler = scheduler(pass, pass.members)?;
+        let members = scheduler.scope(|scope| {
+            for number in 0..pass.members {
+                let (desk, caller) = (&desk, &caller);
+                scope.spawn(&format!("terminal {number}"), move || {
+                    let called = caller(number).and_then(|mut caller| {
+                        while !desk.over.get() {
+                            caller.call()?;
+                            desk.finish();
+                        }
+                        Ok(())
+                    });
+                    if let Err(error) = called {
+                        desk.over.set(true);
+                        desk.wrong.borrow_mut().push(format!("terminal {number}: {error}"));
+                    }
+                });
+            }
+        });
+        desk.wrong.borrow_mut().extend(lost_members(members));
+        statistics(&scheduler, &mut done);
+    }
+    done.seconds = desk.marks.seconds.get();
+    done.wrong = desk.wrong.into_inner();
+    Ok(done)
+}
