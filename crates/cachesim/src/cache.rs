@@ -48,6 +48,17 @@ pub enum Replacement {
     TreePlru,
 }
 
+/// What using a line did to its set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// The line was there.
+    Hit,
+    /// It took a way that held nothing.
+    Filled,
+    /// It took the way of this line.
+    Replaced(u64),
+}
+
 /// Ways of each set, one bit a way, lowest first: what a class of threads may fill.
 ///
 /// As on hardware, fills only are limited: a line is found in any way, and using it counts as a use. Bits need not be adjacent,
@@ -214,6 +225,12 @@ impl SetAssociative {
     /// ways of `fill`, which has one of this cache, or into any.
     #[inline]
     pub(crate) fn access_in_set(&mut self, set: u64, tag: u64, fill: Option<WayMask>) -> bool {
+        self.touch_in_set(set, tag, fill) == Touch::Hit
+    }
+
+    /// [`SetAssociative::access_in_set`], which also says which line had to leave.
+    #[inline]
+    pub(crate) fn touch_in_set(&mut self, set: u64, tag: u64, fill: Option<WayMask>) -> Touch {
         debug_assert!(tag != EMPTY);
         let first = set as usize * self.ways;
         let tags = &mut self.tags[first..first + self.ways];
@@ -242,8 +259,12 @@ impl SetAssociative {
                 way
             }
         };
-        tags[way] = tag;
-        held.is_some()
+        let before = std::mem::replace(&mut tags[way], tag);
+        match (held, before) {
+            (Some(_), _) => Touch::Hit,
+            (None, EMPTY) => Touch::Filled,
+            (None, line) => Touch::Replaced(line),
+        }
     }
 
     /// Drops the line that `address` lies in: whether it was there.
@@ -361,6 +382,22 @@ mod tests {
         assert!(!cache.access(4 * 64), "replaces line 1, now the oldest");
         assert!(cache.access(0));
         assert!(!cache.access(64));
+    }
+
+    #[test]
+    fn a_line_that_leaves_is_named() {
+        for replacement in [Replacement::Lru, Replacement::TreePlru] {
+            let mut cache = SetAssociative::with_replacement(geometry(128, 2, 64).unwrap(), replacement);
+            let touched = [5, 6, 5, 7, 5].map(|tag| cache.touch_in_set(0, tag, None));
+            let expected = [
+                Touch::Filled,
+                Touch::Filled,
+                Touch::Hit,
+                Touch::Replaced(6),
+                Touch::Hit,
+            ];
+            assert_eq!(touched, expected, "{replacement:?}");
+        }
     }
 
     #[test]

@@ -6,8 +6,11 @@
 //! a file for later. [`llc`] runs several such streams side by side over one shared cache, limited by way masks or page colours, and
 //! times them; [`synthetic`] makes streams up. [`coherence`] stands for itself: it needs no trace, only speeds.
 //!
+//! Traces of instructions, [`model::instructions::Event`]s, are another kind: [`steps`] finds where the code of an operation outgrows
+//! the level-one instruction cache and what teams that switch there miss.
+//!
 //! Whatever comes from here is labelled `simulated` where it is shown. Not here: time in a [`Hierarchy`] (latencies are known to
-//! `llc` and `coherence` only), hardware prefetchers, TLBs, instruction caches.
+//! `llc` and `coherence` only), hardware prefetchers, TLBs.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +20,7 @@ pub mod hierarchy;
 pub mod llc;
 pub mod preset;
 mod random;
+pub mod steps;
 pub mod synthetic;
 pub mod trace;
 

@@ -1,0 +1,78 @@
+//! What an operation misses as it is, one execution after the other.
+
+use super::operation::Operation;
+use super::references::{Numbering, Reference};
+use super::{CodeCache, StepsError};
+use crate::cache::SetAssociative;
+
+/// Most executions that warm a cache. With least-recently-used replacement one is enough: what a set holds after an execution, and
+/// in which order, is decided by the last lines that execution used.
+pub(super) const WARM_ROUNDS_MAX: u32 = 8;
+
+/// Counts of one execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Original {
+    /// Instructions that ran.
+    pub instructions: u64,
+    /// Distinct lines they lie in.
+    pub footprint_lines: u64,
+    /// The same in bytes: whole lines.
+    pub footprint_bytes: u64,
+    /// Lines missed from an empty cache: the paper's m_p.
+    pub cold_misses: u64,
+    /// Lines missed in a cache warmed by the same operation: what a leading member of a team misses, too.
+    pub warm_misses: u64,
+    /// Instructions that missed a line or more there, which is what cachegrind calls `I1mr`.
+    pub warm_missing_instructions: u64,
+    /// Index of the instruction of each of `warm_misses`, in order: the upper curve of the paper's Fig. 15.
+    pub warm_misses_at: Vec<u32>,
+}
+
+impl Original {
+    /// Runs it cold, then warm.
+    ///
+    /// # Errors
+    /// [`StepsError::Empty`].
+    pub fn of(operation: &Operation, cache: &CodeCache) -> Result<Self, StepsError> {
+        if operation.fetches().is_empty() {
+            return Err(StepsError::Empty);
+        }
+        let mut numbering = Numbering::new(cache.geometry());
+        let references = numbering.of(operation);
+        let cold = misses_at(&references, &mut cache.empty());
+        let warm = misses_at(&references, &mut warmed(&references, cache));
+        let mut missing = warm.clone();
+        missing.dedup();
+        Ok(Self {
+            instructions: operation.fetches().len() as u64,
+            footprint_lines: numbering.lines() as u64,
+            footprint_bytes: numbering.lines() as u64 * cache.line_bytes(),
+            cold_misses: cold.len() as u64,
+            warm_misses: warm.len() as u64,
+            warm_missing_instructions: missing.len() as u64,
+            warm_misses_at: warm,
+        })
+    }
+}
+
+/// A cache in which the operation was run until its misses no longer changed.
+pub(super) fn warmed(references: &[Reference], cache: &CodeCache) -> SetAssociative {
+    let mut warm = cache.empty();
+    let mut before = None;
+    for _ in 0..WARM_ROUNDS_MAX {
+        let misses = misses_at(references, &mut warm).len();
+        if before == Some(misses) {
+            break;
+        }
+        before = Some(misses);
+    }
+    warm
+}
+
+/// The instruction of each miss of one execution.
+fn misses_at(references: &[Reference], cache: &mut SetAssociative) -> Vec<u32> {
+    let misses = references
+        .iter()
+        .filter(|reference| !cache.access_in_set(u64::from(reference.set), u64::from(reference.line), None));
+    misses.map(|reference| reference.at).collect()
+}
