@@ -60,10 +60,33 @@ impl Processor {
     pub fn with_l1i(l1i: L1i) -> Processor {
         Processor { l1i, ..TODAY }
     }
+
+    /// The same shapes of cache, `divisor` (a power of two) times smaller; no fewer sets than one.
+    pub fn divided(self, divisor: u32) -> Processor {
+        let divided = |cache: L1i| L1i {
+            bytes: (cache.bytes / divisor.max(1)).max(cache.ways * cache.line_bytes),
+            ..cache
+        };
+        Processor {
+            l1i: divided(self.l1i),
+            l1d: divided(self.l1d),
+            l2: divided(self.l2),
+            ..self
+        }
+    }
+}
+
+/// The footprint of the paper's index fetch (section 3.4), in bytes.
+const PAPERS_FOOTPRINT: u64 = 45 << 10;
+
+/// The power of two that makes a footprint the paper's when caches are divided by it.
+pub fn shrunk(footprint_bytes: u64) -> u32 {
+    let times = PAPERS_FOOTPRINT as f64 / footprint_bytes.max(1) as f64;
+    1 << (times.max(1.0).log2().round() as u32).min(6)
 }
 
 /// The instruction caches of Figure 10: 64-byte lines, direct mapped to fully associative.
-pub fn figure_10(quick: bool) -> Vec<L1i> {
+pub fn figure_10_caches(quick: bool) -> Vec<L1i> {
     let sizes: &[u32] = if quick { &[4, 32] } else { &[2, 4, 8, 16, 32, 64] };
     let full = |kib: u32| (kib << 10) / 64;
     sizes
@@ -104,8 +127,17 @@ mod tests {
     }
 
     #[test]
+    fn divided_caches_keep_their_shape() {
+        assert_eq!((shrunk(45 << 10), shrunk(6_000), shrunk(1 << 20)), (1, 8, 1));
+        let small = PROCESSORS[1].divided(8);
+        assert_eq!(small.l1i.to_string(), "2k/4/32");
+        assert_eq!(PROCESSORS[1].divided(1), PROCESSORS[1]);
+        assert_eq!(TODAY.divided(1 << 20).l1i.to_string(), "512/8/64");
+    }
+
+    #[test]
     fn figure_10_ends_fully_associative() {
-        let all = figure_10(false);
+        let all = figure_10_caches(false);
         assert_eq!(all.len(), 30);
         assert_eq!(all[29].to_string(), "64k/1024/64");
     }

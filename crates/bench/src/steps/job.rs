@@ -10,6 +10,8 @@ pub struct Job {
     pub workload: Workload,
     /// How, in this order.
     pub passes: Vec<Pass>,
+    /// Whether lock waits have minutes: under a tracer everything takes a hundred times as long.
+    pub patient: bool,
 }
 
 /// What is run on which database.

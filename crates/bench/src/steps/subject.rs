@@ -11,11 +11,11 @@
 //! of its own, so that all of a round are between the two markers and nothing else is.
 
 use std::cell::{Cell, RefCell};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use exec::teams::{self, Lost, Scheduler, TeamOptions, mark};
-use oltp::corun::{CorunTpcc, open};
-use oltp::engine::{Durability, TpccClient, TpccEngine, TxError};
+use oltp::corun::CorunTpcc;
+use oltp::engine::{TpccClient, TpccEngine, TxError};
 use oltp::tpcc::{self, Input, Kind, Scale, Terminal};
 use store::{Options, Store};
 
@@ -55,8 +55,23 @@ enum Data {
 /// # Errors
 /// When a database cannot be made or a pass cannot run; what was answered wrongly is in the [`Done`]s.
 pub fn run(job: &Job) -> Result<Vec<Done>, BenchError> {
-    let subject = Subject::load(job.workload)?;
+    let subject = Subject::load(job.workload, job.patient)?;
     job.passes.iter().map(|pass| subject.pass(pass)).collect()
+}
+
+fn options(patient: bool) -> Options {
+    let options = Options {
+        durability: store::Durability::Asynchronous,
+        ..Options::default()
+    };
+    match patient {
+        true => Options {
+            lock_timeout: Duration::from_secs(600),
+            detect_after: Duration::from_secs(1),
+            ..options
+        },
+        false => options,
+    }
 }
 
 /// Turns on the points that `points` says, for all threads.
@@ -73,22 +88,18 @@ fn set_points(points: &Points) -> Result<(), BenchError> {
 }
 
 impl Subject {
-    /// Makes and loads a database.
+    /// Makes and loads a database. A `patient` one leaves minutes to lock waits.
     ///
     /// # Errors
     /// The store's.
-    pub fn load(workload: Workload) -> Result<Subject, BenchError> {
+    pub fn load(workload: Workload, patient: bool) -> Result<Subject, BenchError> {
+        let store = Store::in_memory(options(patient)).map_err(failed)?;
         let data = match workload {
             Workload::Operation {
                 operation,
                 rows,
                 other_rows,
             } => {
-                let store = Store::in_memory(Options {
-                    durability: store::Durability::Asynchronous,
-                    ..Options::default()
-                });
-                let store = store.map_err(failed)?;
                 let mut tables = vec![PaperTable::load(&store, "paper", rows)?];
                 if other_rows > 0 {
                     tables.push(PaperTable::load(&store, "other", other_rows)?);
@@ -104,7 +115,6 @@ impl Subject {
                 warehouses,
                 divisor,
             } => {
-                let store = open(Durability::None, std::path::Path::new(""), 1).map_err(failed)?;
                 let engine = CorunTpcc::new(store).map_err(failed)?;
                 let scale = Scale {
                     warehouses,
