@@ -26,6 +26,7 @@ pub mod prefetch;
 pub mod shared_csb;
 pub mod stage;
 pub mod table;
+pub mod teams;
 pub mod visited;
 pub mod workers;
 

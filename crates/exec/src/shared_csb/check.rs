@@ -1,6 +1,6 @@
 //! Asserts that a tree nobody changes is whole. Tests call it.
 
-use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_epoch::Guard;
 
 use super::node::{Node, Shape, largest};
 use super::{Pair, SharedCsbTree};
@@ -21,7 +21,7 @@ impl<const W: usize> SharedCsbTree<W> {
     /// When one does not hold.
     #[doc(hidden)]
     pub fn check(&self) {
-        let guard = &epoch::pin();
+        let guard = &crate::teams::pin();
         let top = self.top(guard);
         let version = top.stable(false).expect("the top is not locked");
         assert!(

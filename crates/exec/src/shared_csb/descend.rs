@@ -1,13 +1,14 @@
 //! The way down: [`SharedCsbTree::step`] for one level, and loops over it.
 //!
 //! Between two levels nothing is held but the guard and what was read: a caller that cuts the way into steps may stop after
-//! each one, as the child has been asked for by then. What it is not: it changes nothing and waits only for locked nodes.
+//! each one, as the child has been asked for by then. There the loops have CTX points, unless the caller holds locks. What it is not: it changes nothing and waits only for locked nodes.
 
 use crossbeam_epoch::Guard;
 
 use super::node::Node;
 use super::version::Version;
 use super::{Key, Pair, SharedCsbTree, Stop};
+use crate::ctx;
 
 /// What a way down looks for.
 pub(super) trait Sought<const W: usize>: Copy {
@@ -89,6 +90,7 @@ impl<const W: usize> SharedCsbTree<W> {
         let mut version = node.stable(true)?;
         while !version.is_leaf() {
             (node, _) = Self::step(node, version, sought)?;
+            ctx!(prefetch = node.address());
             version = node.stable(true)?;
         }
         Ok((node, version))
@@ -115,6 +117,9 @@ impl<const W: usize> SharedCsbTree<W> {
                 upper = Some(inner.pair(slot));
             }
             inner.validate(inner_version)?;
+            if may_wait {
+                ctx!(prefetch = leaf.address());
+            }
             version = leaf.stable(may_wait)?;
         }
         Ok(Landing {

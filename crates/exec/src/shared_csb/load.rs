@@ -5,7 +5,6 @@
 use super::node::Shape;
 use super::split::Group;
 use super::{Key, Pair, SharedCsbError, SharedCsbTree};
-use crossbeam_epoch as epoch;
 
 /// A group that was written: its address, the last pair under each of its nodes, and how many nodes there are.
 struct Written<const W: usize> {
@@ -85,7 +84,7 @@ impl<const W: usize> SharedCsbTree<W> {
 
     /// Puts the topmost group under the top of a tree that nobody else knows: as it is if it is a single node, else under a root.
     fn put_root(&self, group: &Written<W>) -> Result<(), SharedCsbError> {
-        let guard = &epoch::pin();
+        let guard = &crate::teams::pin();
         let top = self.top(guard);
         let empty_root = top.children();
         let separators = &group.last[..group.last.len() - 1];

@@ -4,11 +4,12 @@
 //! while it read may hold that up for long, and writers would fill memory meanwhile: so they give the processor away between
 //! two attempts while too much waits. What it is not: a lock; the wait is bounded and then the writer goes on.
 
-use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_epoch::Guard;
 
 use super::version::Patience;
 use super::{SharedCsbTree, Stop};
 use crate::huge::OutOfMemory;
+use crate::teams;
 
 /// Bytes of a tree that may wait for readers before its writers slow down. Unmeasured; a small part of any large tree.
 const WAITING_BYTES_MAX: usize = 4 << 20;
@@ -24,7 +25,7 @@ impl<const W: usize> SharedCsbTree<W> {
     ) -> Result<T, OutOfMemory> {
         let mut patience = Patience::default();
         loop {
-            match attempt(&epoch::pin()) {
+            match attempt(&teams::pin()) {
                 Ok(answer) => return Ok(answer),
                 Err(Stop::Memory(error)) => return Err(error),
                 Err(Stop::Changed) => patience.wait(),
@@ -39,7 +40,7 @@ impl<const W: usize> SharedCsbTree<W> {
     pub(super) fn read<T>(&self, mut attempt: impl FnMut(&Guard) -> Result<T, Stop>) -> T {
         let mut patience = Patience::default();
         loop {
-            match attempt(&epoch::pin()) {
+            match attempt(&teams::pin()) {
                 Ok(answer) => return answer,
                 // Reading takes no memory, so something has changed.
                 Err(_) => patience.wait(),
@@ -53,9 +54,10 @@ impl<const W: usize> SharedCsbTree<W> {
             if self.arena.waiting_bytes() <= WAITING_BYTES_MAX {
                 return;
             }
-            // This thread reads nothing now. What it has retired itself is handed over, and what can be reused is.
-            epoch::pin().flush();
-            std::thread::yield_now();
+            // The caller reads nothing now. What it has retired itself is handed over, and what can be reused is. Readers may be
+            // other members of its team.
+            teams::pin().flush();
+            teams::yield_now();
         }
     }
 }

@@ -10,6 +10,7 @@ use super::descend::{Landing, successor};
 use super::node::{Locked, Node, Shape};
 use super::version::Version;
 use super::{Key, Pair, SharedCsbError, SharedCsbTree, Stop};
+use crate::ctx;
 
 impl<const W: usize> SharedCsbTree<W> {
     /// Adds an entry. False if the very pair was there already.
@@ -36,6 +37,7 @@ impl<const W: usize> SharedCsbTree<W> {
             let (child, slot) = Self::step(node, version, pair)?;
             parent = (node, version, slot);
             node = child;
+            ctx!(prefetch = node.address());
             version = node.stable(true)?;
         }
         let (count, slot) = (version.count(), node.pairs_below(pair));

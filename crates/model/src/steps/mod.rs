@@ -3,6 +3,14 @@
 //!
 //! Not here: threads and switches (`exec::teams`), and how points are found (`cachesim::steps`).
 
+mod auto;
+mod merge;
+mod next_team;
 mod profile;
+mod statistics;
 
+pub use auto::{AutoTeams, REST_FIRST, REST_MAX, REST_TEAMS, TRIAL_PAIRS, TeamsMode};
+pub use merge::{Mapping, merge, worth_splitting};
+pub use next_team::{NextTeam, PASSED_OVER_MAX, TeamList};
 pub use profile::{CtxProfile, CtxSite, Knee, L1i, ProfileError};
+pub use statistics::OperationStatistics;

@@ -1,0 +1,488 @@
+//! [`Core`]: the state of a scheduler, and who runs next. Paper 003, sections 4.1.1 and 4.1.3.
+//!
+//! Whoever gives the processor away decides on its own stack who goes on and switches there. The order:
+//!
+//! 1. the next member of the team that runs;
+//! 2. once it has ended, every stray that was ready by then, once: it runs until it joins a list, blocks, yields or ends;
+//! 3. the next team;
+//! 4. if nobody can run, the OS thread sleeps until somebody is woken or the earliest deadline.
+//!
+//! All functions take a raw pointer: a reference would be alive on several stacks at once. None runs code of a user while it
+//! has a reference. What it is not: it knows nothing of what members do.
+
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use model::steps::{Mapping, OperationStatistics, TeamList, TeamsMode};
+
+use super::Lost;
+use super::local;
+use super::member::{Alarm, Member, Place};
+use super::ring::{Node, Ring};
+use super::scheduler::TeamOptions;
+use super::switch::{switch, switch_float};
+use super::token::Remote;
+
+/// Stack that the functions here need: a member with less is ended before it comes in, not in the middle of a list.
+const STACK_RESERVE: usize = 8 << 10;
+/// Operations in serial mode after which a member gives the processor away, should it not do so by itself between transactions.
+/// Unmeasured; about a millisecond.
+const SERIAL_OPERATIONS: u32 = 4096;
+/// Rounds in which strays ran and no team did, after which the OS may run another thread. Unmeasured.
+const STRAY_ROUNDS: u32 = 16;
+
+/// A list of an operation.
+struct List {
+    ring: Ring,
+    /// Where in `Core::lists` it is while it has members.
+    entry: usize,
+}
+
+/// The state of a scheduler. Only its own OS thread touches it.
+pub(super) struct Core {
+    // Fixed.
+    pub options: TeamOptions,
+    pub remote: Arc<Remote>,
+    /// Stands for the OS thread's own stack.
+    pub root: Node,
+
+    // Changing.
+    pub mode: TeamsMode,
+    pub mapping: Mapping,
+    /// Operations that are to be split.
+    pub split: Vec<u16>,
+    /// The team.
+    running: Ring,
+    waiting: Vec<List>,
+    /// The lists that have members.
+    lists: Vec<TeamList>,
+    last_joined: Option<u16>,
+    ready: VecDeque<*mut Member>,
+    /// Strays still to run before the next team.
+    strays_left: usize,
+    round_began: bool,
+    stray_rounds: u32,
+    alarms: BTreeMap<Alarm, *mut Member>,
+    parks: u64,
+    /// Members that have not ended.
+    pub live: usize,
+    /// The member whose stack is used up.
+    pub overflowed: *mut Member,
+    pub lost: Vec<(usize, Lost)>,
+    /// Members without work, for reuse.
+    pub idle: Vec<*mut Member>,
+    pub made: usize,
+
+    // Statistics.
+    pub operations: Vec<OperationStatistics>,
+    teams: u64,
+    counted_from: u64,
+    pub ready_sum: u64,
+}
+
+impl Core {
+    pub fn new(options: TeamOptions) -> Core {
+        Core {
+            options,
+            remote: Arc::new(Remote::new()),
+            root: Node::new(),
+            mode: TeamsMode::Teams,
+            mapping: Mapping::new(),
+            split: Vec::new(),
+            running: Ring::new(),
+            waiting: Vec::new(),
+            lists: Vec::new(),
+            last_joined: None,
+            ready: VecDeque::new(),
+            strays_left: 0,
+            round_began: false,
+            stray_rounds: 0,
+            alarms: BTreeMap::new(),
+            parks: 0,
+            live: 0,
+            overflowed: std::ptr::null_mut(),
+            lost: Vec::new(),
+            idle: Vec::new(),
+            made: 0,
+            operations: Vec::new(),
+            teams: 0,
+            counted_from: 0,
+            ready_sum: 0,
+        }
+    }
+
+    /// Puts a member last in the list of an operation.
+    ///
+    /// # Safety
+    /// The member is in no ring.
+    unsafe fn join(&mut self, member: *mut Member, operation: u16) {
+        let list = self
+            .mapping
+            .get(usize::from(operation))
+            .copied()
+            .unwrap_or(operation);
+        let number = usize::from(list);
+        while self.waiting.len() <= number {
+            self.operations.push(OperationStatistics {
+                operation: self.waiting.len() as u16,
+                ..Default::default()
+            });
+            self.waiting.push(List {
+                ring: Ring::new(),
+                entry: usize::MAX,
+            });
+        }
+        let waiting = &mut self.waiting[number];
+        // SAFETY: members live as long as the core.
+        unsafe {
+            (*member).list = list;
+            (*member).place = Place::Waiting;
+            waiting.ring.push_back(&raw mut (*member).node);
+        }
+        if waiting.ring.len() == 1 {
+            waiting.entry = self.lists.len();
+            self.lists.push(TeamList {
+                operation: list,
+                members: 1,
+                since: self.teams,
+            });
+        } else {
+            self.lists[waiting.entry].members += 1;
+        }
+        self.last_joined = Some(list);
+    }
+
+    /// Takes the member that ran out of its team, if it is in it. `finished`: it is at the end of its operation.
+    ///
+    /// # Safety
+    /// The member exists and is this core's.
+    pub unsafe fn leave(&mut self, member: *mut Member, finished: bool) {
+        // SAFETY: as the caller says; a running member is in the running ring.
+        unsafe {
+            if (*member).place == Place::Running {
+                self.running.remove(&raw mut (*member).node);
+                let operation = &mut self.operations[usize::from((*member).list)];
+                operation.out += u64::from(finished);
+                operation.ctx_calls += std::mem::take(&mut (*member).node.switches);
+            }
+            (*member).place = Place::Stray;
+        }
+    }
+
+    /// Makes the next team of a list. False if nobody waits.
+    fn form_team(&mut self) -> bool {
+        let choice = self
+            .options
+            .next_team
+            .choose(&self.lists, self.teams, self.last_joined);
+        let Some(entry) = choice else { return false };
+        let number = usize::from(self.lists[entry].operation);
+        let size_max = match self.mode {
+            TeamsMode::Teams => self.options.team_size_max,
+            TeamsMode::Serial => 1,
+        };
+        let waiting: usize = self.lists.iter().map(|list| list.members as usize).sum();
+        self.ready_sum += (waiting + self.ready.len()) as u64;
+        self.teams += 1;
+        let ring = &mut self.waiting[number].ring;
+        let size = ring.len().min(size_max);
+        for _ in 0..size {
+            let node = ring.pop_front();
+            // SAFETY: members in rings exist, and this one is in none now.
+            unsafe {
+                (*node.cast::<Member>()).place = Place::Running;
+                self.running.push_back(node);
+            }
+        }
+        if ring.len() == 0 {
+            self.lists.swap_remove(entry);
+            if let Some(moved) = self.lists.get(entry) {
+                self.waiting[usize::from(moved.operation)].entry = entry;
+            }
+        } else {
+            self.lists[entry].members -= size as u32;
+            self.lists[entry].since = self.teams;
+        }
+        let operation = &mut self.operations[number];
+        operation.teams += 1;
+        operation.in_ += size as u64;
+        true
+    }
+
+    /// Makes ready who was woken from outside or whose time has come.
+    fn collect(&mut self) {
+        if self.remote.any() {
+            let ready = &mut self.ready;
+            self.remote.take(|member| ready.push_back(member));
+        }
+        if self.alarms.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(entry) = self.alarms.first_entry()
+            && entry.key().0 <= now
+        {
+            let member = entry.remove();
+            // SAFETY: a member with an alarm is parked, so it exists.
+            if unsafe { (*member).token.park_expires() } {
+                self.ready.push_back(member);
+            }
+        }
+    }
+
+    /// Who runs next; `None` if nobody can.
+    fn pick(&mut self) -> Option<*mut Member> {
+        loop {
+            if !self.running.head().is_null() {
+                return Some(self.running.head().cast());
+            }
+            if !self.round_began {
+                self.round_began = true;
+                self.collect();
+                self.strays_left = self.ready.len();
+            }
+            if self.strays_left > 0 {
+                self.strays_left -= 1;
+                if let Some(member) = self.ready.pop_front() {
+                    return Some(member);
+                }
+            }
+            self.round_began = false;
+            if self.form_team() {
+                self.stray_rounds = 0;
+                continue;
+            }
+            self.collect();
+            if self.ready.is_empty() {
+                return None;
+            }
+            // Strays that only yield may wait for another OS thread.
+            self.stray_rounds += 1;
+            if self.stray_rounds.is_multiple_of(STRAY_ROUNDS) {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// A member that was ready.
+    pub fn pop_ready(&mut self) -> Option<*mut Member> {
+        self.ready.pop_front()
+    }
+
+    /// Makes a new member ready. There is room for all then, so that waking one needs no memory.
+    pub fn push_new(&mut self, member: *mut Member) {
+        self.ready
+            .reserve(self.made.saturating_sub(self.ready.len()).max(1));
+        self.ready.push_back(member);
+    }
+
+    /// Begins statistics anew.
+    pub fn reset_statistics(&mut self) {
+        for one in &mut self.operations {
+            *one = OperationStatistics {
+                operation: one.operation,
+                ..Default::default()
+            };
+        }
+        // `teams` also orders the lists.
+        self.counted_from = self.teams;
+        self.ready_sum = 0;
+    }
+
+    /// Teams that statistics are about.
+    pub fn teams_counted(&self) -> u64 {
+        self.teams - self.counted_from
+    }
+
+    /// Sleeps until somebody may have been woken.
+    fn sleep(&self) {
+        match self.alarms.first_key_value() {
+            None => std::thread::park(),
+            Some(((deadline, _), _)) => {
+                std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
+            }
+        }
+    }
+}
+
+/// Makes a member ready.
+///
+/// # Safety
+/// On the core's thread; no reference to the core is alive. The member is a stray, not ready yet.
+pub(super) unsafe fn ready(core: *mut Core, member: *mut Member) {
+    // SAFETY: as the caller says.
+    unsafe { (*core).ready.push_back(member) };
+}
+
+/// Where the processor goes: a member, or the OS thread's own stack once all have ended.
+///
+/// # Safety
+/// On the core's thread; no reference to the core is alive.
+pub(super) unsafe fn next(core: *mut Core) -> *mut Node {
+    // SAFETY: as the caller says; each reference ends with its statement.
+    unsafe {
+        loop {
+            if let Some(member) = (*core).pick() {
+                return member.cast();
+            }
+            if (*core).live == 0 {
+                return &raw mut (*core).root;
+            }
+            (*core).sleep();
+        }
+    }
+}
+
+/// Switches from the member or root that runs to another.
+///
+/// # Safety
+/// The caller runs on the stack of `from`; both belong to `core`; `to` is not running.
+pub(super) unsafe fn go(core: *mut Core, from: *mut Node, to: *mut Node) {
+    if from == to {
+        return;
+    }
+    local::with(|local| {
+        // SAFETY: as the caller says.
+        unsafe {
+            let member = if to == &raw mut (*core).root {
+                std::ptr::null_mut()
+            } else {
+                to
+            };
+            if local.gate.get() & local::FLOAT == 0 {
+                switch(from, to, &local.member, member);
+            } else {
+                switch_float(from, to, &local.member, member);
+            }
+        }
+    });
+}
+
+/// Whether the running member may give the processor away: not in a latch, and not while it unwinds, as the count of panics is the
+/// OS thread's.
+pub(super) fn may_switch() -> bool {
+    local::with(|local| local.gate.get() & local::LATCHES == 0) && !std::thread::panicking()
+}
+
+/// Ends the member here if too little of its stack is left to go on: nothing of the lists is half done then.
+///
+/// # Safety
+/// `member` runs, on its own stack.
+unsafe fn enter(member: *mut Member) -> *mut Core {
+    // SAFETY: the running member and its core exist.
+    unsafe {
+        let core = (*member).core;
+        if super::stack_pointer().saturating_sub((*member).stack.limit()) < STACK_RESERVE {
+            (*core).overflowed = member;
+            go(core, member.cast(), &raw mut (*core).root);
+        }
+        core
+    }
+}
+
+/// The thin wrapper between two operations.
+///
+/// # Safety
+/// `member` runs, on its own stack, and may switch.
+pub(super) unsafe fn operation(member: *mut Member, operation: u16) {
+    // SAFETY: the running member and its core exist; references end before the switch.
+    unsafe {
+        let core = enter(member);
+        (*core).leave(member, true);
+        if (*core).mode == TeamsMode::Serial {
+            (*member).serial_operations += 1;
+            if (*member).serial_operations < SERIAL_OPERATIONS {
+                return;
+            }
+            (*member).serial_operations = 0;
+            (*core).ready.push_back(member);
+        } else {
+            (*core).join(member, operation);
+        }
+        go(core, member.cast(), next(core));
+    }
+}
+
+/// Goes astray and to the end of those that are ready.
+///
+/// # Safety
+/// As for [`operation`].
+pub(super) unsafe fn yield_now(member: *mut Member) {
+    // SAFETY: as in `operation`.
+    unsafe {
+        let core = enter(member);
+        (*core).leave(member, false);
+        (*member).serial_operations = 0;
+        (*core).ready.push_back(member);
+        go(core, member.cast(), next(core));
+    }
+}
+
+/// Goes astray until the member's token is notified or the deadline has passed.
+///
+/// # Safety
+/// As for [`operation`].
+pub(super) unsafe fn park(member: *mut Member, deadline: Option<Instant>) {
+    // SAFETY: as in `operation`.
+    unsafe {
+        let core = enter(member);
+        if !(*member).token.park_begins() {
+            return;
+        }
+        (*core).leave(member, false);
+        if let Some(deadline) = deadline {
+            (*core).parks += 1;
+            let alarm = (deadline, (*core).parks);
+            (*core).alarms.insert(alarm, member);
+            (*member).alarm = Some(alarm);
+        }
+        go(core, member.cast(), next(core));
+        if let Some(alarm) = (*member).alarm.take() {
+            (*core).alarms.remove(&alarm);
+        }
+        (*member).token.park_ends();
+    }
+}
+
+/// Where a member begins.
+pub(super) extern "C" fn member_main() -> ! {
+    let member: *mut Member = local::with(|local| local.member.get()).cast();
+    // SAFETY: the running member and its core exist; `run` leaves nothing on this stack.
+    unsafe {
+        let core = (*member).core;
+        let payload = run(member);
+        end(core, member, payload.map(Lost::Panicked));
+        go(core, member.cast(), next(core));
+    }
+    // A member that has ended is never switched to before it is rewound.
+    std::process::abort()
+}
+
+/// Does the member's work. Returns what it panicked with.
+///
+/// # Safety
+/// As for [`member_main`].
+unsafe fn run(member: *mut Member) -> Option<Box<dyn Any + Send>> {
+    // SAFETY: the running member exists.
+    let body = unsafe { (*member).body.take() }?;
+    catch_unwind(AssertUnwindSafe(body)).err()
+}
+
+/// Takes a member that has ended out.
+///
+/// # Safety
+/// As for [`ready`]; nothing on the member's stack is used any more, but the frame that calls this and switches away for good.
+pub(super) unsafe fn end(core: *mut Core, member: *mut Member, lost: Option<Lost>) {
+    // SAFETY: as the caller says.
+    unsafe {
+        (*core).leave(member, true);
+        (*core).live -= 1;
+        if let Some(lost) = lost {
+            (*core).lost.push(((*member).index, lost));
+        }
+        (*core).idle.push(member);
+    }
+}

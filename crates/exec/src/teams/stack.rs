@@ -1,0 +1,123 @@
+//! [`Stack`]: the memory a member runs on, with pages below it that end the member that reaches them.
+//!
+//! ```text
+//!   base            limit                                     top          end
+//!    │  guard pages  │              stack, grows down  ◀────── │  colour    │
+//! ```
+//!
+//! Stacks begin at page boundaries, so without the colour the tops of all stacks, which is what runs in a team touch, would lie in
+//! the same few sets of the level-one cache.
+
+use std::io;
+use std::ptr::null_mut;
+
+/// Bytes below a stack that may not be touched. Compiled Rust touches every page on its way; foreign code with larger frames
+/// than this may step over it.
+const GUARD_BYTES: usize = 64 << 10;
+/// Lines of a page, over which the tops are spread.
+const COLOURS: usize = 64;
+/// Lines between the tops of one stack and the next: odd, so that all colours come up, and about what a team member touches.
+const COLOUR_STEP: usize = 13;
+const LINE_BYTES: usize = 64;
+const PAGE_BYTES: usize = 4096;
+/// A smaller stack could not even report a panic.
+pub(super) const STACK_BYTES_MIN: usize = 32 << 10;
+
+/// Mapped memory; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Stack {
+    base: *mut u8,
+    mapped: usize,
+    top: usize,
+}
+
+impl Stack {
+    /// A stack of at least `bytes`, the `number`th of its scheduler.
+    pub fn new(bytes: usize, number: usize) -> io::Result<Stack> {
+        let wanted = bytes.max(STACK_BYTES_MIN).checked_next_multiple_of(PAGE_BYTES);
+        let mapped = wanted.and_then(|bytes| bytes.checked_add(GUARD_BYTES + PAGE_BYTES));
+        let mapped = mapped.ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+        // SAFETY: a fresh mapping at an address the system chooses.
+        let base = unsafe { libc::mmap(null_mut(), mapped, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base: *mut u8 = base.cast();
+        let colour = number.wrapping_mul(COLOUR_STEP) % COLOURS;
+        let stack = Stack {
+            base,
+            mapped,
+            top: base as usize + mapped - colour * LINE_BYTES,
+        };
+        // SAFETY: within the mapping above, which nobody uses yet.
+        let made = unsafe {
+            libc::mprotect(
+                base.add(GUARD_BYTES).cast(),
+                mapped - GUARD_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        if made == 0 {
+            Ok(stack)
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Where the stack begins; a multiple of 64.
+    pub fn top(&self) -> *mut u8 {
+        self.base.with_addr(self.top)
+    }
+
+    /// The lowest address that may be used.
+    pub fn limit(&self) -> usize {
+        self.base as usize + GUARD_BYTES
+    }
+
+    /// Bytes that may be used.
+    pub fn bytes(&self) -> usize {
+        self.top - self.limit()
+    }
+
+    /// Whether an address lies in the pages that end a member.
+    pub fn guards(&self, address: usize) -> bool {
+        (self.base as usize..self.limit()).contains(&address)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made above; whoever drops a stack says that nothing runs on it and nothing on it is used.
+        unsafe { libc::munmap(self.base.cast(), self.mapped) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no protected pages")]
+    fn stacks_hold_what_was_asked_for_and_spread_their_tops() {
+        let stacks: Vec<Stack> = (0..16)
+            .map(|number| Stack::new(100_000, number).unwrap())
+            .collect();
+        let mut sets = HashSet::new();
+        for stack in &stacks {
+            assert!(stack.bytes() >= 100_000, "{stack:?}");
+            assert_eq!(stack.top() as usize % LINE_BYTES, 0);
+            assert!(stack.guards(stack.limit() - 1) && !stack.guards(stack.limit()));
+            sets.insert(stack.top() as usize % PAGE_BYTES / LINE_BYTES);
+            // SAFETY: the first and last word of a stack nobody runs on.
+            unsafe {
+                stack.top().sub(8).cast::<u64>().write(7);
+                stack.base.add(GUARD_BYTES).cast::<u64>().write(7);
+            }
+        }
+        assert_eq!(sets.len(), 16);
+        assert!(Stack::new(usize::MAX - 5000, 0).is_err());
+        assert!(Stack::new(1 << 60, 0).is_err());
+    }
+}
