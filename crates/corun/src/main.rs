@@ -12,6 +12,7 @@ mod progress;
 mod report_file;
 mod simulate;
 mod sql;
+mod steps_subject;
 mod topology;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         cli::Command::Simulate(args) => simulate::run(args),
         cli::Command::Partition(args) => partition::run(args),
         cli::Command::Bench(args) => bench::run(args),
+        cli::Command::StepsSubject(args) => steps_subject::run(args),
     };
     failure::finish(result)
 }

@@ -213,7 +213,7 @@ fn flags_of_another_suite_are_usage_errors() {
         ),
         (
             &["bench", "ssb", "--report", "x.html"],
-            "--report is for smt, llc, oltp, not for ssb",
+            "--report is for smt, llc, oltp, steps, not for ssb",
         ),
         (
             &["bench", "smt", "--threads", "2"],

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use exec::teams::{self, Lost, Scheduler, TeamOptions, mark};
 use oltp::corun::CorunTpcc;
 use oltp::engine::{TpccClient, TpccEngine, TxError};
+use model::steps::CtxProfile;
 use oltp::tpcc::{self, Input, Kind, Scale, Terminal};
 use store::{Options, Store};
 
@@ -80,7 +81,7 @@ fn set_points(points: &Points) -> Result<(), BenchError> {
         Points::Default => teams::default_points(),
         Points::All => teams::set_points(|_| true),
         Points::Profile(text) => {
-            let profile = text.parse().map_err(|error| failed(format_args!("{error}")))?;
+            let profile: CtxProfile = text.parse().map_err(failed)?;
             teams::load_profile(&profile).map_err(failed)?;
         }
     }
@@ -220,7 +221,7 @@ impl Subject {
                     }
                 });
                 wrong.borrow_mut().extend(lost_members(lost));
-                statistics(&scheduler, &mut done);
+                statistics(&scheduler, &mut done, &|operation| format!("operation {operation}"));
             }
         }
         done.seconds = marks.seconds.get();
@@ -318,7 +319,12 @@ fn scheduler(pass: &Pass, members: usize) -> Result<Scheduler, BenchError> {
 
 fn lost_members<R>(members: Vec<Result<R, Lost>>) -> Vec<String> {
     let lost = members.into_iter().filter_map(Result::err);
-    lost.map(|lost| lost.to_string()).collect()
+    let text = |lost| match lost {
+        Lost::Overflowed { message } => message,
+        Lost::Stack(error) => format!("a member got no stack: {error}"),
+        _ => "a member panicked".to_owned(),
+    };
+    lost.map(text).collect()
 }
 
 /// What TPC-C's clients share.
@@ -335,6 +341,9 @@ impl Desk {
         let finished = self.finished.get() + 1;
         self.finished.set(finished);
         if finished == self.marks.warm_up {
+            if let Some(control) = teams::control() {
+                control.reset_statistics();
+            }
             self.marks.start_clock();
             mark::begin();
         }
@@ -436,9 +445,21 @@ fn transactions(engine: &CorunTpcc, scale: Scale, mix: Mix, pass: &Pass) -> Resu
             }
         });
         desk.wrong.borrow_mut().extend(lost_members(members));
-        statistics(&scheduler, &mut done);
+        statistics(&scheduler, &mut done, &|operation| format!("operation {operation}"));
     }
     done.seconds = desk.marks.seconds.get();
     done.wrong = desk.wrong.into_inner();
     Ok(done)
+}
+
+/// Who entered and left which team.
+fn statistics(scheduler: &Scheduler, done: &mut Done, name: &dyn Fn(u16) -> String) {
+    let lines = scheduler.statistics().into_iter().map(|line| TeamLine {
+        operation: name(line.operation),
+        teams: line.teams,
+        entered: line.in_,
+        left: line.out,
+    });
+    done.teams = lines.collect();
+    done.ready = Some(scheduler.ready_average());
 }

@@ -69,15 +69,29 @@ impl<'r> View<'r> {
     }
 
     /// Bytes of code of one run of an operation.
-    pub(super) fn footprint(self, operation: &str) -> Option<f64> {
-        let mut rows = self.0.iter();
-        rows.find(|row| row.metric == metric::FOOTPRINT && row.text("operation") == operation)
+    pub(super) fn footprint(self) -> Option<f64> {
+        let mut rows = self.0.iter().filter(|row| row.metric == metric::FOOTPRINT);
+        rows.find(|row| row.text("operation") == "index_fetch")
             .and_then(Row::median)
     }
 
-    /// Bytes of the instruction cache of a row.
-    pub(super) fn l1i_bytes(row: &Row) -> Option<f64> {
-        let l1i: model::steps::L1i = row.text("l1i").parse().ok()?;
-        Some(f64::from(l1i.bytes))
+    /// The instruction cache a case is judged at: the smallest it was simulated with.
+    pub(super) fn judged(self, case: &str) -> Option<&'r str> {
+        let bytes = |row: &Row| {
+            let l1i: model::steps::L1i = row.text("l1i").parse().ok()?;
+            Some(l1i.bytes)
+        };
+        let rows = self.case(case).filter_map(|row| Some((bytes(row)?, row.text("l1i"))));
+        rows.min_by_key(|(bytes, _)| *bytes).map(|(_, l1i)| l1i)
+    }
+
+    /// The reduction of the largest team at the cache a case is judged at, in warm caches.
+    pub(super) fn judged_reduction(self, case: &str) -> Option<(f64, &'r Row)> {
+        let judged = self.judged(case)?;
+        let rows = self.metric(case, metric::REDUCTION).filter(|row| {
+            row.text("mode") == "team" && row.text("l1i") == judged && row.text("cache") == "warm"
+        });
+        rows.filter_map(|row| Some((row.median()?, row)))
+            .max_by(|a, b| a.1.number("team_size").unwrap_or(0.0).total_cmp(&b.1.number("team_size").unwrap_or(0.0)))
     }
 }
