@@ -7,7 +7,7 @@
 //! times them; [`synthetic`] makes streams up. [`coherence`] stands for itself: it needs no trace, only speeds.
 //!
 //! Traces of instructions, [`model::instructions::Event`]s, are another kind: [`steps`] finds where the code of an operation outgrows
-//! the level-one instruction cache and what teams that switch there miss.
+//! the level-one instruction cache and what teams that switch there miss; [`core`] counts what one core does with all of a trace, data and branches included.
 //!
 //! Whatever comes from here is labelled `simulated` where it is shown. Not here: time in a [`Hierarchy`] (latencies are known to
 //! `llc` and `coherence` only), hardware prefetchers, TLBs.
@@ -16,6 +16,7 @@
 
 pub mod cache;
 pub mod coherence;
+pub mod core;
 pub mod hierarchy;
 pub mod llc;
 pub mod preset;

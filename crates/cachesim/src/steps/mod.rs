@@ -13,11 +13,11 @@
 //!
 //! The calls, in order: a [`Recorder`] listens to a tracer and keeps each traced [`Operation`]; [`Original::of`] counts what it
 //! misses as it is, [`place`] finds the points where a team should switch, by the paper's algorithm (section 5.2), and
-//! [`evaluate`] counts for points given; [`sweep`] does it for many knees. [`Team`] then runs members through the same cache,
-//! switching where the points say, with the code of the switch itself. [`Reduction`] is the paper's formula (section 3.4.1).
+//! [`evaluate`] counts for points given. [`Team`] then runs members through the same cache, switching where the points say, with the
+//! code of the switch itself. [`sweep`] does both for many knees, and [`best`] picks the one whose team misses least. [`Reduction`] is the paper's formula (section 3.4.1).
 //!
-//! All of it is simulated: one level, no prefetching, perfect knowledge of what a warm cache holds. Data accesses are not
-//! looked at. Not here: how a trace is taken, source lines of addresses, profiles as files.
+//! All of it is simulated: one level, no prefetching, perfect knowledge of what a warm cache holds. Data accesses are
+//! [`crate::core`]'s. Not here: how a trace is taken, source lines of addresses, profiles as files.
 
 mod operation;
 mod original;
@@ -38,7 +38,7 @@ pub use original::Original;
 pub use place::{Candidates, Placed, Placement, Preference, Search, Wanted, evaluate, place};
 pub use reduction::Reduction;
 pub use segments::{Call, Segments};
-pub use sweep::{Tradeoff, sweep};
+pub use sweep::{Tradeoff, best, knees, sweep};
 pub use team::{Start, SwitchCode, Team, TeamMisses};
 
 /// Why there is nothing to simulate.

@@ -22,7 +22,9 @@ pub struct Original {
     pub cold_misses: u64,
     /// Lines missed in a cache warmed by the same operation: what a leading member of a team misses, too.
     pub warm_misses: u64,
-    /// Instructions that missed a line or more there, which is what cachegrind calls `I1mr`.
+    /// Instructions that missed a line or more from an empty cache. One that spans two lines counts once, as cachegrind's `I1mr` does.
+    pub cold_missing_instructions: u64,
+    /// The same in the warmed cache.
     pub warm_missing_instructions: u64,
     /// Index of the instruction of each of `warm_misses`, in order: the upper curve of the paper's Fig. 15.
     pub warm_misses_at: Vec<u32>,
@@ -41,18 +43,22 @@ impl Original {
         let references = numbering.of(operation);
         let cold = misses_at(&references, &mut cache.empty());
         let warm = misses_at(&references, &mut warmed(&references, cache));
-        let mut missing = warm.clone();
-        missing.dedup();
         Ok(Self {
             instructions: operation.fetches().len() as u64,
             footprint_lines: numbering.lines() as u64,
             footprint_bytes: numbering.lines() as u64 * cache.line_bytes(),
             cold_misses: cold.len() as u64,
             warm_misses: warm.len() as u64,
-            warm_missing_instructions: missing.len() as u64,
+            cold_missing_instructions: distinct(&cold),
+            warm_missing_instructions: distinct(&warm),
             warm_misses_at: warm,
         })
     }
+}
+
+/// Distinct elements of what is in order.
+fn distinct(ordered: &[u32]) -> u64 {
+    ordered.chunk_by(|one, next| one == next).count() as u64
 }
 
 /// A cache in which the operation was run until its misses no longer changed.
@@ -71,8 +77,25 @@ pub(super) fn warmed(references: &[Reference], cache: &CodeCache) -> SetAssociat
 
 /// The instruction of each miss of one execution.
 fn misses_at(references: &[Reference], cache: &mut SetAssociative) -> Vec<u32> {
-    let misses = references
-        .iter()
-        .filter(|reference| !cache.access_in_set(u64::from(reference.set), u64::from(reference.line), None));
-    misses.map(|reference| reference.at).collect()
+    let mut misses = Vec::new();
+    each_miss(references, cache, |reference| misses.push(reference.at));
+    misses
+}
+
+/// Goes through the references, and hands over each that the cache does not have.
+pub(super) fn each_miss(
+    references: &[Reference],
+    cache: &mut SetAssociative,
+    mut missed: impl FnMut(&Reference),
+) {
+    let mut last_line = None;
+    for reference in references {
+        // Most instructions lie in the line of the one before, which is there and stays the newest of its set.
+        if last_line != Some(reference.line) {
+            last_line = Some(reference.line);
+            if !cache.access_in_set(u64::from(reference.set), u64::from(reference.line), None) {
+                missed(reference);
+            }
+        }
+    }
 }

@@ -45,7 +45,8 @@ pub enum Preference {
     /// The last one before the knee; with [`Candidates::Instructions`], the instruction that begins it, as the paper's.
     Nearest,
     /// Of those in the second half of the segment before the knee the one that runs least often in the operation, the last of
-    /// equals: a point in a loop costs a call each time round. Where that half has none, the nearest.
+    /// equals: a point in a loop costs a call each time round. Where that half has none, the nearest. On SQLite's prepare and run of
+    /// a join (102,545 instructions, 32k/8/64, knee 200,4) calls fall from 16 to 7 and misses rise from 17 to 25 of 1,761.
     Rarest,
 }
 
@@ -165,8 +166,8 @@ pub fn place(operation: &Operation, cache: &CodeCache, search: &Search<'_>) -> R
         let ran = subject.run(&on, Some((search.knee, &mut at_knee)));
         match (ran, turn_on) {
             (Some(segments), _) => {
-                // One that was already counted when it turned its point on is not counted again.
-                stay.retain(|one| !wanted.iter().any(|before| before.at == one.at));
+                // One that a point behind it was turned on for is still seen, and not counted again.
+                stay.retain(|one| !wanted.contains(one));
                 wanted.append(&mut stay);
                 return Ok(Placement {
                     points: subject.executed(&on, &segments),

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::operation::Operation;
-use super::original::WARM_ROUNDS_MAX;
+use super::original::{WARM_ROUNDS_MAX, each_miss};
 use super::place::{Candidates, visits_of};
 use super::references::{Numbering, Reference};
 use super::{CodeCache, StepsError};
@@ -202,8 +202,7 @@ impl Team {
 }
 
 fn count(cache: &mut SetAssociative, references: &[Reference]) -> u64 {
-    let misses = references
-        .iter()
-        .filter(|reference| !cache.access_in_set(u64::from(reference.set), u64::from(reference.line), None));
-    misses.count() as u64
+    let mut misses = 0;
+    each_miss(references, cache, |_| misses += 1);
+    misses
 }
