@@ -4,7 +4,8 @@
 //! Effects only, and thin: decisions taken from what is found here are pure functions in the model crate. Start with
 //! [`topology::discover`]; [`measure`] times what discovery cannot know, and [`effective_llc`] keeps a part of it;
 //! [`memory`] counts the heap; [`counters`] count cache misses and other events of the cores; [`resctrl`] partitions the
-//! last-level cache; [`partition`] chooses how queries are kept apart in it.
+//! last-level cache; [`partition`] chooses how queries are kept apart in it; [`trace`] follows one operation of another
+//! program instruction by instruction.
 //!
 //! Not here: operators, SQL, or anything that prints.
 
@@ -19,3 +20,4 @@ pub mod memory;
 pub mod partition;
 pub mod resctrl;
 pub mod topology;
+pub mod trace;
