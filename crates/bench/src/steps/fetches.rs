@@ -12,7 +12,7 @@ use super::rows::{Shape, metric};
 use super::stage::{Caches, Stage, TEAM, complain, counts, each, emit, pass, reductions};
 use super::subject::Subject;
 use super::timed::{Contestant, contest};
-use super::training::simulated;
+use super::training::{SWITCH, simulated};
 use crate::error::BenchError;
 use crate::run::Runner;
 
@@ -314,7 +314,7 @@ pub(super) fn figure_16(stage: &Stage<'_>, case: &'static str, runner: &mut Runn
         points: "autosteps",
     };
     for (candidates, search) in kinds {
-        let tradeoffs = sweep(&stage.fetch.code, &cache, &search, &knees).map_err(simulated)?;
+        let tradeoffs = sweep(&stage.fetch.code, &cache, &search, &knees, TEAM, Some(SWITCH)).map_err(simulated)?;
         for tradeoff in tradeoffs {
             let dress = |row: crate::row::Row| {
                 row.with("knee", tradeoff.knee.to_string())
@@ -327,6 +327,10 @@ pub(super) fn figure_16(stage: &Stage<'_>, case: &'static str, runner: &mut Runn
             };
             let values = [tradeoff.non_leading_misses as f64];
             emit(runner, shape.simulated(metric::L1I, &values, ok).map(dress));
+            // The same, with a whole team simulated instead of the paper's count.
+            let additional: Vec<f64> = tradeoff.additional_misses.into_iter().collect();
+            let row = shape.simulated(metric::L1I, &additional, ok).map(dress);
+            emit(runner, row.map(|row| row.with("member", "additional")));
         }
     }
     Ok(())

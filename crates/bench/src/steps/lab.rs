@@ -118,7 +118,12 @@ impl<'l> Lab<'l> {
             self.progress.advance(1);
         }
         let points = tracer.ctx_points().to_vec();
-        tracer.finish(After::LetRun).map_err(traced)?;
+        if let Some(mut child) = tracer.finish(After::LetRun) {
+            let status = child.wait().map_err(|source| BenchError::io("cannot wait for the traced subject", source))?;
+            if !status.success() {
+                return Err(traced(format_args!("it ended with {status}")));
+            }
+        }
         let answered = std::fs::read_to_string(&answers)
             .map_err(|source| BenchError::io("the traced subject left no answers", source))?;
         let _ = std::fs::remove_file(&answers);

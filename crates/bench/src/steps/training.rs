@@ -21,7 +21,7 @@ const INSTRUCTIONS_MAX: usize = 4 << 20;
 /// Members of the simulated team by which points are tried.
 const MEMBERS: usize = 10;
 /// Stands for the code of the switch while points are tried: as large as ours, where no program has code.
-const SWITCH: SwitchCode = SwitchCode {
+pub(super) const SWITCH: SwitchCode = SwitchCode {
     address: 0x0000_1000_0000_0000,
     bytes: 192,
 };

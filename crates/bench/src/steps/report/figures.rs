@@ -413,7 +413,9 @@ pub(super) fn knees(view: View<'_>, case: &'static str) -> Section {
         }
         let lines = heights.iter().enumerate().map(|(at, &height)| {
             let points = view.by(case, metric::L1I, "ctx_calls", |row| {
-                row.text("candidates") == candidates && row.number("height") == Some(height)
+                row.text("candidates") == candidates
+                    && row.number("height") == Some(height)
+                    && row.text("member") == "non_leading"
             });
             series(&format!("height {}", number::short(height)), at, points)
         });
