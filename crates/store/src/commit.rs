@@ -9,10 +9,14 @@
 //! nothing durable ever depends on something that is not. A transaction that only read waits, if it is durable, for the newest
 //! commit it has seen.
 
+use exec::ctx;
+use exec::teams;
+
 use crate::error::Result;
 use crate::garbage::Ghost;
 use crate::horizon::unlinked;
 use crate::key::Words;
+use crate::operations::{COMMIT, check_stack};
 use crate::options::Durability;
 use crate::redo;
 use crate::row::RowRef;
@@ -40,6 +44,8 @@ impl Transaction<'_> {
     /// # Errors
     /// As there.
     pub fn commit_with(mut self, durability: Durability) -> Result<Ts> {
+        check_stack()?;
+        teams::operation(COMMIT);
         let store = &self.session.store;
         let mut state = self.session.state.borrow_mut();
         let state = &mut *state;
@@ -55,7 +61,9 @@ impl Transaction<'_> {
             }
             store.log.last()
         } else {
+            ctx!();
             state.make_redo();
+            ctx!();
             let State { redo, writes, .. } = state;
             // An error drops the transaction, which undoes it.
             let ts = store.log.append(redo, &self.session.park, |ts| {
@@ -65,13 +73,16 @@ impl Transaction<'_> {
                 }
             })?;
             self.finished = true;
+            ctx!();
             state.leave_garbage(ts);
+            ctx!();
             state.finish(ts.next());
             if durability == Durability::Durable {
                 store.log.wait_durable(ts, &self.session.park)?;
             }
             ts
         };
+        ctx!();
         state.clear_garbage(store);
         Ok(ts)
     }

@@ -190,6 +190,16 @@ pub enum StoreError {
     /// A savepoint of another transaction, or of a part that was rolled back.
     #[error("the savepoint is not one of this transaction, or was rolled back")]
     NoSavepoint,
+    /// The stack of the user-level thread is nearly used up.
+    #[error(
+        "{left} bytes of the user-level thread's stack are left and an operation may need {needed}; raise the stack_bytes of its team, or call from less deep"
+    )]
+    Stack {
+        /// Bytes.
+        left: usize,
+        /// Bytes.
+        needed: usize,
+    },
     /// As many snapshots as there can be.
     #[error("{limit} snapshots are open, which is the most; end some or raise snapshots_max")]
     TooManySnapshots {

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use exec::shared_csb::{Cursor, SharedCsbError, SharedCsbTree};
+use exec::teams::Operation;
 
 use crate::key::{KeyError, KeyLayout, KeyRange, NOTHING, WORDS_MAX, Words, next, previous};
 use crate::lock::RangeLocks;
+use crate::operations;
 use crate::schema::IndexDef;
 use crate::slots::Rid;
 use crate::table::Table;
@@ -186,15 +188,19 @@ pub(crate) struct IndexInner {
     pub(crate) layout: KeyLayout,
     pub(crate) tree: Tree,
     pub(crate) ranges: Arc<RangeLocks>,
+    /// Fetching through it.
+    pub(crate) fetch: Operation,
     /// Older snapshots cannot use it: it was filled with the rows of this moment.
     pub(crate) since: Ts,
     dropped: AtomicBool,
 }
 
 impl IndexInner {
-    /// An index of a table of these columns, empty or with these entries. `number` is for messages about its intervals.
+    /// An index of a table of these columns, empty or with these entries. `number`, the table's, is for messages about its
+    /// intervals.
     pub(crate) fn new(
         number: u32,
+        table: &str,
         definition: &IndexDef,
         columns: &[crate::schema::ColumnDef],
         positions: Vec<usize>,
@@ -213,6 +219,7 @@ impl IndexInner {
             layout,
             tree,
             ranges: RangeLocks::new(number),
+            fetch: operations::fetch(table, &definition.name),
             since,
             dropped: AtomicBool::new(false),
         })

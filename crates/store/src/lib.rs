@@ -55,6 +55,7 @@ mod key;
 pub mod lock;
 pub mod log;
 mod memory;
+mod operations;
 mod options;
 pub mod park;
 mod pool;
@@ -79,6 +80,7 @@ pub use counts::{CheckpointDone, Recovered, Stats};
 pub use error::{Result, StoreError};
 pub use index::Index;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyRange};
+pub use operations::{OPERATIONS_MAX, STACK_BYTES_MIN, operation_name};
 pub use options::{Durability, OnDamage, OnProgress, Options, Progress};
 pub use row::{Layout, RowBuf, RowError, RowRef};
 pub use schema::{COLUMNS_MAX, ColumnDef, INDEXES_MAX, IndexDef, ROW_BYTES_MAX, SchemaError, TableDef};
@@ -90,7 +92,7 @@ pub use table::Table;
 pub use transaction::{Direction, Found, Lock, Savepoint, Scan, Transaction};
 pub use ts::Ts;
 pub use value::{Type, Value};
-pub use workers::{Pending, WorkerOptions, Workers};
+pub use workers::{OperationTeams, Pending, Teams, WorkerOptions, Workers};
 
 // The Rust block of the manual's page runs as a doctest of this crate.
 #[cfg(doctest)]

@@ -1,12 +1,16 @@
 //! [`Park`]: the one seam through which a client waits.
 //!
 //! Everything in the store that waits (for a lock, for the log) parks the client that waits and is woken through the same
-//! object. An operating-system thread stands behind it by default ([`ThreadPark`]); a scheduler of user-level threads puts
-//! its own there. What it is not: a lock or a condition. Whoever parks checks what it waited for itself.
+//! object: an operating-system thread ([`ThreadPark`]), or a member of a team of user-level threads ([`MemberPark`]), which
+//! leaves its team while it waits. [`current`] is the right one for who calls it.
+//!
+//! What it is not: a lock or a condition. Whoever parks checks what it waited for itself.
 
 use std::sync::Arc;
 use std::thread::Thread;
 use std::time::Instant;
+
+use exec::teams::{self, Token};
 
 /// How one client waits, and how others wake it. One object for each client.
 ///
@@ -48,6 +52,32 @@ impl Park for ThreadPark {
     fn unpark(&self) {
         self.0.unpark();
     }
+}
+
+/// A client that is a user-level thread. While it waits, the others of its thread run.
+#[derive(Clone)]
+pub struct MemberPark(Token);
+
+impl MemberPark {
+    /// The calling user-level thread; none on a plain thread. [`Park::park`] must then be called by this one.
+    pub fn current() -> Option<Arc<dyn Park>> {
+        Token::current().map(|token| Arc::new(MemberPark(token)) as Arc<dyn Park>)
+    }
+}
+
+impl Park for MemberPark {
+    fn park(&self, deadline: Option<Instant>) {
+        teams::park(deadline);
+    }
+
+    fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+/// How the caller waits: the user-level thread if it is one, else its operating-system thread.
+pub fn current() -> Arc<dyn Park> {
+    MemberPark::current().unwrap_or_else(ThreadPark::current)
 }
 
 #[cfg(test)]

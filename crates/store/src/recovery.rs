@@ -301,6 +301,7 @@ fn load_index(table: &Table, index: &IndexDef, since: Ts) -> Result<IndexInner> 
     let positions = table.0.base.positions(index)?;
     IndexInner::new(
         table.0.id,
+        table.name(),
         index,
         &table.0.base.columns,
         positions,

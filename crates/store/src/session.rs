@@ -173,7 +173,7 @@ impl Session {
     }
 
     /// Undoes a transaction that was neither ended nor dropped: [`std::mem::forget`] is safe.
-    fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         let state = self.state.get_mut();
         if state.ended || !state.touched.is_empty() {
             drop(Transaction::new(self));

@@ -4,10 +4,14 @@
 
 use std::sync::Arc;
 
+use exec::ctx;
+use exec::teams;
+
 use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};
 use crate::key::{KeyRange, Words};
 use crate::log::Log;
+use crate::operations::{SCAN, check_stack};
 use crate::row::RowRef;
 use crate::slots::{Rid, Slot};
 use crate::store::StoreInner;
@@ -78,7 +82,10 @@ impl Snapshot {
 
     #[inline]
     fn read<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<RowRef<'a>> {
-        let version = slot.newest()?.visible(self.ts)?;
+        ctx!(prefetch = &raw const *slot);
+        let newest = slot.newest()?;
+        ctx!(prefetch = newest.ask_first(table.0.layout.bytes_min()));
+        let version = newest.visible(self.ts)?;
         // SAFETY: versions this snapshot sees are kept while it is open.
         let row = unsafe { version.row::<'a>() }?;
         Some(RowRef::new(&table.0.layout, row))
@@ -101,6 +108,8 @@ impl Snapshot {
             });
         }
         self.check_index(index)?;
+        check_stack()?;
+        teams::operation(index.inner.fetch);
         let Some(key) = index.inner.layout.exact(key)? else {
             return Ok(None);
         };
@@ -110,7 +119,7 @@ impl Snapshot {
             return Ok(Some(found));
         }
         let range = KeyRange { low: key, high: key };
-        Ok(self.scan(index, &range, Direction::Ascending)?.next())
+        Ok(self.scan_from(index, &range, Direction::Ascending).next())
     }
 
     /// The rows of a range of keys, in order.
@@ -124,16 +133,22 @@ impl Snapshot {
         direction: Direction,
     ) -> Result<SnapshotScan<'a>> {
         self.check_index(index)?;
+        check_stack()?;
+        teams::operation(SCAN);
+        Ok(self.scan_from(index, range, direction))
+    }
+
+    fn scan_from<'a>(&'a self, index: &'a Index, range: &KeyRange, direction: Direction) -> SnapshotScan<'a> {
         let mut cursor = index.inner.tree.cursor();
         cursor.seek(range, direction);
-        Ok(SnapshotScan {
+        SnapshotScan {
             snapshot: self,
             index,
             range: range.clone(),
             direction,
             cursor,
             last: None,
-        })
+        }
     }
 
     /// Goes on behind the last row of an earlier ascending scan of the same index and range: for readers that cannot keep the

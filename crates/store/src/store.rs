@@ -2,12 +2,16 @@
 //!
 //! Order of calls: [`Store::open`] (or [`Store::in_memory`]), [`Store::create_table`] once, [`Store::session`] for each client,
 //! [`Store::close`]. A store that is dropped is closed, too; only errors of its last writes go unnoticed then.
+//!
+//! Definitions, checkpoints, opening and closing take long, hold a mutex while they wait for locks, and need a deep stack: called
+//! on a user-level thread they run on a thread of their own ([`teams::blocking`]) while its team goes on.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use exec::teams;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::checkpoint::Manifest;
@@ -21,7 +25,7 @@ use crate::lock::{LockOptions, Locks};
 use crate::log::{Damage, Log, LogOptions};
 use crate::memory::Memory;
 use crate::options::Options;
-use crate::park::{Park, ThreadPark};
+use crate::park::{self, Park};
 use crate::pool::Pool;
 use crate::recovery;
 use crate::redo;
@@ -121,53 +125,55 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Store> {
-        options.check()?;
-        let owner = storage.lock().map_err(|source| {
-            if source.kind() == std::io::ErrorKind::WouldBlock {
-                StoreError::InUse {
-                    place: storage.place(),
+        teams::blocking(|| {
+            options.check()?;
+            let owner = storage.lock().map_err(|source| {
+                if source.kind() == std::io::ErrorKind::WouldBlock {
+                    StoreError::InUse {
+                        place: storage.place(),
+                    }
+                } else {
+                    StoreError::Storage {
+                        what: "lock",
+                        place: storage.place(),
+                        source,
+                    }
                 }
-            } else {
-                StoreError::Storage {
-                    what: "lock",
-                    place: storage.place(),
-                    source,
-                }
-            }
-        })?;
-        let manifest = match Manifest::read(&*storage)? {
-            Some(manifest) => manifest,
-            None => Manifest::create(&*storage, new_id())?,
-        };
-        let memory = Arc::new(Memory::new(options.memory_max));
-        let read = recovery::read(&storage, &manifest, &options, &memory)?;
-        let log_options = LogOptions {
-            flush_every: options.flush_every,
-            bytes_max: options.log_bytes_max,
-            segment_bytes: match options.checkpoint_log_bytes {
-                0 => 64 << 20,
-                bytes => (bytes / 4).clamp(4 << 10, 64 << 20),
-            },
-            // While a sync takes its time, asynchronous commits go on into the buffer.
-            buffer_bytes: (options.transaction_bytes_max * 2).max(32 << 20),
-        };
-        let log = Log::start(Arc::clone(&storage), manifest.store_id, read.end, log_options)?;
-        let home = Home {
-            storage,
-            store_id: manifest.store_id,
-            owner: Mutex::new(Some(owner)),
-        };
-        let store = Store::new(
-            options,
-            Some(home),
-            log,
-            read.catalog,
-            read.damage,
-            read.recovered,
-            memory,
-        );
-        store.start_checkpointer()?;
-        Ok(store)
+            })?;
+            let manifest = match Manifest::read(&*storage)? {
+                Some(manifest) => manifest,
+                None => Manifest::create(&*storage, new_id())?,
+            };
+            let memory = Arc::new(Memory::new(options.memory_max));
+            let read = recovery::read(&storage, &manifest, &options, &memory)?;
+            let log_options = LogOptions {
+                flush_every: options.flush_every,
+                bytes_max: options.log_bytes_max,
+                segment_bytes: match options.checkpoint_log_bytes {
+                    0 => 64 << 20,
+                    bytes => (bytes / 4).clamp(4 << 10, 64 << 20),
+                },
+                // While a sync takes its time, asynchronous commits go on into the buffer.
+                buffer_bytes: (options.transaction_bytes_max * 2).max(32 << 20),
+            };
+            let log = Log::start(Arc::clone(&storage), manifest.store_id, read.end, log_options)?;
+            let home = Home {
+                storage,
+                store_id: manifest.store_id,
+                owner: Mutex::new(Some(owner)),
+            };
+            let store = Store::new(
+                options,
+                Some(home),
+                log,
+                read.catalog,
+                read.damage,
+                read.recovered,
+                memory,
+            );
+            store.start_checkpointer()?;
+            Ok(store)
+        })
     }
 
     /// A store without a folder: what it holds is gone when it is closed.
@@ -258,12 +264,12 @@ impl Store {
         Session::new(Arc::clone(&self.inner), worker % self.inner.options.workers, park)
     }
 
-    /// A client of the first worker that waits by blocking the calling thread, and is used there only.
+    /// A client of the first worker that waits as [`park::current`] does, and is used by the caller only.
     ///
     /// # Errors
     /// As [`Store::session`].
     pub fn session_here(&self) -> Result<Session> {
-        self.session(0, ThreadPark::current())
+        self.session(0, park::current())
     }
 
     /// The store as it is now, to be read only. It may show commits that are not on disk yet.
@@ -314,46 +320,56 @@ impl Store {
     /// # Errors
     /// [`StoreError::Schema`], [`StoreError::Exists`], errors of the log.
     pub fn create_table(&self, definition: TableDef) -> Result<Table> {
-        definition.check()?;
-        let inner = &self.inner;
-        inner.check_open()?;
-        let _defining = inner.defining.lock();
-        let id = {
-            let mut catalog = inner.catalog.write();
-            if catalog.tables.contains_key(&definition.name) {
-                return Err(StoreError::Exists {
-                    what: "a table",
-                    name: definition.name,
-                });
-            }
-            catalog.next_id += 1;
-            catalog.next_id
-        };
-        let table = TableInner::new(
-            id,
-            definition.clone(),
-            inner.options.workers,
-            Arc::clone(&inner.memory),
-        );
-        let ts = inner.append_definition(&redo::create_table(id, &definition))?;
-        for index in &definition.indexes {
-            let positions = definition.positions(index)?;
-            let index = IndexInner::new(id, index, &definition.columns, positions, ts, |_| None);
-            let added =
-                table.add_index(index.map_err(|source| tree_error(&definition.name, "primary", source))?);
-            debug_assert!(
-                added,
-                "a definition that was checked has no more indexes than fit"
+        teams::blocking(|| {
+            definition.check()?;
+            let inner = &self.inner;
+            inner.check_open()?;
+            let _defining = inner.defining.lock();
+            let id = {
+                let mut catalog = inner.catalog.write();
+                if catalog.tables.contains_key(&definition.name) {
+                    return Err(StoreError::Exists {
+                        what: "a table",
+                        name: definition.name,
+                    });
+                }
+                catalog.next_id += 1;
+                catalog.next_id
+            };
+            let table = TableInner::new(
+                id,
+                definition.clone(),
+                inner.options.workers,
+                Arc::clone(&inner.memory),
             );
-        }
-        let table = Table(Arc::new(table));
-        inner
-            .catalog
-            .write()
-            .tables
-            .insert(definition.name, table.clone());
-        inner.flush_definition()?;
-        Ok(table)
+            let ts = inner.append_definition(&redo::create_table(id, &definition))?;
+            for index in &definition.indexes {
+                let positions = definition.positions(index)?;
+                let index = IndexInner::new(
+                    id,
+                    &definition.name,
+                    index,
+                    &definition.columns,
+                    positions,
+                    ts,
+                    |_| None,
+                );
+                let added =
+                    table.add_index(index.map_err(|source| tree_error(&definition.name, "primary", source))?);
+                debug_assert!(
+                    added,
+                    "a definition that was checked has no more indexes than fit"
+                );
+            }
+            let table = Table(Arc::new(table));
+            inner
+                .catalog
+                .write()
+                .tables
+                .insert(definition.name, table.clone());
+            inner.flush_definition()?;
+            Ok(table)
+        })
     }
 
     /// Drops a table with all its rows. Waits for transactions that use it.
@@ -361,18 +377,20 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoTable`], locks that are not granted, errors of the log.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        let inner = &self.inner;
-        let _defining = inner.defining.lock();
-        let table = self.table(name)?;
-        let mut session = self.session_here()?;
-        let locked = session.begin()?;
-        locked.lock_table(&table, Lock::Exclusive)?;
-        inner.append_definition(&redo::drop_table(table.0.id))?;
-        table.0.dropped.store(true, Ordering::Release);
-        inner.catalog.write().tables.remove(name);
-        inner.definitions.fetch_add(1, Ordering::AcqRel);
-        locked.abort();
-        inner.flush_definition()
+        teams::blocking(|| {
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            let table = self.table(name)?;
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            locked.lock_table(&table, Lock::Exclusive)?;
+            inner.append_definition(&redo::drop_table(table.0.id))?;
+            table.0.dropped.store(true, Ordering::Release);
+            inner.catalog.write().tables.remove(name);
+            inner.definitions.fetch_add(1, Ordering::AcqRel);
+            locked.abort();
+            inner.flush_definition()
+        })
     }
 
     /// Makes an index over the rows of a table. Waits for transactions that write there, and they wait for it.
@@ -381,52 +399,62 @@ impl Store {
     /// [`StoreError::Schema`], [`StoreError::Exists`], [`StoreError::Duplicate`] if it is to be unique and is not, locks that are
     /// not granted, errors of the log.
     pub fn create_index(&self, table: &Table, name: &str, unique: bool, columns: &[&str]) -> Result<()> {
-        let inner = &self.inner;
-        let _defining = inner.defining.lock();
-        let definition = table.definition();
-        if definition.indexes.iter().any(|index| index.name == name) {
-            return Err(StoreError::Exists {
-                what: "an index",
-                name: name.to_owned(),
-            });
-        }
-        let with = if unique {
-            definition.unique(name, columns)
-        } else {
-            definition.index(name, columns)
-        };
-        with.check()?;
-        let index: &IndexDef = with.indexes.last().expect("it was just added");
-        if !table.0.has_room() {
-            return Err(StoreError::Schema(crate::SchemaError::Count {
-                table: with.name.clone(),
-                what: "indexes, dropped ones included, until the store is opened again",
-                found: crate::schema::INDEXES_MAX + 1,
-                most: crate::schema::INDEXES_MAX,
-            }));
-        }
-        let mut session = self.session_here()?;
-        let locked = session.begin()?;
-        // Exclusively: nobody may meet an index that is not whole.
-        locked.lock_table(table, Lock::Exclusive)?;
-        let positions = with.positions(index)?;
-        // Before the log has it: what refuses the index must not be in the log. Readers use it after `add_index` only.
-        let since = inner.log.last().next();
-        let refused = |source| tree_error(table.name(), name, source);
-        let mut entries = Vec::new();
-        let made = IndexInner::new(table.0.id, index, &with.columns, positions, since, |layout| {
-            entries = recovery::entries(table, layout, 0..table.rid_end());
-            entries.sort_unstable();
-            Some(entries.clone())
+        teams::blocking(|| {
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            let definition = table.definition();
+            if definition.indexes.iter().any(|index| index.name == name) {
+                return Err(StoreError::Exists {
+                    what: "an index",
+                    name: name.to_owned(),
+                });
+            }
+            let with = if unique {
+                definition.unique(name, columns)
+            } else {
+                definition.index(name, columns)
+            };
+            with.check()?;
+            let index: &IndexDef = with.indexes.last().expect("it was just added");
+            if !table.0.has_room() {
+                return Err(StoreError::Schema(crate::SchemaError::Count {
+                    table: with.name.clone(),
+                    what: "indexes, dropped ones included, until the store is opened again",
+                    found: crate::schema::INDEXES_MAX + 1,
+                    most: crate::schema::INDEXES_MAX,
+                }));
+            }
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            // Exclusively: nobody may meet an index that is not whole.
+            locked.lock_table(table, Lock::Exclusive)?;
+            let positions = with.positions(index)?;
+            // Before the log has it: what refuses the index must not be in the log. Readers use it after `add_index` only.
+            let since = inner.log.last().next();
+            let refused = |source| tree_error(table.name(), name, source);
+            let mut entries = Vec::new();
+            let made = IndexInner::new(
+                table.0.id,
+                &with.name,
+                index,
+                &with.columns,
+                positions,
+                since,
+                |layout| {
+                    entries = recovery::entries(table, layout, 0..table.rid_end());
+                    entries.sort_unstable();
+                    Some(entries.clone())
+                },
+            )
+            .map_err(refused)?;
+            if let Some(twice) = entries.windows(2).find(|pair| unique && pair[0].0 == pair[1].0) {
+                return Err(recovery::duplicate(table, &made, twice[0].1));
+            }
+            inner.append_definition(&redo::create_index(table.0.id, index))?;
+            table.0.add_index(made);
+            locked.abort();
+            inner.flush_definition()
         })
-        .map_err(refused)?;
-        if let Some(twice) = entries.windows(2).find(|pair| unique && pair[0].0 == pair[1].0) {
-            return Err(recovery::duplicate(table, &made, twice[0].1));
-        }
-        inner.append_definition(&redo::create_index(table.0.id, index))?;
-        table.0.add_index(made);
-        locked.abort();
-        inner.flush_definition()
     }
 
     /// Drops an index; the primary key's stays. Waits for transactions that use the table.
@@ -434,26 +462,28 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], locks that are not granted, errors of the log.
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
-        if name == "primary" {
-            return Err(StoreError::PrimaryKey {
-                table: table.name().to_owned(),
-            });
-        }
-        let inner = &self.inner;
-        let _defining = inner.defining.lock();
-        if table.index(name).is_none() {
-            return Err(StoreError::NoIndex {
-                table: table.name().to_owned(),
-                name: name.to_owned(),
-            });
-        }
-        let mut session = self.session_here()?;
-        let locked = session.begin()?;
-        locked.lock_table(table, Lock::Exclusive)?;
-        inner.append_definition(&redo::drop_index(table.0.id, name))?;
-        table.0.remove_index(name);
-        locked.abort();
-        inner.flush_definition()
+        teams::blocking(|| {
+            if name == "primary" {
+                return Err(StoreError::PrimaryKey {
+                    table: table.name().to_owned(),
+                });
+            }
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            if table.index(name).is_none() {
+                return Err(StoreError::NoIndex {
+                    table: table.name().to_owned(),
+                    name: name.to_owned(),
+                });
+            }
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            locked.lock_table(table, Lock::Exclusive)?;
+            inner.append_definition(&redo::drop_index(table.0.id, name))?;
+            table.0.remove_index(name);
+            locked.abort();
+            inner.flush_definition()
+        })
     }
 
     /// Writes all rows to a checkpoint and lets go of the log before it. Transactions go on meanwhile; definitions wait. A store
@@ -462,8 +492,10 @@ impl Store {
     /// # Errors
     /// If files cannot be written; then the last checkpoint and the log stay as they are.
     pub fn checkpoint(&self) -> Result<Option<CheckpointDone>> {
-        self.inner.check_open()?;
-        self.inner.checkpoint()
+        teams::blocking(|| {
+            self.inner.check_open()?;
+            self.inner.checkpoint()
+        })
     }
 
     /// Returns when everything committed so far is on disk.
@@ -494,7 +526,7 @@ impl Store {
     /// # Errors
     /// Errors of the log.
     pub fn close(self) -> Result<()> {
-        self._closer.stop()
+        teams::blocking(|| self._closer.stop())
     }
 
     fn start_checkpointer(&self) -> Result<()> {
@@ -572,7 +604,7 @@ impl StoreInner {
     }
 
     fn append_definition(&self, block: &[u8]) -> Result<Ts> {
-        Ok(self.log.append(block, &ThreadPark::current(), |_| ())?)
+        Ok(self.log.append(block, &park::current(), |_| ())?)
     }
 
     fn flush_definition(&self) -> Result<()> {

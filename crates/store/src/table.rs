@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
 use crate::memory::Memory;
+use crate::operations::TableOperations;
 use crate::row::{Layout, RowBuf};
 use crate::schema::{INDEXES_MAX, IndexDef, TableDef};
 use crate::slots::Slots;
@@ -45,6 +46,7 @@ pub(crate) struct TableInner {
     /// Columns as defined; its indexes are those it began with, see `definition`.
     pub(crate) base: TableDef,
     pub(crate) layout: Arc<Layout>,
+    pub(crate) operations: TableOperations,
     pub(crate) lock: Arc<TableLock>,
     /// The store's: it also says which store's the table is.
     pub(crate) memory: Arc<Memory>,
@@ -68,6 +70,7 @@ impl TableInner {
             id,
             name: base.name.clone(),
             layout: Arc::new(Layout::new(&base)),
+            operations: TableOperations::of(&base.name),
             base,
             lock: TableLock::new(id),
             memory,

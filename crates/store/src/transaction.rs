@@ -4,15 +4,21 @@
 //! (strict two-phase locking): transactions are serializable. All take `&self`, so that rows read stay readable to the end
 //! of the transaction.
 //!
-//! No latch is held between two levels of an index, before a row is touched, or while a lock or the log is waited for: a
-//! scheduler of user-level threads may switch there.
+//! On a user-level thread each operation begins with [`teams::operation`], which may let a whole team run first, and has CTX
+//! points, where the next of the team goes on ([`exec::ctx!`]): before a row's slot and its newest version are touched, with a
+//! prefetch, and between its stages, where a profile may turn them on. No mutex of the store is held at any of them, nor while
+//! a lock or the log is waited for.
 
 use std::marker::PhantomData;
+
+use exec::ctx;
+use exec::teams::{self, Operation};
 
 use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};
 use crate::key::{KeyRange, Words};
 use crate::lock::{LockError, RowMode, RowName, TableMode};
+use crate::operations::{SCAN, check_stack};
 use crate::row::RowRef;
 use crate::session::{Known, Reach, Session, State};
 use crate::slots::Rid;
@@ -77,8 +83,21 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    /// Runs an operation, and notes whether it was refused a lock.
-    pub(crate) fn operate<R>(&self, operation: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
+    /// Runs an operation, once it is the turn of its team, and notes whether it was refused a lock.
+    #[inline]
+    pub(crate) fn operate<R>(
+        &self,
+        name: Operation,
+        operation: impl FnOnce(&mut State) -> Result<R>,
+    ) -> Result<R> {
+        check_stack()?;
+        teams::operation(name);
+        self.go_on(operation)
+    }
+
+    /// Runs a further part of an operation.
+    #[inline]
+    pub(crate) fn go_on<R>(&self, operation: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
         let mut state = self.session.state.borrow_mut();
         if state.ended {
             return Err(StoreError::Ended);
@@ -172,6 +191,7 @@ impl<'s> Transaction<'s> {
         let Some(slot) = table.0.slots.find(rid) else {
             return Ok(None);
         };
+        ctx!(prefetch = &raw const *slot);
         let name = RowName {
             table: table.0.id,
             rid: rid.0,
@@ -188,6 +208,7 @@ impl<'s> Transaction<'s> {
         let Some(version) = slot.newest() else {
             return Ok(None);
         };
+        ctx!(prefetch = version.ask_first(table.0.layout.bytes_min()));
         if let Some(ts) = version.committed() {
             state.seen = state.seen.max(ts);
         }
@@ -229,7 +250,7 @@ impl<'s> Transaction<'s> {
         let layout = &index.inner.layout;
         let keys = keys.into_iter().map(|key| layout.exact(key));
         let keys = keys.collect::<Result<Vec<Option<Words>>, _>>()?;
-        self.operate(|state| {
+        self.operate(index.inner.fetch, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
             let slots = &index.table.0.slots;
@@ -262,7 +283,7 @@ impl<'s> Transaction<'s> {
         let Some(key) = index.inner.layout.exact(key)? else {
             return Ok(None);
         };
-        self.operate(|state| {
+        self.operate(index.inner.fetch, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
             let first = index.inner.tree.get(&key);
@@ -315,7 +336,7 @@ impl<'s> Transaction<'s> {
     /// # Errors
     /// Locks that are not granted.
     pub fn get<'t>(&'t self, table: &'t Table, rid: Rid, lock: Lock) -> Result<Option<RowRef<'t>>> {
-        self.operate(|state| {
+        self.operate(table.0.operations.get, |state| {
             let reach = self.reach_to_read(state, table, lock)?;
             self.lock_and_read(state, table, rid, lock, reach)
         })
@@ -333,7 +354,7 @@ impl<'s> Transaction<'s> {
         direction: Direction,
         lock: Lock,
     ) -> Result<Option<Found<'t>>> {
-        self.operate(|state| {
+        self.operate(SCAN, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
             self.first_of(state, index, range, direction, lock, reach)
@@ -366,6 +387,7 @@ impl<'s> Transaction<'s> {
             if reach < Reach::Read {
                 state.holder.range(&index.inner.ranges, &part.low, &part.high)?;
             }
+            ctx!();
             cursor.seek(&part, direction);
             while let Some((key, rid)) = cursor.next(&part, direction) {
                 if let Some(found) = self.read_entry(state, index, &key, rid, lock, reach)? {
@@ -399,7 +421,7 @@ impl<'s> Transaction<'s> {
         direction: Direction,
         lock: Lock,
     ) -> Result<Scan<'t, 's>> {
-        let reach = self.operate(|state| {
+        let reach = self.operate(SCAN, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
             if reach < Reach::Read && !range.is_empty() {
@@ -429,7 +451,7 @@ impl<'s> Transaction<'s> {
             Lock::Shared => Reach::Read,
             Lock::Exclusive => Reach::Write,
         };
-        self.operate(|state| self.reach(state, table, wanted).map(drop))
+        self.go_on(|state| self.reach(state, table, wanted).map(drop))
     }
 }
 
@@ -485,7 +507,7 @@ impl<'t> Scan<'t, '_> {
     pub fn next(&mut self) -> Result<Option<Found<'t>>> {
         loop {
             let entry = self.cursor.next(&self.range, self.direction);
-            let found = self.transaction.operate(|state| {
+            let found = self.transaction.go_on(|state| {
                 let Some((key, rid)) = entry else {
                     return Ok(None);
                 };

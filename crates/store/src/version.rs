@@ -124,6 +124,13 @@ impl VersionPtr {
         }
     }
 
+    /// As [`VersionPtr::ask`]. Returns the address that was asked for first.
+    #[inline]
+    pub(crate) fn ask_first(self, bytes: usize) -> *const u8 {
+        self.ask(bytes);
+        self.0.as_ptr().cast()
+    }
+
     pub(crate) fn is_deleted(self) -> bool {
         self.head().deleted
     }

@@ -8,10 +8,14 @@
 //! The old entry of a changed key stays; it goes when no snapshot needs it ([`crate::garbage`]). If a step fails, the steps
 //! of the operation before it are undone and the transaction goes on, unless it was refused a lock.
 
+use exec::ctx;
+use exec::teams;
+
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
 use crate::key::KeyRange;
 use crate::lock::{Got, RowMode, RowName};
+use crate::operations::UPDATE;
 use crate::row::{RowBuf, RowError, RowRef};
 use crate::session::{Entry, Reach, State, Write};
 use crate::slots::{Rid, Slot};
@@ -35,9 +39,10 @@ impl Transaction<'_> {
                 table: table.name().to_owned(),
             }));
         }
-        self.operate(|state| {
+        self.operate(table.0.operations.insert, |state| {
             self.reach(state, table, Reach::WriteRows)?;
             let (rid, slot) = self.free_row(state, table)?;
+            ctx!();
             self.change(state, &table.0, rid, slot, None, Some(row.row()))?;
             Ok(rid)
         })
@@ -95,9 +100,10 @@ impl Transaction<'_> {
         change: impl FnOnce(&mut RowBuf) -> Result<(), RowError>,
     ) -> Result<()> {
         // The caller's code runs while nothing of the session is borrowed.
-        let (mut scratch, before) = self.operate(|state| {
+        let (mut scratch, before) = self.operate(UPDATE, |state| {
             self.reach(state, table, Reach::WriteRows)?;
             let before = self.lock_to_change(state, table, rid)?;
+            ctx!();
             // SAFETY: locked; what the transaction replaces is kept to its end.
             let row = unsafe { before.row() }.expect("a row that is there");
             let mut scratch = state
@@ -108,7 +114,7 @@ impl Transaction<'_> {
             Ok((scratch, before))
         })?;
         let changed = change(&mut scratch);
-        self.operate(|state| {
+        self.go_on(|state| {
             let answer = changed.map_err(StoreError::from).and_then(|()| {
                 if !std::sync::Arc::ptr_eq(scratch.layout(), &table.0.layout) {
                     return Err(StoreError::Row(RowError::OtherTable {
@@ -151,13 +157,14 @@ impl Transaction<'_> {
     /// # Errors
     /// Limits; locks that are not granted.
     pub fn delete(&self, table: &Table, rid: Rid) -> Result<bool> {
-        self.operate(|state| {
+        self.operate(table.0.operations.delete, |state| {
             self.reach(state, table, Reach::WriteRows)?;
             let before = match self.lock_to_change(state, table, rid) {
                 Ok(before) => before,
                 Err(StoreError::NoRow { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             };
+            ctx!();
             let slot = table.0.slots.slot(rid);
             self.change(state, &table.0, rid, slot, Some(before), None)?;
             Ok(true)
@@ -202,6 +209,7 @@ impl Transaction<'_> {
             moves: true,
         });
         if let Some(after) = after {
+            ctx!();
             // SAFETY: locked; what the transaction replaces is kept to its end.
             let before = before.and_then(|before| unsafe { before.row() });
             let before = before.map(|row| RowRef::new(&table.layout, row));
@@ -230,7 +238,11 @@ impl Transaction<'_> {
             if before.is_some_and(|before| index.layout.same(before, after)) {
                 continue;
             }
+            if !moves && before.is_none() && teams::split(table.operations.insert) {
+                teams::operation(table.operations.enter);
+            }
             moves = true;
+            ctx!();
             let key = index.layout.of_row(after);
             let refused = |source| StoreError::Tree {
                 table: table.name.clone(),
@@ -334,7 +346,7 @@ impl Transaction<'_> {
     /// # Errors
     /// [`StoreError::NoSavepoint`].
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
-        self.operate(|state| {
+        self.go_on(|state| {
             let mine = savepoint.slot == state.holder.slot()
                 && savepoint.number > state.savepoints_before
                 && savepoint.number <= state.savepoints;

@@ -3,9 +3,11 @@
 //!
 //! `STORE_ROUNDS=50` makes each test so many times as long; 1 is the slice of the normal tests.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod clients;
 
-use store::park::ThreadPark;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clients::{Clients, MEMBERS};
 use store::{Direction, Lock, Options, Rid, RowBuf, Session, Store, Table, TableDef, Type};
 
 fn rounds() -> u64 {
@@ -118,8 +120,8 @@ fn queues_reuse_their_rows_whoever_inserts_and_deletes() {
         let store = Store::in_memory(options(workers)).unwrap();
         let table = table(&store);
         let by_id = table.primary();
-        let mut producer = store.session(0, ThreadPark::current()).unwrap();
-        let mut consumer = store.session(workers - 1, ThreadPark::current()).unwrap();
+        let mut producer = store.session(0, store::park::current()).unwrap();
+        let mut consumer = store.session(workers - 1, store::park::current()).unwrap();
         for at in 0..30_000 * rounds() as i64 {
             let transaction = producer.begin().unwrap();
             transaction.insert(&table, &row(&table, at, -at)).unwrap();
@@ -199,7 +201,7 @@ fn sessions_come_and_go_and_others_clear_behind_them() {
     let store = Store::in_memory(options(2)).unwrap();
     let table = table(&store);
     for at in 0..3000 * rounds() as i64 {
-        let mut session = store.session(at as usize, ThreadPark::current()).unwrap();
+        let mut session = store.session(at as usize, store::park::current()).unwrap();
         let snapshot = (at % 3 == 0).then(|| store.snapshot().unwrap());
         let transaction = session.begin().unwrap();
         let rid = transaction.insert(&table, &row(&table, at, at)).unwrap();
@@ -221,6 +223,15 @@ fn sessions_come_and_go_and_others_clear_behind_them() {
 /// Writers change keys to and fro, insert and delete; readers hold snapshots that come and go, and lock the whole table.
 #[test]
 fn threads_and_snapshots_come_and_go() {
+    clients_and_snapshots(Clients::Threads, 4000 * rounds());
+}
+
+#[test]
+fn members_and_snapshots_come_and_go() {
+    clients_and_snapshots(MEMBERS, 2000 * rounds());
+}
+
+fn clients_and_snapshots(clients: Clients, transactions: u64) {
     const ROWS: i64 = 40;
     let threads = 4;
     let store = Store::in_memory(Options {
@@ -239,113 +250,111 @@ fn threads_and_snapshots_come_and_go() {
         setup.insert(&table, &row(&table, id, 0)).unwrap();
     }
     setup.commit().unwrap();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (store, table, primary) = (&store, &table, &primary);
-                scope.spawn(move || {
-                    let mut session = store.session(thread, ThreadPark::current()).unwrap();
-                    let mut seed = thread as u64 + 1;
-                    let mut random = |below: u64| {
-                        seed ^= seed << 13;
-                        seed ^= seed >> 7;
-                        seed ^= seed << 17;
-                        (seed % below) as i64
-                    };
-                    for _ in 0..4000 * rounds() {
-                        // A row is replaced by one of the same id in the same transaction, now and then: the sum of ids stays.
-                        let (id, key, what) = (random(ROWS as u64), random(6), random(10));
-                        let transaction = session.begin().unwrap();
-                        let done: store::Result<()> = (|| {
-                            let found = transaction
-                                .fetch_for_update(primary, &[id.into()])?
-                                .expect("ids stay");
-                            if what == 0 {
-                                transaction.delete(table, found.rid)?;
-                                transaction.insert(table, &row(table, id, key))?;
-                            } else {
-                                transaction.update(table, found.rid, |row| change(row, key))?;
-                                transaction.update(table, found.rid, |row| change(row, key / 2))?;
-                            }
-                            Ok(())
-                        })();
-                        match done {
-                            Ok(()) if what != 1 => drop(transaction.commit().unwrap()),
-                            Ok(()) => transaction.abort(),
-                            Err(error) => {
-                                assert!(error.is_retryable(), "{error}");
-                                transaction.abort();
-                            }
-                        }
-                        if what == 2 && random(4) == 0 {
-                            session = store.session(thread, ThreadPark::current()).unwrap();
-                        }
-                    }
-                })
-            })
-            .collect();
-        for reader in 0..2 {
-            let (store, table, by_key, by_text, done) = (&store, &table, &by_key, &by_text, &done);
-            scope.spawn(move || {
-                let mut kept = Vec::new();
-                let mut session = store.session(reader, ThreadPark::current()).unwrap();
-                let mut at = 0_usize;
-                while !done.load(Ordering::Relaxed) {
-                    at += 1;
-                    let snapshot = store.snapshot().unwrap();
-                    for (index, direction) in [
-                        (by_key, Direction::Ascending),
-                        (by_text, Direction::Descending),
-                        (by_text, Direction::Ascending),
-                    ] {
-                        let rows = snapshot.scan(index, &index.all(), direction).unwrap();
-                        let ids: Vec<i64> = rows
-                            .map(|found| {
-                                assert_eq!(found.row.text(2), text(found.row.int(1)));
-                                found.row.int(0)
-                            })
-                            .collect();
-                        assert_eq!(ids.len() as i64, ROWS);
-                        assert_eq!(ids.iter().sum::<i64>(), ROWS * (ROWS - 1) / 2);
-                    }
-                    assert_eq!(
-                        snapshot.rows(table, 0..table.rid_end()).unwrap().count() as i64,
-                        ROWS
-                    );
-                    kept.push(snapshot);
-                    if kept.len() > 5 {
-                        kept.remove(at % 5);
-                    }
-                    if at.is_multiple_of(16) {
-                        kept.clear();
-                        // Reads every row without locks on rows.
-                        let transaction = session.begin().unwrap();
-                        let read: store::Result<i64> = (|| {
-                            transaction.lock_table(table, Lock::Shared)?;
-                            let mut sum = 0;
-                            for rid in 0..table.rid_end() {
-                                let found = transaction.get(table, Rid(rid), Lock::Shared)?;
-                                sum += found.map_or(0, |row| row.int(0));
-                            }
-                            Ok(sum)
-                        })();
-                        match read {
-                            Ok(sum) => {
-                                assert_eq!(sum, ROWS * (ROWS - 1) / 2);
-                                transaction.commit().unwrap();
-                            }
-                            Err(error) => assert!(error.is_retryable(), "{error}"),
-                        }
-                    }
+    let writing = AtomicUsize::new(threads);
+    let (store_of_clients, table_of_clients) = (&store, &table);
+    let write = |thread: usize| {
+        let (store, table, primary) = (store_of_clients, table_of_clients, &primary);
+        let mut session = store.session(thread, store::park::current()).unwrap();
+        let mut seed = thread as u64 + 1;
+        let mut random = |below: u64| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed % below) as i64
+        };
+        for _ in 0..transactions {
+            // A row is replaced by one of the same id in the same transaction, now and then: the sum of ids stays.
+            let (id, key, what) = (random(ROWS as u64), random(6), random(10));
+            let transaction = session.begin().unwrap();
+            let done: store::Result<()> = (|| {
+                let found = transaction
+                    .fetch_for_update(primary, &[id.into()])?
+                    .expect("ids stay");
+                if what == 0 {
+                    transaction.delete(table, found.rid)?;
+                    transaction.insert(table, &row(table, id, key))?;
+                } else {
+                    transaction.update(table, found.rid, |row| change(row, key))?;
+                    transaction.update(table, found.rid, |row| change(row, key / 2))?;
                 }
-            });
+                Ok(())
+            })();
+            match done {
+                Ok(()) if what != 1 => drop(transaction.commit().unwrap()),
+                Ok(()) => transaction.abort(),
+                Err(error) => {
+                    assert!(error.is_retryable(), "{error}");
+                    transaction.abort();
+                }
+            }
+            if what == 2 && random(4) == 0 {
+                session = store.session(thread, store::park::current()).unwrap();
+            }
         }
-        for writer in writers {
-            writer.join().unwrap();
+        writing.fetch_sub(1, Ordering::Release);
+    };
+    let read = |reader: usize| {
+        let (store, table, by_key, by_text) = (store_of_clients, table_of_clients, &by_key, &by_text);
+        let mut kept = Vec::new();
+        let mut session = store.session(reader, store::park::current()).unwrap();
+        let mut at = 0_usize;
+        while writing.load(Ordering::Acquire) > 0 {
+            at += 1;
+            let snapshot = store.snapshot().unwrap();
+            for (index, direction) in [
+                (by_key, Direction::Ascending),
+                (by_text, Direction::Descending),
+                (by_text, Direction::Ascending),
+            ] {
+                let rows = snapshot.scan(index, &index.all(), direction).unwrap();
+                let ids: Vec<i64> = rows
+                    .map(|found| {
+                        assert_eq!(found.row.text(2), text(found.row.int(1)));
+                        found.row.int(0)
+                    })
+                    .collect();
+                assert_eq!(ids.len() as i64, ROWS);
+                assert_eq!(ids.iter().sum::<i64>(), ROWS * (ROWS - 1) / 2);
+            }
+            assert_eq!(
+                snapshot.rows(table, 0..table.rid_end()).unwrap().count() as i64,
+                ROWS
+            );
+            kept.push(snapshot);
+            if kept.len() > 5 {
+                kept.remove(at % 5);
+            }
+            if at.is_multiple_of(16) {
+                kept.clear();
+                // Reads every row without locks on rows.
+                let transaction = session.begin().unwrap();
+                let read: store::Result<i64> = (|| {
+                    transaction.lock_table(table, Lock::Shared)?;
+                    let mut sum = 0;
+                    for rid in 0..table.rid_end() {
+                        let found = transaction.get(table, Rid(rid), Lock::Shared)?;
+                        sum += found.map_or(0, |row| row.int(0));
+                    }
+                    Ok(sum)
+                })();
+                match read {
+                    Ok(sum) => {
+                        assert_eq!(sum, ROWS * (ROWS - 1) / 2);
+                        transaction.commit().unwrap();
+                    }
+                    Err(error) => assert!(error.is_retryable(), "{error}"),
+                }
+            }
         }
-        done.store(true, Ordering::Relaxed);
-    });
+    };
+    clients.run(
+        threads + 2,
+        |client| match client.checked_sub(threads) {
+            None => write(client),
+            Some(reader) => read(reader),
+        },
+        || (),
+    );
     clear(&store, &mut session, 1000 * rounds() as usize);
     check_clean(&store, &table);
     assert_eq!(table.rows() as i64, ROWS);
@@ -360,6 +369,15 @@ fn threads_and_snapshots_come_and_go() {
 /// Sessions clear what others left behind while those change the same rows: nobody follows a version that another has freed.
 #[test]
 fn clearing_and_changing_the_same_rows() {
+    clearing_and_changing(Clients::Threads, 6000 * rounds());
+}
+
+#[test]
+fn clearing_and_changing_the_same_rows_on_teams() {
+    clearing_and_changing(MEMBERS, 3000 * rounds());
+}
+
+fn clearing_and_changing(clients: Clients, transactions: u64) {
     let threads = 3;
     let store = Store::in_memory(options(threads)).unwrap();
     let table = table(&store);
@@ -369,27 +387,27 @@ fn clearing_and_changing_the_same_rows() {
         .map(|id| setup.insert(&table, &row(&table, id, 0)).unwrap())
         .collect();
     setup.commit().unwrap();
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let (store, table, rids) = (&store, &table, &rids);
-            scope.spawn(move || {
-                let mut session = store.session(thread, ThreadPark::current()).unwrap();
-                for at in 0..6000 * rounds() as i64 {
-                    // Keeps a backlog, which is then cleared in large parts while the others go on.
-                    let snapshot = (at % 64 == 0).then(|| store.snapshot().unwrap());
-                    for rid in 0..2 {
-                        let transaction = session.begin().unwrap();
-                        let rid = rids[(at as usize + thread + rid) % rids.len()];
-                        match transaction.update(table, rid, |row| change(row, at % 5)) {
-                            Ok(()) => drop(transaction.commit().unwrap()),
-                            Err(error) => assert!(error.is_retryable(), "{error}"),
-                        }
+    clients.run(
+        threads,
+        |thread| {
+            let table = &table;
+            let mut session = store.session(thread, store::park::current()).unwrap();
+            for at in 0..transactions as i64 {
+                // Keeps a backlog, which is then cleared in large parts while the others go on.
+                let snapshot = (at % 64 == 0).then(|| store.snapshot().unwrap());
+                for rid in 0..2 {
+                    let transaction = session.begin().unwrap();
+                    let rid = rids[(at as usize + thread + rid) % rids.len()];
+                    match transaction.update(table, rid, |row| change(row, at % 5)) {
+                        Ok(()) => drop(transaction.commit().unwrap()),
+                        Err(error) => assert!(error.is_retryable(), "{error}"),
                     }
-                    drop(snapshot);
                 }
-            });
-        }
-    });
+                drop(snapshot);
+            }
+        },
+        || (),
+    );
     clear(&store, &mut session, 1000 * rounds() as usize);
     check_clean(&store, &table);
 }

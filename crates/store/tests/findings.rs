@@ -1,5 +1,7 @@
 //! One test for each defect that reading the store as a stranger found: the smallest case that shows it.
 
+mod clients;
+
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -411,7 +413,7 @@ fn rows_freed_by_one_worker_serve_another() {
     };
     let store = Store::in_memory(options).unwrap();
     let table = numbers(&store);
-    let park = store::park::ThreadPark::current;
+    let park = store::park::current;
     let (mut producer, mut consumer) = (
         store.session(0, park()).unwrap(),
         store.session(1, park()).unwrap(),
@@ -470,4 +472,23 @@ fn what_an_idle_session_left_is_cleared_by_others() {
     drop(idle);
     clear(&mut busy, 50);
     assert_eq!(by_value.entries(), 1);
+}
+
+crate::on_teams! {
+    a_savepoint_of_a_part_that_was_rolled_back_is_refused,
+    a_savepoint_of_another_session_is_refused,
+    zero_and_minus_zero_are_different_keys,
+    rows_behind_an_entry_of_an_old_state_are_found,
+    a_transaction_that_read_free_rows_can_still_insert,
+    a_dropped_table_of_another_store_does_no_harm,
+    a_table_that_was_dropped_meanwhile_does_not_disturb_the_rest,
+    a_dropped_table_gives_its_memory_back,
+    deleted_rows_are_not_counted_in_the_bytes_of_a_table,
+    a_forgotten_transaction_is_undone_when_the_next_begins,
+    a_checkpoint_has_room_beside_all_snapshots,
+    nothing_is_cleared_under_a_transaction_that_has_locked_the_table,
+    a_durable_look_at_what_is_gone_waits_until_that_is_durable,
+    rows_freed_by_one_worker_serve_another,
+    an_entry_goes_although_a_passing_state_had_its_key,
+    what_an_idle_session_left_is_cleared_by_others,
 }

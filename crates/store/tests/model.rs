@@ -3,6 +3,8 @@
 //!
 //! `PROPTEST_CASES=20000` makes it a long run.
 
+mod clients;
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -404,54 +406,82 @@ proptest! {
 
     #[test]
     fn the_store_does_what_maps_do(ops in prop::collection::vec(op(), 1..150), checkpoint in any::<bool>()) {
-        let twin = Twin::new(0);
-        let store = open(&twin);
-        let table = store.create_table(definition()).unwrap();
-        let mut model = Model::new();
-        let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
-        let mut ops = ops.into_iter().peekable();
-        let mut session = store.session_here().unwrap();
-        while ops.peek().is_some() {
-            let before = model.clone();
-            transact(&mut session, &table, &mut model, &mut ops, &mut |op| match op {
-                // While the transaction runs: what it does is not seen.
-                Op::Snapshot => snapshots.push((store.snapshot().unwrap(), before.clone())),
-                Op::EndSnapshot(pick) if !snapshots.is_empty() => {
-                    let (snapshot, was) = snapshots.swap_remove(pick.index(snapshots.len()));
-                    check_snapshot(&snapshot, &table, &was);
-                }
-                Op::Checkpoint => drop(store.checkpoint().unwrap()),
-                _ => {}
-            });
-            check_snapshot(&store.snapshot().unwrap(), &table, &model);
+        compare(ops, checkpoint)?;
+    }
+
+    #[test]
+    fn the_store_on_teams_does_what_maps_do(
+        ops in prop::collection::vec(prop::collection::vec(op(), 1..50), 3),
+        checkpoint in any::<bool>(),
+    ) {
+        let teams = clients::Clients::Members { threads: 1, team: 3 };
+        for done in teams.run(3, |client| compare(ops[client].clone(), checkpoint), || ()) {
+            done?;
         }
-        for (snapshot, was) in &snapshots {
-            check_snapshot(snapshot, &table, was);
-        }
-        prop_assert_eq!(table.rows(), model.len() as u64);
-        snapshots.clear();
-        // Nothing is left of old states, once nobody can look at them and what replaced them is durable.
-        store.flush().unwrap();
-        for _ in 0..8 {
-            session.begin().unwrap().commit().unwrap();
-        }
-        for index in indexes(&table) {
-            prop_assert_eq!(index.entries(), model.len() as u64, "{:?}", index);
-        }
-        drop(session);
-        if checkpoint {
-            store.checkpoint().unwrap();
-        }
-        store.close().unwrap();
-        drop(table);
-        let store = open(&twin);
-        let table = store.table("t").unwrap();
-        check_snapshot(&store.snapshot().unwrap(), &table, &model);
-        prop_assert_eq!(table.rows(), model.len() as u64);
-        // It goes on, and numbers in use are not handed out again.
-        let mut session = store.session_here().unwrap();
-        let mut more = (100..110).map(|id| Op::Insert(Row { id, a: id, b: None, c: None, d: 1, f: 0.5 })).chain([Op::Commit]);
-        transact(&mut session, &table, &mut model, &mut more, &mut |_| ());
+    }
+}
+
+/// Does the same to a store of its own and to maps.
+fn compare(ops: Vec<Op>, checkpoint: bool) -> Result<(), TestCaseError> {
+    let twin = Twin::new(0);
+    let store = open(&twin);
+    let table = store.create_table(definition()).unwrap();
+    let mut model = Model::new();
+    let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
+    let mut ops = ops.into_iter().peekable();
+    let mut session = store.session_here().unwrap();
+    while ops.peek().is_some() {
+        let before = model.clone();
+        transact(&mut session, &table, &mut model, &mut ops, &mut |op| match op {
+            // While the transaction runs: what it does is not seen.
+            Op::Snapshot => snapshots.push((store.snapshot().unwrap(), before.clone())),
+            Op::EndSnapshot(pick) if !snapshots.is_empty() => {
+                let (snapshot, was) = snapshots.swap_remove(pick.index(snapshots.len()));
+                check_snapshot(&snapshot, &table, &was);
+            }
+            Op::Checkpoint => drop(store.checkpoint().unwrap()),
+            _ => {}
+        });
         check_snapshot(&store.snapshot().unwrap(), &table, &model);
     }
+    for (snapshot, was) in &snapshots {
+        check_snapshot(snapshot, &table, was);
+    }
+    prop_assert_eq!(table.rows(), model.len() as u64);
+    snapshots.clear();
+    // Nothing is left of old states, once nobody can look at them and what replaced them is durable.
+    store.flush().unwrap();
+    for _ in 0..8 {
+        session.begin().unwrap().commit().unwrap();
+    }
+    for index in indexes(&table) {
+        prop_assert_eq!(index.entries(), model.len() as u64, "{:?}", index);
+    }
+    drop(session);
+    if checkpoint {
+        store.checkpoint().unwrap();
+    }
+    store.close().unwrap();
+    drop(table);
+    let store = open(&twin);
+    let table = store.table("t").unwrap();
+    check_snapshot(&store.snapshot().unwrap(), &table, &model);
+    prop_assert_eq!(table.rows(), model.len() as u64);
+    // It goes on, and numbers in use are not handed out again.
+    let mut session = store.session_here().unwrap();
+    let mut more = (100..110)
+        .map(|id| {
+            Op::Insert(Row {
+                id,
+                a: id,
+                b: None,
+                c: None,
+                d: 1,
+                f: 0.5,
+            })
+        })
+        .chain([Op::Commit]);
+    transact(&mut session, &table, &mut model, &mut more, &mut |_| ());
+    check_snapshot(&store.snapshot().unwrap(), &table, &model);
+    Ok(())
 }

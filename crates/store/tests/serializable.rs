@@ -1,18 +1,20 @@
-//! Threads run random transactions on few keys; an independent checker ([`history`]) then looks for one order that explains all
+//! Clients run random transactions on few keys; an independent checker ([`history`]) then looks for one order that explains all
 //! they saw: serializable, in the order of real time, and of commit timestamps; and snapshots are prefixes of that order.
 //!
 //! `STORE_ROUNDS=100` makes it so many times as long.
 
+mod clients;
 mod history;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
+use clients::{Clients, Gate, MEMBERS};
+use exec::teams;
 use history::{History, Op, Txn, Value};
-use store::park::ThreadPark;
 use store::{
     Direction, Found, Index, Lock, Options, Result, RowRef, Savepoint, Session, Snapshot, Store, StoreError,
     Table, TableDef, Transaction, Type,
@@ -365,7 +367,7 @@ impl Run<'_, '_> {
                 let found = self.scan(&world.primary, &world.primary.all(), random)?;
                 self.scanned(&found, |_| true);
             }
-            _ => std::thread::yield_now(),
+            _ => teams::yield_now(),
         }
         Ok(())
     }
@@ -398,7 +400,7 @@ fn transact(world: &World, session: &mut Session, random: &mut Random, steps: u3
             break;
         }
         if random.below(3) == 0 {
-            std::thread::yield_now();
+            teams::yield_now();
         }
     }
     let (mut txn, wrote) = (run.txn, !run.written.is_empty());
@@ -444,44 +446,55 @@ fn check(world: &World, what: &str) {
 
 #[test]
 fn random_transactions_have_one_order() {
-    for round in 0..24 * rounds() {
+    random_transactions(Clients::Threads, 24 * rounds());
+}
+
+#[test]
+fn random_transactions_on_teams_have_one_order() {
+    random_transactions(MEMBERS, 16 * rounds());
+    random_transactions(Clients::Members { threads: 1, team: 3 }, 8 * rounds());
+}
+
+fn random_transactions(clients: Clients, rounds: u64) {
+    for round in 0..rounds {
         let threads = 2 + (round % 7) as usize;
         let world = World::new([2, 4, 8, 30][(round % 4) as usize], threads);
-        let barrier = Barrier::new(threads);
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                let (world, barrier) = (&world, &barrier);
-                scope.spawn(move || {
-                    let mut random =
-                        Random((round + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ((thread as u64 + 1) << 7));
-                    let mut session = world.store.session(thread, ThreadPark::current()).unwrap();
-                    barrier.wait();
-                    for _ in 0..80 {
-                        if random.below(6) > 0 {
-                            transact(world, &mut session, &mut random, 6);
-                            continue;
-                        }
-                        let from = world.now();
-                        let snapshot = world.store.snapshot().unwrap();
-                        let to = world.now();
-                        // Others go on; it stays.
-                        if random.below(2) == 0 {
-                            transact(world, &mut session, &mut random, 6);
-                        }
-                        let ops = world.look(&snapshot, &mut random);
-                        let ts = Some(snapshot.ts().0);
-                        world.note(Txn {
-                            ops,
-                            committed: true,
-                            snapshot: ts,
-                            from,
-                            to,
-                            ..Txn::default()
-                        });
+        let gate = Gate::new(threads);
+        let world_of_clients = &world;
+        clients.run(
+            threads,
+            |thread| {
+                let world = world_of_clients;
+                let mut random =
+                    Random((round + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ((thread as u64 + 1) << 7));
+                let mut session = world.store.session(thread, store::park::current()).unwrap();
+                gate.wait();
+                for _ in 0..80 {
+                    if random.below(6) > 0 {
+                        transact(world, &mut session, &mut random, 6);
+                        continue;
                     }
-                });
-            }
-        });
+                    let from = world.now();
+                    let snapshot = world.store.snapshot().unwrap();
+                    let to = world.now();
+                    // Others go on; it stays.
+                    if random.below(2) == 0 {
+                        transact(world, &mut session, &mut random, 6);
+                    }
+                    let ops = world.look(&snapshot, &mut random);
+                    let ts = Some(snapshot.ts().0);
+                    world.note(Txn {
+                        ops,
+                        committed: true,
+                        snapshot: ts,
+                        from,
+                        to,
+                        ..Txn::default()
+                    });
+                }
+            },
+            || (),
+        );
         check(&world, &format!("round {round}, {threads} threads"));
         let committed = world
             .history
@@ -500,22 +513,31 @@ fn random_transactions_have_one_order() {
 
 #[test]
 fn three_small_transactions_are_as_if_one_after_the_other() {
+    three_small_transactions(Clients::Threads, 300 * rounds());
+}
+
+#[test]
+fn three_small_transactions_on_teams_are_as_if_one_after_the_other() {
+    three_small_transactions(MEMBERS, 200 * rounds());
+    three_small_transactions(Clients::Members { threads: 1, team: 3 }, 150 * rounds());
+}
+
+fn three_small_transactions(clients: Clients, rounds: u64) {
     let mut committed = [0; 4];
-    for round in 0..300 * rounds() {
+    for round in 0..rounds {
         let world = World::new(2, 3);
-        let barrier = Barrier::new(3);
-        std::thread::scope(|scope| {
-            for thread in 0..3 {
-                let (world, barrier) = (&world, &barrier);
-                scope.spawn(move || {
-                    let mut random =
-                        Random((round + 1).wrapping_mul(0xD134_2543_DE82_EF95) ^ ((thread as u64 + 1) << 9));
-                    let mut session = world.store.session(thread, ThreadPark::current()).unwrap();
-                    barrier.wait();
-                    transact(world, &mut session, &mut random, 3);
-                });
-            }
-        });
+        let gate = Gate::new(3);
+        clients.run(
+            3,
+            |thread| {
+                let mut random =
+                    Random((round + 1).wrapping_mul(0xD134_2543_DE82_EF95) ^ ((thread as u64 + 1) << 9));
+                let mut session = world.store.session(thread, store::park::current()).unwrap();
+                gate.wait();
+                transact(&world, &mut session, &mut random, 3);
+            },
+            || (),
+        );
         let last = world.last();
         let history = world.history.lock().unwrap();
         assert!(
@@ -524,5 +546,5 @@ fn three_small_transactions_are_as_if_one_after_the_other() {
         );
         committed[history.txns.iter().filter(|txn| txn.committed).count()] += 1;
     }
-    assert!(committed[3] > 100, "{committed:?}");
+    assert!(committed[3] as u64 > rounds / 3, "{committed:?}");
 }

@@ -2,14 +2,17 @@
 //!
 //! `STORE_ROUNDS=50` makes it so many times as long.
 
+mod clients;
+
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use clients::{Clients, MEMBERS};
+use exec::teams;
 use store::lock::{HeldBy, LockError, LockName};
-use store::park::ThreadPark;
 use store::{Direction, Lock, Options, Result, Rid, Store, StoreError, Table, TableDef, Transaction, Type};
 
 fn rounds() -> u64 {
@@ -94,7 +97,7 @@ fn transfer(transaction: &Transaction<'_>, table: &Table, ids: i64, random: &mut
                 )?;
                 let mut scan = transaction.scan(&primary, &range, Direction::Ascending, Lock::Shared)?;
                 while scan.next()?.is_some() {}
-                std::thread::yield_now();
+                teams::yield_now();
                 let found = transaction
                     .fetch_for_update(&primary, &[from.into()])?
                     .expect("ids stay");
@@ -115,7 +118,7 @@ fn transfer(transaction: &Transaction<'_>, table: &Table, ids: i64, random: &mut
                     };
                     let found = found.expect("ids stay");
                     let balance = found.row.int(1);
-                    std::thread::yield_now();
+                    teams::yield_now();
                     transaction.update(table, found.rid, |row| row.set(1, balance + change))?;
                 }
             }
@@ -126,6 +129,16 @@ fn transfer(transaction: &Transaction<'_>, table: &Table, ids: i64, random: &mut
 
 #[test]
 fn everything_ends_in_a_storm_of_deadlocks() {
+    storm_of_deadlocks(Clients::Threads);
+}
+
+#[test]
+fn everything_ends_in_a_storm_of_deadlocks_on_teams() {
+    storm_of_deadlocks(MEMBERS);
+    storm_of_deadlocks(Clients::Members { threads: 1, team: 4 });
+}
+
+fn storm_of_deadlocks(clients: Clients) {
     const IDS: i64 = 6;
     for (timeout, threads) in [(Duration::from_secs(30), 6), (Duration::from_millis(3), 4)] {
         let (store, table) = open(Options {
@@ -135,37 +148,36 @@ fn everything_ends_in_a_storm_of_deadlocks() {
         });
         fill(&store, &table, IDS);
         let (deadlocks, timeouts, longest) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                let (store, table) = (&store, &table);
-                let (deadlocks, timeouts, longest) = (&deadlocks, &timeouts, &longest);
-                scope.spawn(move || {
-                    let mut random = Random(thread + 1);
-                    let mut session = store.session(0, ThreadPark::current()).unwrap();
-                    for _ in 0..150 * rounds() {
-                        let transaction = session.begin().unwrap();
-                        match transfer(&transaction, table, IDS, &mut random) {
-                            Ok(()) => drop(transaction.commit().unwrap()),
-                            Err(StoreError::Lock(LockError::Deadlock { parties, .. })) => {
-                                assert!(parties.len() >= 2, "{parties:?}");
-                                deadlocks.fetch_add(1, Ordering::Relaxed);
-                                // Nothing but the end is possible.
-                                let more = transaction.fetch(&table.primary(), &[1.into()]).err();
-                                assert!(matches!(more, Some(StoreError::Ended)), "{more:?}");
-                                let more = transaction.commit();
-                                assert!(matches!(more, Err(StoreError::Ended)), "{more:?}");
-                            }
-                            Err(StoreError::Lock(LockError::Timeout { waited, .. })) => {
-                                assert!(waited >= timeout, "{waited:?}");
-                                longest.fetch_max(waited.as_millis() as u64, Ordering::Relaxed);
-                                timeouts.fetch_add(1, Ordering::Relaxed);
-                            }
-                            Err(error) => panic!("{error}"),
+        clients.run(
+            threads,
+            |thread| {
+                let table = &table;
+                let mut random = Random(thread as u64 + 1);
+                let mut session = store.session(0, store::park::current()).unwrap();
+                for _ in 0..150 * rounds() {
+                    let transaction = session.begin().unwrap();
+                    match transfer(&transaction, table, IDS, &mut random) {
+                        Ok(()) => drop(transaction.commit().unwrap()),
+                        Err(StoreError::Lock(LockError::Deadlock { parties, .. })) => {
+                            assert!(parties.len() >= 2, "{parties:?}");
+                            deadlocks.fetch_add(1, Ordering::Relaxed);
+                            // Nothing but the end is possible.
+                            let more = transaction.fetch(&table.primary(), &[1.into()]).err();
+                            assert!(matches!(more, Some(StoreError::Ended)), "{more:?}");
+                            let more = transaction.commit();
+                            assert!(matches!(more, Err(StoreError::Ended)), "{more:?}");
                         }
+                        Err(StoreError::Lock(LockError::Timeout { waited, .. })) => {
+                            assert!(waited >= timeout, "{waited:?}");
+                            longest.fetch_max(waited.as_millis() as u64, Ordering::Relaxed);
+                            timeouts.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => panic!("{error}"),
                     }
-                });
-            }
-        });
+                }
+            },
+            || (),
+        );
         assert_eq!(sum(&store, &table), IDS * 100);
         assert_eq!(table.rows() as i64, IDS);
         assert!(
@@ -378,6 +390,15 @@ fn a_change_that_changes_its_row_otherwise_is_refused() {
 
 #[test]
 fn panics_in_a_storm_leave_no_lock() {
+    panics_in_a_storm(Clients::Threads);
+}
+
+#[test]
+fn panics_in_a_storm_on_teams_leave_no_lock() {
+    panics_in_a_storm(MEMBERS);
+}
+
+fn panics_in_a_storm(clients: Clients) {
     const IDS: i64 = 5;
     let (store, table) = open(Options {
         lock_timeout: Duration::from_secs(30),
@@ -390,28 +411,28 @@ fn panics_in_a_storm_leave_no_lock() {
             quiet(info);
         }
     }));
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let (store, table) = (&store, &table);
-            scope.spawn(move || {
-                let mut random = Random(thread + 77);
-                let mut session = store.session_here().unwrap();
-                for _ in 0..100 * rounds() {
-                    let outcome = catch_unwind(AssertUnwindSafe(|| {
-                        let transaction = session.begin().unwrap();
-                        match transfer(&transaction, table, IDS, &mut random) {
-                            Ok(()) if random.below(3) == 0 => std::panic::panic_any(1_u8),
-                            Ok(()) => drop(transaction.commit().unwrap()),
-                            Err(error) => assert!(error.is_retryable(), "{error}"),
-                        }
-                    }));
-                    if let Err(payload) = outcome {
-                        assert!(payload.is::<u8>());
+    clients.run(
+        4,
+        |thread| {
+            let table = &table;
+            let mut random = Random(thread as u64 + 77);
+            let mut session = store.session_here().unwrap();
+            for _ in 0..100 * rounds() {
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    let transaction = session.begin().unwrap();
+                    match transfer(&transaction, table, IDS, &mut random) {
+                        Ok(()) if random.below(3) == 0 => std::panic::panic_any(1_u8),
+                        Ok(()) => drop(transaction.commit().unwrap()),
+                        Err(error) => assert!(error.is_retryable(), "{error}"),
                     }
+                }));
+                if let Err(payload) = outcome {
+                    assert!(payload.is::<u8>());
                 }
-            });
-        }
-    });
+            }
+        },
+        || (),
+    );
     assert_eq!(sum(&store, &table), IDS * 100);
     check_free(&store, &table);
 }

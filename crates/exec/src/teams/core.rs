@@ -22,7 +22,7 @@ use super::Lost;
 use super::local;
 use super::member::{Alarm, Member, Place};
 use super::ring::{Node, Ring};
-use super::scheduler::TeamOptions;
+use super::scheduler::{OnLost, TeamOptions};
 use super::switch::{switch, switch_float};
 use super::token::Remote;
 
@@ -72,6 +72,7 @@ pub(super) struct Core {
     /// The member whose stack is used up.
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
+    pub on_lost: Option<OnLost>,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,
@@ -105,6 +106,7 @@ impl Core {
             live: 0,
             overflowed: std::ptr::null_mut(),
             lost: Vec::new(),
+            on_lost: None,
             idle: Vec::new(),
             made: 0,
             operations: Vec::new(),

@@ -115,6 +115,9 @@ pub struct Scheduler(Control);
 #[derive(Clone)]
 pub struct Control(Rc<Shared>);
 
+/// Who hears of members that are lost.
+pub(super) type OnLost = Box<dyn FnMut(usize, &Lost)>;
+
 /// Where members are spawned. They may use what outlives the scope, and the scope itself.
 pub struct Scope<'scope, 'env: 'scope, R> {
     core: *mut Core,
@@ -181,6 +184,9 @@ impl Scheduler {
             // SAFETY: as above; no member has begun.
             unsafe { dismiss(core) };
         }
+        // It may use what this scope borrows.
+        // SAFETY: no reference is alive.
+        drop(unsafe { (*core).on_lost.take() });
         local::with(|local| {
             local.member.set(before.0);
             local.gate.set(before.1);
@@ -238,11 +244,19 @@ unsafe fn run(core: *mut Core) {
                 local::with(|local| local.gate.set(local.gate.get() & !local::LATCHES));
                 let message = (*member).overflow_message();
                 (*member).unpin();
-                core::end(core, member, Some(Lost::Overflowed { message }));
+                let lost = Lost::Overflowed { message };
+                let index = (*member).index;
+                core::end(core, member, None);
                 // Others may have pointers to its stack: it stays, as if the member slept for ever.
                 (*core).idle.pop();
                 let member = *Box::from_raw(member);
                 std::mem::forget(member.into_stack());
+                // Taken out meanwhile: it may spawn.
+                if let Some(mut hear) = (*core).on_lost.take() {
+                    hear(index, &lost);
+                    (*core).on_lost = Some(hear);
+                }
+                (*core).lost.push((index, lost));
             }
         }
     }
@@ -286,6 +300,17 @@ impl<'scope, R> Scope<'scope, '_, R> {
         if let Err(error) = spawned {
             self.results.borrow_mut()[index] = Some(Err(Lost::Stack(error)));
         }
+    }
+
+    /// Has a function told at once when a member used up its stack: by its number in the order of spawning. It runs on the
+    /// scheduler's own stack, where it may clean up behind the member and spawn another one. It must not panic.
+    pub fn on_lost(&'scope self, hear: impl FnMut(usize, &Lost) + 'scope) {
+        let hear: Box<dyn FnMut(usize, &Lost) + 'scope> = Box::new(hear);
+        // SAFETY: taken out again before the scope ends.
+        let hear: OnLost =
+            unsafe { std::mem::transmute::<Box<dyn FnMut(usize, &Lost) + 'scope>, OnLost>(hear) };
+        // SAFETY: on the core's thread; no reference is alive.
+        unsafe { (*self.core).on_lost = Some(hear) };
     }
 
     /// The scheduler's settings and statistics.

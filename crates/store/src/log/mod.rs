@@ -55,7 +55,7 @@ use self::frame::FRAME_BYTES;
 use self::segments::Segments;
 use self::shared::{Line, Shared};
 use self::writer::Writer;
-use crate::park::{Park, ThreadPark};
+use crate::park::{self, Park};
 use crate::storage::{Failure, Storage, StorageFile};
 use crate::ts::Ts;
 
@@ -244,13 +244,13 @@ impl Log {
         }
     }
 
-    /// Makes everything appended so far durable; blocks the calling thread. Returns the newest commit this covers.
+    /// Makes everything appended so far durable; the caller waits as [`park::current`] does. Returns the newest commit this covers.
     ///
     /// # Errors
     /// As [`Log::wait_durable`].
     pub fn flush(&self) -> Result<Ts, LogError> {
         let last = self.last();
-        self.wait_durable(last, &ThreadPark::current())?;
+        self.wait_durable(last, &park::current())?;
         Ok(last)
     }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use store::park::ThreadPark;
 use store::{Direction, Durability, Lock, Session, Store, StoreError, TableDef, Transaction};
 
 use crate::history::{Commit, Effect};
@@ -152,7 +151,7 @@ impl Bank<'_> {
         }
         let _ends = Ends(&self.running);
         let mut notes = Notes::default();
-        let session = self.store.session(client as usize, ThreadPark::current());
+        let session = self.store.session(client as usize, store::park::current());
         let mut session = match session {
             Ok(session) => session,
             Err(error) => {
@@ -337,7 +336,7 @@ impl Bank<'_> {
             // Not all at the beginning, and not after everything.
             let until = self.last() + random.below(40);
             while self.running.load(Ordering::Acquire) > 0 && self.last() < until {
-                std::thread::sleep(Duration::from_micros(100));
+                exec::teams::blocking(|| std::thread::sleep(Duration::from_micros(100)));
             }
             if let Err(error) = self.chore(&mut random, &mut notes) {
                 assert!(is_over(&error));

@@ -5,6 +5,8 @@
 
 mod bank;
 mod check;
+#[path = "../clients/mod.rs"]
+mod clients;
 mod history;
 mod random;
 mod rows;
@@ -19,6 +21,7 @@ use store::storage::Twin;
 use store::{Options, Store, StoreError};
 
 use bank::{Acks, Bank};
+use clients::{Clients, MEMBERS};
 use history::{Commit, Content, explain};
 use random::Random;
 
@@ -138,7 +141,7 @@ impl World {
     }
 
     /// Runs the bank until the disk stops or it is done. Returns what a crash left at some moments meanwhile.
-    fn run(&mut self, store: Store, random: &mut Random, seen: &mut Seen) -> Vec<World> {
+    fn run(&mut self, store: Store, random: &mut Random, seen: &mut Seen, how: Clients) -> Vec<World> {
         let acks = Mutex::new(self.acks.clone());
         let clients = bank::clients(random);
         let bank = Bank {
@@ -160,16 +163,11 @@ impl World {
             .is_ok()
         {
             bank.running.store(clients as usize, Ordering::Release);
-            std::thread::scope(|scope| {
-                let mut threads = Vec::new();
-                for client in 0..clients {
-                    let (transactions, seed) = (random.below(60), random.word());
-                    let bank = &bank;
-                    threads.push(scope.spawn(move || bank.client(client, transactions, seed)));
-                }
-                let (chores, seed) = (random.below(8), random.word());
-                let bank_ref = &bank;
-                threads.push(scope.spawn(move || bank_ref.chores(chores, seed)));
+            // The last is who does the chores.
+            let mut each: Vec<(u64, u64)> = Vec::new();
+            each.extend((0..clients).map(|_| (random.below(60), random.word())));
+            each.push((random.below(8), random.word()));
+            let meanwhile = || {
                 if !power_fails {
                     for _ in 0..random.below(4) {
                         std::thread::sleep(Duration::from_micros(random.below(8000)));
@@ -185,12 +183,15 @@ impl World {
                         });
                     }
                 }
-                for thread in threads {
-                    notes
-                        .commits
-                        .extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)).commits);
-                }
-            });
+            };
+            let client = |number: usize| match each[number] {
+                (chores, seed) if number as i64 == clients => bank.chores(chores, seed),
+                (transactions, seed) => bank.client(number as i64, transactions, seed),
+            };
+            let done = how.run(each.len(), client, meanwhile);
+            notes
+                .commits
+                .extend(done.into_iter().flat_map(|notes| notes.commits));
         }
         let names = store::storage::Storage::names(&self.disk).unwrap();
         seen.checkpoints += names.iter().filter(|name| name.starts_with("checkpoint")).count() as u64;
@@ -212,12 +213,12 @@ impl World {
 }
 
 /// One disk through several crashes.
-fn generations(seed: u64, seen: &mut Seen) {
+fn generations(seed: u64, seen: &mut Seen, how: Clients) {
     let mut random = Random::new(seed);
     let mut world = World::new(seed);
     for _ in 0..=random.below(6) {
         let store = world.open(&mut random, seen);
-        let mut images = world.run(store, &mut random, seen);
+        let mut images = world.run(store, &mut random, seen, how);
         seen.crashes += images.len() as u64 + 1;
         for image in &mut images {
             drop(image.open(&mut random, seen));
@@ -231,17 +232,26 @@ fn generations(seed: u64, seen: &mut Seen) {
 }
 
 #[test]
+fn every_crash_leaves_a_prefix_with_all_that_was_acknowledged() {
+    crashes("twin", Clients::Threads);
+}
+
+#[test]
+fn every_crash_of_teams_leaves_a_prefix_with_all_that_was_acknowledged() {
+    crashes("twin of teams", MEMBERS);
+}
+
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "whoever runs it wants to know"
 )]
-fn every_crash_leaves_a_prefix_with_all_that_was_acknowledged() {
+fn crashes(part: &str, how: Clients) {
     let crashes = from_environment("CORUN_CRASHES", 300);
     let mut seed = from_environment("CORUN_SEED", 1);
     let mut seen = Seen::default();
     while seen.crashes < crashes {
-        let run = catch_unwind(AssertUnwindSafe(|| generations(seed, &mut seen)));
+        let run = catch_unwind(AssertUnwindSafe(|| generations(seed, &mut seen, how)));
         if let Err(panic) = run {
             eprintln!("failed with CORUN_SEED={seed}, after {seen:?}");
             resume_unwind(panic);
@@ -249,7 +259,7 @@ fn every_crash_leaves_a_prefix_with_all_that_was_acknowledged() {
         seed += 1;
     }
     println!(
-        "{{\"part\":\"twin\",\"crashes\":{},\"in_recovery\":{},\"torn\":{},\"commits_kept\":{},\"commits_cut\":{}}}",
+        "{{\"part\":\"{part}\",\"crashes\":{},\"in_recovery\":{},\"torn\":{},\"commits_kept\":{},\"commits_cut\":{}}}",
         seen.crashes, seen.in_recovery, seen.torn, seen.kept_commits, seen.cut_commits
     );
     if crashes >= 300 {
@@ -273,7 +283,7 @@ fn a_disk_that_lies_is_found_out() {
             let mut world = World::new(*seed);
             let store = world.open(&mut random, &mut seen);
             world.disk.lose_syncs(true);
-            world.run(store, &mut random, &mut seen);
+            world.run(store, &mut random, &mut seen, Clients::Threads);
             let mut after = world.crashed(&mut random);
             drop(after.open(&mut random, &mut seen));
         });

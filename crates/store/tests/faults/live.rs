@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::park::ThreadPark;
 use store::storage::Twin;
 use store::{Durability, Options, Store};
 
+use super::clients::{Clients, MEMBERS};
 use super::{fill, has, ids, make_table, open, options, put, refused};
 
 /// Commits durably until that fails; what was acknowledged, and the error.
@@ -169,30 +169,40 @@ fn a_sync_of_a_checkpoint_that_fails_leaves_the_log_alone() {
 
 #[test]
 fn slow_syncs_are_waited_for_by_those_who_asked() {
+    slow_syncs(Clients::Threads);
+}
+
+#[test]
+fn slow_syncs_are_waited_for_by_the_members_who_asked() {
+    slow_syncs(MEMBERS);
+}
+
+fn slow_syncs(clients: Clients) {
     let disk = Twin::new(6);
     let store = open(&disk);
     make_table(&store);
     disk.slow_sync(Duration::from_millis(5));
-    std::thread::scope(|scope| {
-        for client in 0..4 {
+    clients.run(
+        4,
+        |client| {
             let store = &store;
-            scope.spawn(move || {
-                let mut session = store.session(0, ThreadPark::current()).unwrap();
-                for id in 0..20 {
-                    let durability = if id % 2 == 0 {
-                        Durability::Durable
-                    } else {
-                        Durability::Asynchronous
-                    };
-                    put(store, &mut session, client * 100 + id, durability).unwrap();
-                    if durability == Durability::Durable {
-                        // The newest of this client is behind it.
-                        assert!(store.stats().durable.0 > id as u64);
-                    }
+            let client = client as i64;
+            let mut session = store.session(0, store::park::current()).unwrap();
+            for id in 0..20 {
+                let durability = if id % 2 == 0 {
+                    Durability::Durable
+                } else {
+                    Durability::Asynchronous
+                };
+                put(store, &mut session, client * 100 + id, durability).unwrap();
+                if durability == Durability::Durable {
+                    // The newest of this client is behind it.
+                    assert!(store.stats().durable.0 > id as u64);
                 }
-            });
-        }
-    });
+            }
+        },
+        || (),
+    );
     assert_eq!(ids(&store).len(), 80);
     let last = store.flush().unwrap();
     assert_eq!(store.stats().durable, last);
@@ -217,4 +227,12 @@ fn a_disk_that_becomes_read_only() {
     has(&refused(&disk, options()), &["cannot lock twin-7", "read-only"]);
     disk.read_only(false);
     goes_on(&disk, 20);
+}
+
+crate::on_teams! {
+    a_disk_that_is_full_while_committing,
+    a_disk_that_is_full_while_a_checkpoint_is_written,
+    a_sync_that_fails_once,
+    a_sync_of_a_checkpoint_that_fails_leaves_the_log_alone,
+    a_disk_that_becomes_read_only,
 }

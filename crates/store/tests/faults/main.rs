@@ -1,5 +1,7 @@
 //! Faults below a store: what it says, what it still does, and that nothing acknowledged is lost once the fault is gone.
 
+#[path = "../clients/mod.rs"]
+mod clients;
 mod damage;
 mod folder;
 mod live;
