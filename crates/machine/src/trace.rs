@@ -24,9 +24,11 @@
 mod demangle;
 mod elf;
 mod error;
+mod lines;
 mod modules;
 mod options;
 mod points;
+mod recorded;
 mod symbols;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -35,11 +37,13 @@ mod live;
 use model::instructions::InstructionSink;
 
 pub use error::{ProgramEnd, TraceError};
+pub use lines::{Frame, Lines, Place};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use live::Tracer;
 pub use modules::Module;
 pub use options::{After, LatchFunctions, Target, TraceOptions};
 pub use points::CtxPoint;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use live::Tracer;
+pub use recorded::{Recorded, Recorder};
 
 /// How a traced operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +73,10 @@ pub trait TraceSource {
     ///
     /// # Errors
     /// When the operation cannot be traced to its end. The sink may have seen a part of it.
-    fn next_operation(&mut self, sink: &mut dyn InstructionSink) -> Result<Option<OperationTrace>, TraceError>;
+    fn next_operation(
+        &mut self,
+        sink: &mut dyn InstructionSink,
+    ) -> Result<Option<OperationTrace>, TraceError>;
 
     /// The files the program's code came from, and where they were in its memory. Complete once an operation was traced.
     fn modules(&self) -> &[Module];

@@ -35,11 +35,17 @@ mod tests {
             demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"),
             "core::fmt::Write::write_fmt"
         );
-        assert_eq!(demangled("_RNvCskwGfYPst2Cb_3foo16example_function"), "foo::example_function");
+        assert_eq!(
+            demangled("_RNvCskwGfYPst2Cb_3foo16example_function"),
+            "foo::example_function"
+        );
         let cpp = demangled("_ZN5store4Tree5fetchEi");
         assert_eq!(cpp, "store::Tree::fetch(int)");
         assert_eq!(without_parameters(&cpp), "store::Tree::fetch");
-        assert_eq!(without_parameters("(anonymous namespace)::f"), "(anonymous namespace)::f");
+        assert_eq!(
+            without_parameters("(anonymous namespace)::f"),
+            "(anonymous namespace)::f"
+        );
         assert_eq!(demangled("_Znonsense"), "_Znonsense");
     }
 }

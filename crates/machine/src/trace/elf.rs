@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolFlags, SymbolKind, elf};
+use object::{
+    CompressionFormat, Endianness, Object, ObjectSection, ObjectSymbol, SymbolFlags, SymbolKind, elf,
+};
 
 use super::TraceError;
 
@@ -27,6 +29,8 @@ pub(super) struct Symbol {
     pub name: String,
     /// As linked.
     pub address: u64,
+    /// 0 where the file does not say.
+    pub bytes: u64,
 }
 
 /// A part of a file that is mapped as code.
@@ -56,7 +60,9 @@ impl Elf {
             found: found.to_owned(),
         };
         if bytes.starts_with(b"#!") {
-            return Err(no("a script; give its interpreter, and the script as an argument"));
+            return Err(no(
+                "a script; give its interpreter, and the script as an argument",
+            ));
         }
         if !bytes.starts_with(&elf::ELFMAG) {
             return Err(no("not an ELF file"));
@@ -156,7 +162,8 @@ impl Elf {
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             // The address of an indirect function is that of the code that chooses one.
             let indirect = matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info & 0xf == elf::STT_GNU_IFUNC);
-            if symbol.kind() != SymbolKind::Text || indirect || symbol.is_undefined() || symbol.address() == 0 {
+            if symbol.kind() != SymbolKind::Text || indirect || symbol.is_undefined() || symbol.address() == 0
+            {
                 continue;
             }
             if let Ok(name) = symbol.name()
@@ -165,11 +172,51 @@ impl Elf {
                 symbols.push(Symbol {
                     name: name.to_owned(),
                     address: symbol.address(),
+                    bytes: symbol.size(),
                 });
             }
         }
         symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
         symbols.dedup();
+        symbols
+    }
+
+    /// Whether the file has line tables.
+    pub fn has_lines(&self) -> bool {
+        self.section(".debug_line").is_some_and(|(_, bytes)| bytes > 0)
+    }
+
+    /// The contents of a section; empty where there is none, or it is compressed.
+    pub fn contents(&self, name: &str) -> &[u8] {
+        let Some(file) = self.file() else {
+            return &[];
+        };
+        let section = file.section_by_name(name);
+        let plain = section.filter(|section| {
+            section
+                .compressed_file_range()
+                .is_ok_and(|range| range.format == CompressionFormat::None)
+        });
+        let range = plain.and_then(|section| section.file_range());
+        range
+            .and_then(|(offset, bytes)| {
+                let from = usize::try_from(offset).ok()?;
+                self.bytes
+                    .get(from..from.checked_add(usize::try_from(bytes).ok()?)?)
+            })
+            .unwrap_or(&[])
+    }
+
+    /// The functions a file names: its own tables, and its separate debug file's where its own are few.
+    pub fn symbols(&self) -> Vec<Symbol> {
+        let mut symbols = self.own_symbols();
+        if !self.has_full_symbols()
+            && let Some(debug) = self.debug_file()
+        {
+            symbols.extend(debug.own_symbols());
+            symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
+            symbols.dedup();
+        }
         symbols
     }
 
@@ -197,14 +244,17 @@ impl Elf {
                 places.push(Path::new("/usr/lib/debug").join(below).join(name));
             }
         }
-        places.iter().filter(|place| **place != self.path).find_map(|place| {
-            let found = Self::open(place, place).ok()?;
-            // A file left over from another build would give wrong names.
-            let same = match build_id {
-                Some(id) => found.file()?.build_id().ok().flatten() == Some(id),
-                None => true,
-            };
-            same.then_some(found)
-        })
+        places
+            .iter()
+            .filter(|place| **place != self.path)
+            .find_map(|place| {
+                let found = Self::open(place, place).ok()?;
+                // A file left over from another build would give wrong names.
+                let same = match build_id {
+                    Some(id) => found.file()?.build_id().ok().flatten() == Some(id),
+                    None => true,
+                };
+                same.then_some(found)
+            })
     }
 }

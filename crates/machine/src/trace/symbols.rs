@@ -66,7 +66,8 @@ pub(super) fn nearest(symbols: &[Symbol], wanted: &str) -> Vec<String> {
         let written = demangled(&symbol.name);
         let bare = without_parameters(&written);
         let last = bare.rsplit("::").next().unwrap_or(bare).to_lowercase();
-        let contains = !last.is_empty() && (last.contains(&lower) || (last.len() > 3 && lower.contains(&last)));
+        let contains =
+            !last.is_empty() && (last.contains(&lower) || (last.len() > 3 && lower.contains(&last)));
         let distance = if contains {
             last.len().abs_diff(lower.len())
         } else {
@@ -78,7 +79,11 @@ pub(super) fn nearest(symbols: &[Symbol], wanted: &str) -> Vec<String> {
     }
     close.sort();
     close.dedup_by(|a, b| a.1 == b.1);
-    close.into_iter().map(|(_, name)| name).take(NEAREST_MAX).collect()
+    close
+        .into_iter()
+        .map(|(_, name)| name)
+        .take(NEAREST_MAX)
+        .collect()
 }
 
 /// How many letters must change, come or go to make one word of another.
@@ -110,6 +115,7 @@ mod tests {
         let symbol = |&(name, address): &(&str, u64)| Symbol {
             name: name.to_owned(),
             address,
+            bytes: 1,
         };
         names.iter().map(symbol).collect()
     }
@@ -148,9 +154,17 @@ mod tests {
 
     #[test]
     fn mistyped_names_have_near_ones() {
-        let all = symbols(&[("index_fetch", 1), ("index_insert", 2), ("main", 3), ("_ZN1a8indexingEv", 4)]);
+        let all = symbols(&[
+            ("index_fetch", 1),
+            ("index_insert", 2),
+            ("main", 3),
+            ("_ZN1a8indexingEv", 4),
+        ]);
         assert_eq!(nearest(&all, "index_fetsch")[0], "index_fetch");
-        assert_eq!(nearest(&all, "index"), ["a::indexing", "index_fetch", "index_insert"]);
+        assert_eq!(
+            nearest(&all, "index"),
+            ["a::indexing", "index_fetch", "index_insert"]
+        );
         assert_eq!(nearest(&all, "zzzzzzzz"), [] as [&str; 0]);
         assert_eq!((edits("kitten", "sitting"), edits("", "abc")), (3, 3));
     }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic,
-    OpAccess, Register, UsedMemory,
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions,
+    Mnemonic, OpAccess, Register, UsedMemory,
 };
 use libc::user_regs_struct;
 use model::instructions::{DataAccess, Flow};
@@ -254,7 +254,12 @@ impl Decoding {
         let information = self
             .factory
             .info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
-        for operand in information.used_memory().iter().filter_map(operand).take(OPERANDS_MAX) {
+        for operand in information
+            .used_memory()
+            .iter()
+            .filter_map(operand)
+            .take(OPERANDS_MAX)
+        {
             operands[count] = operand;
             count += 1;
         }
@@ -298,7 +303,11 @@ mod tests {
     }
 
     fn touched(bytes: &[u8]) -> Vec<(u64, u32, bool)> {
-        let mut accesses = [DataAccess { address: 0, bytes: 0, write: false }; ACCESSES_MAX];
+        let mut accesses = [DataAccess {
+            address: 0,
+            bytes: 0,
+            write: false,
+        }; ACCESSES_MAX];
         let count = decoded(bytes).accesses(&registers(), &mut accesses);
         accesses[..count]
             .iter()
@@ -311,9 +320,33 @@ mod tests {
         let next = Flow::Next;
         for (bytes, length, led_to, flow) in [
             (&[0x90][..], 1, 0x1001, next),
-            (&[0x75, 0x10], 2, 0x1012, Flow::Conditional { taken: true, target: 0x1012 }),
-            (&[0x75, 0x10], 2, 0x1002, Flow::Conditional { taken: false, target: 0x1012 }),
-            (&[0xe2, 0xfe], 2, 0x1000, Flow::Conditional { taken: true, target: 0x1000 }),
+            (
+                &[0x75, 0x10],
+                2,
+                0x1012,
+                Flow::Conditional {
+                    taken: true,
+                    target: 0x1012,
+                },
+            ),
+            (
+                &[0x75, 0x10],
+                2,
+                0x1002,
+                Flow::Conditional {
+                    taken: false,
+                    target: 0x1012,
+                },
+            ),
+            (
+                &[0xe2, 0xfe],
+                2,
+                0x1000,
+                Flow::Conditional {
+                    taken: true,
+                    target: 0x1000,
+                },
+            ),
             (&[0xeb, 0x10], 2, 0x1012, Flow::Jump { target: 0x1012 }),
             (&[0xff, 0xe0], 2, 0x5555, Flow::IndirectJump { target: 0x5555 }),
             (&[0xe8, 0x10, 0, 0, 0], 5, 0x1015, Flow::Call { target: 0x1015 }),
@@ -322,10 +355,17 @@ mod tests {
             (&[0x0f, 0x05], 2, 0x1002, Flow::System),
         ] {
             let instruction = decoded(bytes);
-            assert_eq!((instruction.bytes, instruction.flow(led_to)), (length, flow), "{bytes:02x?}");
+            assert_eq!(
+                (instruction.bytes, instruction.flow(led_to)),
+                (length, flow),
+                "{bytes:02x?}"
+            );
         }
         assert_eq!(decoded(&[0xcc]).kind, Kind::Trap);
-        assert!(Decoding::new().decode(HERE, &[0x0f, 0x05][..1]).is_none(), "cut short");
+        assert!(
+            Decoding::new().decode(HERE, &[0x0f, 0x05][..1]).is_none(),
+            "cut short"
+        );
     }
 
     #[test]
@@ -356,7 +396,11 @@ mod tests {
         assert_eq!(touched(&[0xf3, 0xa4]), [(0x3000, 1, true), (0x2000, 1, false)]);
         let mut done = registers();
         done.rcx = 0;
-        let mut accesses = [DataAccess { address: 0, bytes: 0, write: false }; ACCESSES_MAX];
+        let mut accesses = [DataAccess {
+            address: 0,
+            bytes: 0,
+            write: false,
+        }; ACCESSES_MAX];
         assert_eq!(instruction.accesses(&done, &mut accesses), 0);
         assert!(!decoded(&[0xf3, 0xc3]).repeats, "rep ret");
     }
@@ -365,7 +409,10 @@ mod tests {
     fn markers_are_instructions_that_touch_nothing() {
         let marker = [0x0f, 0x1f, 0x84, 0x00, 0x03, 0x45, 0x54, 0x53];
         let instruction = decoded(&marker);
-        assert_eq!((instruction.bytes, instruction.marker, instruction.kind), (8, 3, Kind::Next));
+        assert_eq!(
+            (instruction.bytes, instruction.marker, instruction.kind),
+            (8, 3, Kind::Next)
+        );
         assert_eq!(touched(&marker), []);
         assert!(decoded(&[0x9c]).stores_flags);
     }

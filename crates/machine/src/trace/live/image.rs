@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::trace::elf::{Elf, Symbol};
+use crate::trace::elf::Elf;
 use crate::trace::modules::{Mapping, Module, mappings};
 use crate::trace::points::{RECORD_BYTES, SECTION};
 use crate::trace::{LatchFunctions, Target, TraceError, symbols};
@@ -75,7 +75,8 @@ impl Image {
                 known.module.end = known.module.end.max(mapping.end);
                 continue;
             }
-            let is_program = *path == program || program.to_string_lossy() == format!("{} (deleted)", path.display());
+            let is_program =
+                *path == program || program.to_string_lossy() == format!("{} (deleted)", path.display());
             let elf = if is_program {
                 Elf::open(Path::new(&format!("/proc/{process}/exe")), path)?
             } else {
@@ -122,7 +123,11 @@ impl Image {
         let all = |kind| -> Vec<u64> {
             let of = |mapped: &Mapped| {
                 let bias = mapped.module.bias;
-                mapped.elf.markers(kind).into_iter().map(move |address| address.wrapping_add(bias))
+                mapped
+                    .elf
+                    .markers(kind)
+                    .into_iter()
+                    .map(move |address| address.wrapping_add(bias))
             };
             self.mapped.iter().flat_map(of).collect()
         };
@@ -150,7 +155,9 @@ impl Image {
         }
         // `file:name`, but not a path of `::`.
         let (file, name) = match name.split_once(':') {
-            Some((file, rest)) if !rest.starts_with(':') && !file.contains(['(', '<', ' ']) => (Some(file), rest),
+            Some((file, rest)) if !rest.starts_with(':') && !file.contains(['(', '<', ' ']) => {
+                (Some(file), rest)
+            }
             _ => (None, name),
         };
         let places: Vec<&Mapped> = match file {
@@ -175,7 +182,7 @@ impl Image {
         };
         let mut known = Vec::new();
         for mapped in &places {
-            let symbols = all_symbols(&mapped.elf);
+            let symbols = mapped.elf.symbols();
             if let Some(address) = symbols::find(&symbols, name)? {
                 return Ok(address.wrapping_add(mapped.module.bias));
             }
@@ -185,7 +192,10 @@ impl Image {
         let nothing_known = places
             .first()
             .is_none_or(|mapped| !mapped.elf.has_full_symbols() && mapped.elf.debug_file().is_none());
-        let nearest: Vec<String> = known.iter().flat_map(|symbols| symbols::nearest(symbols, name)).collect();
+        let nearest: Vec<String> = known
+            .iter()
+            .flat_map(|symbols| symbols::nearest(symbols, name))
+            .collect();
         if nothing_known {
             return Err(TraceError::Stripped {
                 path: first.clone(),
@@ -236,19 +246,6 @@ impl Image {
         let within = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&address);
         self.mappings.iter().find(within).map(|mapping| mapping.end)
     }
-}
-
-/// A file's own symbols, and those of its separate debug file where its own are few.
-fn all_symbols(elf: &Elf) -> Vec<Symbol> {
-    let mut symbols = elf.own_symbols();
-    if !elf.has_full_symbols()
-        && let Some(debug) = elf.debug_file()
-    {
-        symbols.extend(debug.own_symbols());
-        symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
-        symbols.dedup();
-    }
-    symbols
 }
 
 /// The end of the mapping an address of a process is in, now.

@@ -128,7 +128,9 @@ impl Process {
 
     /// Takes up a thread that was seized and is to report that it stopped.
     pub fn expect(&mut self, thread: u32) {
-        self.threads.entry(thread).or_insert(Thread::new(State::Expected, false));
+        self.threads
+            .entry(thread)
+            .or_insert(Thread::new(State::Expected, false));
     }
 
     /// A thread taken for stopped runs, and is to report that it stopped.
@@ -433,8 +435,8 @@ impl Process {
         self.hits.clear();
         self.held_for = None;
         self.replaced = true;
-        self.breakpoints =
-            Breakpoints::new(self.id).map_err(|error| TraceError::system("open the program's memory", &error))?;
+        self.breakpoints = Breakpoints::new(self.id)
+            .map_err(|error| TraceError::system("open the program's memory", &error))?;
         Ok(())
     }
 
@@ -464,7 +466,9 @@ impl Process {
             while self.ended.is_none() && Instant::now() < until {
                 match ptrace::wait(None, false) {
                     Ok(Some((thread, Report::Exited(code)))) => self.gone(thread, ProgramEnd::Exited(code)),
-                    Ok(Some((thread, Report::Killed(signal)))) => self.gone(thread, ProgramEnd::Killed(signal)),
+                    Ok(Some((thread, Report::Killed(signal)))) => {
+                        self.gone(thread, ProgramEnd::Killed(signal))
+                    }
                     Ok(Some((thread, _))) if self.threads.get(&thread).is_none_or(|known| known.guest) => {
                         let _ = self.react(thread, Report::Event(libc::PTRACE_EVENT_STOP, 0));
                     }

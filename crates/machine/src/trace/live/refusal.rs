@@ -7,7 +7,9 @@ use crate::trace::TraceError;
 /// A line of `/proc/WHO/status`.
 fn status(who: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{who}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
 }
 

@@ -10,9 +10,9 @@ use model::instructions::{DataAccess, Event, Flow, Instruction, InstructionSink}
 
 use super::decode::{ACCESSES_MAX, Decoded, Decoding, Kind};
 use super::image::{self, BEGIN, END, LATCH_ENTER, LATCH_LEAVE};
-use crate::trace::points::RECORD_BYTES;
 use super::process::{Process, Stepped};
-use super::{ptrace};
+use super::ptrace;
+use crate::trace::points::RECORD_BYTES;
 use crate::trace::{OperationEnd, OperationTrace, ProgramEnd, TraceError};
 
 /// Latches whose release is under way at a time; more than that are not told apart.
@@ -132,7 +132,10 @@ impl Stepping<'_> {
     /// The instruction at an address.
     fn decoded(&mut self, address: u64) -> Result<Decoded, TraceError> {
         let breakpoints = &self.process.breakpoints;
-        let decoded = self.code.decoding.at(address, |bytes| breakpoints.code(address, bytes));
+        let decoded = self
+            .code
+            .decoding
+            .at(address, |bytes| breakpoints.code(address, bytes));
         decoded.ok_or_else(|| {
             let mut bytes = [0; 15];
             let there = self.process.breakpoints.code(address, &mut bytes);
@@ -192,7 +195,9 @@ impl Stepping<'_> {
                 return Ok(OperationEnd::Marked);
             }
             let count = decoded.accesses(&registers, &mut accesses);
-            let stepped = self.process.step(self.thread, signal, decoded.kind == Kind::System)?;
+            let stepped = self
+                .process
+                .step(self.thread, signal, decoded.kind == Kind::System)?;
             match stepped {
                 Stepped::Done if signal == 0 => {}
                 Stepped::Done => {
@@ -317,10 +322,13 @@ impl Stepping<'_> {
 
 /// The bounds of an operation that is a call of a function, at whose entry these registers are.
 pub(super) fn frame(process: &Process, registers: &user_regs_struct) -> Result<Until, TraceError> {
-    let returns_to = process.breakpoints.word(registers.rsp).ok_or_else(|| TraceError::System {
-        doing: "read where the function returns to".to_owned(),
-        reason: format!("nothing is mapped at its stack pointer {:#x}", registers.rsp),
-    })?;
+    let returns_to = process
+        .breakpoints
+        .word(registers.rsp)
+        .ok_or_else(|| TraceError::System {
+            doing: "read where the function returns to".to_owned(),
+            reason: format!("nothing is mapped at its stack pointer {:#x}", registers.rsp),
+        })?;
     Ok(Until::Frame {
         returns_to,
         stack: registers.rsp,

@@ -12,14 +12,16 @@ use std::time::Instant;
 use model::instructions::InstructionSink;
 
 use super::decode::Decoding;
-use crate::trace::elf::{MARKER_BYTES, marker_kind};
 use super::image::{self, BEGIN, Image};
-use crate::trace::points::points;
 use super::process::{Limits, Process, Stepped, gone_is_fine};
 use super::ptrace::{self, Report};
+use super::refusal;
 use super::step::{Code, Stepping, Until, frame};
-use super::{refusal};
-use crate::trace::{After, CtxPoint, Module, OperationTrace, ProgramEnd, Target, TraceError, TraceOptions, TraceSource};
+use crate::trace::elf::{MARKER_BYTES, marker_kind};
+use crate::trace::points::points;
+use crate::trace::{
+    After, CtxPoint, Module, OperationTrace, ProgramEnd, Target, TraceError, TraceOptions, TraceSource,
+};
 
 /// What the child answers when it may not be traced: an error no `exec` gives.
 const MAY_NOT_BE_TRACED: i32 = libc::EHWPOISON;
@@ -77,7 +79,8 @@ impl Tracer {
         let cannot = |doing: &str, error: io::Error| TraceError::system(doing, &error);
         let taken_over = take_over(id).map_err(|error| cannot("trace the program from its start", error));
         let process = taken_over.and_then(|()| {
-            Process::stopped(id, None, limits(&options)).map_err(|error| cannot("open the program's memory", error))
+            Process::stopped(id, None, limits(&options))
+                .map_err(|error| cannot("open the program's memory", error))
         });
         let mut process = match process {
             Ok(process) => process,
@@ -175,7 +178,10 @@ impl Tracer {
     }
 
     /// Does something; if that fails, lets go of the program.
-    fn or_let_go<T>(&mut self, doing: impl FnOnce(&mut Self) -> Result<T, TraceError>) -> Result<T, TraceError> {
+    fn or_let_go<T>(
+        &mut self,
+        doing: impl FnOnce(&mut Self) -> Result<T, TraceError>,
+    ) -> Result<T, TraceError> {
         let done = doing(self);
         if done.is_err() {
             self.failed = true;
@@ -205,8 +211,9 @@ impl Tracer {
         // Threads made by traced ones are traced by themselves, so this comes to an end.
         loop {
             let mut found_new = false;
-            let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-                .map_err(|error| TraceError::unreadable(&PathBuf::from(format!("/proc/{pid}/task")), &error))?;
+            let tasks = fs::read_dir(format!("/proc/{pid}/task")).map_err(|error| {
+                TraceError::unreadable(&PathBuf::from(format!("/proc/{pid}/task")), &error)
+            })?;
             for task in tasks.flatten() {
                 let Some(thread) = task.file_name().to_str().and_then(|name| name.parse().ok()) else {
                     continue;
@@ -218,7 +225,9 @@ impl Tracer {
                 match ptrace::seize(thread, false) {
                     Ok(()) => self.process.expect(thread),
                     // Traced already, as a child of one that is; or gone.
-                    Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM)) => self.process.expect(thread),
+                    Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM)) => {
+                        self.process.expect(thread)
+                    }
                     Err(error) => gone_is_fine(Err(error), "attach to a thread")?,
                 }
             }
@@ -378,7 +387,10 @@ impl Tracer {
 
 impl TraceSource for Tracer {
     /// After an error the program was let go, and there is nothing more to trace.
-    fn next_operation(&mut self, sink: &mut dyn InstructionSink) -> Result<Option<OperationTrace>, TraceError> {
+    fn next_operation(
+        &mut self,
+        sink: &mut dyn InstructionSink,
+    ) -> Result<Option<OperationTrace>, TraceError> {
         if self.failed || self.traced >= self.options.operations {
             return Ok(None);
         }
