@@ -205,6 +205,7 @@ impl<'s> Transaction<'s> {
                 state.holder.row(name, &slot.lock, RowMode::S)?;
             }
         }
+        ctx!();
         let Some(version) = slot.newest() else {
             return Ok(None);
         };
@@ -286,7 +287,9 @@ impl<'s> Transaction<'s> {
         self.operate(index.inner.fetch, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
+            ctx!();
             let first = index.inner.tree.get(&key);
+            ctx!();
             self.fetch_from(state, index, &key, first, lock, reach)
         })
     }
@@ -326,6 +329,7 @@ impl<'s> Transaction<'s> {
         reach: Reach,
     ) -> Result<Option<Found<'t>>> {
         let row = self.lock_and_read(state, &index.table, rid, lock, reach)?;
+        ctx!();
         Ok(row
             .filter(|&row| index.inner.layout.of_row(row) == *key)
             .map(|row| Found { rid, row }))

@@ -151,6 +151,7 @@ fn timed_side(
         rounds: (operations / members).max(1),
         warm_up: (operations / members / 10).max(1),
         float,
+        marked: false,
     };
     Contestant {
         shape: shape(case, figure, &pass, name),

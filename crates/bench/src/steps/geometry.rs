@@ -95,12 +95,16 @@ pub fn figure_10_caches(quick: bool) -> Vec<L1i> {
         .collect()
 }
 
-/// Sizes at which reductions are judged, besides the machine's own: those of which a footprint may be twice as large.
-pub const SMALL: [L1i; 5] = [
-    cache(1, 2, 64),
-    cache(2, 4, 64),
-    cache(4, 4, 64),
+/// Caches at which reductions are judged, besides the machine's own: as associative as today's, or with three quarters of the ways of the
+/// next larger one.
+pub const SMALL: [L1i; 8] = [
+    cache(1, 8, 64),
+    cache(2, 8, 64),
+    cache(3, 6, 64),
+    cache(4, 8, 64),
+    cache(6, 6, 64),
     cache(8, 8, 64),
+    cache(12, 6, 64),
     cache(16, 8, 64),
 ];
 
@@ -119,11 +123,11 @@ mod tests {
 
     #[test]
     fn the_judged_cache_is_at_most_half_the_footprint() {
-        assert_eq!(half_of(9_000).to_string(), "4k/4/64");
-        assert_eq!(half_of(8_192).to_string(), "4k/4/64");
-        assert_eq!(half_of(8_191).to_string(), "2k/4/64");
+        assert_eq!(half_of(9_000).to_string(), "4k/8/64");
+        assert_eq!(half_of(8_192).to_string(), "4k/8/64");
+        assert_eq!(half_of(8_191).to_string(), "3k/6/64");
         assert_eq!(half_of(45_000).to_string(), "16k/8/64");
-        assert_eq!(half_of(100).to_string(), "1k/2/64");
+        assert_eq!(half_of(100).to_string(), "1k/8/64");
     }
 
     #[test]

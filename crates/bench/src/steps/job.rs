@@ -144,6 +144,8 @@ pub struct Pass {
     pub warm_up: usize,
     /// Whether a switch also saves the floating-point registers.
     pub float: bool,
+    /// Whether it is to be traced: then there are markers, and gates that hold members together around them.
+    pub marked: bool,
 }
 
 /// What came of a pass.

@@ -152,6 +152,7 @@ pub(super) fn pass(mode: Mode, members: usize, points: &Points) -> Pass {
         rounds: ROUNDS,
         warm_up: 20,
         float: false,
+        marked: true,
     }
 }
 

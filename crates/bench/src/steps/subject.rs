@@ -7,8 +7,9 @@
 //!   team            the same, members switching at CTX points inside the operation
 //! ```
 //!
-//! A round is one operation of every member; what members do before and behind it (begin and end of the transaction) is a team operation
-//! of its own, so that all of a round are between the two markers and nothing else is.
+//! A round is one operation of every member. Members meet at a gate before it and at another one behind it, operations of their own, so
+//! that all of a round are between the two markers and nothing else is: the operation, the wrapper it begins with, and of all members
+//! but the last the wrapper it ends with.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -26,8 +27,9 @@ use crate::error::BenchError;
 
 /// Seed of TPC-C's rows and inputs.
 const SEED: u64 = 0x7374_6570;
-/// Terminals of a warehouse.
-const TERMINALS: usize = 10;
+/// Where members meet before and behind the operation; the store does not get to such numbers.
+const GATE_IN: teams::Operation = teams::Operation(store::OPERATIONS_MAX as u16 + 100);
+const GATE_OUT: teams::Operation = teams::Operation(store::OPERATIONS_MAX as u16 + 101);
 /// How often a transaction is run again because of others before the run fails.
 const RETRIES_MAX: u32 = 10_000;
 
@@ -221,7 +223,7 @@ impl Subject {
                     }
                 });
                 wrong.borrow_mut().extend(lost_members(lost));
-                statistics(&scheduler, &mut done, &|operation| format!("operation {operation}"));
+                statistics(&scheduler, &mut done);
             }
         }
         done.seconds = marks.seconds.get();
@@ -238,6 +240,8 @@ struct Marks {
     warm_up: usize,
     /// Rounds in all.
     rounds: usize,
+    /// Whether there are markers and gates; else there is only the clock.
+    marked: bool,
     entered: Cell<usize>,
     left: Cell<usize>,
     start: Cell<Option<Instant>>,
@@ -250,6 +254,7 @@ impl Marks {
             members,
             warm_up: pass.warm_up,
             rounds: pass.warm_up + pass.rounds,
+            marked: pass.marked,
             entered: Cell::new(0),
             left: Cell::new(0),
             start: Cell::new(None),
@@ -279,6 +284,9 @@ struct InRound<'m> {
 impl Marked for InRound<'_> {
     fn before(&self) {
         let marks = self.marks;
+        if marks.marked {
+            teams::operation(GATE_IN);
+        }
         if self.round < marks.warm_up {
             return;
         }
@@ -286,22 +294,28 @@ impl Marked for InRound<'_> {
         marks.entered.set(entered % marks.members);
         if entered == 1 {
             marks.start_clock();
-            mark::begin();
+            if marks.marked {
+                mark::begin();
+            }
         }
     }
 
     fn after(&self) {
         let marks = self.marks;
-        if self.round < marks.warm_up {
-            return;
-        }
-        let left = marks.left.get() + 1;
-        marks.left.set(left % marks.members);
-        if left == marks.members {
-            mark::end();
-            if self.round + 1 == marks.rounds {
-                marks.read_clock();
+        if self.round >= marks.warm_up {
+            let left = marks.left.get() + 1;
+            marks.left.set(left % marks.members);
+            if left == marks.members {
+                if marks.marked {
+                    mark::end();
+                }
+                if self.round + 1 == marks.rounds {
+                    marks.read_clock();
+                }
             }
+        }
+        if marks.marked {
+            teams::operation(GATE_OUT);
         }
     }
 }
@@ -345,10 +359,14 @@ impl Desk {
                 control.reset_statistics();
             }
             self.marks.start_clock();
-            mark::begin();
+            if self.marks.marked {
+                mark::begin();
+            }
         }
         if finished == self.marks.rounds {
-            mark::end();
+            if self.marks.marked {
+                mark::end();
+            }
             self.marks.read_clock();
             self.over.set(true);
         }
@@ -445,7 +463,7 @@ fn transactions(engine: &CorunTpcc, scale: Scale, mix: Mix, pass: &Pass) -> Resu
             }
         });
         desk.wrong.borrow_mut().extend(lost_members(members));
-        statistics(&scheduler, &mut done, &|operation| format!("operation {operation}"));
+        statistics(&scheduler, &mut done);
     }
     done.seconds = desk.marks.seconds.get();
     done.wrong = desk.wrong.into_inner();
@@ -453,7 +471,8 @@ fn transactions(engine: &CorunTpcc, scale: Scale, mix: Mix, pass: &Pass) -> Resu
 }
 
 /// Who entered and left which team.
-fn statistics(scheduler: &Scheduler, done: &mut Done, name: &dyn Fn(u16) -> String) {
+fn statistics(scheduler: &Scheduler, done: &mut Done) {
+    let name = |number: u16| store::operation_name(teams::Operation(number)).unwrap_or_else(|| format!("operation {number}"));
     let lines = scheduler.statistics().into_iter().map(|line| TeamLine {
         operation: name(line.operation),
         teams: line.teams,

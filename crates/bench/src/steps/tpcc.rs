@@ -99,6 +99,7 @@ pub(super) fn figure(
                 rounds: if lab.quick { 20 } else { terminals * 2 },
                 warm_up: terminals * 4,
                 float: false,
+                marked: true,
             };
             let job = Job {
                 workload: workload(lab, case.mix, count),
@@ -167,6 +168,7 @@ fn timed(
             rounds: if lab.quick { 50 } else { 5_000 },
             warm_up: terminals,
             float: false,
+            marked: false,
         };
         Contestant {
             shape: Shape {
@@ -216,6 +218,7 @@ pub(super) fn table_4(
             rounds: if lab.quick { 100 } else { 50_000 },
             warm_up: terminals * 10,
             float: false,
+            marked: false,
         };
         let done = Subject::load(workload(lab, Mix::Payment, count), false)?.pass(&pass)?;
         complain(runner, case, &done.wrong);

@@ -87,6 +87,7 @@ impl<const W: usize> SharedCsbTree<W> {
         guard: &'g Guard,
     ) -> Result<(Node<'g, W>, Version), Stop> {
         let (mut node, _) = self.root(true, guard)?;
+        ctx!();
         let mut version = node.stable(true)?;
         while !version.is_leaf() {
             (node, _) = Self::step(node, version, sought)?;
