@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The examples, and arguments that make them quick.
-const EXAMPLES: [(&str, &[&str]); 6] = [
+const EXAMPLES: [(&str, &[&str]); 7] = [
     ("index_a_column", &["20000"]),
     ("join_two_slices", &["5000", "20000"]),
     ("neighbour", &["1", "2", "1"]),
     ("probe_floor", &["10000", "2"]),
+    ("teams_switch", &["4"]),
     ("which_technique", &["4"]),
     ("work_ahead_operator", &["20000", "20000"]),
 ];

@@ -9,6 +9,7 @@
 
 use std::fmt;
 
+use exec::teams::Operation;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -92,6 +93,17 @@ pub trait TpccEngine: Send + Sync {
 
     /// Memory the data takes, in bytes, where the engine can tell.
     fn memory_bytes(&self) -> Option<u64>;
+
+    /// Whether clients may be user-level threads, several on one thread of the operating system: they wait and lock in ways that let the
+    /// others of their thread go on.
+    fn clients_share_threads(&self) -> bool {
+        false
+    }
+
+    /// What it calls an operation that its clients run in teams.
+    fn operation_name(&self, operation: Operation) -> String {
+        format!("operation {}", operation.0)
+    }
 }
 
 /// One terminal of TPC-C. Every method is a whole transaction: when it returns `Ok` the transaction has committed with the
@@ -156,6 +168,16 @@ pub trait YcsbEngine: Send + Sync {
 
     /// As [`TpccEngine::memory_bytes`].
     fn memory_bytes(&self) -> Option<u64>;
+
+    /// As [`TpccEngine::clients_share_threads`].
+    fn clients_share_threads(&self) -> bool {
+        false
+    }
+
+    /// As [`TpccEngine::operation_name`].
+    fn operation_name(&self, operation: Operation) -> String {
+        format!("operation {}", operation.0)
+    }
 }
 
 /// One client of YCSB. Every method is a whole transaction, as in [`TpccClient`].

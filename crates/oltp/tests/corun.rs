@@ -5,7 +5,7 @@ use std::path::Path;
 use oltp::Naive;
 use oltp::corun::{self, CorunTpcc, CorunYcsb};
 use oltp::driver::{
-    Measure, RunOptions, TpccWorkload, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb, same_tpcc_rows,
+    Measure, RunOptions, Teams, TpccWorkload, beside_tpcc_readers, beside_ycsb_readers, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb, same_tpcc_rows,
     same_ycsb_records,
 };
 use oltp::engine::{Durability, TpccEngine};
@@ -50,6 +50,13 @@ fn answers_and_rows_are_the_naive_ones() {
         if let Err(difference) = compare_tpcc(&naive, &corun, &workload, 5, 2000) {
             panic!("mix {mix}: {difference}");
         }
+        // Once more by a member of a team that is switched away from in the middle of its transactions.
+        let compared = beside_tpcc_readers(&corun, &workload, 6, || {
+            compare_tpcc(&naive, &corun, &workload, 6, 1000)
+        });
+        if let Err(difference) = compared.unwrap() {
+            panic!("mix {mix}, in a team: {difference}");
+        }
         same_tpcc_rows(&naive, &corun).unwrap();
         assert_eq!(tpcc::check(&corun, scale), Ok(Vec::new()), "mix {mix}");
     }
@@ -59,7 +66,15 @@ fn answers_and_rows_are_the_naive_ones() {
 fn concurrent_terminals_leave_a_consistent_state() {
     let scale = Scale::hundredth(2);
     for durability in DURABILITIES {
-        for clients in [1, 4, 20] {
+        for (clients, teams) in [
+            (1, Teams::Off),
+            (4, Teams::Off),
+            (20, Teams::Off),
+            (1, Teams::On),
+            (20, Teams::On),
+            (20, Teams::Serial),
+            (20, Teams::Auto),
+        ] {
             let folder = tempfile::tempdir().unwrap();
             let engine = open_tpcc(durability, folder.path());
             load_tpcc(&engine, scale);
@@ -68,13 +83,19 @@ fn concurrent_terminals_leave_a_consistent_state() {
                 load_seed: LOAD_SEED,
                 mix: Mix::STANDARD,
             };
-            let outcome = run_tpcc(&engine, &workload, &options(clients, 4000)).unwrap();
+            let options = |transactions| RunOptions {
+                teams,
+                ..options(clients, transactions)
+            };
+            let outcome = run_tpcc(&engine, &workload, &options(4000)).unwrap();
             assert_eq!(outcome.committed() + outcome.rolled_back(), 4000);
+            let formed = outcome.teams.map_or(0, |teams| teams.all().entered);
+            assert_eq!(formed > 0, matches!(teams, Teams::On | Teams::Auto), "{teams}");
             assert_eq!(outcome.kinds.len(), 5);
             assert_eq!(
                 tpcc::check(&engine, scale),
                 Ok(Vec::new()),
-                "{durability}, {clients} clients"
+                "{durability}, {clients} clients, teams {teams}"
             );
             if durability == Durability::None {
                 continue;
@@ -84,7 +105,7 @@ fn concurrent_terminals_leave_a_consistent_state() {
             drop(engine);
             let engine = open_tpcc(durability, folder.path());
             assert_eq!(rows(&engine), before);
-            run_tpcc(&engine, &workload, &options(clients, 500)).unwrap();
+            run_tpcc(&engine, &workload, &options(500)).unwrap();
             assert_eq!(tpcc::check(&engine, scale), Ok(Vec::new()));
         }
     }
@@ -129,6 +150,12 @@ fn ycsb_answers_and_records_are_the_naive_ones() {
         if let Err(difference) = compare_ycsb(&naive, &corun, &database, workload, 5, 2000) {
             panic!("workload {workload}: {difference}");
         }
+        let compared = beside_ycsb_readers(&corun, &database, 6, || {
+            compare_ycsb(&naive, &corun, &database, workload, 6, 1000)
+        });
+        if let Err(difference) = compared.unwrap() {
+            panic!("workload {workload}, in a team: {difference}");
+        }
         same_ycsb_records(&naive, &corun).unwrap();
         assert_eq!(ycsb::check(&corun, &database), Ok(Vec::new()));
     }
@@ -143,8 +170,12 @@ fn concurrent_ycsb_clients_lose_nothing() {
             let engine = open();
             let database = Database::new(1000);
             ycsb::load(&engine, &database, 2, &|_| ()).unwrap();
-            for clients in [1, 4] {
-                let outcome = run_ycsb(&engine, &database, workload, &options(clients, 2000)).unwrap();
+            for (clients, teams) in [(1, Teams::Off), (4, Teams::Off), (8, Teams::On)] {
+                let options = RunOptions {
+                    teams,
+                    ..options(clients, 2000)
+                };
+                let outcome = run_ycsb(&engine, &database, workload, &options).unwrap();
                 assert_eq!(outcome.committed(), 2000);
                 assert_eq!(
                     ycsb::check(&engine, &database),

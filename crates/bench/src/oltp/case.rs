@@ -166,6 +166,8 @@ pub struct Setup {
     pub sizes: Sizes,
     /// Clients at once.
     pub clients: usize,
+    /// Whether all records are equally likely, so that caches are of no use; no part of the standard workloads.
+    pub even: bool,
 }
 
 impl Setup {
@@ -183,6 +185,7 @@ impl Setup {
             cpus: cpus.iter().copied().take(workers).collect(),
             sizes,
             clients,
+            even: false,
         }
     }
 

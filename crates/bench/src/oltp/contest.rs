@@ -252,7 +252,7 @@ impl<'c> Contest<'c> {
     fn add_ours(&mut self) -> Result<(), BenchError> {
         let mut track = Track::of(CORUN);
         let small = self.scratch.folder("compare-corun")?;
-        match ours::compare(self.setup, &small) {
+        match ours::compare(self.setup, &small, false) {
             Ok(difference) => track.wrong = difference,
             Err(error) => track.failed = Some(text(&error)),
         }
@@ -417,7 +417,7 @@ impl<'c> Contest<'c> {
 }
 
 /// Who begins moves on with the round, and every other round goes backwards.
-fn turn_order(order: &mut [usize], round: usize) {
+pub fn turn_order(order: &mut [usize], round: usize) {
     if !order.is_empty() {
         order.rotate_left(round % order.len());
     }

@@ -1,7 +1,7 @@
 //! What the `oltp` suite is made of: TPC-C and YCSB on the transactional store beside other engines.
 //!
 //! Order of calls: [`case::setups`] says what is run, [`contest::Contest`] runs one setup on all sides, a round each in turns, and
-//! emits its rows; [`recovery`] measures how fast a log is read back. The workloads, their inputs and what must hold afterwards are
+//! emits its rows; [`teams`] runs clients of one store on threads and in teams; [`recovery`] measures how fast a log is read back. The workloads, their inputs and what must hold afterwards are
 //! crate `oltp`'s, which the peers' program is built on as well.
 //!
 //! What it is not: an engine. Ours is driven in this process ([`ours`]), each peer in one of its own ([`crate::peers::oltp`]).
@@ -15,6 +15,8 @@ pub mod recovery;
 pub mod report;
 pub mod rows;
 pub mod scratch;
+pub mod team_rows;
+pub mod teams;
 
 /// The suite's name in rows.
 pub const SUITE: &str = "oltp";

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use oltp::corun::{CorunTpcc, CorunYcsb, open};
 use oltp::driver::{
-    Measure, Outcome, RunOptions, TpccWorkload, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb,
+    Measure, Outcome, RunOptions, Teams, TpccWorkload, beside_tpcc_readers, beside_ycsb_readers, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb,
     same_tpcc_rows, same_ycsb_records,
 };
 use oltp::engine::{Durability, TpccEngine, TxError, YcsbEngine};
@@ -55,7 +55,10 @@ impl Ours {
             }
             Work::Ycsb(workload) => {
                 let engine = CorunYcsb::new(store).map_err(failed)?;
-                let database = Database::new(setup.sizes.records);
+                let database = match setup.even {
+                    true => Database::evenly(setup.sizes.records),
+                    false => Database::new(setup.sizes.records),
+                };
                 ycsb::load(&engine, &database, 1, &|_| ()).map_err(failed)?;
                 Data::Ycsb(engine, database, workload)
             }
@@ -85,9 +88,19 @@ impl Ours {
     /// # Errors
     /// The first failure of a client.
     pub fn round(&self, round: usize) -> Result<Measured, BenchError> {
+        let outcome = self.outcome(round, self.setup.clients, Teams::Off)?;
+        Ok(Measured::of(&outcome, self.setup.case.work.main_transaction()))
+    }
+
+    /// As [`Ours::round`], by so many clients that share the CPUs in this way.
+    ///
+    /// # Errors
+    /// The first failure of a client.
+    pub fn outcome(&self, round: usize, clients: usize, teams: Teams) -> Result<Outcome, BenchError> {
         let sizes = &self.setup.sizes;
         let options = RunOptions {
-            clients: self.setup.clients,
+            clients,
+            teams,
             workers: self.setup.workers(),
             cpus: self.setup.cpus.clone(),
             warmup: sizes.warmup,
@@ -97,8 +110,7 @@ impl Ours {
             seed: SEED + round as u64,
             ..RunOptions::default()
         };
-        let outcome = self.run(&options).map_err(failed)?;
-        Ok(Measured::of(&outcome, self.setup.case.work.main_transaction()))
+        self.run(&options).map_err(failed)
     }
 
     fn run(&self, options: &RunOptions) -> Result<Outcome, driver::RunError> {
@@ -135,9 +147,12 @@ fn configuration(durability: Durability) -> &'static str {
 /// Gives our store and the oracle the same small database and the same transactions, one after the other. `None` if all answers and all
 /// rows afterwards are the same, or else the first difference.
 ///
+/// `in_team`: the store is asked by a member of a team whose other members read the same data all the while, so that it is switched away
+/// from wherever it can be.
+///
 /// # Errors
-/// When the store cannot be opened or loaded.
-pub fn compare(setup: &Setup, folder: &Path) -> Result<Option<String>, BenchError> {
+/// When the store cannot be opened or loaded, or there can be no team.
+pub fn compare(setup: &Setup, folder: &Path, in_team: bool) -> Result<Option<String>, BenchError> {
     let store = || open(setup.durability, folder, setup.workers()).map_err(failed);
     let count = setup.sizes.compared;
     let compared = match setup.case.work {
@@ -153,7 +168,12 @@ pub fn compare(setup: &Setup, folder: &Path) -> Result<Option<String>, BenchErro
                 load_seed: SEED,
                 mix,
             };
-            compare_tpcc(&ours, &naive, &workload, SEED, count).and_then(|()| same_tpcc_rows(&ours, &naive))
+            let compared = || compare_tpcc(&ours, &naive, &workload, SEED, count);
+            let compared = match in_team {
+                true => beside_tpcc_readers(&ours, &workload, SEED, compared).map_err(failed)?,
+                false => compared(),
+            };
+            compared.and_then(|()| same_tpcc_rows(&ours, &naive))
         }
         Work::Ycsb(workload) => {
             let database = Database::new(Sizes::quick().records);
@@ -162,8 +182,12 @@ pub fn compare(setup: &Setup, folder: &Path) -> Result<Option<String>, BenchErro
             both(&ours as &dyn YcsbEngine, &naive, |engine| {
                 ycsb::load(engine, &database, 1, &|_| ())
             })?;
-            compare_ycsb(&ours, &naive, &database, workload, SEED, count)
-                .and_then(|()| same_ycsb_records(&ours, &naive))
+            let compared = || compare_ycsb(&ours, &naive, &database, workload, SEED, count);
+            let compared = match in_team {
+                true => beside_ycsb_readers(&ours, &database, SEED, compared).map_err(failed)?,
+                false => compared(),
+            };
+            compared.and_then(|()| same_ycsb_records(&ours, &naive))
         }
     };
     Ok(compared.err().map(|difference| difference.to_string()))

@@ -15,6 +15,7 @@ use crate::oltp::contest::{self, Peers};
 use crate::oltp::recovery::{self, Written};
 use crate::oltp::rows;
 use crate::oltp::scratch::{Scratch, file_system, is_memory};
+use crate::oltp::{team_rows, teams};
 use crate::peers::oltp::ENGINES;
 use crate::run::Runner;
 
@@ -28,9 +29,11 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     let workers = worker_counts(args, &cpus)?;
     let all = setups(args.full, &workers, &cpus, sizes);
     let selected: Vec<&Setup> = all.iter().filter(|setup| args.selects(&setup.name())).collect();
+    let in_teams = teams::setups(args.quick, args.scale.map(|_| sizes.scale), args.records.map(|_| sizes.records), &cpus);
+    let selected_teams: Vec<&Setup> = in_teams.iter().filter(|setup| args.selects(&setup.name())).collect();
     let recovers = args.selects(recovery::CASE);
-    if selected.is_empty() && !recovers {
-        let names = all.iter().map(Setup::name).chain([recovery::CASE.to_owned()]);
+    if selected.is_empty() && selected_teams.is_empty() && !recovers {
+        let names = all.iter().chain(&in_teams).map(Setup::name).chain([recovery::CASE.to_owned()]);
         return Err(args.no_such_case(names));
     }
     let parent = args.folder.clone().unwrap_or_else(std::env::temp_dir);
@@ -47,6 +50,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     let memory = machine::topology::discover().memory;
     let available = [memory.available, memory.limit].into_iter().flatten().min();
     refuse_too_large(&selected, sides, available)?;
+    refuse_too_large(&selected_teams, 1, available)?;
     let scratch = Scratch::new(Some(&parent))?;
     if let Peers::Missing(reason) = &peers {
         runner.progress().note(reason);
@@ -56,6 +60,10 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         let tracks = contest::run(setup, &peers, &scratch, rows::plan(plan), runner.progress())?;
         let disk = disk.as_deref().filter(|_| setup.durability != Durability::None);
         rows::emit(setup, disk, &tracks, runner);
+    }
+    for setup in selected_teams {
+        let tracks = teams::run(setup, &scratch, rows::plan(plan), runner.progress())?;
+        team_rows::emit(setup, &tracks, runner);
     }
     if recovers {
         let written = Written::of(sizes.scale, args.quick);

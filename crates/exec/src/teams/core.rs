@@ -200,9 +200,10 @@ impl Core {
             }
         }
         if ring.len() == 0 {
-            self.lists.swap_remove(entry);
-            if let Some(moved) = self.lists.get(entry) {
-                self.waiting[usize::from(moved.operation)].entry = entry;
+            // In order, so that of lists that wait equally long the first comes first.
+            self.lists.remove(entry);
+            for (place, moved) in self.lists.iter().enumerate().skip(entry) {
+                self.waiting[usize::from(moved.operation)].entry = place;
             }
         } else {
             self.lists[entry].members -= size as u32;
@@ -363,10 +364,9 @@ pub(super) unsafe fn go(core: *mut Core, from: *mut Node, to: *mut Node) {
     });
 }
 
-/// Whether the running member may give the processor away: not in a latch, and not while it unwinds, as the count of panics is the
-/// OS thread's.
+/// Whether the running member may give the processor away: not in a latch, and not while it unwinds.
 pub(super) fn may_switch() -> bool {
-    local::with(|local| local.gate.get() & local::LATCHES == 0) && !std::thread::panicking()
+    local::with(|local| local.gate.get() & local::LATCHES == 0) && !super::unwinding()
 }
 
 /// Ends the member here if too little of its stack is left to go on: nothing of the lists is half done then.
@@ -456,6 +456,8 @@ pub(super) extern "C" fn member_main() -> ! {
     unsafe {
         let core = (*member).core;
         let payload = run(member);
+        // A latch that it did not count off was its own.
+        local::with(|local| local.gate.set(local.gate.get() & !local::LATCHES));
         end(core, member, payload.map(Lost::Panicked));
         go(core, member.cast(), next(core));
     }

@@ -17,7 +17,7 @@ use crossbeam_epoch::{Guard, LocalHandle};
 
 use super::core::Core;
 use super::ring::Node;
-use super::stack::Stack;
+use super::stack::{HEAD_BYTES, Stack};
 use super::switch::prepare;
 use super::token::Token;
 
@@ -59,10 +59,14 @@ pub(super) struct Member {
     epoch: OnceCell<LocalHandle>,
 }
 
+const _: () = assert!(size_of::<Member>() <= HEAD_BYTES);
+
 impl Member {
-    /// A member without work.
-    pub fn new(core: *mut Core, stack: Stack, token: Token) -> Box<Member> {
-        Box::new(Member {
+    /// A member without work. It lies at the top of its stack, so that a switch touches one page for each member: the processor
+    /// remembers few pages that are written.
+    pub fn new(core: *mut Core, stack: Stack, token: Token) -> *mut Member {
+        let place: *mut Member = stack.head().cast();
+        let member = Member {
             node: Node::new(),
             core,
             place: Place::Stray,
@@ -75,16 +79,28 @@ impl Member {
             name: String::new(),
             index: 0,
             epoch: OnceCell::new(),
-        })
+        };
+        // SAFETY: `HEAD_BYTES` of a fresh stack, aligned to 64, are there for it.
+        unsafe { place.write(member) };
+        place
+    }
+
+    /// Takes a member off its stack.
+    ///
+    /// # Safety
+    /// Nothing runs on its stack, and the pointer is not used any more.
+    pub unsafe fn take_down(member: *mut Member) -> Member {
+        // SAFETY: written by `new`; this is the one time that it is moved out.
+        unsafe { member.read() }
     }
 
     /// Makes it begin at the top of its stack with `main`.
     ///
     /// # Safety
     /// Nothing runs on its stack or uses what lies there.
-    pub unsafe fn rewind(&mut self, main: extern "C" fn() -> !) {
-        // SAFETY: the top of a stack that nobody uses.
-        self.node.sp = unsafe { prepare(self.stack.top(), main) };
+    pub unsafe fn rewind(member: *mut Member, main: extern "C" fn() -> !) {
+        // SAFETY: the member lies on top of a stack that nobody uses.
+        unsafe { (*member).node.sp = prepare((*member).stack.head(), main) };
     }
 
     /// Pins the member's own participant of the epochs.
@@ -112,10 +128,11 @@ impl Member {
 
     /// What became of a member that used all of its stack.
     pub fn overflow_message(&self) -> String {
+        // SAFETY: a member's core is there as long as it is.
+        let bytes = unsafe { (*self.core).options.stack_bytes };
         format!(
-            "member {:?} used all of its stack of {} bytes and was ended; give its scheduler larger stacks (TeamOptions::stack_bytes)",
+            "member {:?} used all of its stack and was ended; TeamOptions::stack_bytes is {bytes}: give its scheduler larger stacks",
             self.name,
-            self.stack.bytes()
         )
     }
 

@@ -63,9 +63,9 @@ fn current() -> *mut Member {
     local::with(|local| local.member.get()).cast()
 }
 
-/// Whether the thread may be unwinding.
+/// Whether the thread unwinds. The count of panics is the OS thread's, so another member must not run then.
 #[inline(always)]
-fn may_panic() -> bool {
+fn unwinding() -> bool {
     std::thread::panicking()
 }
 

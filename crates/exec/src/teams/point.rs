@@ -6,25 +6,39 @@
 //! All are off until somebody chooses: [`load_profile`](super::load_profile), [`set_points`], or the first scheduler, which
 //! turns on those that prefetch ([`default_points`]).
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ring::Node;
 use super::switch::{switch, switch_float};
-use super::{local, may_panic};
+use super::{local, unwinding};
 use crate::prefetch::prefetch_read;
 
-/// A CTX point compiled into the program.
+/// A CTX point compiled into the program. Tools that look at a program from outside find it so:
+///
+/// ```text
+/// byte 0  1           4     8       16            24           32
+///      on prefetches  line  column  file pointer  file length
+/// ```
 #[repr(C)]
-#[derive(Debug)]
 pub struct Point {
     on: AtomicBool,
     prefetches: bool,
     line: u32,
     column: u32,
-    file: &'static str,
+    file: *const u8,
+    file_length: usize,
 }
 
-const _: () = assert!(size_of::<Point>() % align_of::<Point>() == 0 && align_of::<Point>() == 8);
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Point>() == 32 && align_of::<Point>() == 8);
+    assert!(offset_of!(Point, line) == 4 && offset_of!(Point, column) == 8 && offset_of!(Point, file) == 16);
+};
+
+// SAFETY: but for `on`, an atomic, it never changes, and the file is a static string.
+unsafe impl Sync for Point {}
 
 /// A CTX point: passes the processor to the next member of the running member's team, if the point is on. With `prefetch = ptr`
 /// it first asks for the line at a pointer, which is only evaluated if the point is on. Nothing happens on a plain thread, in a
@@ -68,7 +82,8 @@ impl Point {
             prefetches,
             line,
             column,
-            file,
+            file: file.as_ptr(),
+            file_length: file.len(),
         }
     }
 
@@ -90,7 +105,8 @@ impl Point {
 
     /// The source file, as the compiler names it.
     pub fn file(&self) -> &'static str {
-        self.file
+        // SAFETY: `new` took a static string apart.
+        unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(self.file, self.file_length)) }
     }
 
     /// The line of `ctx!`, from 1.
@@ -101,6 +117,13 @@ impl Point {
     /// The column of `ctx!`, from 1.
     pub fn column(&self) -> u32 {
         self.column
+    }
+}
+
+impl fmt::Debug for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on = if self.is_on() { "on" } else { "off" };
+        write!(f, "{}:{}:{} {on}", self.file(), self.line, self.column)
     }
 }
 
@@ -116,7 +139,7 @@ pub fn pass_on(_point: &'static Point, prefetch: *const u8) {
             return;
         }
         let gate = local.gate.get();
-        if gate & !local::FLOAT != 0 || may_panic() {
+        if gate & !local::FLOAT != 0 || unwinding() {
             return;
         }
         // SAFETY: the running member exists, and if it is in a ring then in its team, whose members exist and were left by a
@@ -144,7 +167,7 @@ static ANCHOR: Point = Point::new("", 0, 0, false);
 
 /// Every point compiled into the program. Code that the linker left out has none.
 pub fn points() -> impl Iterator<Item = &'static Point> {
-    section().iter().filter(|point| !point.file.is_empty())
+    section().iter().filter(|point| point.file_length > 0)
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]

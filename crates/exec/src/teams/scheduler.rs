@@ -222,8 +222,8 @@ impl std::ops::Deref for Scheduler {
 impl Drop for Shared {
     fn drop(&mut self) {
         for member in self.0.get_mut().idle.drain(..) {
-            // SAFETY: made by `into_raw`, and it has ended: nothing runs on its stack.
-            drop(unsafe { Box::from_raw(member) });
+            // SAFETY: it has ended: nothing runs on its stack.
+            drop(unsafe { Member::take_down(member) });
         }
     }
 }
@@ -249,8 +249,7 @@ unsafe fn run(core: *mut Core) {
                 core::end(core, member, None);
                 // Others may have pointers to its stack: it stays, as if the member slept for ever.
                 (*core).idle.pop();
-                let member = *Box::from_raw(member);
-                std::mem::forget(member.into_stack());
+                std::mem::forget(Member::take_down(member).into_stack());
                 // Taken out meanwhile: it may spawn.
                 if let Some(mut hear) = (*core).on_lost.take() {
                     hear(index, &lost);
@@ -334,7 +333,7 @@ unsafe fn spawn(core: *mut Core, name: String, index: usize, body: Body) -> std:
                 let remote = (*core).remote.clone();
                 let token = Token::new(std::ptr::null_mut(), core, remote);
                 (*core).made += 1;
-                Box::into_raw(Member::new(core, stack, token))
+                Member::new(core, stack, token)
             }
         };
         // Tokens of the one who had it before go on pointing to nothing.
@@ -342,7 +341,7 @@ unsafe fn spawn(core: *mut Core, name: String, index: usize, body: Body) -> std:
         (*member).name = name;
         (*member).index = index;
         (*member).body = Some(body);
-        (*member).rewind(core::member_main);
+        Member::rewind(member, core::member_main);
         (*core).live += 1;
         (*core).push_new(member);
     }

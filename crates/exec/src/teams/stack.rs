@@ -1,8 +1,8 @@
 //! [`Stack`]: the memory a member runs on, with pages below it that end the member that reaches them.
 //!
 //! ```text
-//!   base            limit                                     top          end
-//!    │  guard pages  │              stack, grows down  ◀────── │  colour    │
+//!   base            limit                                    head           top        end
+//!    │  guard pages  │              stack, grows down  ◀────── │ the member  │  colour   │
 //! ```
 //!
 //! Stacks begin at page boundaries, so without the colour the tops of all stacks, which is what runs in a team touch, would lie in
@@ -20,6 +20,8 @@ const COLOURS: usize = 64;
 const COLOUR_STEP: usize = 13;
 const LINE_BYTES: usize = 64;
 const PAGE_BYTES: usize = 4096;
+/// Bytes above the stack for the member itself; a multiple of a line.
+pub(super) const HEAD_BYTES: usize = 384;
 /// A smaller stack could not even report a panic.
 pub(super) const STACK_BYTES_MIN: usize = 32 << 10;
 
@@ -35,7 +37,7 @@ impl Stack {
     /// A stack of at least `bytes`, the `number`th of its scheduler.
     pub fn new(bytes: usize, number: usize) -> io::Result<Stack> {
         let wanted = bytes.max(STACK_BYTES_MIN).checked_next_multiple_of(PAGE_BYTES);
-        let mapped = wanted.and_then(|bytes| bytes.checked_add(GUARD_BYTES + PAGE_BYTES));
+        let mapped = wanted.and_then(|bytes| bytes.checked_add(GUARD_BYTES + 2 * PAGE_BYTES));
         let mapped = mapped.ok_or(io::ErrorKind::InvalidInput)?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
         // SAFETY: a fresh mapping at an address the system chooses.
@@ -65,19 +67,14 @@ impl Stack {
         }
     }
 
-    /// Where the stack begins; a multiple of 64.
-    pub fn top(&self) -> *mut u8 {
-        self.base.with_addr(self.top)
+    /// Where the stack begins and, above that, [`HEAD_BYTES`] lie for its member; a multiple of 64.
+    pub fn head(&self) -> *mut u8 {
+        self.base.with_addr(self.top - HEAD_BYTES)
     }
 
     /// The lowest address that may be used.
     pub fn limit(&self) -> usize {
         self.base as usize + GUARD_BYTES
-    }
-
-    /// Bytes that may be used.
-    pub fn bytes(&self) -> usize {
-        self.top - self.limit()
     }
 
     /// Whether an address lies in the pages that end a member.
@@ -106,13 +103,13 @@ mod tests {
             .collect();
         let mut sets = HashSet::new();
         for stack in &stacks {
-            assert!(stack.bytes() >= 100_000, "{stack:?}");
-            assert_eq!(stack.top() as usize % LINE_BYTES, 0);
+            assert!(stack.head() as usize - stack.limit() >= 100_000, "{stack:?}");
+            assert_eq!(stack.head() as usize % LINE_BYTES, 0);
             assert!(stack.guards(stack.limit() - 1) && !stack.guards(stack.limit()));
-            sets.insert(stack.top() as usize % PAGE_BYTES / LINE_BYTES);
+            sets.insert(stack.head() as usize % PAGE_BYTES / LINE_BYTES);
             // SAFETY: the first and last word of a stack nobody runs on.
             unsafe {
-                stack.top().sub(8).cast::<u64>().write(7);
+                stack.head().sub(8).cast::<u64>().write(7);
                 stack.base.add(GUARD_BYTES).cast::<u64>().write(7);
             }
         }

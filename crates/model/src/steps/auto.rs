@@ -12,8 +12,9 @@
 //! ```
 //!
 //! A lost trial costs its [`TRIAL_PAIRS`] team intervals; the rest after it grows to [`REST_MAX`], so that in the long run less
-//! than 1 % of all intervals are team intervals that did not pay even if such an interval did no work at all. What it is not: it
-//! reads no clock; whoever runs the intervals does.
+//! than 1 % of all intervals are team intervals that did not pay even if such an interval did no work at all. Intervals should be
+//! long beside a team's life, some milliseconds, so that the change of mode does not count. What it is not: it reads no clock;
+//! whoever runs the intervals does.
 
 /// How a scheduler runs its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -13,6 +13,7 @@ mod ycsb;
 use std::path::Path;
 use std::time::Duration;
 
+use exec::teams::Operation;
 use store::{Options, RowError, Snapshot, Store, StoreError};
 
 use crate::engine::{Durability, TxError};
@@ -58,6 +59,10 @@ fn snapshot(store: &Store) -> Result<Snapshot, StoreError> {
         store::Durability::Durable => store.durable_snapshot(),
         store::Durability::Asynchronous => store.snapshot(),
     }
+}
+
+fn operation_name(operation: Operation) -> String {
+    store::operation_name(operation).unwrap_or_else(|| format!("operation {}", operation.0))
 }
 
 impl From<StoreError> for TxError {

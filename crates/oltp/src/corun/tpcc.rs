@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use store::park::ThreadPark;
+use exec::teams::Operation;
 use store::{Direction, RowBuf, Session, Store};
 
 use super::schema::{self, Buffers, Tables};
@@ -87,7 +87,7 @@ impl TpccEngine for CorunTpcc {
     fn client(&self, worker: usize) -> Result<Box<dyn TpccClient + '_>, TxError> {
         Ok(Box::new(Client {
             engine: self,
-            session: self.store.session(worker, ThreadPark::current())?,
+            session: self.store.session(worker, store::park::current())?,
             buffers: Buffers::new(&self.tables),
             history: self.history_range(),
         }))
@@ -100,6 +100,14 @@ impl TpccEngine for CorunTpcc {
             each(&rows::read(table, found.row)?);
         }
         Ok(())
+    }
+
+    fn clients_share_threads(&self) -> bool {
+        true
+    }
+
+    fn operation_name(&self, operation: Operation) -> String {
+        super::operation_name(operation)
     }
 
     fn memory_bytes(&self) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! [`CorunYcsb`]: YCSB on the store, a column for each field.
 
-use store::park::ThreadPark;
+use exec::teams::Operation;
 use store::{Direction, RowError, RowRef, Session, Store, TableDef, Type, Value};
 
 use super::LOAD_ROWS;
@@ -91,7 +91,7 @@ impl YcsbEngine for CorunYcsb {
     fn client(&self, worker: usize) -> Result<Box<dyn YcsbClient + '_>, TxError> {
         Ok(Box::new(Client {
             engine: self,
-            session: self.store.session(worker, ThreadPark::current())?,
+            session: self.store.session(worker, store::park::current())?,
             row: self.table.table.new_row(),
             record: Vec::new(),
         }))
@@ -106,6 +106,14 @@ impl YcsbEngine for CorunYcsb {
             each(key(found.row), &record);
         }
         Ok(())
+    }
+
+    fn clients_share_threads(&self) -> bool {
+        true
+    }
+
+    fn operation_name(&self, operation: Operation) -> String {
+        super::operation_name(operation)
     }
 
     fn memory_bytes(&self) -> Option<u64> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::histogram::Histogram;
+use super::team_outcome::TeamOutcome;
 
 /// What a run did in the time it was measured.
 #[derive(Clone, Debug, Serialize)]
@@ -25,6 +26,9 @@ pub struct Outcome {
     pub new_orders_per_min: f64,
     /// By type; types that did not occur are left out.
     pub kinds: Vec<KindOutcome>,
+    /// What teams were formed, where clients formed teams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teams: Option<TeamOutcome>,
 }
 
 /// The transactions of one type.
@@ -109,6 +113,7 @@ impl Outcome {
             tps: rate(kinds.iter().map(|kind| kind.committed + kind.rolled_back).sum()),
             new_orders_per_min: rate(new_orders) * 60.0,
             kinds,
+            teams: None,
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::client::{RunError, RunOptions, Work, drive};
+use super::client::Work;
+use super::options::{RunError, RunOptions};
+use super::run::{Names, drive};
 use super::outcome::Outcome;
 use crate::engine::{TpccClient, TpccEngine, TxError};
 use crate::tpcc::{Answer, Input, Kind, Mix, Scale, Terminal};
@@ -27,19 +29,37 @@ pub fn run_tpcc(
     workload: &TpccWorkload,
     options: &RunOptions,
 ) -> Result<Outcome, RunError> {
+    let mix = workload.mix;
+    let operation = |operation| engine.operation_name(operation);
+    let names = Names {
+        engine: engine.name(),
+        workload: format!("tpcc {mix}"),
+        kinds: &Kind::ALL.map(Kind::as_str),
+        operation: engine.clients_share_threads().then_some(&operation),
+    };
+    drive(names, options, &|client, worker| {
+        terminal(engine, workload, options.seed, client, worker)
+    })
+}
+
+/// The work of one terminal.
+pub(super) fn terminal<'e>(
+    engine: &'e dyn TpccEngine,
+    workload: &TpccWorkload,
+    seed: u64,
+    client: usize,
+    worker: usize,
+) -> Result<Box<dyn Work + 'e>, TxError> {
     let TpccWorkload {
         scale,
         load_seed,
         mix,
     } = *workload;
-    let names = (engine.name(), format!("tpcc {mix}"));
-    drive(names, &Kind::ALL.map(Kind::as_str), options, &|client, worker| {
-        Ok(Box::new(TerminalWork {
-            terminal: Terminal::new(scale, mix, load_seed, options.seed, client),
-            client: engine.client(worker)?,
-            input: None,
-        }))
-    })
+    Ok(Box::new(TerminalWork {
+        terminal: Terminal::new(scale, mix, load_seed, seed, client),
+        client: engine.client(worker)?,
+        input: None,
+    }))
 }
 
 struct TerminalWork<'a> {

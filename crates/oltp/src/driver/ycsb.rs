@@ -1,6 +1,8 @@
 //! [`run_ycsb`]: YCSB on an engine.
 
-use super::client::{RunError, RunOptions, Work, drive};
+use super::client::Work;
+use super::options::{RunError, RunOptions};
+use super::run::{Names, drive};
 use super::outcome::Outcome;
 use crate::engine::{TxError, YcsbClient, YcsbEngine};
 use crate::ycsb::{Database, Input, Kind, Requests, Workload, record};
@@ -18,17 +20,35 @@ pub fn run_ycsb(
     workload: Workload,
     options: &RunOptions,
 ) -> Result<Outcome, RunError> {
-    let names = (engine.name(), format!("ycsb {workload}"));
-    drive(names, &Kind::ALL.map(Kind::as_str), options, &|client, worker| {
-        Ok(Box::new(RequestWork {
-            database,
-            requests: Requests::new(database, workload, options.seed, client),
-            client: engine.client(worker)?,
-            input: None,
-            buffer: Vec::new(),
-            reads: 0,
-        }))
+    let operation = |operation| engine.operation_name(operation);
+    let names = Names {
+        engine: engine.name(),
+        workload: format!("ycsb {workload}"),
+        kinds: &Kind::ALL.map(Kind::as_str),
+        operation: engine.clients_share_threads().then_some(&operation),
+    };
+    drive(names, options, &|client, worker| {
+        requests(engine, database, workload, options.seed, client, worker)
     })
+}
+
+/// The work of one client.
+pub(super) fn requests<'e>(
+    engine: &'e dyn YcsbEngine,
+    database: &'e Database,
+    workload: Workload,
+    seed: u64,
+    client: usize,
+    worker: usize,
+) -> Result<Box<dyn Work + 'e>, TxError> {
+    Ok(Box::new(RequestWork {
+        database,
+        requests: Requests::new(database, workload, seed, client),
+        client: engine.client(worker)?,
+        input: None,
+        buffer: Vec::new(),
+        reads: 0,
+    }))
 }
 
 struct RequestWork<'a> {

@@ -17,6 +17,8 @@ pub struct Database {
     loaded: u64,
     /// Over the loaded records; computed once because it takes time.
     zipf: Zipf,
+    /// Whether all records are equally likely.
+    even: bool,
     // Relaxed everywhere: these are counters; that a record whose number is below `limit` can be found by others is the
     // engine's promise about commits, and an engine synchronises its clients itself.
     /// The next number to insert.
@@ -38,11 +40,21 @@ impl Database {
         Self {
             loaded: records,
             zipf: Zipf::new(records),
+            even: false,
             next: AtomicU64::new(records),
             limit: AtomicU64::new(records),
             ahead: Mutex::new(BTreeSet::new()),
             updates: AtomicU64::new(0),
             modifications: AtomicU64::new(0),
+        }
+    }
+
+    /// As [`Database::new`], with all records equally likely, except in workload D, which is about new ones. No part of the standard
+    /// workloads, but what YCSB calls a uniform request distribution: caches are of no use then.
+    pub fn evenly(records: u64) -> Self {
+        Self {
+            even: true,
+            ..Self::new(records)
         }
     }
 
@@ -68,6 +80,10 @@ impl Database {
 
     pub(super) fn zipf(&self) -> &Zipf {
         &self.zipf
+    }
+
+    pub(super) fn is_even(&self) -> bool {
+        self.even
     }
 
     /// A number nobody else inserts.

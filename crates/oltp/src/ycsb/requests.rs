@@ -228,6 +228,8 @@ impl<'a> Requests<'a> {
         let number = if self.workload == Workload::D {
             self.zipf.grow(records);
             records - 1 - self.zipf.rank(unit).min(records - 1)
+        } else if self.database.is_even() {
+            ((unit * records as f64) as u64).min(records - 1)
         } else {
             mix(!self.zipf.rank(unit)) % records
         };
@@ -241,6 +243,22 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     const DRAWS: usize = 20_000;
+
+    #[test]
+    fn records_are_equally_likely_where_that_is_wanted() {
+        let database = Database::evenly(100);
+        let mut requests = Requests::new(&database, Workload::C, 1, 0);
+        let mut counts = BTreeMap::new();
+        for _ in 0..100_000 {
+            let Input::Read { key } = requests.draw() else {
+                panic!("workload C reads");
+            };
+            *counts.entry(key).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 100);
+        // A thousand each, give or take six standard deviations.
+        assert!(counts.values().all(|&count| (810..=1190).contains(&count)), "{counts:?}");
+    }
 
     #[test]
     fn shares_are_the_standard_ones() {
