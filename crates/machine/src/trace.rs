@@ -17,7 +17,8 @@
 //! an operation begins, 2 where it ends, 3 where a latch was taken, 4 where it was released.
 //!
 //! Known limits: code that changes while an operation runs is decoded as it first was; gathers and scatters report one access at their
-//! base; a SIGTRAP somebody sends to the thread being stepped is taken for a step; what the kernel does is not seen.
+//! base; a SIGTRAP somebody sends to the thread being stepped is taken for a step, and a program's own handler of SIGTRAP is
+//! lost where the operation blocks that signal (the kernel's doing); what the kernel runs is not seen.
 //!
 //! Not here: caches and cutting a trace into segments, see the simulator; printing.
 

@@ -52,7 +52,7 @@ impl Elf {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read or is not an x86-64 ELF program or library. `shown` is what the error calls it.
+    /// When it cannot be read or is not an x86-64 ELF program or library. `shown` is the path it is known by.
     pub fn open(path: &Path, shown: &Path) -> Result<Self, TraceError> {
         let bytes = fs::read(path).map_err(|error| TraceError::unreadable(shown, &error))?;
         let no = |found: &str| TraceError::NotX86_64 {
@@ -94,7 +94,7 @@ impl Elf {
             }
         }
         Ok(Self {
-            path: path.to_owned(),
+            path: shown.to_owned(),
             bytes,
             code,
         })

@@ -2,5 +2,9 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod errors;
 mod fixture;
+mod names;
 mod operations;
+mod recorded;
+mod unharmed;

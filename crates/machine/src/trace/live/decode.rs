@@ -172,14 +172,15 @@ const NO_OPERAND: Operand = Operand {
     write: false,
 };
 
-fn operand(memory: &UsedMemory) -> Option<Operand> {
+/// An operand; `string_bytes` are those of one repetition of a string instruction, 0 for others.
+fn operand(memory: &UsedMemory, string_bytes: u32) -> Option<Operand> {
     let (read, write) = match memory.access() {
         OpAccess::Read | OpAccess::CondRead => (true, false),
         OpAccess::Write | OpAccess::CondWrite => (false, true),
         OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
         OpAccess::None | OpAccess::NoMemAccess => return None,
     };
-    let bytes = memory.memory_size().size() as u32;
+    let bytes = (memory.memory_size().size() as u32).max(string_bytes);
     Some(Operand {
         base: memory.base(),
         index: memory.index(),
@@ -251,13 +252,18 @@ impl Decoding {
         }
         let mut operands = [NO_OPERAND; OPERANDS_MAX];
         let mut count = 0;
+        let string_bytes = if instruction.is_string_instruction() {
+            instruction.memory_size().size() as u32
+        } else {
+            0
+        };
         let information = self
             .factory
             .info_options(&instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
         for operand in information
             .used_memory()
             .iter()
-            .filter_map(operand)
+            .filter_map(|memory| operand(memory, string_bytes))
             .take(OPERANDS_MAX)
         {
             operands[count] = operand;

@@ -52,6 +52,8 @@ struct Thread {
     signal: c_int,
     /// It stopped with its process, as a stop signal wants, and is not to run on before that ends.
     at_rest: bool,
+    /// It was stepped since it last ran freely.
+    stepped: bool,
     /// Of another process that shares this one's memory for now.
     guest: bool,
 }
@@ -62,6 +64,7 @@ impl Thread {
             state,
             signal: 0,
             at_rest: false,
+            stepped: false,
             guest,
         }
     }
@@ -204,6 +207,9 @@ impl Process {
 
     /// Steps a stopped thread by one instruction, delivering `signal` first if not 0. `waits`: the instruction may wait for others.
     pub fn step(&mut self, thread: u32, signal: c_int, waits: bool) -> Result<Stepped, TraceError> {
+        if let Some(known) = self.threads.get_mut(&thread) {
+            known.stepped = true;
+        }
         let mut resume = ptrace::step(thread, signal);
         loop {
             if let Err(error) = resume
@@ -275,6 +281,9 @@ impl Process {
         };
         let signal = std::mem::take(&mut known.signal);
         known.state = State::Running;
+        if std::mem::take(&mut known.stepped) {
+            forget_steps(thread);
+        }
         if std::mem::take(&mut known.at_rest) {
             return gone_is_fine(ptrace::listen(thread), "leave the program stopped");
         }
@@ -481,8 +490,24 @@ impl Process {
         }
         let _ = self.stop_all(|_| true);
         for (thread, known) in std::mem::take(&mut self.threads) {
+            if known.stepped {
+                forget_steps(thread);
+            }
             let _ = ptrace::detach(thread, known.signal);
         }
+    }
+}
+
+/// Clears the flag that makes the processor step. The kernel does so itself, unless the program loaded its flags meanwhile (`popf`):
+/// it then takes the flag for the program's own.
+fn forget_steps(thread: u32) {
+    const TRAP_FLAG: u64 = 1 << 8;
+    if let Ok(mut registers) = ptrace::registers(thread)
+        && registers.eflags & TRAP_FLAG != 0
+    {
+        registers.eflags &= !TRAP_FLAG;
+        // A thread that is gone has no flags either.
+        let _ = ptrace::set_registers(thread, &registers);
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::marker::PhantomData;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use super::process::{Limits, Process, Stepped, gone_is_fine};
 use super::ptrace::{self, Report};
 use super::refusal;
 use super::step::{Code, Stepping, Until, frame};
-use crate::trace::elf::{MARKER_BYTES, marker_kind};
+use crate::trace::elf::{Elf, MARKER_BYTES, marker_kind};
 use crate::trace::points::points;
 use crate::trace::{
     After, CtxPoint, Module, OperationTrace, ProgramEnd, Target, TraceError, TraceOptions, TraceSource,
@@ -56,6 +56,7 @@ impl Tracer {
     pub fn start(mut command: Command, options: TraceOptions) -> Result<Self, TraceError> {
         let name = PathBuf::from(command.get_program());
         let shown = name.display().to_string();
+        check_file(&command)?;
         // SAFETY: between fork and exec only system calls are made, and an error without allocation is returned.
         unsafe {
             command.pre_exec(|| {
@@ -418,6 +419,28 @@ impl TraceSource for Tracer {
 impl Drop for Tracer {
     fn drop(&mut self) {
         self.let_go();
+    }
+}
+
+/// Looks at the file a command would run, as far as it can be read: what is no program would be handed to a shell.
+fn check_file(command: &Command) -> Result<(), TraceError> {
+    let name = Path::new(command.get_program());
+    let found = if name.components().count() > 1 || name.is_absolute() {
+        let folder = command.get_current_dir().unwrap_or(Path::new(""));
+        Some(folder.join(name))
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .map(|folder| folder.join(name))
+            .find(|file| file.is_file())
+    };
+    match found {
+        Some(file)
+            if fs::File::open(&file).is_ok_and(|file| file.metadata().is_ok_and(|data| data.is_file())) =>
+        {
+            Elf::open(&file, &file).map(drop)
+        }
+        _ => Ok(()),
     }
 }
 
