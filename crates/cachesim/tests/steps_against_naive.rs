@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use cachesim::Replacement;
 use cachesim::steps::{
     Candidates, CodeCache, Fetch, Operation, Original, Placed, Preference, Search, Start, StepsError,
     SwitchCode, Team, evaluate, place,
@@ -273,6 +274,37 @@ proptest! {
         prop_assert_eq!(original.footprint_lines, operation.footprint_lines(u64::from(l1i.line_bytes)));
     }
 
+    /// A line that leaves is a STEPS miss unless a call came since its last use, so that calls more only ever take misses away; with
+    /// a call before every instruction none is left but those of an instruction that drives out its own line.
+    #[test]
+    fn more_calls_never_miss_more(operation in operation(), l1i in l1i(), few in 2u64..9, times in 1u64..5) {
+        let cache = CodeCache::lru(l1i).unwrap();
+        let with = |stride: u64| {
+            let placement = evaluate(&operation, &cache, Candidates::Instructions, |point| point.is_multiple_of(stride));
+            placement.unwrap().segments
+        };
+        let (fewer, more, all) = (with(few * times), with(few), with(1));
+        prop_assert!(fewer.calls.len() <= more.calls.len() && more.calls.len() <= all.calls.len());
+        for (less, greater) in [(&more, &fewer), (&all, &more)] {
+            let mut left = greater.misses_at.iter();
+            prop_assert!(less.misses_at.iter().all(|at| left.any(|other| other == at)), "{:?} {:?}", less, greater);
+        }
+        if l1i.bytes / l1i.ways >= 2 * l1i.line_bytes && l1i.line_bytes >= 16 && operation.fetches().iter().all(|fetch| !fetch.latched) {
+            prop_assert_eq!(all.non_leading_misses(), 0);
+        }
+    }
+
+    /// With one way or two a tree of bits says the same as an order.
+    #[test]
+    fn either_replacement(operation in operation(), l1i in l1i(), search in search()) {
+        let l1i = L1i { ways: l1i.ways.min(2), bytes: 4 * l1i.ways.min(2) * l1i.line_bytes, ..l1i };
+        let [lru, tree] = [Replacement::Lru, Replacement::TreePlru].map(|replacement| {
+            let cache = CodeCache::new(l1i, replacement).unwrap();
+            (Original::of(&operation, &cache).unwrap(), place(&operation, &cache, &search).unwrap())
+        });
+        prop_assert_eq!(lru, tree);
+    }
+
     /// Code that the cache holds as a whole is never missed by anyone who follows.
     #[test]
     fn a_cache_that_holds_everything(operation in operation(), knee in (0u64..40, 1u32..5)) {
@@ -420,7 +452,7 @@ fn what_cannot_be_simulated_is_an_error() {
                 ways: 1024,
                 line_bytes: 64
             },
-            cachesim::Replacement::TreePlru
+            Replacement::TreePlru
         ),
         Err(StepsError::TreeWays(1024))
     ));

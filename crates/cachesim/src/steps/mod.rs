@@ -16,6 +16,30 @@
 //! [`evaluate`] counts for points given. [`Team`] then runs members through the same cache, switching where the points say, with the
 //! code of the switch itself. [`sweep`] does both for many knees, and [`best`] picks the one whose team misses least. [`Reduction`] is the paper's formula (section 3.4.1).
 //!
+//! ```
+//! use cachesim::steps::{CodeCache, Fetch, Operation, Original, Search, Start, Team, place};
+//! use model::steps::Knee;
+//!
+//! // 64 KiB of code, straight on: twice what the cache holds.
+//! let mut operation = Operation::new(1);
+//! for at in 0..16 << 10 {
+//!     operation.fetch(Fetch { address: at * 4, bytes: 4, latched: false, entry: false });
+//! }
+//! let cache = CodeCache::lru("32k/8/64".parse()?)?;
+//! assert_eq!(Original::of(&operation, &cache)?.warm_misses, 1024);
+//!
+//! let search = Search::paper(Knee::default());
+//! let placement = place(&operation, &cache, &search)?;
+//! assert_eq!(placement.segments.calls.len(), 1);
+//! assert_eq!(placement.segments.non_leading_misses(), 0);
+//!
+//! let on = |point| placement.points.contains_key(&point);
+//! let team = Team::new(cache, &[operation], search.candidates, on, None)?;
+//! assert_eq!(team.one_by_one(10, Start::Warm).total(), 10 * 1024);
+//! assert_eq!(team.together(10, Start::Warm).total(), 1024);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! All of it is simulated: one level, no prefetching, perfect knowledge of what a warm cache holds. Data accesses are
 //! [`crate::core`]'s. Not here: how a trace is taken, source lines of addresses, profiles as files.
 

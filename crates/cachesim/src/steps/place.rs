@@ -12,6 +12,9 @@
 //! turned on the operation is therefore run again from its beginning, until no knee asks for a point any more. That ends, as points
 //! are only turned on. The paper's own algorithm goes on behind the knee instead, and counts calls afterwards.
 //!
+//! A line that leaves is a STEPS miss unless a call came since it was last used: calls more never miss more. With a height of 1 a call
+//! comes before each first miss, which is as late as it can be. So where every point runs once, no fewer calls leave no miss.
+//!
 //! A knee begins at the first of its evictions, each less than its width behind the one before; it is one when it is as high as
 //! asked. Evictions farther apart are forgotten, but twice the height of them between two calls make a knee in any case.
 
