@@ -127,6 +127,7 @@ impl<'s> Transaction<'s> {
             Reach::Read => TableMode::S,
             Reach::Write => TableMode::X,
         };
+        ctx!();
         state.holder.table(&table.0.lock, mode)?;
         let known = state.known[id].as_mut().expect("it was met");
         if known.reach == Reach::Nothing {

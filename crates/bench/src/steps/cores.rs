@@ -80,7 +80,9 @@ pub(super) fn warm(
         core.forget_counts();
         for stretch in round {
             match padding {
-                Some((sites, bytes)) => kept.replay(stretch.clone(), &mut Padded::new(&mut core, sites, bytes)),
+                Some((sites, bytes)) => {
+                    kept.replay(stretch.clone(), &mut Padded::new(&mut core, sites, bytes))
+                }
                 None => kept.replay(stretch.clone(), &mut core),
             }
         }

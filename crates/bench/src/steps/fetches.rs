@@ -32,8 +32,16 @@ fn shape(case: &'static str, figure: &'static str, pass: &Pass, points: &'static
 }
 
 /// Figure 5: misses by team size, cold and warm.
-pub(super) fn figure_5(stage: &Stage<'_>, case: &'static str, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    let sizes: Vec<usize> = if stage.lab.quick { vec![1, TEAM] } else { (1..=TEAM).collect() };
+pub(super) fn figure_5(
+    stage: &Stage<'_>,
+    case: &'static str,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let sizes: Vec<usize> = if stage.lab.quick {
+        vec![1, TEAM]
+    } else {
+        (1..=TEAM).collect()
+    };
     emit(runner, stage.footprint(case, "5"));
     for l1i in stage.caches() {
         let points = stage.by_trial(l1i)?;
@@ -57,7 +65,9 @@ pub(super) fn figure_5(stage: &Stage<'_>, case: &'static str, runner: &mut Runne
                 let dress = |row: crate::row::Row| row.with("cache", caches.name());
                 emit(
                     runner,
-                    shape.simulated(metric::L1I, &each(&counted, |c| c.l1i), ok).map(dress),
+                    shape
+                        .simulated(metric::L1I, &each(&counted, |c| c.l1i), ok)
+                        .map(dress),
                 );
                 match pass.mode {
                     Mode::Serial => serial = counted,
@@ -73,14 +83,30 @@ pub(super) fn figure_5(stage: &Stage<'_>, case: &'static str, runner: &mut Runne
 }
 
 /// Figure 6: time and data misses of one to ten members.
-pub(super) fn figure_6(stage: &Stage<'_>, case: &'static str, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    let sizes: Vec<usize> = if stage.lab.quick { vec![1, TEAM] } else { (1..=TEAM).collect() };
+pub(super) fn figure_6(
+    stage: &Stage<'_>,
+    case: &'static str,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let sizes: Vec<usize> = if stage.lab.quick {
+        vec![1, TEAM]
+    } else {
+        (1..=TEAM).collect()
+    };
     by_size(stage, case, "6", &sizes, runner)
 }
 
 /// Figure 7: speed-up and reduction of 2 to 80 members.
-pub(super) fn figure_7(stage: &Stage<'_>, case: &'static str, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    let sizes: &[usize] = if stage.lab.quick { &[2, 20] } else { &[2, 4, 8, 10, 20, 40, 60, 80] };
+pub(super) fn figure_7(
+    stage: &Stage<'_>,
+    case: &'static str,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let sizes: &[usize] = if stage.lab.quick {
+        &[2, 20]
+    } else {
+        &[2, 4, 8, 10, 20, 40, 60, 80]
+    };
     by_size(stage, case, "7", sizes, runner)
 }
 
@@ -115,7 +141,10 @@ fn by_size(
         }
     }
     let subject = Subject::load(stage.workload(), false)?;
-    stage.lab.progress.begin(&format!("timing {case}"), sizes.len() as u64);
+    stage
+        .lab
+        .progress
+        .begin(&format!("timing {case}"), sizes.len() as u64);
     for &size in sizes {
         let sides = [
             (Mode::Serial, &Points::Default, "none", false),
@@ -124,7 +153,9 @@ fn by_size(
             (Mode::Team, &Points::Default, "default", true),
             (Mode::Team, &points, "trial", false),
         ];
-        let sides = sides.map(|(mode, points, name, float)| timed_side(stage, case, figure, (mode, size), (points, name), float));
+        let sides = sides.map(|(mode, points, name, float)| {
+            timed_side(stage, case, figure, (mode, size), (points, name), float)
+        });
         let (rows, wrong) = contest(&subject, &sides, stage.plan)?;
         emit(runner, rows);
         complain(runner, case, &wrong);
@@ -174,7 +205,11 @@ pub(super) fn events(shape: &Shape, counted: &[PerOperation], ok: bool) -> Vec<c
 }
 
 /// Figure 8: misses by the size of the switch's code.
-pub(super) fn figure_8(stage: &Stage<'_>, case: &'static str, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+pub(super) fn figure_8(
+    stage: &Stage<'_>,
+    case: &'static str,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
     let points = stage.by_trial(stage.judged)?;
     let passes = [Mode::Serial, Mode::Team].map(|mode| pass(mode, TEAM, &points));
     let traced = stage.trace(&passes, case)?;
@@ -194,7 +229,11 @@ pub(super) fn figure_8(stage: &Stage<'_>, case: &'static str, runner: &mut Runne
         let ok = traced.passes[at].done.wrong.is_empty();
         let rounds = &traced.passes[at].rounds;
         // Serial execution passes no point that is on: one bar.
-        let paddings = if pass.mode == Mode::Serial { &paddings[..1] } else { paddings };
+        let paddings = if pass.mode == Mode::Serial {
+            &paddings[..1]
+        } else {
+            paddings
+        };
         for &bytes in paddings {
             let padding = Some((&on, bytes)).filter(|_| bytes > 0);
             let counted = cores::warm(&traced.kept, rounds, TEAM, &core, padding)?;
@@ -206,7 +245,10 @@ pub(super) fn figure_8(stage: &Stage<'_>, case: &'static str, runner: &mut Runne
 }
 
 /// Which of a subject's points are on.
-fn on_sites(sites: &std::collections::BTreeMap<u64, model::steps::CtxSite>, points: &Points) -> BTreeSet<u64> {
+fn on_sites(
+    sites: &std::collections::BTreeMap<u64, model::steps::CtxSite>,
+    points: &Points,
+) -> BTreeSet<u64> {
     let Points::Profile(text) = points else {
         return BTreeSet::new();
     };
@@ -219,7 +261,11 @@ fn on_sites(sites: &std::collections::BTreeMap<u64, model::steps::CtxSite>, poin
 
 /// Figure 9: several processors. Our code is smaller than the paper's, so each also comes with caches divided until an operation's
 /// footprint is to them as the paper's 45 KiB were to the real ones.
-pub(super) fn figure_9(stage: &Stage<'_>, case: &'static str, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+pub(super) fn figure_9(
+    stage: &Stage<'_>,
+    case: &'static str,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
     let divisor = shrunk(super::stage::footprint_bytes(&stage.fetch));
     let trained_on = PROCESSORS[0].divided(divisor);
     let points = stage.by_trial(trained_on.l1i)?;
@@ -247,7 +293,10 @@ pub(super) fn figure_9(stage: &Stage<'_>, case: &'static str, runner: &mut Runne
                 emit(runner, events(&shape, &counted, ok).into_iter().map(dress));
                 match pass.mode {
                     Mode::Serial => serial = counted,
-                    _ => emit(runner, reductions(&shape, &serial, &counted, ok).into_iter().map(dress)),
+                    _ => emit(
+                        runner,
+                        reductions(&shape, &serial, &counted, ok).into_iter().map(dress),
+                    ),
                 }
             }
         }
@@ -256,7 +305,11 @@ pub(super) fn figure_9(stage: &Stage<'_>, case: &'static str, runner: &mut Runne
 }
 
 /// Figure 10: sizes and associativities. Points stay those of one cache, as the paper's do.
-pub(super) fn figure_10(stage: &Stage<'_>, case: &'static str, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+pub(super) fn figure_10(
+    stage: &Stage<'_>,
+    case: &'static str,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
     let points = stage.by_trial(stage.judged)?;
     let passes = [Mode::Serial, Mode::Team].map(|mode| pass(mode, TEAM, &points));
     let traced = stage.trace(&passes, case)?;
@@ -271,7 +324,10 @@ pub(super) fn figure_10(stage: &Stage<'_>, case: &'static str, runner: &mut Runn
             };
             let ok = traced.passes[at].done.wrong.is_empty();
             let counted = counts(&traced, at, TEAM, &core, Caches::Warm)?;
-            emit(runner, shape.simulated(metric::L1I, &each(&counted, |c| c.l1i), ok));
+            emit(
+                runner,
+                shape.simulated(metric::L1I, &each(&counted, |c| c.l1i), ok),
+            );
             match pass.mode {
                 Mode::Serial => serial = counted,
                 _ => emit(runner, reductions(&shape, &serial, &counted, ok)),
@@ -282,8 +338,16 @@ pub(super) fn figure_10(stage: &Stage<'_>, case: &'static str, runner: &mut Runn
 }
 
 /// Figure 16: misses of a non-leading member against calls, over knees, for points anywhere (the paper's) and for those compiled in.
-pub(super) fn figure_16(stage: &Stage<'_>, case: &'static str, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    let widths: &[u64] = if stage.lab.quick { &[200] } else { &[50, 100, 200, 400] };
+pub(super) fn figure_16(
+    stage: &Stage<'_>,
+    case: &'static str,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let widths: &[u64] = if stage.lab.quick {
+        &[200]
+    } else {
+        &[50, 100, 200, 400]
+    };
     let heights: &[u32] = if stage.lab.quick { &[4] } else { &[1, 2, 4, 8, 16] };
     let knees: Vec<Knee> = widths
         .iter()
@@ -315,7 +379,8 @@ pub(super) fn figure_16(stage: &Stage<'_>, case: &'static str, runner: &mut Runn
         points: "autosteps",
     };
     for (candidates, search) in kinds {
-        let tradeoffs = sweep(&stage.fetch.code, &cache, &search, &knees, TEAM, Some(SWITCH)).map_err(simulated)?;
+        let tradeoffs =
+            sweep(&stage.fetch.code, &cache, &search, &knees, TEAM, Some(SWITCH)).map_err(simulated)?;
         for tradeoff in tradeoffs {
             let dress = |row: crate::row::Row| {
                 row.with("knee", tradeoff.knee.to_string())
@@ -338,7 +403,11 @@ pub(super) fn figure_16(stage: &Stage<'_>, case: &'static str, runner: &mut Runn
 }
 
 /// Figure 17: serial execution, and teams with points chosen in several ways: misses and time.
-pub(super) fn figure_17(stage: &Stage<'_>, case: &'static str, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+pub(super) fn figure_17(
+    stage: &Stage<'_>,
+    case: &'static str,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
     let choices = [
         ("all", Points::All),
         ("default", Points::Default),
@@ -371,7 +440,9 @@ pub(super) fn figure_17(stage: &Stage<'_>, case: &'static str, runner: &mut Runn
             let calls: Vec<f64> = traced.passes[at].rounds[1..]
                 .iter()
                 .map(|round| {
-                    let visits = round.iter().flat_map(|stretch| traced.kept.visits(stretch.clone()));
+                    let visits = round
+                        .iter()
+                        .flat_map(|stretch| traced.kept.visits(stretch.clone()));
                     visits.filter(|site| on.contains(site)).count() as f64 / TEAM as f64
                 })
                 .collect();
@@ -381,7 +452,14 @@ pub(super) fn figure_17(stage: &Stage<'_>, case: &'static str, runner: &mut Runn
         }
     }
     let subject = Subject::load(stage.workload(), false)?;
-    let mut sides = vec![timed_side(stage, case, "17", (Mode::Serial, TEAM), (&Points::Default, "none"), false)];
+    let mut sides = vec![timed_side(
+        stage,
+        case,
+        "17",
+        (Mode::Serial, TEAM),
+        (&Points::Default, "none"),
+        false,
+    )];
     sides.extend(
         choices
             .iter()

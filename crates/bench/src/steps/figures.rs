@@ -25,8 +25,8 @@ pub(super) const TABLE_4: &str = "table4_payment";
 
 /// Every case, in the order of the paper.
 pub const CASES: [&str; 12] = [
-    TABLE_2, FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10, FIGURE_13, TABLE_4, FIGURE_14, FIGURE_16,
-    FIGURE_17,
+    TABLE_2, FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10, FIGURE_13, TABLE_4, FIGURE_14,
+    FIGURE_16, FIGURE_17,
 ];
 
 /// Runs the cases that are wanted. `program` is the subject to trace, instead of a copy of this program.

@@ -191,7 +191,9 @@ impl InstructionSink for Padded<'_> {
         match *event {
             Event::LatchEnter { .. } => self.latches += 1,
             Event::LatchLeave { .. } => self.latches = self.latches.saturating_sub(1),
-            Event::Ctx { thread, site_address } if self.latches == 0 && self.sites.contains(&site_address) => {
+            Event::Ctx { thread, site_address }
+                if self.latches == 0 && self.sites.contains(&site_address) =>
+            {
                 for at in (0..self.bytes).step_by(usize::from(PADDING_BYTES)) {
                     self.sink.event(&Event::Instruction(Instruction {
                         thread,

@@ -26,6 +26,9 @@ use crate::progress::Progress;
 /// The hidden subcommand that is the subject.
 pub const SUBCOMMAND: &str = "steps-subject";
 
+/// Longest trace of one job; a subject that hangs is an error, not a hang.
+const TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1_800);
+
 /// Most instructions between two markers.
 const INSTRUCTIONS_MAX: u64 = 200_000_000;
 
@@ -75,8 +78,8 @@ impl<'l> Lab<'l> {
             None => std::env::current_exe()
                 .map_err(|source| BenchError::io("cannot find this program to trace a copy of it", source))?,
         };
-        let folder = tempfile::tempdir()
-            .map_err(|source| BenchError::io("cannot make a temporary folder", source))?;
+        let folder =
+            tempfile::tempdir().map_err(|source| BenchError::io("cannot make a temporary folder", source))?;
         Ok(Lab {
             program,
             folder,
@@ -109,6 +112,7 @@ impl<'l> Lab<'l> {
             instructions_max: INSTRUCTIONS_MAX,
             // The subject's latches have markers of their own.
             latches: LatchFunctions::none(),
+            time_max: Some(TIME_MAX),
             ..TraceOptions::of(Target::Marked)
         };
         let mut tracer = Tracer::start(command, options).map_err(traced)?;
@@ -119,7 +123,9 @@ impl<'l> Lab<'l> {
         }
         let points = tracer.ctx_points().to_vec();
         if let Some(mut child) = tracer.finish(After::LetRun) {
-            let status = child.wait().map_err(|source| BenchError::io("cannot wait for the traced subject", source))?;
+            let status = child
+                .wait()
+                .map_err(|source| BenchError::io("cannot wait for the traced subject", source))?;
             if !status.success() {
                 return Err(traced(format_args!("it ended with {status}")));
             }
@@ -167,7 +173,10 @@ impl<'l> Lab<'l> {
                 .filter(|point| point.prefetches)
                 .map(|point| point.address)
                 .collect(),
-            sites: points.into_iter().map(|point| (point.address, point.site)).collect(),
+            sites: points
+                .into_iter()
+                .map(|point| (point.address, point.site))
+                .collect(),
             kept,
         })
     }
@@ -185,7 +194,10 @@ fn stretches(workload: Workload, pass: &super::job::Pass) -> usize {
 impl Traced {
     /// Sentences about what the subject answered wrongly.
     pub(super) fn wrong(&self) -> Vec<String> {
-        let wrong = self.passes.iter().flat_map(|pass| pass.done.wrong.iter().cloned());
+        let wrong = self
+            .passes
+            .iter()
+            .flat_map(|pass| pass.done.wrong.iter().cloned());
         wrong.collect()
     }
 }

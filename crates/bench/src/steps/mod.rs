@@ -32,7 +32,3 @@ mod training;
 
 pub use figures::{CASES, run};
 pub use lab::SUBCOMMAND;
-
-// DEBUG-BEGIN
-pub fn debug() { training::debug_training(false) }
-// DEBUG-END

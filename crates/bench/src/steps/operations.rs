@@ -41,7 +41,10 @@ pub(super) fn table_2(lab: &Lab<'_>, case: &'static str, runner: &mut Runner<'_>
             points: "none",
         };
         let ok = trained.wrong.is_empty();
-        emit(runner, shape.simulated(metric::FOOTPRINT, &[footprint as f64], ok));
+        emit(
+            runner,
+            shape.simulated(metric::FOOTPRINT, &[footprint as f64], ok),
+        );
         let instructions = trained.code.fetches().len() as f64;
         emit(runner, shape.simulated(metric::INSTRUCTIONS, &[instructions], ok));
         overlaps(lab, &shape, operation, rows, runner)?;
@@ -73,7 +76,10 @@ pub(super) fn table_2(lab: &Lab<'_>, case: &'static str, runner: &mut Runner<'_>
                 };
                 let ok = traced.passes[at].done.wrong.is_empty();
                 let counted = cores::warm(&traced.kept, &traced.passes[at].rounds, TEAM, &core, None)?;
-                emit(runner, shape.simulated(metric::L1I, &each(&counted, |c| c.l1i), ok));
+                emit(
+                    runner,
+                    shape.simulated(metric::L1I, &each(&counted, |c| c.l1i), ok),
+                );
                 match pass.mode {
                     Mode::Serial => serial = counted,
                     _ => emit(runner, reductions(&shape, &serial, &counted, ok)),
@@ -113,8 +119,14 @@ fn overlaps(
     complain(runner, shape.case, &traced.wrong());
     let ok = traced.passes[0].done.wrong.is_empty();
     // Members work on the two tables in turns.
-    for (with, pairs) in [("same_table", [(0, 2), (1, 3)]), ("other_table", [(0, 1), (2, 3)])] {
-        let shares: Vec<f64> = pairs.iter().filter_map(|&(a, b)| shared_percent(&traced, a, b)).collect();
+    for (with, pairs) in [
+        ("same_table", [(0, 2), (1, 3)]),
+        ("other_table", [(0, 1), (2, 3)]),
+    ] {
+        let shares: Vec<f64> = pairs
+            .iter()
+            .filter_map(|&(a, b)| shared_percent(&traced, a, b))
+            .collect();
         let row = shape.simulated(metric::OVERLAP, &shares, ok);
         emit(runner, row.map(|row: Row| row.with("with", with)));
     }

@@ -65,7 +65,10 @@ impl Shape {
         row.with("figure", self.figure)
             .with("operation", self.operation)
             .with("team_size", self.team_size)
-            .with("l1i", self.l1i.map_or_else(|| "here".to_owned(), |l1i| l1i.to_string()))
+            .with(
+                "l1i",
+                self.l1i.map_or_else(|| "here".to_owned(), |l1i| l1i.to_string()),
+            )
             .with("mode", self.mode.name())
             .with("points", self.points)
     }

@@ -183,16 +183,25 @@ pub(super) fn each(counts: &[PerOperation], of: impl Fn(&PerOperation) -> f64) -
 }
 
 /// Rows that say what a team saves: the whole team, and each member but the first.
-pub(super) fn reductions(shape: &Shape, serial: &[PerOperation], team: &[PerOperation], ok: bool) -> Vec<Row> {
+pub(super) fn reductions(
+    shape: &Shape,
+    serial: &[PerOperation],
+    team: &[PerOperation],
+    ok: bool,
+) -> Vec<Row> {
     let (before, after) = (mean(serial), mean(team));
     if before <= 0.0 {
         return Vec::new();
     }
     let members = shape.team_size;
     let whole = shape.simulated(metric::REDUCTION, &[reduction_percent(before, after)], ok);
-    let additional = additional_member(after * members as f64, before, members)
-        .and_then(|misses| shape.simulated(metric::MEMBER_REDUCTION, &[reduction_percent(before, misses)], ok));
-    let dress = |row: Row| row.versus(Mode::Serial.name()).with("bound_percent", bound_percent(members));
+    let additional = additional_member(after * members as f64, before, members).and_then(|misses| {
+        shape.simulated(metric::MEMBER_REDUCTION, &[reduction_percent(before, misses)], ok)
+    });
+    let dress = |row: Row| {
+        row.versus(Mode::Serial.name())
+            .with("bound_percent", bound_percent(members))
+    };
     whole.into_iter().chain(additional).map(dress).collect()
 }
 

@@ -15,9 +15,9 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use exec::teams::{self, Lost, Scheduler, TeamOptions, mark};
+use model::steps::CtxProfile;
 use oltp::corun::CorunTpcc;
 use oltp::engine::{TpccClient, TpccEngine, TxError};
-use model::steps::CtxProfile;
 use oltp::tpcc::{self, Input, Kind, Scale, Terminal};
 use store::{Options, Store};
 
@@ -70,7 +70,7 @@ fn options(patient: bool) -> Options {
     match patient {
         true => Options {
             lock_timeout: Duration::from_secs(600),
-            detect_after: Duration::from_secs(1),
+            detect_after: Duration::from_secs(60),
             ..options
         },
         false => options,
@@ -457,7 +457,9 @@ fn transactions(engine: &CorunTpcc, scale: Scale, mix: Mix, pass: &Pass) -> Resu
                     });
                     if let Err(error) = called {
                         desk.over.set(true);
-                        desk.wrong.borrow_mut().push(format!("terminal {number}: {error}"));
+                        desk.wrong
+                            .borrow_mut()
+                            .push(format!("terminal {number}: {error}"));
                     }
                 });
             }
@@ -472,7 +474,9 @@ fn transactions(engine: &CorunTpcc, scale: Scale, mix: Mix, pass: &Pass) -> Resu
 
 /// Who entered and left which team.
 fn statistics(scheduler: &Scheduler, done: &mut Done) {
-    let name = |number: u16| store::operation_name(teams::Operation(number)).unwrap_or_else(|| format!("operation {number}"));
+    let name = |number: u16| {
+        store::operation_name(teams::Operation(number)).unwrap_or_else(|| format!("operation {number}"))
+    };
     let lines = scheduler.statistics().into_iter().map(|line| TeamLine {
         operation: name(line.operation),
         teams: line.teams,

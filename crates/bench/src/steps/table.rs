@@ -159,7 +159,9 @@ impl PaperTable {
                 let deleted = transaction.delete(&self.table, rid);
                 marked.after();
                 if !deleted.map_err(failed)? {
-                    return Err(failed(format_args!("the row of key {key} was not there to delete")));
+                    return Err(failed(format_args!(
+                        "the row of key {key} was not there to delete"
+                    )));
                 }
                 transaction.commit().map_err(failed)?;
             }

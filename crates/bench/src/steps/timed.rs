@@ -71,7 +71,9 @@ pub(super) fn contest(
         }
     }
     if let (Some(spread), Some(noise)) = (Spread::of(&aa), Noise::of(&aa)) {
-        let row = sides[0].shape.measured(metric::RATIO, &aa, tracks[control].wrong.is_empty());
+        let row = sides[0]
+            .shape
+            .measured(metric::RATIO, &aa, tracks[control].wrong.is_empty());
         rows.extend(row.map(|row| {
             row.versus(Mode::Serial.name())
                 .with("control", "a/a")

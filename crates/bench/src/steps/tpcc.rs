@@ -33,6 +33,9 @@ const SMALL: L1i = L1i {
 };
 /// Customers, orders and items of traced databases are divided by it: what is counted is code, and loading takes a while.
 const DIVISOR: i32 = 10;
+/// Transactions of a trace: a fifty-thousandth of a second each untraced, a fifth of a second traced.
+const TRACED: usize = 100;
+const TRACED_QUICK: usize = 10;
 /// Names of the operations of the store as statistics have them, at most so many lines a case.
 const LINES_MAX: usize = 64;
 
@@ -83,20 +86,23 @@ pub(super) fn figure(
     plan: Plan,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
-    let mut processors = vec![TODAY, Processor::with_l1i(SMALL)];
-    processors.extend(PROCESSORS.iter().filter(|processor| **processor != TODAY));
+    let [athlon_xp, pentium_3, ..] = PROCESSORS;
+    let processors = [TODAY, Processor::with_l1i(SMALL), athlon_xp, pentium_3];
     for &count in warehouses {
         let terminals = usize::try_from(count).unwrap_or(1) * TERMINALS;
         let mut serial: Vec<PerOperation> = Vec::new();
-        let sides = [(Mode::Serial, &Points::Default, "none"), (Mode::ToCompletion, &Points::Default, "none")]
-            .into_iter()
-            .chain(points.iter().map(|(name, points)| (Mode::Team, points, *name)));
+        let sides = [
+            (Mode::Serial, &Points::Default, "none"),
+            (Mode::ToCompletion, &Points::Default, "none"),
+        ]
+        .into_iter()
+        .chain(points.iter().map(|(name, points)| (Mode::Team, points, *name)));
         for (mode, points, name) in sides {
             let pass = Pass {
                 mode,
                 members: terminals,
                 points: points.clone(),
-                rounds: if lab.quick { 20 } else { terminals * 2 },
+                rounds: if lab.quick { TRACED_QUICK } else { TRACED },
                 warm_up: terminals * 4,
                 float: false,
                 marked: true,
@@ -106,7 +112,8 @@ pub(super) fn figure(
                 passes: vec![pass.clone()],
                 patient: true,
             };
-            lab.progress.begin(&format!("tracing {} {count} {}", case.name, mode.name()), 1);
+            lab.progress
+                .begin(&format!("tracing {} {count} {}", case.name, mode.name()), 1);
             let mut cores = Cores::new(&processors)?;
             let streamed = lab.stream(&job, &mut cores);
             lab.progress.end();
@@ -189,7 +196,8 @@ fn timed(
         side(Mode::ToCompletion, &Points::Default, "none"),
     ];
     sides.extend(points.iter().map(|(name, points)| side(Mode::Team, points, name)));
-    lab.progress.begin(&format!("timing {} {warehouses}", case.name), 1);
+    lab.progress
+        .begin(&format!("timing {} {warehouses}", case.name), 1);
     let subject = Subject::load(workload(lab, case.mix, warehouses), false)?;
     let (rows, wrong) = contest(&subject, &sides, plan)?;
     let dress = |row: Row| row.with("warehouses", i64::from(warehouses));
@@ -235,7 +243,16 @@ pub(super) fn table_4(
         let mut all = (0, 0, 0);
         for line in done.teams.iter().take(LINES_MAX).filter(|line| line.teams > 0) {
             all = (all.0 + line.teams, all.1 + line.entered, all.2 + line.left);
-            emit(runner, in_and_out(&shape, count, &line.operation, (line.teams, line.entered, line.left), ok));
+            emit(
+                runner,
+                in_and_out(
+                    &shape,
+                    count,
+                    &line.operation,
+                    (line.teams, line.entered, line.left),
+                    ok,
+                ),
+            );
         }
         emit(runner, in_and_out(&shape, count, "average", all, ok));
         if let Some(ready) = done.ready {
@@ -246,7 +263,13 @@ pub(super) fn table_4(
     Ok(())
 }
 
-fn in_and_out(shape: &Shape, warehouses: i16, step: &str, (teams, entered, left): (u64, u64, u64), ok: bool) -> Vec<Row> {
+fn in_and_out(
+    shape: &Shape,
+    warehouses: i16,
+    step: &str,
+    (teams, entered, left): (u64, u64, u64),
+    ok: bool,
+) -> Vec<Row> {
     let average = |sum: u64| sum as f64 / teams.max(1) as f64;
     let rows = [(metric::TEAM_IN, entered), (metric::TEAM_OUT, left)].map(|(name, sum)| {
         shape.measured(name, &[average(sum)], ok).map(|row| {

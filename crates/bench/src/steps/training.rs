@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cachesim::steps::{
-    Candidates, CodeCache, Operation as Code, Recorder, RecorderLimits, Search, Start, StepsError, SwitchCode,
-    Team, place,
+    Candidates, CodeCache, Operation as Code, Recorder, RecorderLimits, Search, Start, StepsError,
+    SwitchCode, Team, place,
 };
 use model::steps::{CtxProfile, CtxSite, Knee, L1i};
 
@@ -125,13 +125,22 @@ impl Trained {
     pub(super) fn team_misses(&self, l1i: L1i, on: &BTreeSet<u64>) -> Result<u64, BenchError> {
         let cache = CodeCache::lru(l1i).map_err(simulated)?;
         let operations = std::slice::from_ref(&self.code);
-        let team = Team::new(cache, operations, Candidates::Sites, |site| on.contains(&site), Some(SWITCH));
+        let team = Team::new(
+            cache,
+            operations,
+            Candidates::Sites,
+            |site| on.contains(&site),
+            Some(SWITCH),
+        );
         Ok(team.map_err(simulated)?.together(MEMBERS, Start::Warm).total())
     }
 
     /// Points as places in the source, which hold in every run of the program.
     pub(super) fn places(&self, points: &BTreeSet<u64>) -> Vec<CtxSite> {
-        points.iter().filter_map(|point| self.sites.get(point).cloned()).collect()
+        points
+            .iter()
+            .filter_map(|point| self.sites.get(point).cloned())
+            .collect()
     }
 }
 
@@ -158,19 +167,3 @@ fn code(traced: &Traced) -> Result<Code, BenchError> {
     let mut operations = recorder.finish().map_err(simulated)?;
     operations.pop().ok_or_else(|| simulated(StepsError::Empty))
 }
-
-// DEBUG-BEGIN
-pub fn debug_training(quick: bool) {
-    let lab = Lab::new(None, quick, &crate::progress::Silent).unwrap();
-    for operation in Operation::ALL {
-    let t = Trained::trace(&lab, operation, 100_000).unwrap();
-    println!("{:?}: {} instructions, {} lines, visits {:?}", operation, t.code.fetches().len(), t.code.footprint_lines(64), t.code.visits().iter().map(|v| (v.at, t.sites.get(&v.site_address).map(|s| format!("{}:{}", s.file.rsplit('/').next().unwrap(), s.line)), v.latched)).collect::<Vec<_>>());
-    for l1i in ["2k/8/64","3k/6/64", "4k/4/64","4k/8/64", "8k/8/64"] { let l1i: L1i = l1i.parse().unwrap();
-      let cache = CodeCache::lru(l1i).unwrap();
-      let o = cachesim::steps::Original::of(&t.code, &cache).unwrap();
-      let all: BTreeSet<u64> = t.code.visits().iter().map(|v| v.site_address).collect();
-      let trial = t.by_trial(l1i).unwrap(); let knee = t.by_knee(l1i, Knee::default()).unwrap();
-      println!("{l1i} warm {} cold {}; team of 10: none {} all {} knee({}) {} trial({}) {}", o.warm_misses, o.cold_misses, t.team_misses(l1i,&BTreeSet::new()).unwrap(), t.team_misses(l1i,&all).unwrap(), knee.len(), t.team_misses(l1i,&knee).unwrap(), trial.len(), t.team_misses(l1i,&trial).unwrap());
-    } }
-}
-// DEBUG-END

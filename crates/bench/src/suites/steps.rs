@@ -15,5 +15,10 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     if !steps::CASES.iter().any(|case| args.selects(case)) {
         return Err(args.no_such_case(steps::CASES.iter().map(|case| (*case).to_owned())));
     }
-    steps::run(&|case| args.selects(case), args.quick, args.program.as_deref(), runner)
+    steps::run(
+        &|case| args.selects(case),
+        args.quick,
+        args.program.as_deref(),
+        runner,
+    )
 }

@@ -68,7 +68,9 @@ pub(super) fn of(view: View<'_>, case: &str) -> Vec<Finding> {
         cases::FIGURE_9 => {
             let of = |metric: &str, mode: &str| {
                 view.value(case, metric, |row| {
-                    is(row, mode, "") && row.text("processor") == "athlon_xp" && row.number("divisor") != Some(1.0)
+                    is(row, mode, "")
+                        && row.text("processor") == "athlon_xp"
+                        && row.number("divisor") != Some(1.0)
                 })
             };
             let fewer = of(metric::MISPREDICTS, "serial")

@@ -33,7 +33,10 @@ fn words(mode: &str) -> &str {
 }
 
 fn legend(names: &[(usize, &str)]) -> Vec<(usize, String)> {
-    names.iter().map(|&(colour, name)| (colour, name.to_owned())).collect()
+    names
+        .iter()
+        .map(|&(colour, name)| (colour, name.to_owned()))
+        .collect()
 }
 
 fn series(name: &str, colour: usize, points: Points) -> Series {
@@ -52,7 +55,10 @@ fn line(label: &str, x_axis: &str, y_axis: &str, series: Vec<Series>) -> LinePlo
         x_spacing: Spacing::Linear,
         y_spacing: Spacing::Linear,
         x_ticks: None,
-        series: series.into_iter().filter(|series| !series.points.is_empty()).collect(),
+        series: series
+            .into_iter()
+            .filter(|series| !series.points.is_empty())
+            .collect(),
     }
 }
 
@@ -76,12 +82,18 @@ fn bars(label: &str, axis: &str, suffix: &str, base: f64, rows: Vec<BarRow>) -> 
 
 /// Misses of all members together.
 fn totals(points: Points) -> Points {
-    points.into_iter().map(|(size, each)| (size, size * each)).collect()
+    points
+        .into_iter()
+        .map(|(size, each)| (size, size * each))
+        .collect()
 }
 
 fn footprint_text(view: View<'_>) -> Option<String> {
     let bytes = view.footprint()?;
-    Some(format!("One index fetch runs through {} bytes of code (64-byte lines).", number::short(bytes)))
+    Some(format!(
+        "One index fetch runs through {} bytes of code (64-byte lines).",
+        number::short(bytes)
+    ))
 }
 
 /// Figure 5: misses of the whole team by its size, at each cache.
@@ -95,7 +107,11 @@ pub(super) fn by_team_size(view: View<'_>, case: &'static str) -> Section {
         let lines = vec![
             series("serial, cold", FLOAT, of(l1i, "serial", "cold")),
             series("serial, warm", SERIAL, of(l1i, "serial", "warm")),
-            series("members, no switches, warm", TO_COMPLETION, of(l1i, "to_completion", "warm")),
+            series(
+                "members, no switches, warm",
+                TO_COMPLETION,
+                of(l1i, "to_completion", "warm"),
+            ),
             series("team, cold", COLD, of(l1i, "team", "cold")),
             series("team, warm", TEAM, of(l1i, "team", "warm")),
         ];
@@ -122,14 +138,24 @@ pub(super) fn by_team_size(view: View<'_>, case: &'static str) -> Section {
 fn time_lines(view: View<'_>, case: &str, metric: &str) -> Vec<Series> {
     let of = |mode: &str, points: &str, float: bool| {
         view.by(case, metric, "team_size", |row| {
-            row.text("mode") == mode && row.text("points") == points && row.parameter("float") == Some(&float.into())
+            row.text("mode") == mode
+                && row.text("points") == points
+                && row.parameter("float") == Some(&float.into())
         })
     };
     vec![
         series("serial", SERIAL, of("serial", "none", false)),
-        series("members, no switches", TO_COMPLETION, of("to_completion", "default", false)),
+        series(
+            "members, no switches",
+            TO_COMPLETION,
+            of("to_completion", "default", false),
+        ),
         series("team, points with a prefetch", TEAM, of("team", "default", false)),
-        series("the same, switch saves floating-point registers", FLOAT, of("team", "default", true)),
+        series(
+            "the same, switch saves floating-point registers",
+            FLOAT,
+            of("team", "default", true),
+        ),
         series("team, points found by trial", COLD, of("team", "trial", false)),
     ]
 }
@@ -178,7 +204,9 @@ pub(super) fn time_and_data(view: View<'_>, case: &'static str) -> Section {
 
 /// Figure 7.
 pub(super) fn large_teams(view: View<'_>, case: &'static str) -> Section {
-    let reduction = view.by(case, metric::REDUCTION, "team_size", |row| row.text("mode") == "team");
+    let reduction = view.by(case, metric::REDUCTION, "team_size", |row| {
+        row.text("mode") == "team"
+    });
     let bound = reduction
         .iter()
         .map(|&(size, _)| (size, (size - 1.0) / size * 100.0))
@@ -186,7 +214,10 @@ pub(super) fn large_teams(view: View<'_>, case: &'static str) -> Section {
     let judged = view.judged(case).unwrap_or_default();
     let speeds = time_lines(view, case, metric::RATIO);
     Section {
-        legend: time_legend().into_iter().chain(legend(&[(BOUND, "the most a team can save")])).collect(),
+        legend: time_legend()
+            .into_iter()
+            .chain(legend(&[(BOUND, "the most a team can save")]))
+            .collect(),
         figures: vec![
             figure(
                 format!("Percent fewer instruction misses than serial, cache {judged}"),
@@ -267,24 +298,39 @@ fn relative(view: View<'_>, case: &str, points: &str, wanted: impl Fn(&Row) -> b
 pub(super) fn processors(view: View<'_>, case: &'static str) -> Section {
     let mut shown: Vec<(&str, f64, &str)> = Vec::new();
     for row in view.metric(case, metric::L1I) {
-        let key = (row.text("processor"), row.number("divisor").unwrap_or(1.0), row.text("l1i"));
+        let key = (
+            row.text("processor"),
+            row.number("divisor").unwrap_or(1.0),
+            row.text("l1i"),
+        );
         if !shown.contains(&key) {
             shown.push(key);
         }
     }
     let figures = shown.into_iter().map(|(processor, divisor, l1i)| {
         let wanted = |row: &Row| {
-            row.text("processor") == processor && row.number("divisor") == Some(divisor) && row.text("l1i") == l1i
+            row.text("processor") == processor
+                && row.number("divisor") == Some(divisor)
+                && row.text("l1i") == l1i
         };
         let name = processor.replace('_', " ");
         let caption = if divisor > 1.0 {
-            format!("{name}, caches {} times smaller (L1-I {l1i})", number::short(divisor))
+            format!(
+                "{name}, caches {} times smaller (L1-I {l1i})",
+                number::short(divisor)
+            )
         } else {
             format!("{name} (L1-I {l1i})")
         };
         figure(
             caption,
-            bars(case, "percent of serial", " %", 100.0, relative(view, case, "trial", wanted)),
+            bars(
+                case,
+                "percent of serial",
+                " %",
+                100.0,
+                relative(view, case, "trial", wanted),
+            ),
         )
     });
     Section {
@@ -313,7 +359,11 @@ pub(super) fn geometries(view: View<'_>, case: &'static str) -> Section {
             (bytes == size).then_some(())?;
             let ways = shape.split('/').next()?;
             Some(BarRow {
-                label: format!("{ways} way{}, {}", if ways == "1" { "" } else { "s" }, row.text("mode")),
+                label: format!(
+                    "{ways} way{}, {}",
+                    if ways == "1" { "" } else { "s" },
+                    row.text("mode")
+                ),
                 value: row.median()? * row.number("team_size")?,
                 spread: None,
                 series: colour(row.text("mode")),
@@ -359,7 +409,10 @@ pub(super) fn transactions(view: View<'_>, case: &'static str) -> Section {
                 })
             });
         figure(
-            format!("{} warehouses, instruction cache {l1i}: misses a transaction", number::short(warehouses)),
+            format!(
+                "{} warehouses, instruction cache {l1i}: misses a transaction",
+                number::short(warehouses)
+            ),
             bars(case, "misses a transaction", "", 0.0, rows.collect()),
         )
     });
@@ -368,8 +421,17 @@ pub(super) fn transactions(view: View<'_>, case: &'static str) -> Section {
     let others = warehouses.iter().map(|&count| {
         let wanted = |row: &Row| row.number("warehouses") == Some(count) && row.text("l1i") == "32k/8/64";
         figure(
-            format!("{} warehouses, today's core: a team with default points", number::short(count)),
-            bars(case, "percent of serial", " %", 100.0, relative(view, case, "default", wanted)),
+            format!(
+                "{} warehouses, today's core: a team with default points",
+                number::short(count)
+            ),
+            bars(
+                case,
+                "percent of serial",
+                " %",
+                100.0,
+                relative(view, case, "default", wanted),
+            ),
         )
     });
     let times = warehouses.iter().map(|&count| {
@@ -395,7 +457,11 @@ pub(super) fn transactions(view: View<'_>, case: &'static str) -> Section {
         )
     });
     Section {
-        legend: legend(&[(SERIAL, "serial"), (TO_COMPLETION, "members, no switches"), (TEAM, "team")]),
+        legend: legend(&[
+            (SERIAL, "serial"),
+            (TO_COMPLETION, "members, no switches"),
+            (TEAM, "team"),
+        ]),
         figures: misses.chain(others).chain(times).collect(),
         ..Section::default()
     }
@@ -405,7 +471,10 @@ pub(super) fn transactions(view: View<'_>, case: &'static str) -> Section {
 pub(super) fn knees(view: View<'_>, case: &'static str) -> Section {
     let figures = view.texts(case, "candidates").into_iter().map(|candidates| {
         let mut heights: Vec<f64> = Vec::new();
-        for row in view.metric(case, metric::L1I).filter(|row| row.text("candidates") == candidates) {
+        for row in view
+            .metric(case, metric::L1I)
+            .filter(|row| row.text("candidates") == candidates)
+        {
             let height = row.number("height").unwrap_or(0.0);
             if !heights.contains(&height) {
                 heights.push(height);
@@ -426,15 +495,25 @@ pub(super) fn knees(view: View<'_>, case: &'static str) -> Section {
         };
         figure(
             name.to_owned(),
-            line(case, "calls executed", "misses of a non-leading member", lines.collect()),
+            line(
+                case,
+                "calls executed",
+                "misses of a non-leading member",
+                lines.collect(),
+            ),
         )
     });
-    let mut heights: Vec<f64> = view.metric(case, metric::L1I).filter_map(|row| row.number("height")).collect();
+    let mut heights: Vec<f64> = view
+        .metric(case, metric::L1I)
+        .filter_map(|row| row.number("height"))
+        .collect();
     heights.sort_by(f64::total_cmp);
     heights.dedup();
     let judged = view.judged(case).unwrap_or_default();
     Section {
-        text: vec![format!("Instruction cache {judged}. Dots of one colour are knees of several widths.")],
+        text: vec![format!(
+            "Instruction cache {judged}. Dots of one colour are knees of several widths."
+        )],
         legend: heights
             .iter()
             .enumerate()

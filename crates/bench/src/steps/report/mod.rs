@@ -102,7 +102,9 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
     }
     sections.push(Section::machine(facts));
     let warning = match quick {
-        true => " THIS RUN WAS QUICK: its tables are tiny and its rounds few, so only the answers mean anything.",
+        true => {
+            " THIS RUN WAS QUICK: its tables are tiny and its rounds few, so only the answers mean anything."
+        }
         false => "",
     };
     Page {
@@ -116,8 +118,9 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
         ),
         tiles: tiles(view, &verdicts, quick),
         sections,
-        footer: "Written by corun bench steps. The page is complete in itself: it loads nothing from elsewhere."
-            .to_owned(),
+        footer:
+            "Written by corun bench steps. The page is complete in itself: it loads nothing from elsewhere."
+                .to_owned(),
     }
 }
 
@@ -141,7 +144,11 @@ fn tiles(view: View<'_>, verdicts: &[Agreement], quick: bool) -> Vec<Tile> {
     tiles.extend(judged.map(|(percent, row)| Tile {
         value: format!("{percent:.0} %"),
         name: "fewer instruction misses, index fetch".to_owned(),
-        note: format!("team of {}, {}", row.number("team_size").unwrap_or_default(), row.text("l1i")),
+        note: format!(
+            "team of {}, {}",
+            row.number("team_size").unwrap_or_default(),
+            row.text("l1i")
+        ),
     }));
     let mut ratios: Vec<&Row> = view
         .0
@@ -150,12 +157,20 @@ fn tiles(view: View<'_>, verdicts: &[Agreement], quick: bool) -> Vec<Tile> {
         .filter(|row| row.text("mode") == "team")
         .collect();
     ratios.sort_by(|a, b| a.median().unwrap_or(0.0).total_cmp(&b.median().unwrap_or(0.0)));
-    for (row, name) in [(ratios.last(), "best speed over serial"), (ratios.first(), "worst speed over serial")] {
+    for (row, name) in [
+        (ratios.last(), "best speed over serial"),
+        (ratios.first(), "worst speed over serial"),
+    ] {
         tiles.extend(row.and_then(|row| {
             Some(Tile {
                 value: format!("{:.2}x", row.median()?),
                 name: name.to_owned(),
-                note: format!("{}, {} members, points {}", row.case, row.number("team_size")?, row.text("points")),
+                note: format!(
+                    "{}, {} members, points {}",
+                    row.case,
+                    row.number("team_size")?,
+                    row.text("points")
+                ),
             })
         }));
     }

@@ -18,7 +18,9 @@ fn cell(value: Option<f64>) -> String {
 pub(super) fn operations(view: View<'_>, case: &'static str) -> Section {
     let rows = view.texts(case, "operation").into_iter().map(|operation| {
         let of = |metric: &str, wanted: &dyn Fn(&Row) -> bool| {
-            view.value(case, metric, |row| row.text("operation") == operation && wanted(row))
+            view.value(case, metric, |row| {
+                row.text("operation") == operation && wanted(row)
+            })
         };
         let all = |_: &Row| true;
         let judged = view
@@ -69,11 +71,16 @@ pub(super) fn operations(view: View<'_>, case: &'static str) -> Section {
 
 /// Table 4.
 pub(super) fn teams(view: View<'_>, case: &'static str) -> Section {
-    let mut warehouses: Vec<f64> = view.metric(case, metric::TEAM_IN).filter_map(|row| row.number("warehouses")).collect();
+    let mut warehouses: Vec<f64> = view
+        .metric(case, metric::TEAM_IN)
+        .filter_map(|row| row.number("warehouses"))
+        .collect();
     warehouses.dedup();
     let steps = view.texts(case, "step");
     let value = |metric: &str, step: &str, count: f64| {
-        view.value(case, metric, |row| row.text("step") == step && row.number("warehouses") == Some(count))
+        view.value(case, metric, |row| {
+            row.text("step") == step && row.number("warehouses") == Some(count)
+        })
     };
     let mut rows: Vec<Vec<String>> = steps
         .iter()
@@ -85,13 +92,18 @@ pub(super) fn teams(view: View<'_>, case: &'static str) -> Section {
         })
         .collect();
     let ready = warehouses.iter().flat_map(|&count| {
-        let ready = view.value(case, "ready_members", |row| row.number("warehouses") == Some(count));
+        let ready = view.value(case, "ready_members", |row| {
+            row.number("warehouses") == Some(count)
+        });
         [cell(ready), String::new()]
     });
     rows.push(std::iter::once("ready members".to_owned()).chain(ready).collect());
-    let columns = warehouses
-        .iter()
-        .flat_map(|count| [format!("{} W in", number::short(*count)), format!("{} W out", number::short(*count))]);
+    let columns = warehouses.iter().flat_map(|count| {
+        [
+            format!("{} W in", number::short(*count)),
+            format!("{} W out", number::short(*count)),
+        ]
+    });
     Section {
         text: vec![
             "Members that enter a team on average, and those that finish the operation in it; the others became stray, most of them \

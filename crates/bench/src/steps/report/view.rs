@@ -41,7 +41,9 @@ impl<'r> View<'r> {
 
     /// The value of a metric of the first row that is `wanted`.
     pub(super) fn value(self, case: &str, metric: &str, wanted: impl Fn(&Row) -> bool) -> Option<f64> {
-        self.metric(case, metric).find(|row| wanted(row)).and_then(Row::median)
+        self.metric(case, metric)
+            .find(|row| wanted(row))
+            .and_then(Row::median)
     }
 
     /// Different texts of a parameter in a case, in the order they came.
@@ -81,7 +83,9 @@ impl<'r> View<'r> {
             let l1i: model::steps::L1i = row.text("l1i").parse().ok()?;
             Some(l1i.bytes)
         };
-        let rows = self.case(case).filter_map(|row| Some((bytes(row)?, row.text("l1i"))));
+        let rows = self
+            .case(case)
+            .filter_map(|row| Some((bytes(row)?, row.text("l1i"))));
         rows.min_by_key(|(bytes, _)| *bytes).map(|(_, l1i)| l1i)
     }
 
@@ -91,7 +95,10 @@ impl<'r> View<'r> {
         let rows = self.metric(case, metric::REDUCTION).filter(|row| {
             row.text("mode") == "team" && row.text("l1i") == judged && row.text("cache") == "warm"
         });
-        rows.filter_map(|row| Some((row.median()?, row)))
-            .max_by(|a, b| a.1.number("team_size").unwrap_or(0.0).total_cmp(&b.1.number("team_size").unwrap_or(0.0)))
+        rows.filter_map(|row| Some((row.median()?, row))).max_by(|a, b| {
+            a.1.number("team_size")
+                .unwrap_or(0.0)
+                .total_cmp(&b.1.number("team_size").unwrap_or(0.0))
+        })
     }
 }
