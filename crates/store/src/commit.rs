@@ -45,7 +45,9 @@ impl Transaction<'_> {
     /// As there.
     pub fn commit_with(mut self, durability: Durability) -> Result<Ts> {
         check_stack()?;
+        ctx!();
         teams::operation(COMMIT);
+        ctx!();
         let store = &self.session.store;
         let mut state = self.session.state.borrow_mut();
         let state = &mut *state;

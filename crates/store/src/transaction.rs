@@ -91,7 +91,10 @@ impl<'s> Transaction<'s> {
         operation: impl FnOnce(&mut State) -> Result<R>,
     ) -> Result<R> {
         check_stack()?;
+        // On either side of the team's own code, which is two kilobytes.
+        ctx!();
         teams::operation(name);
+        ctx!();
         self.go_on(operation)
     }
 

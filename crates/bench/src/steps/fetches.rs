@@ -9,7 +9,7 @@ use super::cores::{self, PerOperation};
 use super::geometry::{PROCESSORS, Processor, figure_10_caches, shrunk};
 use super::job::{Mode, Pass, Points};
 use super::rows::{Shape, metric};
-use super::stage::{Caches, Stage, TEAM, complain, counts, each, emit, pass, reductions};
+use super::stage::{Caches, ROUNDS, Stage, TEAM, complain, counts, each, emit, pass, reductions};
 use super::subject::Subject;
 use super::timed::{Contestant, contest};
 use super::training::{SWITCH, simulated};
@@ -45,7 +45,7 @@ pub(super) fn figure_5(
     emit(runner, stage.footprint(case, "5"));
     for l1i in stage.caches() {
         let points = stage.by_trial(l1i)?;
-        let modes = [Mode::Serial, Mode::ToCompletion, Mode::Team];
+        let modes = [Mode::Serial, Mode::ToCompletion, Mode::Team, Mode::Held];
         let passes: Vec<Pass> = sizes
             .iter()
             .flat_map(|&size| modes.map(|mode| pass(mode, size, &points)))
@@ -121,7 +121,7 @@ fn by_size(
     let points = stage.by_trial(stage.judged)?;
     let passes: Vec<Pass> = sizes
         .iter()
-        .flat_map(|&size| [Mode::Serial, Mode::Team].map(|mode| pass(mode, size, &points)))
+        .flat_map(|&size| [Mode::Serial, Mode::Team, Mode::Held].map(|mode| pass(mode, size, &points)))
         .collect();
     let traced = stage.trace(&passes, case)?;
     complain(runner, case, &traced.wrong());
@@ -211,7 +211,7 @@ pub(super) fn figure_8(
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
     let points = stage.by_trial(stage.judged)?;
-    let passes = [Mode::Serial, Mode::Team].map(|mode| pass(mode, TEAM, &points));
+    let passes = [Mode::Serial, Mode::Team, Mode::Held].map(|mode| pass(mode, TEAM, &points));
     let traced = stage.trace(&passes, case)?;
     complain(runner, case, &traced.wrong());
     let core = Processor::with_l1i(stage.judged);
@@ -227,7 +227,8 @@ pub(super) fn figure_8(
             ..shape(case, "8", pass, "trial")
         };
         let ok = traced.passes[at].done.wrong.is_empty();
-        let rounds = &traced.passes[at].rounds;
+        let traced_pass = &traced.passes[at];
+        let rounds = &traced_pass.rounds[..traced_pass.rounds.len() - usize::from(traced_pass.held)];
         // Serial execution passes no point that is on: one bar.
         let paddings = if pass.mode == Mode::Serial {
             &paddings[..1]
@@ -269,7 +270,7 @@ pub(super) fn figure_9(
     let divisor = shrunk(super::stage::footprint_bytes(&stage.fetch));
     let trained_on = PROCESSORS[0].divided(divisor);
     let points = stage.by_trial(trained_on.l1i)?;
-    let passes = [Mode::Serial, Mode::Team].map(|mode| pass(mode, TEAM, &points));
+    let passes = [Mode::Serial, Mode::Team, Mode::Held].map(|mode| pass(mode, TEAM, &points));
     let traced = stage.trace(&passes, case)?;
     complain(runner, case, &traced.wrong());
     for processor in PROCESSORS {
@@ -311,7 +312,7 @@ pub(super) fn figure_10(
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
     let points = stage.by_trial(stage.judged)?;
-    let passes = [Mode::Serial, Mode::Team].map(|mode| pass(mode, TEAM, &points));
+    let passes = [Mode::Serial, Mode::Team, Mode::Held].map(|mode| pass(mode, TEAM, &points));
     let traced = stage.trace(&passes, case)?;
     complain(runner, case, &traced.wrong());
     for l1i in figure_10_caches(stage.lab.quick) {
@@ -415,10 +416,13 @@ pub(super) fn figure_17(
         ("trial", stage.by_trial(stage.judged)?),
     ];
     let mut passes = vec![pass(Mode::Serial, TEAM, &Points::Default)];
-    passes.extend(choices.iter().map(|(_, points)| pass(Mode::Team, TEAM, points)));
+    for mode in [Mode::Team, Mode::Held] {
+        passes.extend(choices.iter().map(|(_, points)| pass(mode, TEAM, points)));
+    }
     let traced = stage.trace(&passes, case)?;
     complain(runner, case, &traced.wrong());
-    let names = ["none"].into_iter().chain(choices.iter().map(|(name, _)| *name));
+    let each_name = || choices.iter().map(|(name, _)| *name);
+    let names = ["none"].into_iter().chain(each_name()).chain(each_name());
     let names: Vec<&'static str> = names.collect();
     let core = Processor::with_l1i(stage.judged);
     let mut serial = Vec::new();
@@ -430,14 +434,14 @@ pub(super) fn figure_17(
         let ok = traced.passes[at].done.wrong.is_empty();
         let counted = counts(&traced, at, TEAM, &core, Caches::Warm)?;
         emit(runner, events(&shape, &counted, ok));
-        if pass.mode == Mode::Team {
+        if pass.mode != Mode::Serial {
             emit(runner, reductions(&shape, &serial, &counted, ok));
             let on = match &pass.points {
                 Points::All => traced.sites.keys().copied().collect(),
                 Points::Default => traced.prefetching.iter().copied().collect(),
                 points => on_sites(&traced.sites, points),
             };
-            let calls: Vec<f64> = traced.passes[at].rounds[1..]
+            let calls: Vec<f64> = traced.passes[at].rounds[1..ROUNDS]
                 .iter()
                 .map(|round| {
                     let visits = round

@@ -104,6 +104,9 @@ pub enum Mode {
     ToCompletion,
     /// Members that switch at CTX points.
     Team,
+    /// A team that stays together: all its operations are index fetches of one transaction a member, without the code that forms teams,
+    /// as in the paper's microbenchmarks.
+    Held,
 }
 
 impl Mode {
@@ -113,6 +116,7 @@ impl Mode {
             Mode::Serial => "serial",
             Mode::ToCompletion => "to_completion",
             Mode::Team => "team",
+            Mode::Held => "held_team",
         }
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct TracedPass {
     pub(super) done: Done,
     /// By round, the events of each stretch between markers: one for all members, or one for each where they ran one after the other.
     pub(super) rounds: Vec<Vec<Range<usize>>>,
+    /// Whether the last of them is not a whole round.
+    pub(super) held: bool,
 }
 
 fn traced(error: impl std::fmt::Display) -> BenchError {
@@ -164,6 +166,7 @@ impl<'l> Lab<'l> {
             TracedPass {
                 done,
                 rounds: rounds.collect(),
+                held: pass.mode == Mode::Held,
             }
         });
         Ok(Traced {

@@ -5,6 +5,7 @@
 //!   serial          client 0: [begin marker, operation, end marker], client 1: [...], ...        one after the other
 //!   to completion   member 0: [begin marker, operation   member 1: operation ...  last: operation, end marker]
 //!   team            the same, members switching at CTX points inside the operation
+//!   held            members that stay one team for all rounds; the first to come to a round ends the one before
 //! ```
 //!
 //! A round is one operation of every member. Members meet at a gate before it and at another one behind it, operations of their own, so
@@ -182,6 +183,10 @@ impl Subject {
             let table = &tables[member % tables.len()];
             let mut session = store.session(0, store::park::current()).map_err(failed)?;
             let mut row = table.buffer();
+            if pass.mode == Mode::Held {
+                let numbers = (0..rounds).map(|round| number(round, member));
+                return table.fetch_all(&mut session, numbers, &|round| marks.next(round), &|| marks.end());
+            }
             for round in 0..rounds {
                 let marked = InRound { marks: &marks, round };
                 table.run(&mut session, &mut row, operation, number(round, member), &marked)?;
@@ -210,7 +215,7 @@ impl Subject {
                     }
                 }
             }
-            Mode::ToCompletion | Mode::Team => {
+            Mode::ToCompletion | Mode::Team | Mode::Held => {
                 let mut scheduler = scheduler(pass, members)?;
                 let lost = scheduler.scope(|scope| {
                     for member in 0..members {
@@ -262,6 +267,36 @@ impl Marks {
         }
     }
 
+    /// A member of a held team comes to a round. The first of them all ends the round before: members are in step.
+    fn next(&self, round: usize) {
+        if round == 0 {
+            teams::operation(GATE_IN);
+            hold_team(true);
+        }
+        if self.entered.get() == round {
+            self.entered.set(round + 1);
+            if round > self.warm_up {
+                mark::end();
+            }
+            if round >= self.warm_up {
+                self.start_clock();
+                mark::begin();
+            }
+        }
+    }
+
+    /// A member of a held team is behind the last round.
+    fn end(&self) {
+        let left = self.left.get() + 1;
+        self.left.set(left);
+        if left == self.members {
+            mark::end();
+            self.read_clock();
+        }
+        hold_team(false);
+        teams::operation(GATE_OUT);
+    }
+
     fn start_clock(&self) {
         if self.start.get().is_none() {
             self.start.set(Some(Instant::now()));
@@ -272,6 +307,12 @@ impl Marks {
         if let Some(start) = self.start.get() {
             self.seconds.set(start.elapsed().as_secs_f64());
         }
+    }
+}
+
+fn hold_team(held: bool) {
+    if let Some(control) = teams::control() {
+        control.hold_team(held);
     }
 }
 
@@ -324,7 +365,7 @@ impl Marked for InRound<'_> {
 fn scheduler(pass: &Pass, members: usize) -> Result<Scheduler, BenchError> {
     Scheduler::new(TeamOptions {
         team_size_max: members,
-        ctx: pass.mode == Mode::Team,
+        ctx: pass.mode != Mode::ToCompletion,
         float: pass.float,
         ..TeamOptions::default()
     })

@@ -44,6 +44,11 @@ fn fill(row: &mut RowBuf, key: i64) -> Result<(), store::RowError> {
     (0..COLUMNS).try_for_each(|at| row.set(at, Value::from(column(key, at))))
 }
 
+/// Whether a row has the columns of its key; how often it was updated is another matter.
+fn is_row(row: store::RowRef<'_>, key: i64) -> bool {
+    (0..COLUMNS).all(|at| at == 1 || row.int(at) == i64::from(column(key, at)))
+}
+
 impl PaperTable {
     /// Makes and loads a table.
     pub(super) fn load(store: &Store, name: &str, rows: u32) -> Result<PaperTable, BenchError> {
@@ -103,10 +108,7 @@ impl PaperTable {
                 let found = transaction.fetch(&self.by_key, &[Value::from(key as i32)]);
                 marked.after();
                 let found = found.map_err(failed)?;
-                let right = found.is_some_and(|found| {
-                    (0..COLUMNS).all(|at| at == 1 || found.row.int(at) == i64::from(column(key, at)))
-                });
-                if !right {
+                if !found.is_some_and(|found| is_row(found.row, key)) {
                     return Err(failed(format_args!("the fetch of key {key} found another row")));
                 }
                 transaction.commit().map_err(failed)?;
@@ -167,6 +169,34 @@ impl PaperTable {
             }
         }
         Ok(())
+    }
+
+    /// Fetches rows in one transaction, calling `next` before each and `end` behind the last.
+    ///
+    /// # Errors
+    /// As [`PaperTable::run`].
+    pub(super) fn fetch_all(
+        &self,
+        session: &mut Session,
+        numbers: impl Iterator<Item = u64>,
+        next: &dyn Fn(usize),
+        end: &dyn Fn(),
+    ) -> Result<(), BenchError> {
+        let transaction = session.begin().map_err(failed)?;
+        let keys: Vec<i64> = numbers.map(|number| self.key(number)).collect();
+        // Looked at behind the last: only the fetches are of interest.
+        let mut found = Vec::with_capacity(keys.len());
+        for (round, key) in keys.iter().enumerate() {
+            next(round);
+            found.push(transaction.fetch(&self.by_key, &[Value::from(*key as i32)]));
+        }
+        end();
+        for (key, found) in keys.into_iter().zip(found) {
+            if !found.map_err(failed)?.is_some_and(|found| is_row(found.row, key)) {
+                return Err(failed(format_args!("the fetch of key {key} found another row")));
+            }
+        }
+        transaction.commit().map_err(failed).map(drop)
     }
 
     fn scan(&self, session: &mut Session, first: i64, marked: &dyn Marked) -> Result<(), BenchError> {

@@ -28,11 +28,13 @@ pub(super) const SWITCH: SwitchCode = SwitchCode {
 /// A point that saves less than this share of the team's misses is not worth its calls.
 const WORTH: f64 = 0.01;
 
-/// An operation as one client runs it, warm.
+/// An operation, warm.
 pub(super) struct Trained {
     pub(super) operation: Operation,
-    /// Its instructions.
+    /// Its instructions as a plain client runs them.
     pub(super) code: Code,
+    /// As the only member of a team runs them: with the wrapper around the operation. Points are chosen by these.
+    member: Code,
     /// CTX points by the address of their record.
     pub(super) sites: BTreeMap<u64, CtxSite>,
     pub(super) wrong: Vec<String>,
@@ -54,21 +56,25 @@ impl Trained {
                 rows,
                 other_rows: 0,
             },
-            passes: vec![Pass {
-                mode: Mode::Serial,
-                members: 1,
-                points: Points::Default,
-                rounds: 1,
-                warm_up: 50,
-                float: false,
-                marked: true,
-            }],
+            passes: [Mode::Serial, Mode::ToCompletion]
+                .map(|mode| Pass {
+                    mode,
+                    members: 1,
+                    points: Points::Default,
+                    rounds: 1,
+                    warm_up: 50,
+                    float: false,
+                    marked: true,
+                })
+                .to_vec(),
             patient: true,
         };
         let traced = lab.trace(&job, operation.name())?;
+        let [code, member] = codes(&traced)?;
         Ok(Trained {
             operation,
-            code: code(&traced)?,
+            code,
+            member,
             wrong: traced.wrong(),
             sites: traced.sites,
         })
@@ -80,7 +86,7 @@ impl Trained {
     /// A cache or a knee that cannot be.
     pub(super) fn by_knee(&self, l1i: L1i, knee: Knee) -> Result<BTreeSet<u64>, BenchError> {
         let cache = CodeCache::lru(l1i).map_err(simulated)?;
-        let placement = place(&self.code, &cache, &Search::sites(knee)).map_err(simulated)?;
+        let placement = place(&self.member, &cache, &Search::sites(knee)).map_err(simulated)?;
         Ok(placement.points.into_keys().collect())
     }
 
@@ -90,7 +96,7 @@ impl Trained {
     /// A cache that cannot be.
     pub(super) fn by_trial(&self, l1i: L1i) -> Result<BTreeSet<u64>, BenchError> {
         let met: BTreeSet<u64> = self
-            .code
+            .member
             .visits()
             .iter()
             .filter(|visit| !visit.latched)
@@ -124,7 +130,7 @@ impl Trained {
     /// A cache that cannot be.
     pub(super) fn team_misses(&self, l1i: L1i, on: &BTreeSet<u64>) -> Result<u64, BenchError> {
         let cache = CodeCache::lru(l1i).map_err(simulated)?;
-        let operations = std::slice::from_ref(&self.code);
+        let operations = std::slice::from_ref(&self.member);
         let team = Team::new(
             cache,
             operations,
@@ -156,14 +162,14 @@ pub(super) fn profile(l1i: L1i, knee: Knee, places: impl IntoIterator<Item = Ctx
     Points::Profile(profile.to_string())
 }
 
-/// The instructions of all that was traced, as one operation.
-fn code(traced: &Traced) -> Result<Code, BenchError> {
+/// The instructions of both passes.
+fn codes(traced: &Traced) -> Result<[Code; 2], BenchError> {
     let mut recorder = Recorder::new(RecorderLimits {
         instructions_max: INSTRUCTIONS_MAX,
     });
     for stretch in traced.passes.iter().flat_map(|pass| &pass.rounds).flatten() {
         traced.kept.replay(stretch.clone(), &mut recorder);
     }
-    let mut operations = recorder.finish().map_err(simulated)?;
-    operations.pop().ok_or_else(|| simulated(StepsError::Empty))
+    let operations = recorder.finish().map_err(simulated)?;
+    operations.try_into().map_err(|_| simulated(StepsError::Empty))
 }

@@ -54,6 +54,8 @@ pub(super) struct Core {
     pub mapping: Mapping,
     /// Operations that are to be split.
     pub split: Vec<u16>,
+    /// Members of the running team stay in it when an operation ends.
+    pub held: bool,
     /// The team.
     running: Ring,
     waiting: Vec<List>,
@@ -93,6 +95,7 @@ impl Core {
             mode: TeamsMode::Teams,
             mapping: Mapping::new(),
             split: Vec::new(),
+            held: false,
             running: Ring::new(),
             waiting: Vec::new(),
             lists: Vec::new(),
@@ -393,6 +396,9 @@ pub(super) unsafe fn operation(member: *mut Member, operation: u16) {
     // SAFETY: the running member and its core exist; references end before the switch.
     unsafe {
         let core = enter(member);
+        if (*core).held && (*member).place == Place::Running {
+            return;
+        }
         (*core).leave(member, true);
         if (*core).mode == TeamsMode::Serial {
             (*member).serial_operations += 1;
