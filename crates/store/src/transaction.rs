@@ -284,6 +284,7 @@ impl<'s> Transaction<'s> {
         key: &[Value<'_>],
         lock: Lock,
     ) -> Result<Option<Found<'t>>> {
+        ctx!();
         index.check_unique()?;
         let Some(key) = index.inner.layout.exact(key)? else {
             return Ok(None);

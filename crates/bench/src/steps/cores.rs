@@ -1,6 +1,6 @@
 //! Runs traces through simulated cores and counts an operation's share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use cachesim::cache::{Geometry, GeometryError, Replacement};
@@ -114,6 +114,67 @@ pub(super) fn cold(
         counted.push(PerOperation::of(core.counts(), members as u64));
     }
     Ok(counted)
+}
+
+/// Instruction misses between one CTX point that is on and the next, an operation, in warm caches: which segments do not fit.
+///
+/// # Errors
+/// A processor that cannot be.
+pub(super) fn segments(
+    kept: &Kept,
+    rounds: &[Vec<Range<usize>>],
+    members: usize,
+    processor: &Processor,
+    on: &BTreeSet<u64>,
+) -> Result<BTreeMap<(u64, u64), f64>, BenchError> {
+    let mut sink = Segments {
+        core: core(processor)?,
+        on,
+        latches: 0,
+        from: 0,
+        before: 0,
+        misses: BTreeMap::new(),
+    };
+    for (number, round) in rounds.iter().enumerate() {
+        for stretch in round {
+            kept.replay(stretch.clone(), &mut sink);
+        }
+        if number == 0 {
+            sink.misses.clear();
+        }
+    }
+    let operations = (rounds.len().saturating_sub(1).max(1) * members.max(1)) as f64;
+    let misses = sink.misses.into_iter();
+    Ok(misses
+        .map(|(place, misses)| (place, misses as f64 / operations))
+        .collect())
+}
+
+/// A core whose misses are booked on the points passed last and next.
+struct Segments<'s> {
+    core: Core,
+    on: &'s BTreeSet<u64>,
+    latches: u32,
+    from: u64,
+    before: u64,
+    misses: BTreeMap<(u64, u64), u64>,
+}
+
+impl InstructionSink for Segments<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        self.core.event(event);
+        match *event {
+            Event::LatchEnter { .. } => self.latches += 1,
+            Event::LatchLeave { .. } => self.latches = self.latches.saturating_sub(1),
+            Event::Ctx { site_address, .. } if self.latches == 0 && self.on.contains(&site_address) => {
+                let misses = self.core.counts().l1i_misses;
+                // The passage switches: what ran since the last one was this member's way to this point.
+                *self.misses.entry((self.from, site_address)).or_default() += misses - self.before;
+                (self.from, self.before) = (site_address, misses);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Several cores that hear of one traced program as it runs.

@@ -451,6 +451,18 @@ pub(super) fn figure_17(
                 })
                 .collect();
             emit(runner, shape.simulated(metric::CTX_CALLS, &calls, ok));
+            let rounds = &traced.passes[at].rounds[..ROUNDS];
+            for ((from, to), misses) in cores::segments(&traced.kept, rounds, TEAM, &core, &on)? {
+                let place = |point| {
+                    let site = traced.sites.get(&point);
+                    site.map_or_else(|| "begin".to_owned(), ToString::to_string)
+                };
+                let row = shape.simulated(metric::SEGMENT, &[misses], ok);
+                emit(
+                    runner,
+                    row.map(|row| row.with("from", place(from)).with("to", place(to))),
+                );
+            }
         } else {
             serial = counted;
         }

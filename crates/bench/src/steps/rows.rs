@@ -23,6 +23,8 @@ pub mod metric {
     pub const INSTRUCTIONS: &str = "instructions_per_op";
     /// Passages of CTX points that switch, an operation.
     pub const CTX_CALLS: &str = "ctx_calls_per_op";
+    /// Simulated instruction misses from one passage of a CTX point to the next, an operation.
+    pub const SEGMENT: &str = "segment_l1i_misses_per_op";
     /// Misses of a whole team that serial execution has and it has not.
     pub const REDUCTION: &str = "reduction_percent";
     /// The same for each member but the first.

@@ -10,6 +10,7 @@ use cachesim::steps::{
     Candidates, CodeCache, Operation as Code, Recorder, RecorderLimits, Search, Start, StepsError,
     SwitchCode, Team, place,
 };
+use model::instructions::{Event, InstructionSink};
 use model::steps::{CtxProfile, CtxSite, Knee, L1i};
 
 use super::job::{Job, Mode, Operation, Pass, Points, Workload};
@@ -18,6 +19,8 @@ use crate::error::BenchError;
 
 /// Most instructions of an operation trained on.
 const INSTRUCTIONS_MAX: usize = 4 << 20;
+/// Rounds of a fetch that points are chosen by; the last is not a whole one.
+const FETCHES: usize = 4;
 /// Members of the simulated team by which points are tried.
 const MEMBERS: usize = 10;
 /// Stands for the code of the switch while points are tried: as large as ours, where no program has code.
@@ -33,7 +36,8 @@ pub(super) struct Trained {
     pub(super) operation: Operation,
     /// Its instructions as a plain client runs them.
     pub(super) code: Code,
-    /// As the only member of a team runs them: with the wrapper around the operation. Points are chosen by these.
+    /// As the only member of a team runs them: an index fetch several times over, as what is between two of them counts too; other
+    /// operations once, with the wrapper around them. Points are chosen by these.
     member: Code,
     /// CTX points by the address of their record.
     pub(super) sites: BTreeMap<u64, CtxSite>,
@@ -50,27 +54,31 @@ impl Trained {
     /// # Errors
     /// Those of the lab.
     pub(super) fn trace(lab: &Lab<'_>, operation: Operation, rows: u32) -> Result<Trained, BenchError> {
+        let member = match operation {
+            Operation::Fetch => (Mode::Held, FETCHES),
+            _ => (Mode::ToCompletion, 1),
+        };
+        let passes = [(Mode::Serial, 1), member].map(|(mode, rounds)| Pass {
+            mode,
+            members: 1,
+            points: Points::Default,
+            rounds,
+            warm_up: 50,
+            float: false,
+            marked: true,
+        });
         let job = Job {
             workload: Workload::Operation {
                 operation,
                 rows,
                 other_rows: 0,
             },
-            passes: [Mode::Serial, Mode::ToCompletion]
-                .map(|mode| Pass {
-                    mode,
-                    members: 1,
-                    points: Points::Default,
-                    rounds: 1,
-                    warm_up: 50,
-                    float: false,
-                    marked: true,
-                })
-                .to_vec(),
+            passes: passes.to_vec(),
             patient: true,
         };
         let traced = lab.trace(&job, operation.name())?;
-        let [code, member] = codes(&traced)?;
+        let code = code(&traced, 0)?;
+        let member = self::code(&traced, 1)?;
         Ok(Trained {
             operation,
             code,
@@ -162,14 +170,45 @@ pub(super) fn profile(l1i: L1i, knee: Knee, places: impl IntoIterator<Item = Ctx
     Points::Profile(profile.to_string())
 }
 
-/// The instructions of both passes.
-fn codes(traced: &Traced) -> Result<[Code; 2], BenchError> {
-    let mut recorder = Recorder::new(RecorderLimits {
+/// The instructions of a pass as one operation; those of a held team without the last round, which is not a whole one.
+fn code(traced: &Traced, pass: usize) -> Result<Code, BenchError> {
+    let recorder = Recorder::new(RecorderLimits {
         instructions_max: INSTRUCTIONS_MAX,
     });
-    for stretch in traced.passes.iter().flat_map(|pass| &pass.rounds).flatten() {
-        traced.kept.replay(stretch.clone(), &mut recorder);
+    let pass = &traced.passes[pass];
+    let mut joined = Joined {
+        recorder,
+        begun: None,
+    };
+    let rounds = &pass.rounds[..pass.rounds.len() - usize::from(pass.held)];
+    for stretch in rounds.iter().flatten() {
+        traced.kept.replay(stretch.clone(), &mut joined);
     }
-    let operations = recorder.finish().map_err(simulated)?;
-    operations.try_into().map_err(|_| simulated(StepsError::Empty))
+    let Joined { mut recorder, begun } = joined;
+    if let Some(thread) = begun {
+        recorder.event(&Event::End { thread });
+    }
+    let mut operations = recorder.finish().map_err(simulated)?;
+    operations.pop().ok_or_else(|| simulated(StepsError::Empty))
+}
+
+/// Takes several stretches between markers for one.
+struct Joined {
+    recorder: Recorder,
+    /// On which thread.
+    begun: Option<u32>,
+}
+
+impl InstructionSink for Joined {
+    fn event(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Begin { .. } if self.begun.is_some() => {}
+            Event::End { .. } => {}
+            Event::Begin { thread } => {
+                self.begun = Some(thread);
+                self.recorder.event(event);
+            }
+            _ => self.recorder.event(event),
+        }
+    }
 }
