@@ -24,7 +24,7 @@ fn is(row: &Row, mode: &str, points: &str) -> bool {
 
 /// What the paper says about a case that this run has numbers for.
 pub(super) fn of(view: View<'_>, case: &str) -> Vec<Finding> {
-    let saved = |row: &Row| is(row, "team", "");
+    let saved = |row: &Row| is(row, "held_team", "");
     let findings = match case {
         cases::FIGURE_5 => {
             let judged = view.judged(case);
@@ -40,7 +40,7 @@ pub(super) fn of(view: View<'_>, case: &str) -> Vec<Finding> {
                 percent(
                     "a team of ten misses 82 to 87 % less, warm and cold (section 3.4.1)",
                     82.0,
-                    "at the judged cache, warm, a team of ten saves",
+                    "at the judged cache, warm, a team of ten that stays together saves",
                     at(metric::REDUCTION, "warm"),
                 ),
                 percent(
@@ -74,7 +74,7 @@ pub(super) fn of(view: View<'_>, case: &str) -> Vec<Finding> {
                 })
             };
             let fewer = of(metric::MISPREDICTS, "serial")
-                .zip(of(metric::MISPREDICTS, "team"))
+                .zip(of(metric::MISPREDICTS, "held_team"))
                 .map(|(serial, team)| (1.0 - team / serial) * 100.0);
             vec![percent(
                 "64 % fewer mispredicted branches (section 3.4.4)",

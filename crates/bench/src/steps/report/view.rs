@@ -93,7 +93,7 @@ impl<'r> View<'r> {
     pub(super) fn judged_reduction(self, case: &str) -> Option<(f64, &'r Row)> {
         let judged = self.judged(case)?;
         let rows = self.metric(case, metric::REDUCTION).filter(|row| {
-            row.text("mode") == "team" && row.text("l1i") == judged && row.text("cache") == "warm"
+            row.text("mode") == "held_team" && row.text("l1i") == judged && row.text("cache") == "warm"
         });
         rows.filter_map(|row| Some((row.median()?, row))).max_by(|a, b| {
             a.1.number("team_size")
