@@ -86,11 +86,6 @@ impl Shape {
         let spread = Spread::of(values)?;
         Some(self.dress(Row::measured(SUITE, self.case, metric, unit(metric), spread, ok)))
     }
-
-    /// A row that says why there is no number.
-    pub fn unavailable(&self, metric: &str, reason: &str) -> Row {
-        self.dress(Row::unavailable(SUITE, self.case, metric, unit(metric), reason))
-    }
 }
 
 /// The unit of a metric.

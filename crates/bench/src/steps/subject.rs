@@ -527,3 +527,103 @@ fn statistics(scheduler: &Scheduler, done: &mut Done) {
     done.teams = lines.collect();
     done.ready = Some(scheduler.ready_average());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(mode: Mode, members: usize, marked: bool) -> Pass {
+        Pass {
+            mode,
+            members,
+            points: Points::All,
+            rounds: 3,
+            warm_up: 2,
+            float: false,
+            marked,
+        }
+    }
+
+    #[test]
+    fn every_operation_is_right_in_every_mode() {
+        for operation in Operation::ALL {
+            let workload = Workload::Operation {
+                operation,
+                rows: 300,
+                other_rows: 40,
+            };
+            let subject = Subject::load(workload, false).unwrap();
+            for mode in [Mode::Serial, Mode::ToCompletion, Mode::Team] {
+                for marked in [false, true] {
+                    let done = subject.pass(&pass(mode, 4, marked)).unwrap();
+                    assert_eq!(done.wrong, [""; 0], "{operation:?} {mode:?}");
+                    assert_eq!(done.operations, 12);
+                    assert!(done.seconds > 0.0);
+                    assert_eq!(done.teams.is_empty(), mode == Mode::Serial);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_team_that_stays_together_fetches_right() {
+        let workload = Workload::Operation {
+            operation: Operation::Fetch,
+            rows: 300,
+            other_rows: 0,
+        };
+        let done = Subject::load(workload, false)
+            .unwrap()
+            .pass(&pass(Mode::Held, 5, true))
+            .unwrap();
+        assert_eq!((done.wrong, done.operations), (Vec::new(), 15));
+        // Its members met at the two gates and to commit, but formed no team to fetch.
+        assert!(
+            done.teams.iter().all(|line| !line.operation.starts_with("fetch")),
+            "{:?}",
+            done.teams
+        );
+    }
+
+    #[test]
+    fn tpcc_stays_consistent_and_its_teams_are_counted() {
+        let workload = Workload::Tpcc {
+            mix: Mix::NoDelivery,
+            warehouses: 1,
+            divisor: 100,
+        };
+        let subject = Subject::load(workload, false).unwrap();
+        for mode in [Mode::Serial, Mode::ToCompletion, Mode::Team] {
+            let done = subject
+                .pass(&Pass {
+                    rounds: 60,
+                    warm_up: 10,
+                    ..pass(mode, 10, false)
+                })
+                .unwrap();
+            assert_eq!(done.wrong, [""; 0], "{mode:?}");
+            assert_eq!(done.operations, 60);
+            let fetches = done
+                .teams
+                .iter()
+                .filter(|line| line.operation == "fetch district.primary");
+            assert_eq!(fetches.count(), usize::from(mode != Mode::Serial));
+        }
+    }
+
+    #[test]
+    fn a_profile_of_no_known_place_is_an_error() {
+        let workload = Workload::Operation {
+            operation: Operation::Begin,
+            rows: 10,
+            other_rows: 0,
+        };
+        let profile = "corun-ctx-profile 1\nl1i 32k/8/64\nknee 200,4\nsite nowhere.rs:1:1\n";
+        let pass = Pass {
+            points: Points::Profile(profile.to_owned()),
+            ..pass(Mode::Team, 2, false)
+        };
+        let error = Subject::load(workload, false).unwrap().pass(&pass).unwrap_err();
+        assert!(error.to_string().contains("nowhere.rs"), "{error}");
+    }
+}

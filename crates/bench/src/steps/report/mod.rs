@@ -176,3 +176,62 @@ fn tiles(view: View<'_>, verdicts: &[Agreement], quick: bool) -> Vec<Tile> {
     }
     tiles
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps::job::Mode;
+    use crate::steps::rows::Shape;
+
+    fn rows() -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut add = |size: usize, mode: Mode, metric: &str, value: f64| {
+            let shape = Shape {
+                case: cases::FIGURE_5,
+                figure: "5",
+                operation: "index_fetch",
+                team_size: size,
+                l1i: "3k/6/64".parse().ok(),
+                mode,
+                points: "trial",
+            };
+            rows.extend(
+                shape
+                    .simulated(metric, &[value], true)
+                    .map(|row| row.with("cache", "warm")),
+            );
+        };
+        add(1, Mode::Serial, metric::FOOTPRINT, 6_912.0);
+        for (size, serial, held) in [(1, 105.0, 105.0), (10, 105.0, 11.0)] {
+            add(size, Mode::Serial, metric::L1I, serial);
+            add(size, Mode::Held, metric::L1I, held);
+        }
+        add(10, Mode::Held, metric::REDUCTION, 89.5);
+        add(10, Mode::Held, metric::MEMBER_REDUCTION, 30.0);
+        rows
+    }
+
+    #[test]
+    fn figures_stand_beside_what_the_paper_says() {
+        let html = page(&rows(), &[("processor".to_owned(), "a <test>".to_owned())], false).render();
+        for wanted in [
+            "Figure 5: instruction-cache misses",
+            "6,912 bytes of code",
+            "saves 90 %. This agrees",
+            "saves 30 %. The direction is the paper",
+            "1 of 2",
+            "a &lt;test&gt;",
+        ] {
+            assert!(html.contains(wanted), "{wanted}: {html}");
+        }
+        assert!(!html.contains("NaN") && !html.contains("Figure 6"));
+    }
+
+    #[test]
+    fn a_quick_run_and_an_empty_one_claim_nothing() {
+        for rows in [rows(), Vec::new()] {
+            let html = page(&rows, &[], true).render();
+            assert!(html.contains("THIS RUN WAS QUICK") && !html.contains("agrees"));
+        }
+    }
+}
