@@ -60,6 +60,9 @@ pub enum Command {
     Partition(crate::partition::PartitionArgs),
     /// Run a benchmark suite: every published number comes from here.
     Bench(crate::bench::BenchArgs),
+    /// What `corun bench steps` traces.
+    #[command(name = ::bench::steps::SUBCOMMAND, hide = true)]
+    StepsSubject(crate::steps_subject::SubjectArgs),
 }
 
 /// Why the program ends before it began: help was asked for, or the arguments are wrong.

@@ -13,6 +13,7 @@ mod progress;
 mod report_file;
 mod simulate;
 mod sql;
+mod steps_subject;
 mod topology;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         cli::Command::Autosteps(args) => autosteps::run(args),
         cli::Command::Partition(args) => partition::run(args),
         cli::Command::Bench(args) => bench::run(args),
+        cli::Command::StepsSubject(args) => steps_subject::run(args),
     };
     failure::finish(result)
 }

@@ -48,7 +48,7 @@ impl Transaction<'_> {
         let store = &self.session.store;
         let mut state = self.session.state.borrow_mut();
         let state = &mut *state;
-        // One that only read has nothing to share with others (measured: a barrier of its own costs a fetch in cache a tenth).
+        // One that only read has little code to share with others, and a barrier costs about a tenth of a fetch in cache.
         if !state.writes.is_empty() {
             teams::operation(COMMIT);
         }

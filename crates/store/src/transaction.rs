@@ -91,7 +91,10 @@ impl<'s> Transaction<'s> {
         operation: impl FnOnce(&mut State) -> Result<R>,
     ) -> Result<R> {
         check_stack()?;
+        // On either side of the team's own code, which is two kilobytes.
+        ctx!();
         teams::operation(name);
+        ctx!();
         self.go_on(operation)
     }
 
@@ -127,6 +130,7 @@ impl<'s> Transaction<'s> {
             Reach::Read => TableMode::S,
             Reach::Write => TableMode::X,
         };
+        ctx!();
         state.holder.table(&table.0.lock, mode)?;
         let known = state.known[id].as_mut().expect("it was met");
         if known.reach == Reach::Nothing {
@@ -207,6 +211,7 @@ impl<'s> Transaction<'s> {
                 state.holder.row(name, &slot.lock, RowMode::S)?;
             }
         }
+        ctx!();
         let Some(version) = slot.newest() else {
             return Ok(None);
         };
@@ -280,6 +285,7 @@ impl<'s> Transaction<'s> {
         key: &[Value<'_>],
         lock: Lock,
     ) -> Result<Option<Found<'t>>> {
+        ctx!();
         index.check_unique()?;
         let Some(key) = index.inner.layout.exact(key)? else {
             return Ok(None);
@@ -287,7 +293,9 @@ impl<'s> Transaction<'s> {
         self.operate(index.inner.fetch, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
+            ctx!();
             let first = index.inner.tree.get(&key);
+            ctx!();
             self.fetch_from(state, index, &key, first, lock, reach)
         })
     }
@@ -327,6 +335,7 @@ impl<'s> Transaction<'s> {
         reach: Reach,
     ) -> Result<Option<Found<'t>>> {
         let row = self.lock_and_read(state, &index.table, rid, lock, reach)?;
+        ctx!();
         Ok(row
             .filter(|&row| index.inner.layout.of_row(row) == *key)
             .map(|row| Found { rid, row }))

@@ -91,6 +91,7 @@ impl<const W: usize> SharedCsbTree<W> {
         guard: &'g Guard,
     ) -> Result<(Node<'g, W>, Version), Stop> {
         let (mut node, _) = self.root(true, guard)?;
+        ctx!();
         let mut version = node.stable(true)?;
         let mut level = 0;
         while !version.is_leaf() {

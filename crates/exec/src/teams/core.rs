@@ -52,6 +52,8 @@ pub(super) struct Core {
     pub mapping: Mapping,
     /// Operations that are to be split.
     pub split: Vec<u16>,
+    /// Members of the running team stay in it when an operation ends.
+    pub held: bool,
     /// The team.
     running: Ring,
     pub lists: Lists,
@@ -84,6 +86,7 @@ impl Core {
             arms: false,
             mapping: Mapping::new(),
             split: Vec::new(),
+            held: false,
             running: Ring::new(),
             lists: Lists::default(),
             ready: VecDeque::new(),
@@ -327,6 +330,9 @@ pub(super) unsafe fn operation(member: *mut Member, operation: u16) {
     // SAFETY: the running member and its core exist; references end before the switch.
     unsafe {
         let core = enter(member);
+        if (*core).held && (*member).place == Place::Running {
+            return;
+        }
         (*core).leave(member, true);
         if (*core).mode == TeamsMode::Serial {
             (*member).serial_operations += 1;

@@ -417,6 +417,13 @@ impl Control {
         self.apply();
     }
 
+    /// Whether the running team stays together from now on: its members do not leave it when an operation ends, and go on with the next
+    /// one. As the paper's microbenchmarks, which are about switches and not about how teams form (section 3.4).
+    pub fn hold_team(&self, held: bool) {
+        // SAFETY: as above.
+        unsafe { (*self.core()).held = held };
+    }
+
     /// Members of a team at most, from the next team on; at least 1.
     pub fn set_team_size_max(&self, members: usize) {
         // SAFETY: as above.
