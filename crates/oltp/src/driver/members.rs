@@ -84,6 +84,7 @@ fn scheduler(shared: &Shared<'_>, worker: usize) -> Result<Scheduler, RunError> 
         team_size_max: team.size_max,
         stack_bytes: team.stack_bytes,
         next_team: team.next,
+        repeats_max: team.repeats_max,
         ..teams::TeamOptions::default()
     };
     let scheduler = Scheduler::new(options).map_err(|error| RunError::Scheduler {

@@ -64,6 +64,8 @@ pub struct TeamOptions {
     /// Clients of a worker that are inside of a transaction at once at most; the others wait for their turn, first come, first served. Zero:
     /// no limit.
     pub transactions_max: usize,
+    /// How often in a row a member begins another operation of its team without waiting for the others of it.
+    pub repeats_max: u32,
     /// Which team runs when one has ended.
     pub next: NextTeam,
     /// Stack of each client, in bytes.
@@ -75,6 +77,7 @@ impl Default for TeamOptions {
         Self {
             size_max: 16,
             transactions_max: 0,
+            repeats_max: 0,
             next: NextTeam::LastMember,
             stack_bytes: 256 << 10,
         }
