@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fmt fmt-check clippy deny bench soak miri loom asan tsan fuzz docs bootstrap peers build
+.PHONY: help demo test check fmt fmt-check clippy deny bench soak miri loom asan tsan fuzz docs bootstrap peers steps-sqlite build
 
 CARGO ?= cargo
 # Through cargo, which knows the target folder however it was set: by environment, by a configuration file, or not at all.
@@ -21,6 +21,9 @@ SOAK_MINUTES ?= 20
 SOAK_KILLS ?= 1000
 DEMO_FLAGS ?=
 BENCH_FLAGS ?=
+STEPS_SQLITE ?= bench --profile peers/steps-sqlite/sqlite.ctx
+# A workspace of its own; its SQLite takes a minute to compile.
+STEPS_SQLITE_CARGO = CARGO_TARGET_DIR="$(TARGET)/steps-sqlite" $(CARGO)
 BENCH_SUITES ?= floor join ssb tpch smt llc oltp
 
 help: ## list the targets
@@ -64,10 +67,14 @@ bench: build ## every benchmark suite, recorded under bench/records (BENCH_SUITE
 		echo "== corun bench $$suite $(BENCH_FLAGS)"; $(CORUN) bench $$suite --record bench/records $(BENCH_FLAGS); \
 	done
 
+steps-sqlite: bootstrap ## teams for an engine nobody changed: SQLite, patched (STEPS_SQLITE="choose --profile FILE", "bench --help", ...)
+	$(STEPS_SQLITE_CARGO) run --quiet --locked --release --manifest-path peers/steps-sqlite/Cargo.toml -- $(STEPS_SQLITE)
+
 soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills, the peers' own tests, the demo for SOAK_MINUTES
 	PROPTEST_CASES=20000 STORE_ROUNDS=30 $(CARGO) test --release $(SMALL)
 	@scripts/crash-soak "$(SOAK_KILLS)" "$(TARGET)/crash-soak.jsonl"
 	$(CARGO) test --release --manifest-path peers/oltp/Cargo.toml
+	$(STEPS_SQLITE_CARGO) test --locked --release --manifest-path peers/steps-sqlite/Cargo.toml
 	@scripts/soak "$(TARGET)/release/corun" "$(SOAK_MINUTES)"
 
 miri: bootstrap ## every unsafe path of exec and store under Miri, in three minutes (nightly)

@@ -21,6 +21,7 @@ pub mod oracle;
 pub mod parallel;
 pub mod smt;
 pub mod ssb;
+pub mod steps;
 pub mod tpch;
 
 pub mod demo;

@@ -29,6 +29,7 @@ use crate::{facts, out};
   smt    every figure of the paper on multithreaded operators, in every mode, against serial code
   llc    the experiments of the paper on the shared last-level cache: queries beside each other
   oltp   TPC-C and YCSB on the transactional store, against SQLite, redb and RocksDB
+  steps  the experiments of the paper on instruction misses: transactions in teams, against one after the other
 
 Examples:
   corun bench join --quick                                small and fast: checks answers, claims nothing about time
@@ -40,6 +41,7 @@ Examples:
   corun bench llc --llc 24MiB --report llc.html           tables sized for 24 MiB of effective last-level cache
   corun bench oltp --case tpcc --scale 4 --folder /data   four warehouses, files on the disk of /data
   corun bench oltp --case _durable_t2 --report oltp.html  every workload with durable commits on two cores
+  corun bench steps --case index_fetch --report steps.html  teams against serial execution: misses simulated, time measured
 
 Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster; slow-downs above 1
 mean that a query was slower beside others.")]
@@ -64,7 +66,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     repetitions: Option<usize>,
 
-    /// Thread counts (oltp: workers) of the suites but smt and llc, such as 1,2 [default: 1 and all cores].
+    /// Thread counts (oltp: workers) of the suites but smt, llc and steps, such as 1,2 [default: 1 and all cores].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     threads: Vec<usize>,
 
@@ -97,7 +99,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 
-    /// Write the figures of smt, llc or oltp to this HTML file.
+    /// Write the figures of smt, llc, oltp or steps to this HTML file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -136,6 +138,7 @@ impl BenchArgs {
             llc: self.llc.map(|bytes| Bytes(bytes as u64)),
             records: self.records,
             folder: self.folder.clone(),
+            program: None,
         })
     }
 
@@ -150,7 +153,7 @@ impl BenchArgs {
             (
                 "--report",
                 self.report.is_some(),
-                &[Suite::Smt, Suite::Llc, Suite::Oltp],
+                &[Suite::Smt, Suite::Llc, Suite::Oltp, Suite::Steps],
             ),
             ("--llc", self.llc.is_some(), &[Suite::Llc]),
             ("--threads", !self.threads.is_empty(), others),
@@ -209,6 +212,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         let page = match suite_args.suite {
             Suite::Llc => bench::llc::report::page(&rows, &facts, args.quick),
             Suite::Oltp => bench::oltp::report::page(&rows, &facts, args.quick),
+            Suite::Steps => bench::steps::report::page(&rows, &facts, args.quick),
             _ => bench::smt::report::page(&rows, &facts, args.quick),
         };
         report.finish(&page.render())?;

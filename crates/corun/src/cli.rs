@@ -26,6 +26,8 @@ use crate::out;
   corun sql sales.parquet -c 'select count(*) from sales'
   corun topology --measure    what this machine's caches are, and what they really give
   corun simulate llc          a mix of queries on a shared cache, undivided and divided
+  corun autosteps --function fetch -- ./client
+                              where a team of threads that run `fetch` should switch, by tracing it
   corun partition plan        how the shared cache could be divided between queries, and why
   corun bench join --quick    a benchmark suite, small
 
@@ -52,10 +54,15 @@ pub enum Command {
     Topology(crate::topology::TopologyArgs),
     /// Predict what queries do to each other on a cache this machine may not have.
     Simulate(crate::simulate::SimulateArgs),
+    /// Find the points where threads that run the same operation should take turns, in any program.
+    Autosteps(crate::autosteps::AutostepsArgs),
     /// Divide the shared cache between classes of queries: plan, apply, status, clear (needs resctrl).
     Partition(crate::partition::PartitionArgs),
     /// Run a benchmark suite: every published number comes from here.
     Bench(crate::bench::BenchArgs),
+    /// What `corun bench steps` traces.
+    #[command(name = ::bench::steps::SUBCOMMAND, hide = true)]
+    StepsSubject(crate::steps_subject::SubjectArgs),
 }
 
 /// Why the program ends before it began: help was asked for, or the arguments are wrong.

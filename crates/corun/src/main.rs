@@ -1,6 +1,7 @@
 //! The command-line program: wiring only. Arguments in [`cli`], one module a subcommand, all printing through [`out`],
 //! and every error shown in the same three parts by [`failure`].
 
+mod autosteps;
 mod bench;
 mod cli;
 mod demo;
@@ -12,6 +13,7 @@ mod progress;
 mod report_file;
 mod simulate;
 mod sql;
+mod steps_subject;
 mod topology;
 
 use std::process::ExitCode;
@@ -36,8 +38,10 @@ fn main() -> ExitCode {
         cli::Command::Sql(args) => sql::run(args),
         cli::Command::Topology(args) => topology::run(args),
         cli::Command::Simulate(args) => simulate::run(args),
+        cli::Command::Autosteps(args) => autosteps::run(args),
         cli::Command::Partition(args) => partition::run(args),
         cli::Command::Bench(args) => bench::run(args),
+        cli::Command::StepsSubject(args) => steps_subject::run(args),
     };
     failure::finish(result)
 }

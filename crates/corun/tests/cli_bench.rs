@@ -111,6 +111,83 @@ fn smt_writes_a_report_beside_its_rows() {
 }
 
 #[test]
+fn steps_traces_its_own_fetches_and_writes_a_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = [
+        "bench",
+        "steps",
+        "--quick",
+        "--case",
+        "fig17",
+        "--json",
+        "--report",
+        "steps.html",
+    ];
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!(run.code, 0, "{run:?}");
+    let rows: Vec<serde_json::Value> = run
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    for row in &rows {
+        assert_eq!(
+            (&row["suite"], &row["answer_ok"]),
+            (&"steps".into(), &true.into()),
+            "{row}"
+        );
+        for key in ["figure", "operation", "team_size", "l1i", "mode"] {
+            assert!(!row[key].is_null(), "{key}: {row}");
+        }
+    }
+    let value = |metric: &str, mode: &str, points: &str| {
+        let found = rows
+            .iter()
+            .find(|row| row["metric"] == metric && row["mode"] == mode && row["points"] == points);
+        found.and_then(|row| row["median"].as_f64()).expect("a row")
+    };
+    // The cache is at most half the code: a fetch misses most of it alone, and a member of a team nearly nothing.
+    let serial = value("l1i_misses_per_op", "serial", "none");
+    assert!(serial > 40.0, "{serial} misses");
+    assert!(value("l1i_misses_per_op", "held_team", "all") < serial / 2.0);
+    assert!(value("ctx_calls_per_op", "team", "all") >= 4.0);
+    assert!(
+        rows.iter()
+            .any(|row| row["metric"] == "ns_per_op" && row["label"] == "measured")
+    );
+    let page = fs::read_to_string(folder.path().join("steps.html")).expect("a report");
+    assert!(page.contains("Figure 17") && page.contains("bench steps --quick"));
+}
+
+#[test]
+fn steps_keeps_tpcc_consistent_in_teams() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = corun_in(
+        folder.path(),
+        &["bench", "steps", "--quick", "--case", "payment", "--json"],
+        "",
+    );
+    assert_eq!(run.code, 0, "{run:?}");
+    let modes = ["serial", "to_completion", "team"];
+    for mode in modes {
+        let wanted =
+            |line: &str| line.contains(&format!("\"mode\":\"{mode}\"")) && line.contains("l1i_misses_per_op");
+        assert!(run.out.lines().any(wanted), "{mode}: {run:?}");
+    }
+    assert!(run.out.contains("fetch warehouse.primary") && run.out.contains("team_out"));
+    assert!(!run.out.contains("\"answer_ok\":false"), "{run:?}");
+}
+
+#[test]
+fn a_job_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = corun_in(folder.path(), &["steps-subject", "{", "answers.json"], "");
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.err.contains("the job cannot be read"), "{run:?}");
+    assert!(!folder.path().join("answers.json").exists());
+}
+
+#[test]
 fn oltp_writes_a_report_and_leaves_no_files() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("disk")).expect("a folder");
@@ -213,7 +290,7 @@ fn flags_of_another_suite_are_usage_errors() {
         ),
         (
             &["bench", "ssb", "--report", "x.html"],
-            "--report is for smt, llc, oltp, not for ssb",
+            "--report is for smt, llc, oltp, steps, not for ssb",
         ),
         (
             &["bench", "smt", "--threads", "2"],

@@ -77,6 +77,20 @@ pub(crate) fn addresses<T>(slice: &[T]) -> std::ops::Range<usize> {
     range.start as usize..range.end as usize
 }
 
+/// Asks for huge pages behind memory that was just allocated and not touched yet. Only advice: nothing but speed depends on it.
+pub fn ask_for_huge_pages<T>(memory: &[T]) {
+    let range = addresses(memory);
+    let first = range.start.next_multiple_of(HUGE_PAGE_BYTES);
+    let last = range.end / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if first < last {
+        // SAFETY: whole pages inside the caller's slice; the advice changes no contents.
+        unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (first, last);
+}
+
 /// The bytes a [`HugeBuf`] of `length` elements takes from the allocator (saturating).
 pub fn bytes_of<T: Plain>(length: usize) -> usize {
     layout_of::<T>(length).map_or(usize::MAX, |layout| layout.size())

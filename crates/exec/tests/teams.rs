@@ -3,10 +3,12 @@
 
 /// In a module, so that one name selects all of them or leaves them out.
 mod teams {
+    mod ends;
     mod lists;
     mod lost;
     mod parks;
     mod programs;
+    mod repeats;
     mod switches;
     mod tree;
 }

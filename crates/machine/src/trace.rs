@@ -24,6 +24,7 @@
 
 mod demangle;
 mod elf;
+mod entries;
 mod error;
 mod lines;
 mod modules;
@@ -37,6 +38,7 @@ mod live;
 
 use model::instructions::InstructionSink;
 
+pub use entries::FunctionEntries;
 pub use error::{ProgramEnd, TraceError};
 pub use lines::{Frame, Lines, Place};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

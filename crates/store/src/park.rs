@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 use std::thread::Thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use exec::teams::{self, Token};
 
@@ -30,14 +30,24 @@ pub struct ThreadPark(Thread);
 
 impl ThreadPark {
     /// The calling thread. [`Park::park`] must then be called on this thread; on another it returns at once or late, as a
-    /// return without reason.
+    /// return without reason. A user-level thread of this thread that calls it lets the others run, but hears late that it was
+    /// woken: give its session [`current`].
     pub fn current() -> Arc<dyn Park> {
         Arc::new(ThreadPark(std::thread::current()))
     }
 }
 
+/// How often a member looks whether the thread's object was woken, which cannot tell it.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
 impl Park for ThreadPark {
     fn park(&self, deadline: Option<Instant>) {
+        if teams::is_member() {
+            // A session made on the thread before it ran members. Who it waits for may be another of them.
+            let look = Instant::now() + LOOK_EVERY;
+            teams::park(Some(deadline.map_or(look, |deadline| deadline.min(look))));
+            return;
+        }
         match deadline {
             None => std::thread::park(),
             Some(deadline) => {
@@ -83,7 +93,6 @@ pub fn current() -> Arc<dyn Park> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn an_unpark_before_the_park_is_not_lost() {

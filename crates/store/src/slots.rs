@@ -14,6 +14,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
+use exec::huge::ask_for_huge_pages;
 use exec::prefetch::prefetch_read;
 use parking_lot::Mutex;
 
@@ -47,6 +48,13 @@ impl Slot {
     pub(crate) fn newest(&self) -> Option<VersionPtr> {
         // Acquire: pairs with `set`, so that the version's head and bytes are seen.
         VersionPtr::from_raw(self.newest.load(Ordering::Acquire))
+    }
+
+    /// Asks the caches for the newest version and the first `bytes` of its row, as it is now: it may be gone. Returns its address.
+    #[inline]
+    pub(crate) fn ask_newest(&self, bytes: usize) -> *const u8 {
+        let newest = self.newest();
+        newest.map_or(std::ptr::null(), |version| version.ask_first(bytes))
     }
 
     /// Only called by who holds the row's lock exclusively.
@@ -199,6 +207,7 @@ impl Slots {
         let (chunk, _) = place(rid);
         self.directory[chunk].get_or_init(|| {
             let slots = Box::<[Slot]>::new_zeroed_slice(chunk_slots(chunk));
+            ask_for_huge_pages(&slots);
             // SAFETY: a free lock word and a null pointer are zeros: see `a_slot_of_zeros_is_a_free_one`.
             unsafe { slots.assume_init() }
         });

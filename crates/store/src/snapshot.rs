@@ -83,9 +83,8 @@ impl Snapshot {
     #[inline]
     fn read<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<RowRef<'a>> {
         ctx!(prefetch = &raw const *slot);
-        let newest = slot.newest()?;
-        ctx!(prefetch = newest.ask_first(table.0.layout.bytes_min()));
-        let version = newest.visible(self.ts)?;
+        ctx!(prefetch = slot.ask_newest(table.0.layout.bytes_min()));
+        let version = slot.newest()?.visible(self.ts)?;
         // SAFETY: versions this snapshot sees are kept while it is open.
         let row = unsafe { version.row::<'a>() }?;
         Some(RowRef::new(&table.0.layout, row))

@@ -91,7 +91,10 @@ impl<'s> Transaction<'s> {
         operation: impl FnOnce(&mut State) -> Result<R>,
     ) -> Result<R> {
         check_stack()?;
+        // On either side of the team's own code, which is two kilobytes.
+        ctx!();
         teams::operation(name);
+        ctx!();
         self.go_on(operation)
     }
 
@@ -127,6 +130,7 @@ impl<'s> Transaction<'s> {
             Reach::Read => TableMode::S,
             Reach::Write => TableMode::X,
         };
+        ctx!();
         state.holder.table(&table.0.lock, mode)?;
         let known = state.known[id].as_mut().expect("it was met");
         if known.reach == Reach::Nothing {
@@ -192,6 +196,8 @@ impl<'s> Transaction<'s> {
             return Ok(None);
         };
         ctx!(prefetch = &raw const *slot);
+        // Before the lock, although the version may be another one by then: so the line comes while the lock is taken, too.
+        ctx!(prefetch = slot.ask_newest(table.0.layout.bytes_min()));
         let name = RowName {
             table: table.0.id,
             rid: rid.0,
@@ -205,10 +211,10 @@ impl<'s> Transaction<'s> {
                 state.holder.row(name, &slot.lock, RowMode::S)?;
             }
         }
+        ctx!();
         let Some(version) = slot.newest() else {
             return Ok(None);
         };
-        ctx!(prefetch = version.ask_first(table.0.layout.bytes_min()));
         if let Some(ts) = version.committed() {
             state.seen = state.seen.max(ts);
         }
@@ -279,6 +285,7 @@ impl<'s> Transaction<'s> {
         key: &[Value<'_>],
         lock: Lock,
     ) -> Result<Option<Found<'t>>> {
+        ctx!();
         index.check_unique()?;
         let Some(key) = index.inner.layout.exact(key)? else {
             return Ok(None);
@@ -286,7 +293,9 @@ impl<'s> Transaction<'s> {
         self.operate(index.inner.fetch, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
+            ctx!();
             let first = index.inner.tree.get(&key);
+            ctx!();
             self.fetch_from(state, index, &key, first, lock, reach)
         })
     }
@@ -326,6 +335,7 @@ impl<'s> Transaction<'s> {
         reach: Reach,
     ) -> Result<Option<Found<'t>>> {
         let row = self.lock_and_read(state, &index.table, rid, lock, reach)?;
+        ctx!();
         Ok(row
             .filter(|&row| index.inner.layout.of_row(row) == *key)
             .map(|row| Found { rid, row }))
@@ -451,6 +461,7 @@ impl<'s> Transaction<'s> {
             Lock::Shared => Reach::Read,
             Lock::Exclusive => Reach::Write,
         };
+        check_stack()?;
         self.go_on(|state| self.reach(state, table, wanted).map(drop))
     }
 }
@@ -506,6 +517,7 @@ impl<'t> Scan<'t, '_> {
     )]
     pub fn next(&mut self) -> Result<Option<Found<'t>>> {
         loop {
+            check_stack()?;
             let entry = self.cursor.next(&self.range, self.direction);
             let found = self.transaction.go_on(|state| {
                 let Some((key, rid)) = entry else {

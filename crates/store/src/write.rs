@@ -15,7 +15,7 @@ use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
 use crate::key::KeyRange;
 use crate::lock::{Got, RowMode, RowName};
-use crate::operations::UPDATE;
+use crate::operations::{UPDATE, check_stack};
 use crate::row::{RowBuf, RowError, RowRef};
 use crate::session::{Entry, Reach, State, Write};
 use crate::slots::{Rid, Slot};
@@ -346,6 +346,7 @@ impl Transaction<'_> {
     /// # Errors
     /// [`StoreError::NoSavepoint`].
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
+        check_stack()?;
         self.go_on(|state| {
             let mine = savepoint.slot == state.holder.slot()
                 && savepoint.number > state.savepoints_before

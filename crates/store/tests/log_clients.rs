@@ -249,3 +249,58 @@ fn returns_without_reason_do_no_harm() {
     log.close().unwrap();
     assert_eq!(read(Arc::new(disk)).len(), 900);
 }
+
+/// Commits when dropped.
+struct CommitsWhenDropped<'a>(&'a Log);
+
+impl Drop for CommitsWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0
+            .append(&[2; 3000], &store::park::current(), |_| {})
+            .expect("room comes");
+    }
+}
+
+#[test]
+fn a_member_that_unwinds_does_not_wait_behind_those_it_keeps_from_running() {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return;
+    }
+    let (send, done) = std::sync::mpsc::channel();
+    let runs = thread::spawn(move || {
+        let disk = Twin::new(1);
+        disk.slow_sync(Duration::from_millis(5));
+        let options = LogOptions {
+            buffer_bytes: 4096,
+            ..options()
+        };
+        let log = start(disk, options);
+        let mut scheduler = exec::teams::Scheduler::new(exec::teams::TeamOptions::default()).unwrap();
+        for _ in 0..10 {
+            let ended = scheduler.scope(|scope| {
+                let log = &log;
+                for _ in 0..2 {
+                    scope.spawn("waits", move || {
+                        let park = store::park::current();
+                        for _ in 0..4 {
+                            let ts = log.append(&[1; 3000], &park, |_| {}).unwrap();
+                            log.wait_durable(Ts(ts.0 / 2), &park).unwrap();
+                        }
+                    });
+                }
+                scope.spawn("panics", move || {
+                    exec::teams::yield_now();
+                    let _commits = CommitsWhenDropped(log);
+                    std::panic::resume_unwind(Box::new("boom"));
+                });
+            });
+            assert!(ended[0].is_ok() && ended[1].is_ok() && ended[2].is_err());
+        }
+        let last = log.last();
+        log.close().unwrap();
+        send.send(last).unwrap();
+    });
+    let last = done.recv_timeout(Duration::from_secs(30));
+    assert_eq!(last.expect("somebody waits for ever"), Ts(10 * 9));
+    runs.join().unwrap();
+}

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exec::teams::{self, TeamOptions};
 use store::lock::LockError;
@@ -123,12 +123,14 @@ fn teams_are_counted_by_the_names_of_their_operations() {
     };
     let pending: Vec<_> = (0..500).map(job).collect();
     pending.into_iter().for_each(|pending| pending.wait().unwrap());
-    // What they publish when all have nothing to do.
+    // What they publish when all have nothing to do: an insert and its commit, and a fetch, whose commit has nothing to write.
+    let patience = Instant::now() + Duration::from_secs(60);
     let counts = loop {
         let counts = workers.team_statistics(0);
-        if counts.iter().map(|one| one.counts.in_).sum::<u64>() == 500 * 4 {
+        if counts.iter().map(|one| one.counts.in_).sum::<u64>() == 500 * 3 {
             break counts;
         }
+        assert!(Instant::now() < patience, "{counts:?}");
         std::thread::yield_now();
     };
     let mut names: Vec<&str> = counts.iter().map(|one| &one.name[..]).collect();
@@ -136,12 +138,7 @@ fn teams_are_counted_by_the_names_of_their_operations() {
     assert_eq!(names, ["commit", "fetch account.primary", "insert account"]);
     for one in &counts {
         let counts = &one.counts;
-        assert_eq!(
-            counts.in_,
-            if one.name == "commit" { 1000 } else { 500 },
-            "{}",
-            one.name
-        );
+        assert_eq!(counts.in_, 500, "{}", one.name);
         assert!(counts.in_ >= counts.out && counts.teams > 0 && counts.teams <= counts.in_);
     }
     assert!(start(&store, Teams::Off, 1).team_statistics(0).is_empty());

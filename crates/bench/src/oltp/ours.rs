@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use oltp::corun::{CorunTpcc, CorunYcsb, open};
 use oltp::driver::{
-    Measure, Outcome, RunOptions, Teams, TpccWorkload, beside_tpcc_readers, beside_ycsb_readers, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb,
-    same_tpcc_rows, same_ycsb_records,
+    Measure, Outcome, RunOptions, Teams, TpccWorkload, beside_tpcc_readers, beside_ycsb_readers,
+    compare_tpcc, compare_ycsb, run_tpcc, run_ycsb, same_tpcc_rows, same_ycsb_records,
 };
 use oltp::engine::{Durability, TpccEngine, TxError, YcsbEngine};
 use oltp::tpcc::{self, KvTpcc, Scale};

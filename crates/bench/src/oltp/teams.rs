@@ -117,7 +117,10 @@ impl Tracks {
             ONE_AUTO => (ONE, ONE_AGAIN),
             _ => return None,
         };
-        Some(not_slower(&self.ratios(subject, other), &self.ratios(other, again)))
+        Some(not_slower(
+            &self.ratios(subject, other),
+            &self.ratios(other, again),
+        ))
     }
 }
 
@@ -129,7 +132,11 @@ pub fn setups(quick: bool, scale: Option<Scale>, records: Option<u64>, cpus: &[C
         ..usual
     };
     let large = Sizes {
-        scale: scale.unwrap_or(if quick { usual.scale } else { Scale::standard(WAREHOUSES) }),
+        scale: scale.unwrap_or(if quick {
+            usual.scale
+        } else {
+            Scale::standard(WAREHOUSES)
+        }),
         records: records.unwrap_or(if quick { usual.records } else { RECORDS }),
         ..usual
     };
@@ -139,7 +146,12 @@ pub fn setups(quick: bool, scale: Option<Scale>, records: Option<u64>, cpus: &[C
         ("teams_ycsb_c_even", read, large, true),
         ("teams_ycsb_c_small", read, small, false),
         ("teams_tpcc", Work::Tpcc(Mix::STANDARD), large, false),
-        ("teams_payment", Work::Tpcc(Mix::only(Kind::Payment)), large, false),
+        (
+            "teams_payment",
+            Work::Tpcc(Mix::only(Kind::Payment)),
+            large,
+            false,
+        ),
         ("teams_tpcc_small", Work::Tpcc(Mix::STANDARD), small, false),
     ];
     let setup = |(name, work, sizes, even)| {
@@ -159,11 +171,21 @@ pub fn setups(quick: bool, scale: Option<Scale>, records: Option<u64>, cpus: &[C
 ///
 /// # Errors
 /// The store's and the clients', and when the CPUs are not ours.
-pub fn run(setup: &Setup, scratch: &Scratch, plan: Plan, progress: &dyn Progress) -> Result<Tracks, BenchError> {
+pub fn run(
+    setup: &Setup,
+    scratch: &Scratch,
+    plan: Plan,
+    progress: &dyn Progress,
+) -> Result<Tracks, BenchError> {
     on_cpus(&setup.cpus, || contest(setup, scratch, plan, progress))?
 }
 
-fn contest(setup: &Setup, scratch: &Scratch, plan: Plan, progress: &dyn Progress) -> Result<Tracks, BenchError> {
+fn contest(
+    setup: &Setup,
+    scratch: &Scratch,
+    plan: Plan,
+    progress: &dyn Progress,
+) -> Result<Tracks, BenchError> {
     progress.begin(&format!("oltp {}", setup.name()), 2 + plan.repetitions as u64);
     let folder = scratch.folder(setup.case.name)?;
     let mut tracks = Tracks {
@@ -267,8 +289,12 @@ mod tests {
 
     #[test]
     fn ways_are_where_their_places_say() {
-        let names = [ONE, ONE_AUTO, OFF, SERIAL, ON, AUTO, ONE_AGAIN, OFF_AGAIN].map(|place| WAYS[place].name);
-        assert_eq!(names, ["one", "one_auto", "off", "serial", "on", "auto", "one", "off"]);
+        let names =
+            [ONE, ONE_AUTO, OFF, SERIAL, ON, AUTO, ONE_AGAIN, OFF_AGAIN].map(|place| WAYS[place].name);
+        assert_eq!(
+            names,
+            ["one", "one_auto", "off", "serial", "on", "auto", "one", "off"]
+        );
         for (a, b) in [(ONE, ONE_AGAIN), (OFF, OFF_AGAIN)] {
             assert_eq!(WAYS[a], WAYS[b]);
         }
@@ -278,11 +304,18 @@ mod tests {
     fn sizes_are_the_large_ones_unless_told() {
         let cpus = [CpuId(0), CpuId(1)];
         let clients = |quick, scale| -> Vec<usize> {
-            setups(quick, scale, None, &cpus).iter().map(|setup| setup.clients).collect()
+            setups(quick, scale, None, &cpus)
+                .iter()
+                .map(|setup| setup.clients)
+                .collect()
         };
         assert_eq!(clients(false, None), [32, 32, 32, 320, 320, 20]);
         assert_eq!(clients(false, Some(Scale::standard(40)))[3..], [400, 400, 20]);
         assert_eq!(clients(true, None), [32, 32, 32, 10, 10, 10]);
-        assert!(setups(false, None, None, &cpus).iter().all(|setup| setup.workers() == 1));
+        assert!(
+            setups(false, None, None, &cpus)
+                .iter()
+                .all(|setup| setup.workers() == 1)
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Self-contained HTML reports: plots as inline SVG, light and dark, readable on a phone.
 //!
-//! Order of calls: build a plot ([`bar::BarPlot`], [`line::LinePlot`], [`box_plot::BoxPlot`]) from numbers, wrap it
+//! Order of calls: build a plot ([`bar::BarPlot`], [`line::LinePlot`], [`box_plot::BoxPlot`],
+//! [`cumulative::CumulativePlot`]) from numbers, wrap it
 //! in a [`page::Section`], collect sections in a [`page::Page`], call [`page::Page::render`]. Everything here is
 //! pure text in, text out: no file is read or written, no clock is asked, and the page loads nothing from elsewhere.
 //!
@@ -8,6 +9,7 @@
 
 pub mod bar;
 pub mod box_plot;
+pub mod cumulative;
 pub mod finding;
 pub mod line;
 pub mod number;

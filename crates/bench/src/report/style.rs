@@ -67,6 +67,7 @@ svg .halo { paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-
 svg .grid { stroke: var(--grid); } svg .base { stroke: var(--soft); } svg .whisker { stroke: var(--ink); stroke-width: 1.3; }
 svg .median { stroke: var(--card); stroke-width: 2.5; }
 svg polyline { fill: none; stroke-width: 2; stroke-linejoin: round; }
+svg .mark { fill: var(--soft); opacity: .45; }
 svg .fill-0 { fill: var(--series-0); } svg .fill-1 { fill: var(--series-1); }
 svg .fill-2 { fill: var(--series-2); } svg .fill-3 { fill: var(--series-3); }
 svg .fill-4 { fill: var(--series-4); } svg .fill-5 { fill: var(--series-5); }

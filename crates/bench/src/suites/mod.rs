@@ -8,6 +8,7 @@ pub mod llc;
 pub mod oltp;
 pub mod smt;
 pub mod ssb;
+pub mod steps;
 pub mod tpch;
 mod workload;
 
@@ -39,11 +40,13 @@ pub enum Suite {
     Llc,
     /// TPC-C and YCSB on the transactional store, beside other engines.
     Oltp,
+    /// Paper 003's experiments: teams of transactions that share instructions, misses simulated, time measured.
+    Steps,
 }
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 7] = [
+    pub const ALL: [Suite; 8] = [
         Suite::Floor,
         Suite::Join,
         Suite::Ssb,
@@ -51,6 +54,7 @@ impl Suite {
         Suite::Smt,
         Suite::Llc,
         Suite::Oltp,
+        Suite::Steps,
     ];
 
     /// The name used on the command line and in rows.
@@ -63,6 +67,7 @@ impl Suite {
             Suite::Smt => "smt",
             Suite::Llc => "llc",
             Suite::Oltp => "oltp",
+            Suite::Steps => "steps",
         }
     }
 
@@ -114,6 +119,8 @@ pub struct SuiteArgs {
     pub records: Option<usize>,
     /// Where `oltp` keeps its files instead of the system's temporary folder.
     pub folder: Option<PathBuf>,
+    /// The program that `steps` traces, instead of a copy of this one; it must have the subcommand [`crate::steps::SUBCOMMAND`].
+    pub program: Option<PathBuf>,
 }
 
 impl SuiteArgs {
@@ -134,6 +141,7 @@ impl SuiteArgs {
             llc: None,
             records: None,
             folder: None,
+            program: None,
         }
     }
 
@@ -200,6 +208,7 @@ pub fn run(
         Suite::Smt => smt::run(args, &mut runner)?,
         Suite::Llc => llc::run(args, &mut runner)?,
         Suite::Oltp => oltp::run(args, &mut runner)?,
+        Suite::Steps => steps::run(args, &mut runner)?,
     }
     Ok(runner.finish())
 }
@@ -218,7 +227,7 @@ mod tests {
         assert!(error.is_usage());
         assert_eq!(
             error.hint().as_deref(),
-            Some("suites: floor, join, ssb, tpch, smt, llc, oltp")
+            Some("suites: floor, join, ssb, tpch, smt, llc, oltp, steps")
         );
     }
 

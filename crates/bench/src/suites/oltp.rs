@@ -29,11 +29,23 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     let workers = worker_counts(args, &cpus)?;
     let all = setups(args.full, &workers, &cpus, sizes);
     let selected: Vec<&Setup> = all.iter().filter(|setup| args.selects(&setup.name())).collect();
-    let in_teams = teams::setups(args.quick, args.scale.map(|_| sizes.scale), args.records.map(|_| sizes.records), &cpus);
-    let selected_teams: Vec<&Setup> = in_teams.iter().filter(|setup| args.selects(&setup.name())).collect();
+    let in_teams = teams::setups(
+        args.quick,
+        args.scale.map(|_| sizes.scale),
+        args.records.map(|_| sizes.records),
+        &cpus,
+    );
+    let selected_teams: Vec<&Setup> = in_teams
+        .iter()
+        .filter(|setup| args.selects(&setup.name()))
+        .collect();
     let recovers = args.selects(recovery::CASE);
     if selected.is_empty() && selected_teams.is_empty() && !recovers {
-        let names = all.iter().chain(&in_teams).map(Setup::name).chain([recovery::CASE.to_owned()]);
+        let names = all
+            .iter()
+            .chain(&in_teams)
+            .map(Setup::name)
+            .chain([recovery::CASE.to_owned()]);
         return Err(args.no_such_case(names));
     }
     let parent = args.folder.clone().unwrap_or_else(std::env::temp_dir);

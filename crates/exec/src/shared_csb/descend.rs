@@ -10,6 +10,10 @@ use super::version::Version;
 use super::{Key, Pair, SharedCsbTree, Stop};
 use crate::ctx;
 
+/// Levels below the root from which on a node is waited for with a CTX point. There are at most some hundred nodes above, which
+/// stay in the level-two cache; a switch costs more than they do (fetches by a team of 8 beyond the caches: about 30 ns of 500).
+const CTX_FROM_LEVEL: usize = 3;
+
 /// What a way down looks for.
 pub(super) trait Sought<const W: usize>: Copy {
     /// Which child of an inner node is responsible for it; at most the node's separators.
@@ -87,10 +91,15 @@ impl<const W: usize> SharedCsbTree<W> {
         guard: &'g Guard,
     ) -> Result<(Node<'g, W>, Version), Stop> {
         let (mut node, _) = self.root(true, guard)?;
+        ctx!();
         let mut version = node.stable(true)?;
+        let mut level = 0;
         while !version.is_leaf() {
             (node, _) = Self::step(node, version, sought)?;
-            ctx!(prefetch = node.address());
+            level += 1;
+            if level >= CTX_FROM_LEVEL {
+                ctx!(prefetch = node.address());
+            }
             version = node.stable(true)?;
         }
         Ok((node, version))

@@ -17,6 +17,9 @@ pub const HELPERS_MAX: usize = 64;
 /// How long a helper without work stays.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// Stack that handing work over may need, the start of a thread and a park included.
+const STACK_RESERVE: usize = 16 << 10;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 struct Helpers {
@@ -89,6 +92,9 @@ pub fn blocking<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let Some(token) = Token::current().filter(|_| super::core::may_switch()) else {
         return work();
     };
+    // Once the work has been handed over the member must not be lost: its scope, and what the work borrows, would end before it.
+    // SAFETY: the caller is a running member, as it has a token, and it may switch.
+    unsafe { super::core::need(super::current(), STACK_RESERVE) };
     let mut outcome = None;
     let done = AtomicBool::new(false);
     let (slot, flag) = (SendPtr(&raw mut outcome), SendPtr((&raw const done).cast_mut()));

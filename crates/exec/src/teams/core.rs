@@ -52,6 +52,8 @@ pub(super) struct Core {
     pub mapping: Mapping,
     /// Operations that are to be split.
     pub split: Vec<u16>,
+    /// Members of the running team stay in it when an operation ends.
+    pub held: bool,
     /// The team.
     running: Ring,
     pub lists: Lists,
@@ -67,9 +69,7 @@ pub(super) struct Core {
     /// The member whose stack is used up.
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
-    pub on_lost: Option<OnLost>,
-    /// What `on_lost` panicked with.
-    pub hearing_panicked: Option<Box<dyn Any + Send>>,
+    pub on_lost: Option<OnLost<'static>>,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,
@@ -86,6 +86,7 @@ impl Core {
             arms: false,
             mapping: Mapping::new(),
             split: Vec::new(),
+            held: false,
             running: Ring::new(),
             lists: Lists::default(),
             ready: VecDeque::new(),
@@ -98,7 +99,6 @@ impl Core {
             overflowed: std::ptr::null_mut(),
             lost: Vec::new(),
             on_lost: None,
-            hearing_panicked: None,
             idle: Vec::new(),
             made: 0,
         }
@@ -322,12 +322,21 @@ pub(super) fn may_switch() -> bool {
 /// Ends the member here if too little of its stack is left to go on: nothing of the lists is half done then.
 ///
 /// # Safety
-/// `member` runs, on its own stack.
+/// As for [`need`].
 unsafe fn enter(member: *mut Member) -> *mut Core {
+    // SAFETY: as the caller says.
+    unsafe { need(member, STACK_RESERVE) }
+}
+
+/// Ends the member here if less than `bytes` of its stack are left.
+///
+/// # Safety
+/// `member` runs, on its own stack, and may switch.
+pub(super) unsafe fn need(member: *mut Member, bytes: usize) -> *mut Core {
     // SAFETY: the running member and its core exist.
     unsafe {
         let core = (*member).core;
-        if super::stack_pointer().saturating_sub((*member).stack.limit()) < STACK_RESERVE {
+        if super::stack_pointer().saturating_sub((*member).stack.limit()) < bytes {
             (*core).overflowed = member;
             go(core, member.cast(), &raw mut (*core).root);
         }
@@ -343,7 +352,7 @@ pub(super) unsafe fn operation(member: *mut Member, operation: u16) {
     // SAFETY: the running member and its core exist; references end before the switch.
     unsafe {
         let core = enter(member);
-        if (*core).goes_on(member, operation) {
+        if ((*core).held && (*member).place == Place::Running) || (*core).goes_on(member, operation) {
             return;
         }
         (*core).leave(member, true);

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! A member never moves to another OS thread, so thread-local state is shared by the members of a scheduler: nothing in it may
-//! be in use across an operation, a park or a CTX point. In particular a member pins the epochs of indexes through [`pin`], which
-//! has a participant for each.
+//! be in use across an operation, a park or a CTX point. In particular a member pins the epochs of indexes through [`pinned`],
+//! which has a participant for each.
 //!
 //! What it is not: preemptive. A member that computes for long keeps the processor; one that blocks its OS thread blocks all, so
 //! such work goes through [`blocking`].
@@ -32,6 +32,7 @@ mod local;
 pub mod mark;
 mod member;
 mod overflow;
+pub mod patch;
 mod point;
 mod profile;
 mod ring;
@@ -39,6 +40,8 @@ mod scheduler;
 mod stack;
 mod switch;
 mod token;
+
+use std::num::NonZeroUsize;
 
 use crossbeam_epoch::Guard;
 
@@ -94,6 +97,18 @@ pub fn is_member() -> bool {
     !current().is_null()
 }
 
+/// Who runs: no two members or plain threads that exist at the same time have the same. For engines whose mutexes know their owner:
+/// the system's take all members of a thread for one.
+#[inline]
+pub fn identity() -> NonZeroUsize {
+    let member = current();
+    let address = match member.is_null() {
+        true => local::with(|local| std::ptr::from_ref(local).addr()),
+        false => member.addr(),
+    };
+    NonZeroUsize::new(address).unwrap_or(NonZeroUsize::MIN)
+}
+
 /// Gives the processor away. A member is a stray until its next operation. Nothing in a latch and while unwinding.
 pub fn yield_now() {
     let member = current();
@@ -105,10 +120,20 @@ pub fn yield_now() {
     }
 }
 
-/// Pins the epochs of indexes: the running member's own participant, or the OS thread's. The guard belongs to the member that
-/// took it.
+/// Calls with the epochs of indexes pinned: by the running member's own participant, or the OS thread's.
+///
+/// The guard stays within the call, as it ends with a member that uses up its stack:
+///
+/// ```compile_fail
+/// let guard = exec::teams::pinned(|guard| guard);
+/// ```
+pub fn pinned<R>(reads: impl FnOnce(&Guard) -> R) -> R {
+    reads(&pin())
+}
+
+/// The guard of [`pinned`]. It must stay in the frames of who took it: it ends with a member that uses up its stack.
 #[inline]
-pub fn pin() -> Guard {
+pub(crate) fn pin() -> Guard {
     let member = current();
     if member.is_null() {
         crossbeam_epoch::pin()

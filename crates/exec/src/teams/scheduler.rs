@@ -120,7 +120,7 @@ pub struct Scheduler(Control);
 pub struct Control(Rc<Shared>);
 
 /// Who hears of members that are lost.
-pub(super) type OnLost = Box<dyn FnMut(usize, &Lost)>;
+pub(super) type OnLost<'scope> = Box<dyn FnMut(usize, &Lost) + 'scope>;
 
 /// Where members are spawned. They may use what outlives the scope, and the scope itself.
 pub struct Scope<'scope, 'env: 'scope, R> {
@@ -182,34 +182,30 @@ impl Scheduler {
         });
         // SAFETY: on the core's thread, no reference is alive.
         unsafe { (*core).set_inside(true) };
-        let outcome = catch_unwind(AssertUnwindSafe(|| setup(&scope)));
+        let mut outcome = catch_unwind(AssertUnwindSafe(|| setup(&scope)));
         if outcome.is_ok() {
             // SAFETY: on the core's thread and this scope's root.
-            unsafe { run(core) };
+            outcome = unsafe { run(core) };
         } else {
             // SAFETY: as above; no member has begun.
             unsafe { dismiss(core) };
         }
-        // SAFETY: as above.
-        unsafe { (*core).set_inside(false) };
-        // It may use what this scope borrows.
+        // All members have ended. Nothing of this scope stays with the core, whatever the user's destructors do below.
         // SAFETY: no reference is alive.
-        drop(unsafe { (*core).on_lost.take() });
+        let (on_lost, lost) = unsafe {
+            (*core).set_inside(false);
+            ((*core).on_lost.take(), std::mem::take(&mut (*core).lost))
+        };
         local::with(|local| {
             local.member.set(before.0);
             local.gate.set(before.1);
             local.core.set(before.2);
         });
+        drop(on_lost);
         if let Err(payload) = outcome {
             resume_unwind(payload);
         }
-        // SAFETY: as above.
-        if let Some(payload) = unsafe { (*core).hearing_panicked.take() } {
-            resume_unwind(payload);
-        }
         let mut results = scope.results.take();
-        // SAFETY: no reference is alive.
-        let lost = std::mem::take(unsafe { &mut (*core).lost });
         for (index, lost) in lost {
             results[index] = Some(Err(lost));
         }
@@ -240,11 +236,12 @@ impl Drop for Shared {
     }
 }
 
-/// Runs members until none is left.
+/// Runs members until none is left. Returns the first panic of who hears of lost members.
 ///
 /// # Safety
 /// On the core's thread, on no member's stack of this core.
-unsafe fn run(core: *mut Core) {
+unsafe fn run(core: *mut Core) -> std::thread::Result<()> {
+    let mut outcome = Ok(());
     // SAFETY: as the caller says; references end before switches.
     unsafe {
         while (*core).live > 0 {
@@ -264,16 +261,18 @@ unsafe fn run(core: *mut Core) {
                 std::mem::forget(Member::take_down(member).into_stack());
                 // Taken out meanwhile: it may spawn.
                 if let Some(mut hear) = (*core).on_lost.take() {
-                    // A panic may not pass this frame while members live: it goes on when all have ended.
-                    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hear(index, &lost))) {
-                        (*core).hearing_panicked.get_or_insert(payload);
+                    // The other members use what the scope borrows, so a panic waits for them.
+                    let heard = catch_unwind(AssertUnwindSafe(|| hear(index, &lost)));
+                    outcome = outcome.and(heard);
+                    if (*core).on_lost.is_none() {
+                        (*core).on_lost = Some(hear);
                     }
-                    (*core).on_lost = Some(hear);
                 }
                 (*core).lost.push((index, lost));
             }
         }
     }
+    outcome
 }
 
 /// Lets go of members that have not begun.
@@ -286,9 +285,11 @@ unsafe fn dismiss(core: *mut Core) {
         while let Some(member) = (*core).pop_ready() {
             let body = (*member).body.take();
             core::end(core, member, None);
-            drop(body);
+            // The others must go too: they would run with the next scope. The panic that brought us here passes on.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(body))) {
+                std::mem::forget(payload);
+            }
         }
-        (*core).lost.clear();
     }
 }
 
@@ -317,15 +318,17 @@ impl<'scope, R> Scope<'scope, '_, R> {
     }
 
     /// Has a function told at once when a member used up its stack: by its number in the order of spawning. It runs on the
-    /// scheduler's own stack, where it may clean up behind the member and spawn another one. If it panics, so does the scope, when
+    /// scheduler's own stack, where it may clean up behind the member and spawn another one. Its first panic is passed on when
     /// all members have ended.
     pub fn on_lost(&'scope self, hear: impl FnMut(usize, &Lost) + 'scope) {
-        let hear: Box<dyn FnMut(usize, &Lost) + 'scope> = Box::new(hear);
+        let hear: OnLost<'scope> = Box::new(hear);
         // SAFETY: taken out again before the scope ends.
         let hear: OnLost =
             unsafe { std::mem::transmute::<Box<dyn FnMut(usize, &Lost) + 'scope>, OnLost>(hear) };
         // SAFETY: on the core's thread; no reference is alive.
-        unsafe { (*self.core).on_lost = Some(hear) };
+        let before = unsafe { (*self.core).on_lost.replace(hear) };
+        // Code of the user, which may come here again.
+        drop(before);
     }
 
     /// The scheduler's settings and statistics.
@@ -416,6 +419,13 @@ impl Control {
         // SAFETY: as above.
         unsafe { (*self.core()).options.ctx = on };
         self.apply();
+    }
+
+    /// Whether the running team stays together from now on: its members do not leave it when an operation ends, and go on with the next
+    /// one. As the paper's microbenchmarks, which are about switches and not about how teams form (section 3.4).
+    pub fn hold_team(&self, held: bool) {
+        // SAFETY: as above.
+        unsafe { (*self.core()).held = held };
     }
 
     /// Members of a team at most, from the next team on; at least 1.

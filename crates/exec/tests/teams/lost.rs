@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use exec::ctx;
-use exec::teams::{Lost, Operation, TeamOptions, Token, latch, operation, park, pin, yield_now};
+use exec::teams::{Lost, Operation, TeamOptions, Token, latch, operation, park, pinned, yield_now};
 
 use crate::{all, scheduler, team};
 
@@ -145,10 +145,7 @@ fn what_an_overflowed_member_had_pinned_does_not_hold_up_the_epochs() {
         ..Default::default()
     });
     let results = scheduler.scope(|scope| {
-        scope.spawn("lost", || {
-            let (_one, _two) = (pin(), pin());
-            deeper(0)
-        });
+        scope.spawn("lost", || pinned(|_| pinned(|_| deeper(0))));
     });
     assert!(matches!(results[..], [Err(Lost::Overflowed { .. })]));
     let counted = freed.clone();

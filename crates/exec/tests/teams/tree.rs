@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use exec::shared_csb::SharedCsbTree;
-use exec::teams::{Operation, TeamOptions, operation, pin};
+use exec::teams::{Operation, TeamOptions, operation, pinned};
 
 use crate::{all, scheduler};
 
@@ -33,8 +33,7 @@ fn members_find_what_they_put_in() {
                                     .wrapping_add(1442695040888963407);
                                 let key = (random >> 40) % 500 * 24 + own;
                                 operation(Operation((step % 3) as u16));
-                                let _guard = pin();
-                                match random >> 33 & 3 {
+                                pinned(|_| match random >> 33 & 3 {
                                     0 => {
                                         let removed = oracle.remove(&key);
                                         assert_eq!(
@@ -58,7 +57,7 @@ fn members_find_what_they_put_in() {
                                         assert_eq!(inserted.err(), there);
                                         oracle.entry(key).or_insert(step as u32);
                                     }
-                                }
+                                });
                             }
                             oracle.len()
                         });

@@ -116,12 +116,6 @@ impl Elf {
         Some(start.wrapping_sub(linked))
     }
 
-    /// Where the program begins, as linked.
-    #[cfg(test)]
-    pub fn entry(&self) -> Option<u64> {
-        self.file().map(|file| file.entry())
-    }
-
     /// Address, as linked, and bytes of a section.
     pub fn section(&self, name: &str) -> Option<(u64, u64)> {
         let file = self.file()?;

@@ -4,10 +4,10 @@
 //! Line tables come from DWARF in the file or in its separate debug file; compressed and split ones are not read.
 
 use std::path::Path;
-use std::rc::Rc;
+use std::slice;
 
 use addr2line::Context;
-use gimli::{Dwarf, EndianRcSlice, LittleEndian};
+use gimli::{Dwarf, EndianSlice, LittleEndian};
 
 use super::Module;
 use super::demangle::demangled;
@@ -41,26 +41,50 @@ pub struct Place {
     pub frames: Vec<Frame>,
 }
 
-type Bytes = EndianRcSlice<LittleEndian>;
+type Bytes = EndianSlice<'static, LittleEndian>;
+
+/// Line tables, and the file whose bytes they lie in.
+///
+/// Fields are dropped in this order, the tables before the bytes they point into. The bytes stay where they are when the file moves, and
+/// nothing changes them.
+struct LineTables {
+    context: Context<Bytes>,
+    _file: Elf,
+}
+
+impl LineTables {
+    fn of(file: Elf) -> Option<Self> {
+        let dwarf = Dwarf::load(|section| -> Result<Bytes, gimli::Error> {
+            let bytes = file.contents(section.name());
+            // SAFETY: the bytes are on the heap, owned by `file`, which is kept beside the context and dropped after it; no reference
+            // with this lifetime leaves the two, because all answers are copied.
+            let bytes: &'static [u8] = unsafe { slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+            Ok(EndianSlice::new(bytes, LittleEndian))
+        });
+        let context = Context::from_dwarf(dwarf.ok()?).ok()?;
+        Some(Self { context, _file: file })
+    }
+}
 
 /// What a module's file says.
 struct Tables {
     /// By address.
     symbols: Vec<Symbol>,
-    lines: Option<Context<Bytes>>,
+    lines: Option<LineTables>,
 }
 
 impl Tables {
     fn of(path: &Path) -> Option<Self> {
         let elf = Elf::open(path, path).ok()?;
-        let lines = if elf.has_lines() {
-            context(&elf)
+        let symbols = elf.symbols();
+        let with_lines = if elf.has_lines() {
+            Some(elf)
         } else {
-            elf.debug_file().as_ref().and_then(context)
+            elf.debug_file()
         };
         Some(Self {
-            symbols: elf.symbols(),
-            lines,
+            symbols,
+            lines: with_lines.and_then(LineTables::of),
         })
     }
 
@@ -81,7 +105,7 @@ impl Tables {
         let Some(lines) = &self.lines else {
             return frames;
         };
-        let Ok(mut found) = lines.find_frames(linked).skip_all_loads() else {
+        let Ok(mut found) = lines.context.find_frames(linked).skip_all_loads() else {
             return frames;
         };
         while let Ok(Some(frame)) = found.next() {
@@ -100,16 +124,6 @@ impl Tables {
         }
         frames
     }
-}
-
-fn context(elf: &Elf) -> Option<Context<Bytes>> {
-    let dwarf = Dwarf::load(|section| -> Result<Bytes, gimli::Error> {
-        Ok(EndianRcSlice::new(
-            Rc::from(elf.contents(section.name())),
-            LittleEndian,
-        ))
-    });
-    Context::from_dwarf(dwarf.ok()?).ok()
 }
 
 /// Answers for the addresses of one traced program. Files are read when an address in them is asked for first.

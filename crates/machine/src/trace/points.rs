@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn records_are_read_and_nonsense_left_out() {
         // Memory: two records and a name at 64.
-        let mut memory = vec![0; 96];
+        let mut memory = [0; 96];
         memory[1] = 1;
         memory[4] = 7;
         memory[8] = 9;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use machine::trace::{Lines, TraceError, TraceSource};
+use machine::trace::{FunctionEntries, Lines, TraceError, TraceSource};
 
 use crate::fixture::{compiled, fails, next, run};
 
@@ -70,6 +70,53 @@ fn a_separate_debug_file_gives_names_and_lines() {
     let place = Lines::new(tracer.modules()).place(kept.ran[0].address);
     assert_eq!(place.function.as_deref(), Some("secret"));
     assert_eq!(place.frames[0].function.as_deref(), Some("secret"));
+}
+
+#[test]
+fn entries_that_can_be_patched_are_found_wherever_the_program_is_loaded() {
+    let source = r#"
+NOINLINE int work(int n) { return n + 4; }
+__attribute__((noinline, noipa, patchable_function_entry(0))) int plain(int n) { return n + 5; }
+int main(void) { return work(plain(1)); }
+"#;
+    let patchable = "-fpatchable-function-entry=5";
+    for (flags, expected) in [
+        (&[patchable, "-fcf-protection=none"][..], true),
+        (&[patchable, "-fcf-protection"], true),
+        (&[patchable, "-no-pie"], true),
+        (&[], false),
+    ] {
+        let program = compiled(source, flags);
+        for function in ["work", "plain"] {
+            let mut tracer = program.call_of(function).expect("started");
+            let (_, kept) = next(&mut tracer);
+            let module = tracer
+                .modules()
+                .iter()
+                .find(|module| module.holds(kept.ran[0].address));
+            let module = module.expect("the program");
+            let entries = FunctionEntries::of(module);
+            let linked = |address: u64| address - module.bias;
+            let can = kept
+                .ran
+                .iter()
+                .find(|ran| entries.is_patchable(linked(ran.address)));
+            assert_eq!(
+                can.is_some(),
+                expected && function == "work",
+                "{flags:?} {function}"
+            );
+            assert_eq!(entries.symbol(linked(kept.ran[0].address)), Some(function));
+            if let Some(ran) = can {
+                // Five of these, one byte each, wait to be overwritten.
+                assert_eq!(
+                    (ran.bytes, entries.symbol(linked(ran.address))),
+                    (1, Some("work")),
+                    "{flags:?}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

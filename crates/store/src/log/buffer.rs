@@ -75,9 +75,12 @@ impl Buffer {
         self.queue.front().is_some_and(|(first, _)| *first == ticket)
     }
 
-    /// Takes the first committer out of the queue and wakes the next: there may be room for two.
-    pub(super) fn dequeue(&mut self) {
-        self.queue.pop_front();
+    /// Takes a committer out of the queue, nearly always the first, and wakes the next: there may be room for two.
+    pub(super) fn dequeue(&mut self, ticket: u64) {
+        match self.queue.iter().position(|(other, _)| *other == ticket) {
+            Some(at) => drop(self.queue.remove(at)),
+            None => debug_assert!(false, "who waits stands in the queue"),
+        }
         self.wake_first();
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
+use exec::teams;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::buffer::{Buffer, Refusal};
@@ -72,8 +73,10 @@ impl Shared {
                 return Err(refusal.error());
             }
             let ticket = *ticket.get_or_insert_with(|| buffer.enqueue(park));
-            if buffer.is_first(ticket) && buffer.has_room(payload) {
-                buffer.dequeue();
+            // A user-level thread that unwinds keeps its thread, and those ahead may be others of that: it goes before them.
+            let first = buffer.is_first(ticket) || teams::is_member() && std::thread::panicking();
+            if first && buffer.has_room(payload) {
+                buffer.dequeue(ticket);
                 return Ok(buffer);
             }
             drop(buffer);

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::pending::GiveUp;
 use super::queue::{Job, Queue};
-use super::{Teams, WorkerOptions, run};
+use super::{Teams, WorkerOptions, discard, run};
 use crate::error::{Result, StoreError};
 use crate::operations::operation_name;
 use crate::park::{self, Park, ThreadPark};
@@ -148,7 +148,7 @@ impl Worker {
         while let Some(job) = self.take(number, &park) {
             desk.answer.set(Some(Arc::clone(&job.answer)));
             run(session, job);
-            desk.answer.set(None);
+            discard(desk.answer.take());
             self.done();
         }
     }
@@ -180,6 +180,7 @@ impl Worker {
         session.abandon();
         if let Some(answer) = desk.answer.take() {
             answer.give_up();
+            discard(answer);
         }
         if self.replaced.get() < REPLACED_MAX {
             self.replaced.set(self.replaced.get() + 1);

@@ -207,8 +207,18 @@ fn work(queue: &Queue, client: usize, mut session: Session) {
 /// Runs a job. One that panics has its transaction aborted while the panic passes; the session is as good as new, and whoever
 /// waits for the answer is told that there is none.
 fn run(session: &mut Session, job: Job) {
-    let _ = catch_unwind(AssertUnwindSafe(|| (job.run)(session)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| (job.run)(session)));
     job.answer.give_up();
+    discard(outcome);
+    discard(job.answer);
+}
+
+/// Drops something of the host's, whose destructor may panic: the client goes on.
+fn discard<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // It came from a destructor; its own may panic too.
+        std::mem::forget(payload);
+    }
 }
 
 impl Drop for Workers {

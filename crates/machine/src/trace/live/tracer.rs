@@ -94,7 +94,7 @@ impl Tracer {
         process.child = Some(child);
         let mut tracer = Self::of(process, options);
         tracer.or_let_go(|tracer| {
-            tracer.to_entry()?;
+            tracer.run_to_entry()?;
             tracer.look_around()
         })?;
         Ok(tracer)
@@ -247,7 +247,7 @@ impl Tracer {
     }
 
     /// Lets a program that has just been started run to its own first instruction: its libraries are loaded then.
-    fn to_entry(&mut self) -> Result<(), TraceError> {
+    fn run_to_entry(&mut self) -> Result<(), TraceError> {
         image::check_program(self.process.id)?;
         let entry = image::entry(self.process.id)?;
         self.plant(&[entry])?;
@@ -258,7 +258,7 @@ impl Tracer {
         match (thread, self.process.ended) {
             (Some(_), _) => Ok(()),
             (None, Some(end)) => Err(self.not_reached(end)),
-            (None, None) => self.to_entry(),
+            (None, None) => self.run_to_entry(),
         }
     }
 
@@ -297,7 +297,7 @@ impl Tracer {
                     return Err(self.not_reached(end));
                 }
                 // Another program now: look for the operation there.
-                self.to_entry()?;
+                self.run_to_entry()?;
                 self.look_around()?;
                 let begins = self.begins.clone();
                 self.plant(&begins)?;
