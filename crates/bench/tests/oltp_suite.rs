@@ -75,14 +75,22 @@ fn every_case_has_its_rows_and_every_answer_is_right() {
         assert!(control.number("noise_low").is_some() && control.number("noise_high").is_some());
     }
     for way in ["one", "one_auto", "off", "serial", "on", "auto"] {
-        for case in ["teams_ycsb_c_none_t1", "teams_ycsb_c_even_none_t1", "teams_tpcc_none_t1", "teams_payment_none_t1"] {
+        for case in [
+            "teams_ycsb_c_none_t1",
+            "teams_ycsb_c_even_none_t1",
+            "teams_tpcc_none_t1",
+            "teams_payment_none_t1",
+        ] {
             let has = |metric: &str| {
                 rows.iter()
                     .any(|row| row.case == case && row.text("teams") == way && row.metric == metric)
             };
             assert!(has("tps") && has("p99_us"), "{case} {way}");
             assert!(has("ratio") || way == "serial", "{case} {way}");
-            assert_eq!(has("members_in"), way == "on" || (way.ends_with("auto") && has("members_in")));
+            assert_eq!(
+                has("members_in"),
+                way == "on" || (way.ends_with("auto") && has("members_in"))
+            );
         }
     }
     let recovered: Vec<&Row> = rows.iter().filter(|row| row.case == "recovery").collect();
@@ -105,7 +113,11 @@ fn keys(row: &Row) {
     }
     let ways = ["one", "one_auto", "off", "serial", "on", "auto"];
     let compares_ways = row.case.starts_with("teams_");
-    assert!(row.suite == "oltp" && ways.contains(&row.text("teams")), "{}", row.to_json());
+    assert!(
+        row.suite == "oltp" && ways.contains(&row.text("teams")),
+        "{}",
+        row.to_json()
+    );
     assert!(compares_ways || row.text("teams") == "off", "{}", row.to_json());
     assert_eq!(
         (row.label, row.answer_ok),

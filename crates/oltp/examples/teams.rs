@@ -32,7 +32,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Failure = Box<dyn std::error::Error>;
 
-const USAGE: &str = "usage: teams WORKLOAD SIZE SECONDS ROUNDS TEAMS:CLIENTS[:SIZE[:TRANSACTIONS[:REPEATS[:NEXT]]]]...";
+const USAGE: &str =
+    "usage: teams WORKLOAD SIZE SECONDS ROUNDS TEAMS:CLIENTS[:SIZE[:TRANSACTIONS[:REPEATS[:NEXT]]]]...";
 
 /// One way of running the workload.
 struct Side {
@@ -81,7 +82,9 @@ fn main() -> Result<(), Failure> {
                 mix,
             };
             println!("loaded in {:.1} s", started.elapsed().as_secs_f64());
-            run(&mut sides, (seconds, rounds), |options| run_tpcc(&engine, &workload, options))?;
+            run(&mut sides, (seconds, rounds), |options| {
+                run_tpcc(&engine, &workload, options)
+            })?;
             let wrong = tpcc::check(&engine, scale)?;
             println!("{{\"wrong\":{:?}}}", wrong.first().map(ToString::to_string));
         }
@@ -95,7 +98,9 @@ fn main() -> Result<(), Failure> {
             let engine = CorunYcsb::new(store)?;
             ycsb::load(&engine, &database, 2, &|_| ())?;
             println!("loaded in {:.1} s", started.elapsed().as_secs_f64());
-            run(&mut sides, (seconds, rounds), |options| run_ycsb(&engine, &database, workload, options))?;
+            run(&mut sides, (seconds, rounds), |options| {
+                run_ycsb(&engine, &database, workload, options)
+            })?;
         }
     }
     for side in &sides {

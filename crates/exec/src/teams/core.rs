@@ -122,7 +122,10 @@ impl Core {
 
     /// The list of an operation.
     fn list(&self, operation: u16) -> u16 {
-        self.mapping.get(usize::from(operation)).copied().unwrap_or(operation)
+        self.mapping
+            .get(usize::from(operation))
+            .copied()
+            .unwrap_or(operation)
     }
 
     /// Whether the member that runs stays in its team for another operation of the same list.

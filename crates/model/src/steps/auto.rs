@@ -197,7 +197,10 @@ mod tests {
         let cost = |mode| if mode == TeamsMode::Teams { 1000 } else { 900 };
         let teams = run(&mut auto, 10_000, cost);
         assert!(!auto.teams_won());
-        assert!((REST_FIRST as usize..REST_FIRST as usize + 100).contains(&teams), "{teams}");
+        assert!(
+            (REST_FIRST as usize..REST_FIRST as usize + 100).contains(&teams),
+            "{teams}"
+        );
     }
 
     #[test]

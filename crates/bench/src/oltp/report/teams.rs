@@ -54,8 +54,18 @@ pub(super) fn section(rows: &[Row], quick: bool) -> Option<Section> {
         ]
     };
     let headings = [
-        "case", "clients share the CPU", "clients", "tx/s", "p50 us", "p99 us", "x of one", "x of off", "x of serial",
-        "in", "out", "stray %",
+        "case",
+        "clients share the CPU",
+        "clients",
+        "tx/s",
+        "p50 us",
+        "p99 us",
+        "x of one",
+        "x of off",
+        "x of serial",
+        "in",
+        "out",
+        "stray %",
     ];
     Some(Section {
         heading: "Clients in teams".to_owned(),
