@@ -74,6 +74,25 @@ fn every_case_has_its_rows_and_every_answer_is_right() {
         assert_eq!(control.text("control"), "a/a");
         assert!(control.number("noise_low").is_some() && control.number("noise_high").is_some());
     }
+    for way in ["one", "one_auto", "off", "serial", "on", "auto"] {
+        for case in [
+            "teams_ycsb_c_none_t1",
+            "teams_ycsb_c_even_none_t1",
+            "teams_tpcc_none_t1",
+            "teams_payment_none_t1",
+        ] {
+            let has = |metric: &str| {
+                rows.iter()
+                    .any(|row| row.case == case && row.text("teams") == way && row.metric == metric)
+            };
+            assert!(has("tps") && has("p99_us"), "{case} {way}");
+            assert!(has("ratio") || way == "serial", "{case} {way}");
+            assert_eq!(
+                has("members_in"),
+                way == "on" || (way.ends_with("auto") && has("members_in"))
+            );
+        }
+    }
     let recovered: Vec<&Row> = rows.iter().filter(|row| row.case == "recovery").collect();
     assert!(
         recovered
@@ -92,7 +111,14 @@ fn keys(row: &Row) {
     for key in ["scale", "workers"] {
         assert!(row.number(key).is_some(), "{} has no {key}", row.to_json());
     }
-    assert_eq!((row.suite.as_str(), row.text("teams")), ("oltp", "off"));
+    let ways = ["one", "one_auto", "off", "serial", "on", "auto"];
+    let compares_ways = row.case.starts_with("teams_");
+    assert!(
+        row.suite == "oltp" && ways.contains(&row.text("teams")),
+        "{}",
+        row.to_json()
+    );
+    assert!(compares_ways || row.text("teams") == "off", "{}", row.to_json());
     assert_eq!(
         (row.label, row.answer_ok),
         (Label::Measured, Some(true)),
@@ -109,6 +135,7 @@ fn report(rows: &[Row]) {
         "Commits wait until their log is on disk",
         "Reading a log back",
         "Memory, idling and loading",
+        "Clients in teams",
         "a &lt;test&gt;",
         "THIS RUN WAS QUICK",
     ] {

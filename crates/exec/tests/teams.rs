@@ -8,6 +8,7 @@ mod teams {
     mod lost;
     mod parks;
     mod programs;
+    mod repeats;
     mod switches;
     mod tree;
 }

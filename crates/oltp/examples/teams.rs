@@ -1,8 +1,8 @@
 //! Clients in teams beside clients on threads, on one worker: how much faster, and which teams they form (paper 003, Table 4).
 //!
 //! ```text
-//! cargo run --release -p oltp --example teams -- payment 10 2 5 serial:1 off:100 serial:100 on:100 on:100:16:32:largest
-//!                                                |       |  | | sides: teams:clients[:team size:transactions at once:next team]
+//! cargo run --release -p oltp --example teams -- payment 10 2 5 serial:1 off:100 serial:100 on:100 on:100:16:32:8:largest
+//!                                                |       |  | | sides: teams:clients[:team size:transactions:repeats:next team]
 //!                                                |       |  | rounds
 //!                                                |       |  seconds of each round of each side
 //!                                                |       warehouses, or thousands of records
@@ -32,7 +32,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Failure = Box<dyn std::error::Error>;
 
-const USAGE: &str = "usage: teams WORKLOAD SIZE SECONDS ROUNDS TEAMS:CLIENTS[:SIZE[:TRANSACTIONS[:NEXT]]]...";
+const USAGE: &str =
+    "usage: teams WORKLOAD SIZE SECONDS ROUNDS TEAMS:CLIENTS[:SIZE[:TRANSACTIONS[:REPEATS[:NEXT]]]]...";
 
 /// One way of running the workload.
 struct Side {
@@ -81,7 +82,9 @@ fn main() -> Result<(), Failure> {
                 mix,
             };
             println!("loaded in {:.1} s", started.elapsed().as_secs_f64());
-            run(&mut sides, (seconds, rounds), |options| run_tpcc(&engine, &workload, options))?;
+            run(&mut sides, (seconds, rounds), |options| {
+                run_tpcc(&engine, &workload, options)
+            })?;
             let wrong = tpcc::check(&engine, scale)?;
             println!("{{\"wrong\":{:?}}}", wrong.first().map(ToString::to_string));
         }
@@ -95,7 +98,9 @@ fn main() -> Result<(), Failure> {
             let engine = CorunYcsb::new(store)?;
             ycsb::load(&engine, &database, 2, &|_| ())?;
             println!("loaded in {:.1} s", started.elapsed().as_secs_f64());
-            run(&mut sides, (seconds, rounds), |options| run_ycsb(&engine, &database, workload, options))?;
+            run(&mut sides, (seconds, rounds), |options| {
+                run_ycsb(&engine, &database, workload, options)
+            })?;
         }
     }
     for side in &sides {
@@ -104,7 +109,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads `on:320:16:64:oldest`.
+/// Reads `on:320:16:64:0:oldest`.
 fn side(text: &str) -> Result<RunOptions, Failure> {
     let mut parts = text.split(':');
     let teams: Teams = parts.next().unwrap_or_default().parse()?;
@@ -114,6 +119,7 @@ fn side(text: &str) -> Result<RunOptions, Failure> {
     let team = TeamOptions {
         size_max: number(usual.size_max)?,
         transactions_max: number(usual.transactions_max)?,
+        repeats_max: u32::try_from(number(0)?)?,
         next: match parts.next() {
             None => usual.next,
             Some("last") => NextTeam::LastMember,

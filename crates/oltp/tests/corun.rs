@@ -5,8 +5,8 @@ use std::path::Path;
 use oltp::Naive;
 use oltp::corun::{self, CorunTpcc, CorunYcsb};
 use oltp::driver::{
-    Measure, RunOptions, Teams, TpccWorkload, beside_tpcc_readers, beside_ycsb_readers, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb, same_tpcc_rows,
-    same_ycsb_records,
+    Measure, RunOptions, Teams, TpccWorkload, beside_tpcc_readers, beside_ycsb_readers, compare_tpcc,
+    compare_ycsb, run_tpcc, run_ycsb, same_tpcc_rows, same_ycsb_records,
 };
 use oltp::engine::{Durability, TpccEngine};
 use oltp::tpcc::{self, KvTpcc, Mix, Scale};

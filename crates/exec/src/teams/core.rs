@@ -120,14 +120,39 @@ impl Core {
         }
     }
 
+    /// The list of an operation.
+    fn list(&self, operation: u16) -> u16 {
+        self.mapping
+            .get(usize::from(operation))
+            .copied()
+            .unwrap_or(operation)
+    }
+
+    /// Whether the member that runs stays in its team for another operation of the same list.
+    ///
+    /// # Safety
+    /// As for [`Core::leave`].
+    unsafe fn goes_on(&self, member: *mut Member, operation: u16) -> bool {
+        // SAFETY: as the caller says.
+        unsafe {
+            let goes_on = (*member).repeats < self.options.repeats_max
+                && (*member).place == Place::Running
+                && self.mode == TeamsMode::Teams
+                && self.running.len() > 1
+                && (*member).list == self.list(operation);
+            (*member).repeats = if goes_on { (*member).repeats + 1 } else { 0 };
+            goes_on
+        }
+    }
+
     /// Puts a member into the list of an operation.
     ///
     /// # Safety
     /// As for [`Lists::join`].
     unsafe fn join(&mut self, member: *mut Member, operation: u16) {
-        let list = self.mapping.get(usize::from(operation)).copied();
+        let list = self.list(operation);
         // SAFETY: as the caller says.
-        unsafe { self.lists.join(member, list.unwrap_or(operation)) };
+        unsafe { self.lists.join(member, list) };
     }
 
     /// Makes the next team of a list. False if nobody waits.
@@ -330,7 +355,7 @@ pub(super) unsafe fn operation(member: *mut Member, operation: u16) {
     // SAFETY: the running member and its core exist; references end before the switch.
     unsafe {
         let core = enter(member);
-        if (*core).held && (*member).place == Place::Running {
+        if ((*core).held && (*member).place == Place::Running) || (*core).goes_on(member, operation) {
             return;
         }
         (*core).leave(member, true);

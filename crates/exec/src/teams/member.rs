@@ -49,6 +49,8 @@ pub(super) struct Member {
     pub list: u16,
     /// Operations since it gave the processor away, in serial mode.
     pub serial_operations: u32,
+    /// Operations in a row that it began without leaving its team.
+    pub repeats: u32,
     pub stack: Stack,
     pub token: Token,
     pub alarm: Option<Alarm>,
@@ -72,6 +74,7 @@ impl Member {
             place: Place::Stray,
             list: 0,
             serial_operations: 0,
+            repeats: 0,
             stack,
             token,
             alarm: None,

@@ -30,6 +30,9 @@ pub struct TeamOptions {
     pub stack_bytes: usize,
     /// Which operation runs next.
     pub next_team: NextTeam,
+    /// How often in a row a member may begin another operation of its team's list without leaving the team, as long as it is not the
+    /// last of it. 0: never, as in paper 003, where a member that is done waits for the others each time.
+    pub repeats_max: u32,
     /// Whether CTX points that are on switch.
     pub ctx: bool,
     /// Whether a switch also exchanges floating-point control words and saves vector registers. Without it all members share the
@@ -43,6 +46,7 @@ impl Default for TeamOptions {
             team_size_max: TEAM_SIZE_MAX,
             stack_bytes: STACK_BYTES,
             next_team: NextTeam::default(),
+            repeats_max: 0,
             ctx: true,
             float: false,
         }

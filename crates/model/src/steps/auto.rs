@@ -6,8 +6,8 @@
 //! ```text
 //!            trial: S T S T ... (TRIAL_PAIRS pairs)
 //!   Serial ───────────────────────────────────────▶ Teams if faster beyond the spread of the pairs
-//!      ▲ │  rest: Serial, REST_FIRST intervals,       │  rest: Teams, REST_TEAMS intervals, then a trial
-//!      │ │  doubled with every lost trial up to MAX   │
+//!      ▲ │  rest: Serial, REST_FIRST intervals,       │  rest: Teams, likewise, so that a trial that was won by
+//!      │ │  doubled with every lost trial up to MAX   │  accident, on a busy machine, is not believed for long
 //!      └─┴──────────────────────────────────────────┘ else Serial
 //! ```
 //!
@@ -32,7 +32,7 @@ pub const TRIAL_PAIRS: usize = 5;
 pub const REST_FIRST: u32 = 64;
 /// Intervals between lost trials at most: `TRIAL_PAIRS` of them and a trial are below 1 %.
 pub const REST_MAX: u32 = 1024;
-/// Intervals between a won trial and the next: a serial interval in a hundred at most.
+/// Intervals between won trials at most: a serial interval in a hundred.
 pub const REST_TEAMS: u32 = 1024;
 
 /// The state machine. One for each scheduler, as its members' work is what it compares.
@@ -41,6 +41,8 @@ pub struct AutoTeams {
     state: State,
     /// Length of the next rest after a lost trial.
     rest: u32,
+    /// Length of the next rest after a won one.
+    rest_teams: u32,
     /// Nanoseconds a unit of work of the current trial's intervals, in turn serial and teams.
     trial: Vec<f64>,
 }
@@ -69,6 +71,7 @@ impl AutoTeams {
         AutoTeams {
             state: State::Settle,
             rest: REST_FIRST,
+            rest_teams: REST_FIRST,
             trial: Vec::with_capacity(2 * TRIAL_PAIRS),
         }
     }
@@ -129,8 +132,11 @@ impl AutoTeams {
         let won = teams[TRIAL_PAIRS - 2] < serial[1];
         let (mode, left) = if won {
             self.rest = REST_FIRST;
-            (TeamsMode::Teams, REST_TEAMS)
+            let left = self.rest_teams;
+            self.rest_teams = (self.rest_teams * 2).min(REST_TEAMS);
+            (TeamsMode::Teams, left)
         } else {
+            self.rest_teams = REST_FIRST;
             let left = self.rest;
             self.rest = (self.rest * 2).min(REST_MAX);
             (TeamsMode::Serial, left)
@@ -180,6 +186,21 @@ mod tests {
         let slower = |mode| if mode == TeamsMode::Teams { 1000 } else { 900 };
         run(&mut auto, 3_000, slower);
         assert!(!auto.teams_won());
+    }
+
+    #[test]
+    fn a_trial_won_by_accident_is_not_believed_for_long() {
+        let mut auto = AutoTeams::new();
+        let lucky = |mode| if mode == TeamsMode::Teams { 500 } else { 900 };
+        run(&mut auto, 1 + 2 * TRIAL_PAIRS, lucky);
+        assert!(auto.teams_won());
+        let cost = |mode| if mode == TeamsMode::Teams { 1000 } else { 900 };
+        let teams = run(&mut auto, 10_000, cost);
+        assert!(!auto.teams_won());
+        assert!(
+            (REST_FIRST as usize..REST_FIRST as usize + 100).contains(&teams),
+            "{teams}"
+        );
     }
 
     #[test]

@@ -74,10 +74,11 @@ fn beside<'a, R>(
         engine,
         teams: super::Teams::On,
     })?;
-    let mut scheduler = Scheduler::new(teams::TeamOptions::default()).map_err(|error| RunError::Scheduler {
-        worker: 0,
-        reason: error.to_string(),
-    })?;
+    let mut scheduler =
+        Scheduler::new(teams::TeamOptions::default()).map_err(|error| RunError::Scheduler {
+            worker: 0,
+            reason: error.to_string(),
+        })?;
     let done = Cell::new(false);
     let done = &done;
     let ended = scheduler.scope(|scope| {

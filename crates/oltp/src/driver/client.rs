@@ -85,7 +85,12 @@ pub(super) struct Done {
 }
 
 /// Runs transactions until the run stops, or this client has failed and has said so.
-pub(super) fn run_client(shared: &Shared<'_>, client: usize, work: &mut dyn Work, place: &impl Place) -> Done {
+pub(super) fn run_client(
+    shared: &Shared<'_>,
+    client: usize,
+    work: &mut dyn Work,
+    place: &impl Place,
+) -> Done {
     let options = shared.options;
     let mut done = Done {
         tallies: vec![Tally::default(); shared.kinds.len()],

@@ -52,7 +52,8 @@ pub(super) fn run_worker(
         trials: (shared.options.teams == Teams::Auto).then(|| RefCell::new(Trials::new())),
     };
     // Outside of the members' stacks: a client whose stack is lost still has its transaction rolled back.
-    let works: Vec<RefCell<Option<Box<dyn Work + '_>>>> = clients.iter().map(|_| RefCell::default()).collect();
+    let works: Vec<RefCell<Option<Box<dyn Work + '_>>>> =
+        clients.iter().map(|_| RefCell::default()).collect();
     let ended = scheduler.scope(|scope| {
         let here = &here;
         scope.on_lost(move |at, lost| {
@@ -84,6 +85,7 @@ fn scheduler(shared: &Shared<'_>, worker: usize) -> Result<Scheduler, RunError> 
         team_size_max: team.size_max,
         stack_bytes: team.stack_bytes,
         next_team: team.next,
+        repeats_max: team.repeats_max,
         ..teams::TeamOptions::default()
     };
     let scheduler = Scheduler::new(options).map_err(|error| RunError::Scheduler {
@@ -232,7 +234,9 @@ impl Trials {
         if time < INTERVAL {
             return None;
         }
-        let next = self.auto.interval(mode, self.transactions, time.as_nanos() as u64);
+        let next = self
+            .auto
+            .interval(mode, self.transactions, time.as_nanos() as u64);
         self.since = Some(now);
         self.transactions = 0;
         Some(next)

@@ -306,7 +306,10 @@ mod tests {
             });
             let error = error.unwrap_err().to_string();
             let expected = if in_make { "made wrongly" } else { "attempt 100" };
-            assert!(error.ends_with(&format!("lost: it panicked: {expected}")), "{error}");
+            assert!(
+                error.ends_with(&format!("lost: it panicked: {expected}")),
+                "{error}"
+            );
         }
     }
 
@@ -336,9 +339,12 @@ mod tests {
 
     #[test]
     fn as_many_clients_as_may_are_inside_of_a_transaction_at_once() {
-        for (teams, transactions_max, expected) in
-            [(Teams::On, 0, 6), (Teams::On, 3, 3), (Teams::On, 1, 1), (Teams::Serial, 0, 1)]
-        {
+        for (teams, transactions_max, expected) in [
+            (Teams::On, 0, 6),
+            (Teams::On, 3, 3),
+            (Teams::On, 1, 1),
+            (Teams::Serial, 0, 1),
+        ] {
             let (inside, most) = (AtomicU64::new(0), AtomicU64::new(0));
             let options = RunOptions {
                 clients: 6,

@@ -74,7 +74,10 @@ impl TeamOutcome {
         self.ready += other.ready;
         self.choices += other.choices;
         for more in other.operations {
-            match self.operations.binary_search_by_key(&more.operation.0, |known| known.operation.0) {
+            match self
+                .operations
+                .binary_search_by_key(&more.operation.0, |known| known.operation.0)
+            {
                 Ok(at) => {
                     let known = &mut self.operations[at];
                     known.teams += more.teams;
@@ -118,11 +121,21 @@ mod tests {
         all.merge(one(1, 2, 8, 8));
         all.merge(one(3, 10, 20, 10));
         all.name(&|operation| format!("fetch {}", operation.0));
-        let names: Vec<_> = all.operations.iter().map(|operation| operation.name.as_str()).collect();
+        let names: Vec<_> = all
+            .operations
+            .iter()
+            .map(|operation| operation.name.as_str())
+            .collect();
         assert_eq!(names, ["fetch 1", "fetch 3"]);
         let fetch = &all.operations[1];
-        assert_eq!((fetch.members_in(), fetch.members_out(), fetch.stray_rate()), (5.0, 1.5, 0.7));
-        assert_eq!((all.all().entered, all.all().teams, all.members_ready()), (108, 22, 3.0));
+        assert_eq!(
+            (fetch.members_in(), fetch.members_out(), fetch.stray_rate()),
+            (5.0, 1.5, 0.7)
+        );
+        assert_eq!(
+            (all.all().entered, all.all().teams, all.members_ready()),
+            (108, 22, 3.0)
+        );
         assert_eq!(TeamOutcome::default().members_ready(), 0.0);
     }
 }

@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::client::Work;
 use super::options::{RunError, RunOptions};
-use super::run::{Names, drive};
 use super::outcome::Outcome;
+use super::run::{Names, drive};
 use crate::engine::{TpccClient, TpccEngine, TxError};
 use crate::tpcc::{Answer, Input, Kind, Mix, Scale, Terminal};
 

@@ -2,8 +2,8 @@
 
 use super::client::Work;
 use super::options::{RunError, RunOptions};
-use super::run::{Names, drive};
 use super::outcome::Outcome;
+use super::run::{Names, drive};
 use crate::engine::{TxError, YcsbClient, YcsbEngine};
 use crate::ycsb::{Database, Input, Kind, Requests, Workload, record};
 

@@ -257,7 +257,10 @@ mod tests {
         }
         assert_eq!(counts.len(), 100);
         // A thousand each, give or take six standard deviations.
-        assert!(counts.values().all(|&count| (810..=1190).contains(&count)), "{counts:?}");
+        assert!(
+            counts.values().all(|&count| (810..=1190).contains(&count)),
+            "{counts:?}"
+        );
     }
 
     #[test]

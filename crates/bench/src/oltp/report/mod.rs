@@ -3,6 +3,7 @@
 //! [`page`] is a function of the rows: what was not run is not on it. Sentences are computed, and those about losses are not left out.
 
 mod sections;
+mod teams;
 mod view;
 
 use view::View;
@@ -13,7 +14,8 @@ use crate::row::Row;
 /// The page for the rows of a run; `facts` say on which machine, when and with what. A `quick` run's times mean nothing, and the page
 /// says so.
 pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
-    let view = View(rows);
+    let (in_teams, rows): (Vec<Row>, Vec<Row>) = rows.iter().cloned().partition(teams::is_of_teams);
+    let view = View(&rows);
     let mut cards: Vec<Section> = view
         .workloads()
         .into_iter()
@@ -22,6 +24,7 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
     if !quick {
         cards.extend(sections::losses(view));
     }
+    cards.extend(teams::section(&in_teams, quick));
     cards.extend(sections::memory(view));
     cards.extend(sections::recovery(view));
     cards.extend(sections::engines(view));
@@ -41,7 +44,7 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
              taken within a round, and above 1 corun did more. Before a run, the answers of every engine are compared with an oracle's, \
              afterwards its data must be consistent.{warning}"
         ),
-        tiles: tiles(view, quick),
+        tiles: tiles(view, &in_teams, quick),
         sections: cards,
         footer:
             "Written by corun bench oltp. The page is complete in itself: it loads nothing from elsewhere."
@@ -49,9 +52,10 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
     }
 }
 
-fn tiles(view: View<'_>, quick: bool) -> Vec<Tile> {
-    let checked = view.0.iter().filter(|row| row.answer_ok.is_some()).count();
-    let wrong = view.0.iter().filter(|row| row.answer_ok == Some(false)).count();
+fn tiles(view: View<'_>, in_teams: &[Row], quick: bool) -> Vec<Tile> {
+    let all = || view.0.iter().chain(in_teams);
+    let checked = all().filter(|row| row.answer_ok.is_some()).count();
+    let wrong = all().filter(|row| row.answer_ok == Some(false)).count();
     let answers = Tile {
         value: if wrong == 0 {
             "all right".to_owned()
