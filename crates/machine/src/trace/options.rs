@@ -77,8 +77,8 @@ pub struct TraceOptions {
     pub time_max: Option<Duration>,
     /// Set it to true from another thread (or a signal handler) to give up.
     pub stop: Option<Arc<AtomicBool>>,
-    /// Whether the other threads of the program stand still during a traced operation. An operation that waits for one of them then
-    /// never ends; `time_max` bounds that.
+    /// Whether the other threads of the program stand still during a traced operation. If it waits for one of them, all run again
+    /// until it ends.
     pub stop_others: bool,
     /// Which functions take and release latches.
     pub latches: LatchFunctions,

@@ -36,6 +36,8 @@ const LOOKS_AT_ONCE: u32 = 300;
 const SLEEP_MAX: Duration = Duration::from_millis(2);
 /// How long threads are given to stop when the process is let go of. One that sleeps uninterruptibly in the kernel takes its time.
 const STOP_MAX: Duration = Duration::from_secs(5);
+/// How long a thread that is stepped may wait before those held for it are let go. Unmeasured; far longer than a system call takes.
+const HELD_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -219,7 +221,7 @@ impl Process {
             }
             // A thread that was killed meanwhile (ESRCH) still reports that.
             let (who, report) = if waits {
-                self.report()?
+                self.report_letting_go(thread)?
             } else {
                 match ptrace::wait(None, true) {
                     Ok(Some(report)) => report,
@@ -265,6 +267,28 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// The next report. If others are held and none comes, the stepped thread may wait for one of them: they are let go then.
+    fn report_letting_go(&mut self, stepped: u32) -> Result<(u32, Report), TraceError> {
+        if self.held_for.is_some() {
+            let until = Instant::now() + HELD_MAX;
+            while Instant::now() < until {
+                match ptrace::wait(None, false) {
+                    Ok(Some(report)) => return Ok(report),
+                    Ok(None) => thread::sleep(Duration::from_micros(50)),
+                    Err(error) => return Err(TraceError::system("wait for the program", &error)),
+                }
+            }
+            self.held_for = None;
+            self.resume_hits()?;
+            let held = |(who, known): (&u32, &Thread)| {
+                (known.state == State::Stopped && *who != stepped).then_some(*who)
+            };
+            let held: Vec<u32> = self.threads.iter().filter_map(held).collect();
+            held.into_iter().try_for_each(|who| self.resume(who))?;
+        }
+        self.report()
     }
 
     /// A thread made another, or a process, which the kernel traces too.
