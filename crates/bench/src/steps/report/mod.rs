@@ -216,7 +216,7 @@ mod tests {
         let html = page(&rows(), &[("processor".to_owned(), "a <test>".to_owned())], false).render();
         for wanted in [
             "Figure 5: instruction-cache misses",
-            "6,912 bytes of code",
+            "6912 bytes of code",
             "saves 90 %. This agrees",
             "saves 30 %. The direction is the paper",
             "1 of 2",
