@@ -33,13 +33,15 @@ fn every_side_runs_and_every_answer_is_right() {
     let live = Live::new(options()).expect("valid options");
     let result = live.play(&Silent).expect("runs");
     let sides: Vec<(usize, Side)> = result.turns.iter().map(|turn| (turn.round, turn.side)).collect();
-    use Side::{Alone, Corun, Stock};
+    use Side::{Alone, Corun, Stock, Teams};
     assert_eq!(
         sides,
         [
             (0, Alone),
+            (0, Teams),
             (0, Stock),
             (0, Corun),
+            (1, Teams),
             (1, Stock),
             (1, Corun),
             (1, Alone)
@@ -47,7 +49,8 @@ fn every_side_runs_and_every_answer_is_right() {
     );
     for turn in &result.turns {
         assert!(turn.transactions.committed() > 0, "{:?}", turn.transactions);
-        let analysts = if turn.side == Alone { 0 } else { 2 };
+        let analysts = if matches!(turn.side, Alone | Teams) { 0 } else { 2 };
+        assert_eq!(turn.transactions.teams.is_some(), turn.side == Teams);
         assert_eq!(turn.analysts.len(), analysts);
         assert!(turn.analysts.iter().all(|analyst| !analyst.executions.is_empty()));
     }

@@ -183,7 +183,11 @@ mod tests {
 
     #[test]
     fn every_subcommand_has_examples() {
-        for command in Arguments::command().get_subcommands() {
+        let arguments = Arguments::command();
+        for command in arguments
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+        {
             let help = command
                 .get_after_help()
                 .map(ToString::to_string)

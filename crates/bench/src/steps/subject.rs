@@ -559,7 +559,15 @@ mod tests {
                     assert_eq!(done.wrong, [""; 0], "{operation:?} {mode:?}");
                     assert_eq!(done.operations, 12);
                     assert!(done.seconds > 0.0);
-                    assert_eq!(done.teams.is_empty(), mode == Mode::Serial);
+                    // Neither has a barrier: beginning is too short, and so is the end of one that only read.
+                    let barrier = !matches!(operation, Operation::Begin | Operation::Commit);
+                    if mode == Mode::Serial || barrier {
+                        assert_eq!(
+                            done.teams.is_empty(),
+                            mode == Mode::Serial,
+                            "{operation:?} {mode:?}"
+                        );
+                    }
                 }
             }
         }

@@ -104,7 +104,9 @@ pub fn tiles(summary: &LiveSummary) -> Vec<Tile> {
         summary.transactions_of(Side::Corun),
     ) {
         if let Some(teams) = summary.transactions_of(Side::Teams) {
-            let control = summary.transactions_of(Side::Alone).and_then(|alone| alone.control);
+            let control = summary
+                .transactions_of(Side::Alone)
+                .and_then(|alone| alone.control);
             tiles.push(Tile {
                 value: ratio_text(median(teams.over_alone)),
                 name: "New Orders with terminals in teams, against a thread each".to_owned(),
