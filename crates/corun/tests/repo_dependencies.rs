@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("exec", &["model"]),
     ("store", &["model", "exec"]),
     // Transactional workloads over any engine. Apart from `bench`, so that other engines' side of a comparison is built without SQL.
-    ("oltp", &["model", "machine", "store"]),
+    ("oltp", &["model", "machine", "exec", "store"]),
     ("fusion", &["model", "exec", "store", "machine"]),
     ("proxy", &["model", "machine"]),
     (
