@@ -4,7 +4,7 @@ use crate::sqlite::{Connection, SqliteError, Statement, Step};
 
 /// Orders of a customer, and so rows of a join.
 const ORDERS: i64 = 3;
-/// Bytes of stack SQLite may need for one of our requests, with room: measured at under 16 KiB.
+/// Bytes of stack SQLite may need for one of our requests, with room. Unmeasured.
 const STACK_BYTES: usize = 64 << 10;
 
 const UPDATE: &str = "UPDATE customer SET balance = balance + ?2 WHERE id = ?1";

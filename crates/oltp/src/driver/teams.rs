@@ -73,10 +73,9 @@ pub struct TeamOptions {
 }
 
 impl Default for TeamOptions {
-    /// Measured with `examples/teams.rs` on a busy machine, so by CPU time. Reads of YCSB far beyond the caches gain the same from teams of 4
-    /// to 32. TPC-C loses with more clients at once, as what each uses for itself (session, stack, versions to be reused) no longer fits
-    /// the second-level cache, and loses by locks: of 300 clients of 30 warehouses that pay, without a limit 1 % to 20 % of all
-    /// operations go astray. To go on with operations of the same list made TPC-C 7 % faster.
+    /// Measured with `examples/teams.rs`. Reads of YCSB far beyond the caches gain the same from teams of 4 to 16. TPC-C does not gain: more
+    /// clients at once make it slower, and of 300 clients of 30 warehouses that pay, without a limit 1 % to 20 % of all operations go
+    /// astray for locks. Whether to go on with operations of the same list helps was within noise.
     fn default() -> Self {
         Self {
             size_max: 8,
