@@ -11,7 +11,7 @@ use crate::stats::{Noise, PAIRS_NEAR_ONE, Spread, not_slower};
 /// A metric of rounds: name, unit, how it is read.
 type Metric = (&'static str, &'static str, fn(&Measured) -> Option<f64>);
 
-const METRICS: [Metric; 5] = [
+pub(super) const METRICS: [Metric; 5] = [
     (TPS, "1/s", |round| Some(round.tps)),
     (NEW_ORDERS, "1/min", |round| Some(round.new_orders_per_min)),
     ("p50_us", "us", |round| round.p50_us),

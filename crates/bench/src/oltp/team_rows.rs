@@ -7,7 +7,7 @@
 use oltp::driver::OperationOutcome;
 
 use super::case::Setup;
-use super::measured::Measured;
+use super::rows::METRICS;
 use super::teams::{AUTO, OFF, OFF_AGAIN, ON, ONE, ONE_AGAIN, ONE_AUTO, SERIAL, Track, Tracks, WAYS};
 use super::{CORUN, NEW_ORDERS, RATIO, SUITE, TPS};
 use crate::row::{Row, Value};
@@ -24,17 +24,6 @@ const COMPARED: [(usize, usize); 8] = [
     (ONE_AUTO, ONE),
     (OFF, OFF_AGAIN),
     (ONE, ONE_AGAIN),
-];
-
-/// A metric of rounds: name, unit, how it is read.
-type Metric = (&'static str, &'static str, fn(&Measured) -> Option<f64>);
-
-const METRICS: [Metric; 5] = [
-    (TPS, "1/s", |round| Some(round.tps)),
-    (NEW_ORDERS, "1/min", |round| Some(round.new_orders_per_min)),
-    ("p50_us", "us", |round| round.p50_us),
-    ("p99_us", "us", |round| round.p99_us),
-    ("retries", "per_1000", |round| Some(round.retries)),
 ];
 
 /// A metric of teams: name, unit, how it is read.

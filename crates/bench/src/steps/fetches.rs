@@ -9,7 +9,9 @@ use super::cores::{self, PerOperation};
 use super::geometry::{PROCESSORS, Processor, figure_10_caches, shrunk};
 use super::job::{Mode, Pass, Points};
 use super::rows::{Shape, metric};
-use super::stage::{Caches, ROUNDS, Stage, TEAM, complain, counts, each, emit, pass, reductions};
+use super::stage::{
+    Caches, ROUNDS, Stage, TEAM, beside_serial, complain, counts, each, emit, l1i_misses, pass, reductions,
+};
 use super::subject::Subject;
 use super::timed::{Contestant, contest};
 use super::training::{SWITCH, simulated};
@@ -54,29 +56,16 @@ pub(super) fn figure_5(
         complain(runner, case, &traced.wrong());
         let core = Processor::with_l1i(l1i);
         for caches in [Caches::Warm, Caches::Cold] {
-            let mut serial: Vec<PerOperation> = Vec::new();
-            for (at, pass) in passes.iter().enumerate() {
-                let shape = Shape {
-                    l1i: Some(l1i),
-                    ..shape(case, "5", pass, "trial")
-                };
-                let ok = traced.passes[at].done.wrong.is_empty();
-                let counted = counts(&traced, at, pass.members, &core, caches)?;
-                let dress = |row: crate::row::Row| row.with("cache", caches.name());
-                emit(
-                    runner,
-                    shape
-                        .simulated(metric::L1I, &each(&counted, |c| c.l1i), ok)
-                        .map(dress),
-                );
-                match pass.mode {
-                    Mode::Serial => serial = counted,
-                    _ => emit(
-                        runner,
-                        reductions(&shape, &serial, &counted, ok).into_iter().map(dress),
-                    ),
-                }
-            }
+            let rows = beside_serial(
+                (&traced, &passes),
+                (&core, caches),
+                |pass| shape(case, "5", pass, "trial"),
+                l1i_misses,
+            )?;
+            emit(
+                runner,
+                rows.into_iter().map(|row| row.with("cache", caches.name())),
+            );
         }
     }
     Ok(())
@@ -126,20 +115,13 @@ fn by_size(
     let traced = stage.trace(&passes, case)?;
     complain(runner, case, &traced.wrong());
     let core = Processor::with_l1i(stage.judged);
-    let mut serial = Vec::new();
-    for (at, pass) in passes.iter().enumerate() {
-        let shape = Shape {
-            l1i: Some(stage.judged),
-            ..shape(case, figure, pass, "trial")
-        };
-        let ok = traced.passes[at].done.wrong.is_empty();
-        let counted = counts(&traced, at, pass.members, &core, Caches::Warm)?;
-        emit(runner, events(&shape, &counted, ok));
-        match pass.mode {
-            Mode::Serial => serial = counted,
-            _ => emit(runner, reductions(&shape, &serial, &counted, ok)),
-        }
-    }
+    let rows = beside_serial(
+        (&traced, &passes),
+        (&core, Caches::Warm),
+        |pass| shape(case, figure, pass, "trial"),
+        events,
+    )?;
+    emit(runner, rows);
     let subject = Subject::load(stage.workload(), false)?;
     stage
         .lab
@@ -279,27 +261,17 @@ pub(super) fn figure_9(
             sizes.push((divisor, processor.divided(divisor)));
         }
         for (divisor, core) in sizes {
-            let mut serial = Vec::new();
-            for (at, pass) in passes.iter().enumerate() {
-                let shape = Shape {
-                    l1i: Some(core.l1i),
-                    ..shape(case, "9", pass, "trial")
-                };
-                let ok = traced.passes[at].done.wrong.is_empty();
-                let counted = counts(&traced, at, TEAM, &core, Caches::Warm)?;
-                let dress = |row: crate::row::Row| {
-                    row.with("processor", processor.name)
-                        .with("divisor", u64::from(divisor))
-                };
-                emit(runner, events(&shape, &counted, ok).into_iter().map(dress));
-                match pass.mode {
-                    Mode::Serial => serial = counted,
-                    _ => emit(
-                        runner,
-                        reductions(&shape, &serial, &counted, ok).into_iter().map(dress),
-                    ),
-                }
-            }
+            let rows = beside_serial(
+                (&traced, &passes),
+                (&core, Caches::Warm),
+                |pass| shape(case, "9", pass, "trial"),
+                events,
+            )?;
+            let dress = |row: crate::row::Row| {
+                row.with("processor", processor.name)
+                    .with("divisor", u64::from(divisor))
+            };
+            emit(runner, rows.into_iter().map(dress));
         }
     }
     Ok(())
@@ -317,23 +289,13 @@ pub(super) fn figure_10(
     complain(runner, case, &traced.wrong());
     for l1i in figure_10_caches(stage.lab.quick) {
         let core = Processor::with_l1i(l1i);
-        let mut serial = Vec::new();
-        for (at, pass) in passes.iter().enumerate() {
-            let shape = Shape {
-                l1i: Some(l1i),
-                ..shape(case, "10", pass, "trial")
-            };
-            let ok = traced.passes[at].done.wrong.is_empty();
-            let counted = counts(&traced, at, TEAM, &core, Caches::Warm)?;
-            emit(
-                runner,
-                shape.simulated(metric::L1I, &each(&counted, |c| c.l1i), ok),
-            );
-            match pass.mode {
-                Mode::Serial => serial = counted,
-                _ => emit(runner, reductions(&shape, &serial, &counted, ok)),
-            }
-        }
+        let rows = beside_serial(
+            (&traced, &passes),
+            (&core, Caches::Warm),
+            |pass| shape(case, "10", pass, "trial"),
+            l1i_misses,
+        )?;
+        emit(runner, rows);
     }
     Ok(())
 }

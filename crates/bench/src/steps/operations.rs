@@ -1,11 +1,10 @@
 //! Table 2: the store's operations, how much code they run, how much of it transactions share, and what a team saves on each.
 
-use super::cores;
 use super::geometry::{Processor, TODAY, half_of};
 use super::job::{Job, Mode, Operation, Pass, Points, Workload};
 use super::lab::{Lab, Traced};
 use super::rows::{Shape, metric};
-use super::stage::{TEAM, complain, each, emit, footprint_bytes, pass, reductions, rows_of_table};
+use super::stage::{Caches, TEAM, beside_serial, complain, emit, footprint_bytes, l1i_misses, pass, rows_of_table};
 use super::training::{Trained, profile};
 use crate::error::BenchError;
 use crate::row::Row;
@@ -65,26 +64,14 @@ pub(super) fn table_2(lab: &Lab<'_>, case: &'static str, runner: &mut Runner<'_>
         complain(runner, case, &traced.wrong());
         for l1i in caches {
             let core = Processor::with_l1i(l1i);
-            let mut serial = Vec::new();
-            for (at, pass) in passes.iter().enumerate() {
-                let shape = Shape {
-                    team_size: TEAM,
-                    l1i: Some(l1i),
-                    mode: pass.mode,
-                    points: if pass.mode == Mode::Team { "trial" } else { "none" },
-                    ..shape.clone()
-                };
-                let ok = traced.passes[at].done.wrong.is_empty();
-                let counted = cores::warm(&traced.kept, &traced.passes[at].rounds, TEAM, &core, None)?;
-                emit(
-                    runner,
-                    shape.simulated(metric::L1I, &each(&counted, |c| c.l1i), ok),
-                );
-                match pass.mode {
-                    Mode::Serial => serial = counted,
-                    _ => emit(runner, reductions(&shape, &serial, &counted, ok)),
-                }
-            }
+            let shape_of = |pass: &Pass| Shape {
+                team_size: TEAM,
+                mode: pass.mode,
+                points: if pass.mode == Mode::Team { "trial" } else { "none" },
+                ..shape.clone()
+            };
+            let rows = beside_serial((&traced, &passes), (&core, Caches::Warm), shape_of, l1i_misses)?;
+            emit(runner, rows);
         }
     }
     Ok(())

@@ -184,6 +184,39 @@ pub(super) fn each(counts: &[PerOperation], of: impl Fn(&PerOperation) -> f64) -
     counts.iter().map(of).collect()
 }
 
+/// The misses of the instruction cache alone, as [`beside_serial`] takes them.
+pub(super) fn l1i_misses(shape: &Shape, counted: &[PerOperation], ok: bool) -> Vec<Row> {
+    let row = shape.simulated(metric::L1I, &each(counted, |c| c.l1i), ok);
+    row.into_iter().collect()
+}
+
+/// The rows of traced passes on one core: what `count` makes of each, then what it saves over the serial pass before it.
+///
+/// # Errors
+/// As for [`counts`].
+pub(super) fn beside_serial(
+    (traced, passes): (&Traced, &[Pass]),
+    (core, caches): (&Processor, Caches),
+    shape_of: impl Fn(&Pass) -> Shape,
+    count: impl Fn(&Shape, &[PerOperation], bool) -> Vec<Row>,
+) -> Result<Vec<Row>, BenchError> {
+    let (mut rows, mut serial) = (Vec::new(), Vec::new());
+    for (at, pass) in passes.iter().enumerate() {
+        let shape = Shape {
+            l1i: Some(core.l1i),
+            ..shape_of(pass)
+        };
+        let ok = traced.passes[at].done.wrong.is_empty();
+        let counted = counts(traced, at, pass.members, core, caches)?;
+        rows.extend(count(&shape, &counted, ok));
+        match pass.mode {
+            Mode::Serial => serial = counted,
+            _ => rows.extend(reductions(&shape, &serial, &counted, ok)),
+        }
+    }
+    Ok(rows)
+}
+
 /// Rows that say what a team saves: the whole team, and each member but the first.
 pub(super) fn reductions(
     shape: &Shape,

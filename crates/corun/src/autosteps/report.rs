@@ -6,7 +6,7 @@ use bench::report::page::{Figure, Page, Section, Table, Tile};
 use bench::report::scale::Spacing;
 
 use super::study::{Choice, Operation, Study, reduction};
-use super::text::{percent, size};
+use super::text::{percent, size, trial_cells};
 use crate::facts;
 
 /// The page.
@@ -207,17 +207,11 @@ fn trials(study: &Study, operation: &Operation) -> Section {
         }
     });
     let rows = operation.trials.iter().map(|trial| {
-        vec![
-            match trial.knee == study.knee {
-                true => format!("{} (chosen)", trial.knee),
-                false => trial.knee.to_string(),
-            },
-            trial.points.to_string(),
-            trial.calls.to_string(),
-            trial.misses.to_string(),
-            percent(reduction(operation.warm, trial.misses)),
-            format!("{:.1}", trial.additional),
-        ]
+        let knee = match trial.knee == study.knee {
+            true => format!("{} (chosen)", trial.knee),
+            false => trial.knee.to_string(),
+        };
+        trial_cells(knee, operation, trial)
     });
     Section {
         heading: format!("{}: calls against misses, by knee", operation.name),

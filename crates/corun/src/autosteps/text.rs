@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::study::{Choice, Operation, Study, reduction};
+use super::study::{Choice, Operation, Study, Trial, reduction};
 use crate::out;
 
 /// Rows of the table that stands for the paper's Figure 15.
@@ -158,23 +158,29 @@ fn course(out: &mut impl Write, operation: &Operation) -> io::Result<()> {
     )
 }
 
+/// What one knee gives, behind how it is called: the same in the terminal and on the page.
+pub fn trial_cells(knee: String, operation: &Operation, trial: &Trial) -> Vec<String> {
+    vec![
+        knee,
+        trial.points.to_string(),
+        trial.calls.to_string(),
+        trial.misses.to_string(),
+        percent(reduction(operation.warm, trial.misses)),
+        format!("{:.1}", trial.additional),
+    ]
+}
+
 /// The paper's Figure 16 in rows.
 fn trials(out: &mut impl Write, study: &Study, operation: &Operation) -> io::Result<()> {
     let rows: Vec<Vec<String>> = operation
         .trials
         .iter()
         .map(|trial| {
-            vec![
-                match trial.knee == study.knee {
-                    true => format!("* {}", trial.knee),
-                    false => trial.knee.to_string(),
-                },
-                trial.points.to_string(),
-                trial.calls.to_string(),
-                trial.misses.to_string(),
-                percent(reduction(operation.warm, trial.misses)),
-                format!("{:.1}", trial.additional),
-            ]
+            let knee = match trial.knee == study.knee {
+                true => format!("* {}", trial.knee),
+                false => trial.knee.to_string(),
+            };
+            trial_cells(knee, operation, trial)
         })
         .collect();
     writeln!(

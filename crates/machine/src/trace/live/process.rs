@@ -175,10 +175,19 @@ impl Process {
 
     /// The next report of any thread. Looks for it again and again, sleeping longer and longer, so that limits are kept.
     fn report(&self) -> Result<(u32, Report), TraceError> {
+        loop {
+            if let Some(report) = self.report_until(None)? {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// The next report; `None` once `until` has passed.
+    fn report_until(&self, until: Option<Instant>) -> Result<Option<(u32, Report)>, TraceError> {
         let mut looks = 0_u32;
         loop {
             match ptrace::wait(None, false) {
-                Ok(Some(report)) => return Ok(report),
+                Ok(Some(report)) => return Ok(Some(report)),
                 Ok(None) => {}
                 Err(error) => return Err(TraceError::system("wait for the program", &error)),
             }
@@ -186,6 +195,9 @@ impl Process {
                 thread::yield_now();
             } else {
                 self.check_limits()?;
+                if until.is_some_and(|until| Instant::now() >= until) {
+                    return Ok(None);
+                }
                 let sleep = Duration::from_micros(20) * (looks - LOOKS_AT_ONCE + 1);
                 thread::sleep(sleep.min(SLEEP_MAX));
             }
@@ -272,21 +284,11 @@ impl Process {
     /// The next report. If others are held and none comes, the stepped thread may wait for one of them: they are let go then.
     fn report_letting_go(&mut self, stepped: u32) -> Result<(u32, Report), TraceError> {
         if self.held_for.is_some() {
-            let until = Instant::now() + HELD_MAX;
-            while Instant::now() < until {
-                match ptrace::wait(None, false) {
-                    Ok(Some(report)) => return Ok(report),
-                    Ok(None) => thread::sleep(Duration::from_micros(50)),
-                    Err(error) => return Err(TraceError::system("wait for the program", &error)),
-                }
+            if let Some(report) = self.report_until(Some(Instant::now() + HELD_MAX))? {
+                return Ok(report);
             }
-            self.held_for = None;
             self.resume_hits()?;
-            let held = |(who, known): (&u32, &Thread)| {
-                (known.state == State::Stopped && *who != stepped).then_some(*who)
-            };
-            let held: Vec<u32> = self.threads.iter().filter_map(held).collect();
-            held.into_iter().try_for_each(|who| self.resume(who))?;
+            self.resume_all_but(stepped)?;
         }
         self.report()
     }
@@ -323,11 +325,18 @@ impl Process {
 
     /// Lets all stopped threads run, except those at a breakpoint.
     pub fn resume_all(&mut self) -> Result<(), TraceError> {
+        self.resume_all_but(0)
+    }
+
+    /// As [`Process::resume_all`], without the thread that is stepped (0: none is).
+    fn resume_all_but(&mut self, stepped: u32) -> Result<(), TraceError> {
         self.held_for = None;
         let stopped: Vec<u32> = self
             .threads
             .iter()
-            .filter(|(thread, known)| known.state == State::Stopped && !self.hits.contains(thread))
+            .filter(|&(&thread, known)| {
+                thread != stepped && known.state == State::Stopped && !self.hits.contains(&thread)
+            })
             .map(|(&thread, _)| thread)
             .collect();
         stopped.into_iter().try_for_each(|thread| self.resume(thread))
