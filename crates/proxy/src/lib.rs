@@ -3,4 +3,5 @@
 //!
 //! Folders follow the journey of a query: [`wire`] (bytes).
 
+pub mod auth;
 pub mod wire;

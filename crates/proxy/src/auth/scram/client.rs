@@ -10,8 +10,8 @@ use base64::Engine as _;
 
 use super::message::{Malformed, expect, nonce_is_printable};
 use super::{
-    BASE64, ClientKeys, ITERATIONS_MAX, Key, NONCE_BYTES, SALT_BYTES_MAX, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, hmac_key, key, same, sha256, sign,
-    xor,
+    BASE64, ClientKeys, ITERATIONS_MAX, Key, NONCE_BYTES, SALT_BYTES_MAX, SCRAM_SHA_256, SCRAM_SHA_256_PLUS,
+    hmac_key, key, same, sha256, sign, xor,
 };
 
 /// Whether the login is to be bound to the TLS connection (libpq's `channel_binding`).
@@ -76,7 +76,10 @@ pub struct ScramSecret {
 /// Says what is known, not what it is.
 impl fmt::Debug for ScramSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScramSecret").field("password", &self.password.is_some()).field("keys", &self.keys.is_some()).finish()
+        f.debug_struct("ScramSecret")
+            .field("password", &self.password.is_some())
+            .field("keys", &self.keys.is_some())
+            .finish()
     }
 }
 
@@ -104,7 +107,9 @@ enum State {
 /// No secret, no nonce.
 impl fmt::Debug for ScramClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScramClient").field("mechanism", &self.mechanism()).finish_non_exhaustive()
+        f.debug_struct("ScramClient")
+            .field("mechanism", &self.mechanism())
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,7 +133,9 @@ impl ScramClient {
         if binding == ChannelBinding::Require && !plus {
             return Err(ScramClientError::NotBound(match (tls, end_point) {
                 (false, _) => "the connection to the server has no TLS",
-                (true, None) => "the server's certificate has a signature algorithm without a hash to bind to",
+                (true, None) => {
+                    "the server's certificate has a signature algorithm without a hash to bind to"
+                }
                 (true, Some(_)) => "the server does not offer SCRAM-SHA-256-PLUS",
             }));
         }
@@ -142,12 +149,23 @@ impl ScramClient {
             (false, None) => "n,,",
         };
         let bound = [header.as_bytes(), hash.filter(|_| plus).unwrap_or_default()].concat();
-        Ok(Self { secret, plus, bound, header, nonce: super::nonce(nonce), state: State::Chosen })
+        Ok(Self {
+            secret,
+            plus,
+            bound,
+            header,
+            nonce: super::nonce(nonce),
+            state: State::Chosen,
+        })
     }
 
     /// The mechanism chosen.
     pub fn mechanism(&self) -> &'static str {
-        if self.plus { SCRAM_SHA_256_PLUS } else { SCRAM_SHA_256 }
+        if self.plus {
+            SCRAM_SHA_256_PLUS
+        } else {
+            SCRAM_SHA_256
+        }
     }
 
     /// The first message. The user name stays empty: PostgreSQL has it from the startup packet.
@@ -175,20 +193,28 @@ impl ScramClient {
         let salt = expect(&mut rest, b's', "the challenge has no salt")?;
         let count = expect(&mut rest, b'i', "the challenge has no iteration count")?;
         if !rest.is_empty() {
-            return Err(ScramClientError::Malformed("something follows the iteration count"));
+            return Err(ScramClientError::Malformed(
+                "something follows the iteration count",
+            ));
         }
         let added = nonce.strip_prefix(self.nonce.as_bytes()).unwrap_or_default();
         if !nonce_is_printable(added) {
             return Err(ScramClientError::Malformed("the nonce does not continue ours"));
         }
-        let salt = BASE64.decode(salt).ok().filter(|s| !s.is_empty() && s.len() <= SALT_BYTES_MAX);
+        let salt = BASE64
+            .decode(salt)
+            .ok()
+            .filter(|s| !s.is_empty() && s.len() <= SALT_BYTES_MAX);
         let salt = salt.ok_or(ScramClientError::Malformed("the salt is not a salt in base64"))?;
         let keys = self.keys(&salt, iterations(count)?)?;
 
         let without_proof = [format!("c={},r=", BASE64.encode(&self.bound)).as_bytes(), nonce].concat();
         let first_bare = self.first_bare();
         let spoken: [&[u8]; 5] = [first_bare.as_bytes(), b",", challenge, b",", &without_proof];
-        let proof = xor(&keys.client_key, &sign(&hmac_key(&sha256(&keys.client_key)), &spoken));
+        let proof = xor(
+            &keys.client_key,
+            &sign(&hmac_key(&sha256(&keys.client_key)), &spoken),
+        );
         let signature = sign(&hmac_key(&keys.server_key), &spoken);
         self.state = State::Proved { keys, signature };
         Ok([without_proof.as_slice(), b",p=", BASE64.encode(proof).as_bytes()].concat())
@@ -209,7 +235,9 @@ impl ScramClient {
     /// Whoever is there does not know the password; nothing may be sent to it.
     pub fn check(&mut self, last: &[u8]) -> Result<ClientKeys, ScramClientError> {
         let State::Proved { keys, signature } = std::mem::replace(&mut self.state, State::Over) else {
-            return Err(ScramClientError::Malformed("the last message comes at the wrong time"));
+            return Err(ScramClientError::Malformed(
+                "the last message comes at the wrong time",
+            ));
         };
         if last.starts_with(b"e=") {
             return Err(ScramClientError::Refused);
@@ -219,8 +247,14 @@ impl ScramClient {
         if !rest.is_empty() {
             return Err(ScramClientError::Malformed("something follows the signature"));
         }
-        let claimed = key(claimed).ok_or(ScramClientError::Malformed("the signature is not 32 bytes in base64"))?;
-        if same(&claimed, &signature) { Ok(keys) } else { Err(ScramClientError::NotTheServer) }
+        let claimed = key(claimed).ok_or(ScramClientError::Malformed(
+            "the signature is not 32 bytes in base64",
+        ))?;
+        if same(&claimed, &signature) {
+            Ok(keys)
+        } else {
+            Err(ScramClientError::NotTheServer)
+        }
     }
 }
 
@@ -229,7 +263,9 @@ fn iterations(text: &[u8]) -> Result<NonZeroU32, ScramClientError> {
     if text.is_empty() || text.len() > 18 || !text.iter().all(u8::is_ascii_digit) {
         return Err(wrong);
     }
-    let count = text.iter().fold(0u64, |n, digit| n * 10 + u64::from(digit - b'0'));
+    let count = text
+        .iter()
+        .fold(0u64, |n, digit| n * 10 + u64::from(digit - b'0'));
     if count > u64::from(ITERATIONS_MAX) {
         return Err(ScramClientError::Iterations(count));
     }

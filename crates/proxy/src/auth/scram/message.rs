@@ -6,7 +6,9 @@ pub(crate) struct Malformed(pub &'static str);
 
 /// Takes the next attribute off `rest`, with the comma behind it.
 pub(crate) fn attribute<'a>(rest: &mut &'a [u8]) -> Result<(u8, &'a [u8]), Malformed> {
-    let (&letter, after) = rest.split_first().ok_or(Malformed("The message ends where an attribute is expected."))?;
+    let (&letter, after) = rest
+        .split_first()
+        .ok_or(Malformed("The message ends where an attribute is expected."))?;
     if !letter.is_ascii_alphabetic() {
         return Err(Malformed("An attribute's name is not a letter."));
     }
@@ -19,7 +21,11 @@ pub(crate) fn attribute<'a>(rest: &mut &'a [u8]) -> Result<(u8, &'a [u8]), Malfo
 }
 
 /// Takes the attribute `letter` off `rest`; anything else there is an error that says `otherwise`.
-pub(crate) fn expect<'a>(rest: &mut &'a [u8], letter: u8, otherwise: &'static str) -> Result<&'a [u8], Malformed> {
+pub(crate) fn expect<'a>(
+    rest: &mut &'a [u8],
+    letter: u8,
+    otherwise: &'static str,
+) -> Result<&'a [u8], Malformed> {
     match attribute(rest)? {
         (found, value) if found == letter => Ok(value),
         _ => Err(Malformed(otherwise)),

@@ -9,7 +9,10 @@ use std::fmt;
 use base64::Engine as _;
 
 use super::message::{Malformed, attribute, expect, nonce_is_printable};
-use super::{BASE64, ClientKeys, Key, NONCE_BYTES, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, Verifier, hmac_key, key, same, sha256, sign, xor};
+use super::{
+    BASE64, ClientKeys, Key, NONCE_BYTES, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, Verifier, hmac_key, key, same,
+    sha256, sign, xor,
+};
 
 /// Why an exchange ended without a login.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +27,9 @@ pub enum ScramRefusal {
     #[error("the client selected a SASL mechanism that was not offered")]
     Mechanism,
     /// The client believes that we cannot bind to the channel, though we offered to: somebody changed the offer on its way.
-    #[error("the client supports channel binding but did not see that it was offered: the offer was changed on its way")]
+    #[error(
+        "the client supports channel binding but did not see that it was offered: the offer was changed on its way"
+    )]
     Downgraded,
     /// The client bound its proof to another TLS connection than ours: somebody sits in between.
     #[error("the proof is bound to another TLS connection than this one")]
@@ -69,15 +74,24 @@ pub struct ScramServer {
 
 enum State {
     Initial,
-    First { plus: bool },
-    Last { first_bare: Vec<u8>, challenge: Vec<u8>, nonce: Vec<u8>, binding: String },
+    First {
+        plus: bool,
+    },
+    Last {
+        first_bare: Vec<u8>,
+        challenge: Vec<u8>,
+        nonce: Vec<u8>,
+        binding: String,
+    },
     Over,
 }
 
 /// No verifier, no nonce.
 impl fmt::Debug for ScramServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScramServer").field("binds", &self.end_point.is_some()).finish_non_exhaustive()
+        f.debug_struct("ScramServer")
+            .field("binds", &self.end_point.is_some())
+            .finish_non_exhaustive()
     }
 }
 
@@ -85,8 +99,19 @@ impl ScramServer {
     /// An exchange for the owner of `verifier`. With `doomed` it is refused at the end whatever the proof says. `end_point` is
     /// the hash of our certificate (tls-server-end-point), where the connection has TLS and the hash is defined. `nonce` must be
     /// random and used once.
-    pub fn new(verifier: Verifier, doomed: bool, end_point: Option<Vec<u8>>, nonce: &[u8; NONCE_BYTES]) -> Self {
-        Self { verifier, doomed, end_point, nonce: super::nonce(nonce), state: State::Initial }
+    pub fn new(
+        verifier: Verifier,
+        doomed: bool,
+        end_point: Option<Vec<u8>>,
+        nonce: &[u8; NONCE_BYTES],
+    ) -> Self {
+        Self {
+            verifier,
+            doomed,
+            end_point,
+            nonce: super::nonce(nonce),
+            state: State::Initial,
+        }
     }
 
     /// The mechanisms offered, best first.
@@ -119,7 +144,12 @@ impl ScramServer {
                 }
             }
             State::First { plus } => self.challenge(body, plus),
-            State::Last { first_bare, challenge, nonce, binding } => self.judge(body, &first_bare, &challenge, &nonce, &binding),
+            State::Last {
+                first_bare,
+                challenge,
+                nonce,
+                binding,
+            } => self.judge(body, &first_bare, &challenge, &nonce, &binding),
             State::Over => Err(ScramRefusal::Malformed("The exchange is over.")),
         }
     }
@@ -128,32 +158,48 @@ impl ScramServer {
         let (header, bare) = self.gs2_header(first, plus)?;
         let mut rest = bare;
         if bare.starts_with(b"m=") {
-            return Err(ScramRefusal::Malformed("The client requires an extension that is not supported."));
+            return Err(ScramRefusal::Malformed(
+                "The client requires an extension that is not supported.",
+            ));
         }
         // PostgreSQL takes the user from the startup packet; what is said here has no meaning.
         expect(&mut rest, b'n', "The user name is missing.")?;
         let client_nonce = expect(&mut rest, b'r', "The nonce is missing.")?;
         if !nonce_is_printable(client_nonce) {
-            return Err(ScramRefusal::Malformed("The nonce has characters that are not printable."));
+            return Err(ScramRefusal::Malformed(
+                "The nonce has characters that are not printable.",
+            ));
         }
         while !rest.is_empty() {
             attribute(&mut rest)?; // optional extensions are ignored, as RFC 5802 says
         }
         let nonce = [client_nonce, self.nonce.as_bytes()].concat();
-        let tail = format!(",s={},i={}", BASE64.encode(&self.verifier.salt), self.verifier.iterations);
+        let tail = format!(
+            ",s={},i={}",
+            BASE64.encode(&self.verifier.salt),
+            self.verifier.iterations
+        );
         let challenge = [b"r=", nonce.as_slice(), tail.as_bytes()].concat();
         let bound = match (&self.end_point, plus) {
             (Some(hash), true) => [header, hash].concat(),
             _ => header.to_vec(),
         };
-        self.state =
-            State::Last { first_bare: bare.to_vec(), challenge: challenge.clone(), nonce, binding: BASE64.encode(bound) };
+        self.state = State::Last {
+            first_bare: bare.to_vec(),
+            challenge: challenge.clone(),
+            nonce,
+            binding: BASE64.encode(bound),
+        };
         Ok(ScramReply::Challenge(challenge))
     }
 
     /// Splits the first message into its GS2 header and the rest; refuses headers that do not go with the mechanism.
     fn gs2_header<'a>(&self, first: &'a [u8], plus: bool) -> Result<(&'a [u8], &'a [u8]), ScramRefusal> {
-        let mut commas = first.iter().enumerate().filter(|&(_, &b)| b == b',').map(|(at, _)| at);
+        let mut commas = first
+            .iter()
+            .enumerate()
+            .filter(|&(_, &b)| b == b',')
+            .map(|(at, _)| at);
         let (Some(flag_end), Some(header_end)) = (commas.next(), commas.next()) else {
             return Err(ScramRefusal::Malformed("The header is incomplete."));
         };
@@ -162,19 +208,27 @@ impl ScramServer {
             (b"y", false) if self.end_point.is_some() => return Err(ScramRefusal::Downgraded),
             (b"y", false) => {}
             (b"n" | b"y", true) => {
-                return Err(ScramRefusal::Malformed("The mechanism binds to the channel but the message does not."));
+                return Err(ScramRefusal::Malformed(
+                    "The mechanism binds to the channel but the message does not.",
+                ));
             }
             (b"p=tls-server-end-point", true) => {}
             (flag, true) if flag.starts_with(b"p=") => {
-                return Err(ScramRefusal::Malformed("The type of channel binding is not supported."));
+                return Err(ScramRefusal::Malformed(
+                    "The type of channel binding is not supported.",
+                ));
             }
             (flag, false) if flag.starts_with(b"p=") => {
-                return Err(ScramRefusal::Malformed("The message binds to the channel but the mechanism does not."));
+                return Err(ScramRefusal::Malformed(
+                    "The message binds to the channel but the mechanism does not.",
+                ));
             }
             _ => return Err(ScramRefusal::Malformed("The flag of channel binding is unknown.")),
         }
         if header_end != flag_end + 1 {
-            return Err(ScramRefusal::Malformed("The client wants to be somebody else (authzid), which is not supported."));
+            return Err(ScramRefusal::Malformed(
+                "The client wants to be somebody else (authzid), which is not supported.",
+            ));
         }
         Ok((&first[..=header_end], &first[header_end + 1..]))
     }
@@ -192,10 +246,16 @@ impl ScramServer {
         if !same(bound, binding.as_bytes()) {
             // Only a client that bound itself to a certificate can differ without being wrong about its own header.
             let plus = binding.len() > 8;
-            return Err(if plus { ScramRefusal::BoundElsewhere } else { ScramRefusal::Malformed("The channel binding changed.") });
+            return Err(if plus {
+                ScramRefusal::BoundElsewhere
+            } else {
+                ScramRefusal::Malformed("The channel binding changed.")
+            });
         }
         if !same(expect(&mut rest, b'r', "The nonce is missing.")?, nonce) {
-            return Err(ScramRefusal::Malformed("The nonce is not the one of this exchange."));
+            return Err(ScramRefusal::Malformed(
+                "The nonce is not the one of this exchange.",
+            ));
         }
         let (without_proof, proof) = loop {
             let before = last.len() - rest.len() - 1; // without the comma
@@ -221,7 +281,10 @@ impl ScramServer {
             client_key,
             server_key: self.verifier.server_key,
         };
-        Ok(ScramReply::Accepted { last: format!("v={}", BASE64.encode(signature)).into_bytes(), keys })
+        Ok(ScramReply::Accepted {
+            last: format!("v={}", BASE64.encode(signature)).into_bytes(),
+            keys,
+        })
     }
 }
 

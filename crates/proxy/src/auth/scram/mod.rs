@@ -58,7 +58,9 @@ pub struct Verifier {
 /// Neither salt nor keys are shown.
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifier").field("iterations", &self.iterations).finish_non_exhaustive()
+        f.debug_struct("Verifier")
+            .field("iterations", &self.iterations)
+            .finish_non_exhaustive()
     }
 }
 
@@ -72,8 +74,16 @@ impl Verifier {
         if !count.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        let salt = BASE64.decode(salt).ok().filter(|s| !s.is_empty() && s.len() <= SALT_BYTES_MAX)?;
-        Some(Self { iterations: count.parse().ok()?, salt, stored_key: key(stored.as_bytes())?, server_key: key(server.as_bytes())? })
+        let salt = BASE64
+            .decode(salt)
+            .ok()
+            .filter(|s| !s.is_empty() && s.len() <= SALT_BYTES_MAX)?;
+        Some(Self {
+            iterations: count.parse().ok()?,
+            salt,
+            stored_key: key(stored.as_bytes())?,
+            server_key: key(server.as_bytes())?,
+        })
     }
 
     /// The verifier of a password; takes `iterations` times two SHA-256 blocks, a millisecond at the usual 4,096.
@@ -83,13 +93,22 @@ impl Verifier {
 
     /// Whether this is the verifier of `password`; takes as long as [`Verifier::derive`].
     pub fn matches(&self, password: &[u8]) -> bool {
-        same(&Self::derive(password, &self.salt, self.iterations).server_key, &self.server_key)
+        same(
+            &Self::derive(password, &self.salt, self.iterations).server_key,
+            &self.server_key,
+        )
     }
 
     /// PostgreSQL's text form. It is a secret: never for a log.
     pub fn to_secret_text(&self) -> String {
         let b64 = |bytes: &[u8]| BASE64.encode(bytes);
-        format!("SCRAM-SHA-256${}:{}${}:{}", self.iterations, b64(&self.salt), b64(&self.stored_key), b64(&self.server_key))
+        format!(
+            "SCRAM-SHA-256${}:{}${}:{}",
+            self.iterations,
+            b64(&self.salt),
+            b64(&self.stored_key),
+            b64(&self.server_key)
+        )
     }
 
     /// A verifier nobody can satisfy on purpose, for users that do not exist: salt and keys from `seed`, so that each user name
@@ -118,7 +137,9 @@ pub struct ClientKeys {
 /// Keys are not shown.
 impl fmt::Debug for ClientKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientKeys").field("iterations", &self.iterations).finish_non_exhaustive()
+        f.debug_struct("ClientKeys")
+            .field("iterations", &self.iterations)
+            .finish_non_exhaustive()
     }
 }
 
@@ -126,7 +147,13 @@ impl ClientKeys {
     /// The keys of a password (RFC 5802, section 3), after SASLprep as PostgreSQL applies it.
     pub fn derive(password: &[u8], salt: &[u8], iterations: NonZeroU32) -> Self {
         let mut salted = [0; KEY_BYTES];
-        pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, salt, &normalized(password), &mut salted);
+        pbkdf2::derive(
+            pbkdf2::PBKDF2_HMAC_SHA256,
+            iterations,
+            salt,
+            &normalized(password),
+            &mut salted,
+        );
         let salted = hmac::Key::new(hmac::HMAC_SHA256, &salted);
         Self {
             iterations,
@@ -185,7 +212,10 @@ fn xor(a: &Key, b: &Key) -> Key {
 
 /// Equality in a time that depends on the lengths only.
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
-    let differences = a.iter().zip(b).fold(0, |all, (x, y)| std::hint::black_box(all | (x ^ y)));
+    let differences = a
+        .iter()
+        .zip(b)
+        .fold(0, |all, (x, y)| std::hint::black_box(all | (x ^ y)));
     a.len() == b.len() && std::hint::black_box(differences) == 0
 }
 
