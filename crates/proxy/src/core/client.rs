@@ -83,8 +83,10 @@ pub(super) struct Client {
     pub wrote: bool,
     /// The place in the server's log its reads must have reached.
     pub write_end: Option<u64>,
-    /// Messages are skipped up to Sync: something was refused here in the extended protocol.
-    pub skipping: bool,
+    /// It has sent a text since it got its server.
+    pub asked: bool,
+    /// It has sent what begins a transaction block.
+    pub began: bool,
     // Who serves it.
     pub server: Option<usize>,
     /// In the queue of this pool.
@@ -131,7 +133,8 @@ impl Client {
             discard_all: false,
             wrote: false,
             write_end: None,
-            skipping: false,
+            asked: false,
+            began: false,
             server: None,
             waiting: None,
             held: false,
