@@ -4,4 +4,5 @@
 //! Folders follow the journey of a query: [`wire`] (bytes).
 
 pub mod auth;
+pub mod tls;
 pub mod wire;
