@@ -25,8 +25,9 @@ use super::client::{Client, Phase};
 use super::pool::{Pool, PoolKey};
 use super::repeats::Repeats;
 use super::request::{Desk, Rules};
-use super::server::Server;
+use super::server::{Question, Server};
 use super::shared::{Message, Shared};
+use super::transport::Opened;
 use super::world::World;
 use crate::config::PoolMode;
 use crate::session::prepared::Statements;
@@ -84,9 +85,11 @@ pub(crate) struct EventLoop<R> {
     pub(super) pool_of: HashMap<PoolKey, usize>,
     pub(super) desk: Desk,
     pub(super) todo: VecDeque<Todo>,
+    /// Questions to servers that wait for a connection: pool, question, text.
+    pub(super) questions: VecDeque<(usize, Question, String)>,
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
-    pub(super) listeners: usize,
+    pub(crate) listeners: usize,
     pub(super) stopping: bool,
     pub(super) ticked: Duration,
     reactor: PhantomData<fn(&mut R)>,
@@ -118,6 +121,7 @@ impl<R: Reactor> EventLoop<R> {
                 repeats: Repeats::default(),
             },
             todo: VecDeque::new(),
+            questions: VecDeque::new(),
             now: Duration::ZERO,
             plain: Vec::new(),
             listeners: 0,
@@ -149,7 +153,10 @@ impl<R: Reactor> EventLoop<R> {
             match todo {
                 Todo::Free(server) => self.server_free(reactor, server),
                 Todo::Serve(client, id) => self.serve_inbox(reactor, client, id),
-                Todo::Connect(pool) => self.connect_if_wanted(reactor, pool),
+                Todo::Connect(pool) => {
+                    self.connect_if_wanted(reactor, pool);
+                    self.keep_minimum(reactor, pool);
+                }
             }
         }
     }
@@ -204,9 +211,13 @@ impl<R: Reactor> EventLoop<R> {
             self.client_bytes(reactor, index, &plain);
         }
         self.plain = plain;
-        if let Err(error) = opened {
-            tracing::info!(%error, "TLS with a client failed");
-            self.close_client(reactor, index, "TLS failed");
+        match opened {
+            Ok(Opened::Open) => {}
+            Ok(Opened::Ended) => self.close_client(reactor, index, "client closed the connection"),
+            Err(error) => {
+                tracing::info!(%error, "TLS with a client failed");
+                self.close_client(reactor, index, "TLS failed");
+            }
         }
     }
 
@@ -237,10 +248,13 @@ impl<R: Reactor> EventLoop<R> {
         plain.clear();
         let opened = server.transport.open(reactor, bytes, &mut plain);
         match opened {
-            Ok(_) => {
+            Ok(opened) => {
                 self.tls_progress(reactor, index);
                 if !plain.is_empty() {
                     self.server_bytes(reactor, index, &plain);
+                }
+                if opened == Opened::Ended {
+                    self.server_lost(reactor, index, "it closed the connection");
                 }
             }
             Err(error) => self.server_failed(
@@ -270,6 +284,7 @@ impl<R: Reactor> EventLoop<R> {
                 self.todo.extend(pools.into_iter().map(Todo::Connect));
             }
             Message::Ask(ask) => self.asked(reactor, ask),
+            Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
             Message::Shutdown { at_once } => self.shut_down(reactor, at_once),
         }
     }

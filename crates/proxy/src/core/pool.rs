@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::statistics::Totals;
+use super::statistics::{Latencies, Totals};
 use crate::config::Effective;
 use crate::session::settings::Settings;
 use crate::understand::Shape;
@@ -58,6 +58,7 @@ pub(super) struct Pool {
     /// Index of the next host to connect to.
     pub next_host: usize,
     pub totals: Totals,
+    pub latencies: Latencies,
 }
 
 /// ParameterStatus: names and values.
@@ -89,7 +90,13 @@ impl Pool {
             greetings: HashMap::new(),
             next_host: 0,
             totals: Totals::default(),
+            latencies: Latencies::default(),
         }
+    }
+
+    /// Connections kept without work, of which each of `loops` has its part.
+    pub fn minimum(&self, loops: usize) -> usize {
+        (self.effective.min_pool_size as usize).div_ceil(loops).min(self.size)
     }
 
     /// Takes a client out of the queue.

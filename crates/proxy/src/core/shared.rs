@@ -10,7 +10,7 @@ use machine::reactor::{Stream, Waker};
 use parking_lot::{Mutex, RwLock};
 use ring::rand::SystemRandom;
 
-use crate::auth::Mock;
+use crate::auth::{Mock, Secret};
 use crate::auth::scram::ClientKeys;
 use crate::core::world::World;
 
@@ -31,6 +31,8 @@ pub(crate) enum Message {
     Resolved,
     /// Something to run on the loop.
     Ask(super::ask::Ask),
+    /// All loops have answered a console client (slot, number).
+    Answered(usize, u64, Arc<super::ask::Answers>),
     /// End: `false` waits for clients to finish their transactions.
     Shutdown { at_once: bool },
 }
@@ -86,6 +88,8 @@ pub(crate) struct Shared {
     counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
     /// What clients' logins showed, by user.
     keys: Mutex<HashMap<Arc<str>, ClientKeys>>,
+    /// What `auth_query` found, by user.
+    secrets: Mutex<HashMap<Arc<str>, Secret>>,
 }
 
 impl Shared {
@@ -102,6 +106,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             counts: Mutex::default(),
             keys: Mutex::default(),
+            secrets: Mutex::default(),
         }
     }
 
@@ -176,5 +181,18 @@ impl Shared {
     /// What a login showed.
     pub fn learnt(&self, user: &str) -> Option<ClientKeys> {
         self.keys.lock().get(user).cloned()
+    }
+
+    /// Keeps what `auth_query` found.
+    pub fn keep_secret(&self, user: &Arc<str>, secret: Secret) {
+        let mut secrets = self.secrets.lock();
+        if secrets.len() < KEYS_MAX || secrets.contains_key(user) {
+            secrets.insert(Arc::clone(user), secret);
+        }
+    }
+
+    /// What `auth_query` found.
+    pub fn secret(&self, user: &str) -> Option<Secret> {
+        self.secrets.lock().get(user).cloned()
     }
 }
