@@ -78,12 +78,14 @@ enum Network {
 impl Network {
     fn of(address: IpAddr, mask: IpAddr) -> Option<Self> {
         match (address, mask) {
-            (IpAddr::V4(address), IpAddr::V4(mask)) => {
-                Some(Self::V4 { address: address.to_bits() & mask.to_bits(), mask: mask.to_bits() })
-            }
-            (IpAddr::V6(address), IpAddr::V6(mask)) => {
-                Some(Self::V6 { address: address.to_bits() & mask.to_bits(), mask: mask.to_bits() })
-            }
+            (IpAddr::V4(address), IpAddr::V4(mask)) => Some(Self::V4 {
+                address: address.to_bits() & mask.to_bits(),
+                mask: mask.to_bits(),
+            }),
+            (IpAddr::V6(address), IpAddr::V6(mask)) => Some(Self::V6 {
+                address: address.to_bits() & mask.to_bits(),
+                mask: mask.to_bits(),
+            }),
             _ => None,
         }
     }
@@ -154,7 +156,11 @@ impl Rules {
         let bytes = tokens::read(path)?;
         let text = String::from_utf8(bytes).map_err(|error| FileError::Line {
             path: path.to_owned(),
-            line: error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&b| b == b'\n').count() + 1,
+            line: error.as_bytes()[..error.utf8_error().valid_up_to()]
+                .iter()
+                .filter(|&&b| b == b'\n')
+                .count()
+                + 1,
             problem: "the line is not UTF-8".into(),
         })?;
         Self::parse(&text, path)
@@ -165,7 +171,11 @@ impl Rules {
     /// # Errors
     /// With file and line.
     pub fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
-        let wrong = |(line, problem)| FileError::Line { path: path.to_owned(), line, problem };
+        let wrong = |(line, problem)| FileError::Line {
+            path: path.to_owned(),
+            line,
+            problem,
+        };
         let lines = tokens::lines(text).map_err(wrong)?;
         let rule = |line: &Line| rule(line).map_err(|problem| wrong((line.number, problem)));
         Ok(Self(lines.iter().map(rule).collect::<Result<_, _>>()?))
@@ -190,7 +200,9 @@ impl Rules {
 }
 
 fn refused(question: &Question<'_>, rule: Option<&Rule>) -> Denial {
-    let host = question.address.map_or("[local]".to_owned(), |address| address.to_canonical().to_string());
+    let host = question
+        .address
+        .map_or("[local]".to_owned(), |address| address.to_canonical().to_string());
     let user = question.user;
     let what = if question.replication {
         match rule {
@@ -204,14 +216,24 @@ fn refused(question: &Question<'_>, rule: Option<&Rule>) -> Denial {
         }
     };
     let no = if rule.is_none() { "no " } else { "" };
-    let database = if question.replication { String::new() } else { format!(", database \"{}\"", question.database) };
-    let encryption = if question.tls { "SSL encryption" } else { "no encryption" };
+    let database = if question.replication {
+        String::new()
+    } else {
+        format!(", database \"{}\"", question.database)
+    };
+    let encryption = if question.tls {
+        "SSL encryption"
+    } else {
+        "no encryption"
+    };
     Denial {
         refusal: Refusal::new(
             code::INVALID_AUTHORIZATION,
             format!("{no}pg_hba.conf {what} host \"{host}\", user \"{user}\"{database}, {encryption}"),
         ),
-        reason: rule.map_or("no rule fits".to_owned(), |rule| format!("rejected by line {}", rule.line)),
+        reason: rule.map_or("no rule fits".to_owned(), |rule| {
+            format!("rejected by line {}", rule.line)
+        }),
     }
 }
 
@@ -222,17 +244,29 @@ fn rule(line: &Line) -> Result<Rule, String> {
         "host" | "hostnogssenc" => Kind::Host,
         "hostssl" => Kind::HostSsl,
         "hostnossl" => Kind::HostNoSsl,
-        "hostgssenc" => return Err("hostgssenc never fits: GSSAPI encryption is not supported; remove the line".into()),
-        word if word.starts_with("include") => {
-            return Err(format!("{word} is not supported: put the rules of the other file here"));
+        "hostgssenc" => {
+            return Err("hostgssenc never fits: GSSAPI encryption is not supported; remove the line".into());
         }
-        word => return Err(format!("unknown kind of connection \"{word}\": local, host, hostssl and hostnossl exist")),
+        word if word.starts_with("include") => {
+            return Err(format!(
+                "{word} is not supported: put the rules of the other file here"
+            ));
+        }
+        word => {
+            return Err(format!(
+                "unknown kind of connection \"{word}\": local, host, hostssl and hostnossl exist"
+            ));
+        }
     };
     let databases = fields.next().ok_or("the databases are missing")?;
     let databases = databases.iter().map(database).collect::<Result<_, _>>()?;
     let users = fields.next().ok_or("the users are missing")?;
     let users = users.iter().map(user).collect::<Result<_, _>>()?;
-    let network = if kind == Kind::Local { Network::All } else { network(&mut fields)? };
+    let network = if kind == Kind::Local {
+        Network::All
+    } else {
+        network(&mut fields)?
+    };
     let method = one(fields.next(), "the method")?;
     let method = match (method.text.as_str(), kind) {
         ("trust", _) => Method::Trust,
@@ -253,14 +287,30 @@ fn rule(line: &Line) -> Result<Rule, String> {
     let mut map = None;
     for option in fields.flatten() {
         match option.text.split_once('=') {
-            Some(("map", name)) if matches!(method, Method::Cert | Method::Peer) && !name.is_empty() => map = Some(name.to_owned()),
+            Some(("map", name)) if matches!(method, Method::Cert | Method::Peer) && !name.is_empty() => {
+                map = Some(name.to_owned())
+            }
             Some(("clientcert", _)) => {
                 return Err("option clientcert is not supported: use client_tls_sslmode = verify-ca for all, or method cert".into());
             }
-            _ => return Err(format!("option \"{}\" is not supported with method {}", option.text, method.name())),
+            _ => {
+                return Err(format!(
+                    "option \"{}\" is not supported with method {}",
+                    option.text,
+                    method.name()
+                ));
+            }
         }
     }
-    Ok(Rule { line: line.number, method, map, kind, databases, users, network })
+    Ok(Rule {
+        line: line.number,
+        method,
+        map,
+        kind,
+        databases,
+        users,
+        network,
+    })
 }
 
 fn one<'a>(field: Option<&'a Vec<Token>>, what: &str) -> Result<&'a Token, String> {
@@ -274,10 +324,14 @@ fn one<'a>(field: Option<&'a Vec<Token>>, what: &str) -> Result<&'a Token, Strin
 fn name(token: &Token, what: &str) -> Result<String, String> {
     let text = &token.text;
     if !token.quoted && text.starts_with('@') {
-        return Err(format!("{text}: lists in other files are not supported; name the {what}s here"));
+        return Err(format!(
+            "{text}: lists in other files are not supported; name the {what}s here"
+        ));
     }
     if text.starts_with('/') {
-        return Err(format!("{text}: regular expressions are not supported; name the {what}s"));
+        return Err(format!(
+            "{text}: regular expressions are not supported; name the {what}s"
+        ));
     }
     Ok(text.clone())
 }
@@ -288,7 +342,10 @@ fn database(token: &Token) -> Result<Database, String> {
         "sameuser" if !token.quoted => Database::SameUser,
         "replication" if !token.quoted => Database::Replication,
         "samerole" | "samegroup" if !token.quoted => {
-            return Err(format!("{} is not supported: who is in which role is not known here; name the databases", token.text));
+            return Err(format!(
+                "{} is not supported: who is in which role is not known here; name the databases",
+                token.text
+            ));
         }
         _ => Database::Name(name(token, "database")?),
     })
@@ -299,7 +356,10 @@ fn user(token: &Token) -> Result<User, String> {
         return Ok(User::All);
     }
     if !token.quoted && token.text.starts_with('+') {
-        return Err(format!("{} is not supported: who is in which role is not known here; name the users", token.text));
+        return Err(format!(
+            "{} is not supported: who is in which role is not known here; name the users",
+            token.text
+        ));
     }
     Ok(User::Name(name(token, "user")?))
 }
@@ -311,11 +371,14 @@ fn network<'a>(fields: &mut impl Iterator<Item = &'a Vec<Token>>) -> Result<Netw
     }
     let text = token.text.as_str();
     if token.is("samehost") || token.is("samenet") {
-        return Err(format!("{text} is not supported: write the networks as address/bits"));
+        return Err(format!(
+            "{text} is not supported: write the networks as address/bits"
+        ));
     }
     let parse = |text: &str| {
-        text.parse::<IpAddr>()
-            .map_err(|_| format!("\"{text}\" is not an address; host names are not supported, write address/bits"))
+        text.parse::<IpAddr>().map_err(|_| {
+            format!("\"{text}\" is not an address; host names are not supported, write address/bits")
+        })
     };
     if let Some((address, bits)) = text.split_once('/') {
         let address = parse(address)?;
@@ -326,8 +389,16 @@ fn network<'a>(fields: &mut impl Iterator<Item = &'a Vec<Token>>) -> Result<Netw
             .ok_or_else(|| format!("\"{text}\": the number of bits is not one of this kind of address"));
     }
     let address = parse(text)?;
-    let mask = one(fields.next(), "the mask (or the number of bits behind the address)")?;
-    let wrong = || format!("\"{}\" is not a mask for {address}; write it as address/bits", mask.text);
+    let mask = one(
+        fields.next(),
+        "the mask (or the number of bits behind the address)",
+    )?;
+    let wrong = || {
+        format!(
+            "\"{}\" is not a mask for {address}; write it as address/bits",
+            mask.text
+        )
+    };
     Network::of(address, mask.text.parse().map_err(|_| wrong())?).ok_or_else(wrong)
 }
 

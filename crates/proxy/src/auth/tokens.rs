@@ -32,7 +32,10 @@ pub enum FileError {
 
 /// Reads a whole file, which must not be larger than it could ever need to be.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    let failed = |source| FileError::Read { path: path.to_owned(), source };
+    let failed = |source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    };
     if std::fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
         return Err(failed(std::io::Error::other("the file is larger than 4 MiB")));
     }
@@ -76,7 +79,10 @@ pub(super) fn lines(text: &str) -> Result<Vec<Line>, (usize, String)> {
         }
         let fields = fields(&whole).map_err(|problem| (at + 1, problem.to_owned()))?;
         if !fields.is_empty() {
-            found.push(Line { number: at + 1, fields });
+            found.push(Line {
+                number: at + 1,
+                fields,
+            });
         }
     }
     Ok(found)
@@ -92,7 +98,10 @@ fn fields(line: &str) -> Result<Vec<Vec<Token>>, &'static str> {
             None | Some('#') => return Ok(fields),
             Some(_) => {}
         }
-        let mut token = Token { text: String::new(), quoted: rest.peek() == Some(&'"') };
+        let mut token = Token {
+            text: String::new(),
+            quoted: rest.peek() == Some(&'"'),
+        };
         let mut quotes = false;
         let mut comma = false;
         while let Some(&c) = rest.peek() {
@@ -136,12 +145,19 @@ mod tests {
 
     fn texts(line: &str) -> Vec<Vec<String>> {
         let quoted = |t: Token| if t.quoted { format!("'{}'", t.text) } else { t.text };
-        fields(line).unwrap().into_iter().map(|field| field.into_iter().map(quoted).collect()).collect()
+        fields(line)
+            .unwrap()
+            .into_iter()
+            .map(|field| field.into_iter().map(quoted).collect())
+            .collect()
     }
 
     #[test]
     fn fields_values_quotes_and_comments() {
-        assert_eq!(texts("host all,\"a b\" x # y"), [vec!["host"], vec!["all", "'a b'"], vec!["x"]]);
+        assert_eq!(
+            texts("host all,\"a b\" x # y"),
+            [vec!["host"], vec!["all", "'a b'"], vec!["x"]]
+        );
         assert_eq!(texts("a, b c"), [vec!["a", "b"], vec!["c"]]);
         assert_eq!(texts("a\t,b"), [vec!["a"], vec!["b"]]);
         assert_eq!(texts("\"say \"\"hi\"\" # no\""), [vec!["'say \"hi\" # no'"]]);
@@ -154,7 +170,13 @@ mod tests {
     #[test]
     fn continued_lines_count_from_their_first() {
         let found = lines("# c\na \\\nb\n\nc\\").unwrap();
-        assert_eq!(found.iter().map(|l| (l.number, l.fields.len())).collect::<Vec<_>>(), [(2, 2), (5, 1)]);
+        assert_eq!(
+            found
+                .iter()
+                .map(|l| (l.number, l.fields.len()))
+                .collect::<Vec<_>>(),
+            [(2, 2), (5, 1)]
+        );
         assert_eq!(lines("a\n\"b").unwrap_err().0, 2);
     }
 }

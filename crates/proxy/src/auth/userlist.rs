@@ -26,7 +26,10 @@ pub struct Userlist {
 /// Secrets are not shown.
 impl fmt::Debug for Userlist {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Userlist").field("users", &self.users.len()).field("warnings", &self.warnings).finish_non_exhaustive()
+        f.debug_struct("Userlist")
+            .field("users", &self.users.len())
+            .field("warnings", &self.warnings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -46,18 +49,29 @@ impl Userlist {
     /// # Errors
     /// With file and line; secrets are not quoted.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, FileError> {
-        let mut list = Self { seed: sha256(bytes), ..Self::default() };
+        let mut list = Self {
+            seed: sha256(bytes),
+            ..Self::default()
+        };
         for (at, line) in bytes.split(|&b| b == b'\n').enumerate() {
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b";") || line.starts_with(b"#") {
                 continue;
             }
-            let wrong = |problem: &str| FileError::Line { path: path.to_owned(), line: at + 1, problem: problem.to_owned() };
-            let (user, rest) = quoted(line).ok_or_else(|| wrong("the user's name must stand in double quotes"))?;
-            let (secret, rest) = quoted(rest.trim_ascii_start())
-                .ok_or_else(|| wrong("the secret must follow the user, in double quotes (a quote within is doubled)"))?;
+            let wrong = |problem: &str| FileError::Line {
+                path: path.to_owned(),
+                line: at + 1,
+                problem: problem.to_owned(),
+            };
+            let (user, rest) =
+                quoted(line).ok_or_else(|| wrong("the user's name must stand in double quotes"))?;
+            let (secret, rest) = quoted(rest.trim_ascii_start()).ok_or_else(|| {
+                wrong("the secret must follow the user, in double quotes (a quote within is doubled)")
+            })?;
             if rest.first().is_some_and(|b| !b.is_ascii_whitespace()) {
-                return Err(wrong("a blank is missing behind the secret, or a quote within it is not doubled"));
+                return Err(wrong(
+                    "a blank is missing behind the secret, or a quote within it is not doubled",
+                ));
             }
             let user = String::from_utf8(user).map_err(|_| wrong("the user's name is not UTF-8"))?;
             if user.is_empty() || user.contains('\0') || secret.contains(&0) {
@@ -70,7 +84,11 @@ impl Userlist {
                     at + 1
                 ));
             }
-            let told = format!("{}:{}: user \"{user}\" stands here again; this line counts", path.display(), at + 1);
+            let told = format!(
+                "{}:{}: user \"{user}\" stands here again; this line counts",
+                path.display(),
+                at + 1
+            );
             if list.users.insert(user, Secret::parse(&secret)).is_some() {
                 list.warnings.push(told);
             }
@@ -89,7 +107,9 @@ impl Userlist {
 
     /// Users and their secrets, in no order; without those nobody can log in as.
     pub fn secrets(&self) -> impl Iterator<Item = (&str, &Secret)> {
-        self.users.iter().filter_map(|(user, secret)| Some((user.as_str(), secret.as_ref()?)))
+        self.users
+            .iter()
+            .filter_map(|(user, secret)| Some((user.as_str(), secret.as_ref()?)))
     }
 
     /// How many users there are.
@@ -116,7 +136,11 @@ impl Userlist {
             all += 1;
         }
         let asks_md5 = md5 * 2 > all;
-        if all == 0 { Mock::random(random, asks_md5) } else { Some(Mock::from_secret(&self.seed, asks_md5)) }
+        if all == 0 {
+            Mock::random(random, asks_md5)
+        } else {
+            Some(Mock::from_secret(&self.seed, asks_md5))
+        }
     }
 }
 
@@ -153,7 +177,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_secret() {
-        let scram = crate::auth::scram::Verifier::derive(b"pw", b"salt", crate::auth::scram::ITERATIONS_DEFAULT);
+        let scram =
+            crate::auth::scram::Verifier::derive(b"pw", b"salt", crate::auth::scram::ITERATIONS_DEFAULT);
         let scram = scram.to_secret_text();
         let text = format!(
             "; comment\n# comment\n\"a\" \"md5{}\"\n  \"b\"\t\"{scram}\" extra\n\"c \"\"d\"\"\" \"p\"\"w\"\r\n\"e\" \"\"\n",
@@ -162,10 +187,15 @@ mod tests {
         let users = list(&text);
         assert!(matches!(users.lookup("a"), Lookup::Found(Secret::Md5(_))));
         assert!(matches!(users.lookup("b"), Lookup::Found(Secret::Scram(v)) if v.to_secret_text() == scram));
-        assert!(matches!(users.lookup("c \"d\""), Lookup::Found(Secret::Plain(p)) if p.password() == b"p\"w"));
+        assert!(
+            matches!(users.lookup("c \"d\""), Lookup::Found(Secret::Plain(p)) if p.password() == b"p\"w")
+        );
         assert!(matches!(users.lookup("e"), Lookup::NoSecret));
         assert!(matches!(users.lookup("A"), Lookup::Unknown));
-        assert_eq!((users.len(), users.secrets().count(), users.warnings().len()), (4, 3, 0));
+        assert_eq!(
+            (users.len(), users.secrets().count(), users.warnings().len()),
+            (4, 3, 0)
+        );
         for secret in ["p\"w", &"0".repeat(32), &scram] {
             assert!(!format!("{users:?} {:?}", users.lookup("b")).contains(secret));
         }
@@ -173,9 +203,22 @@ mod tests {
 
     #[test]
     fn errors_name_the_line_and_no_secret() {
-        for text in ["a b", "\"a\"", "\"a\" secret", "\"a\" \"secret", "\"a\" \"sec\"ret\"", "\"\" \"secret\"", "\"a\0\" \"x\""] {
-            let error = Userlist::parse(format!("\n{text}").as_bytes(), Path::new("/u.txt")).unwrap_err().to_string();
-            assert!(error.starts_with("/u.txt:2: ") && !error.contains("secret\""), "{error}");
+        for text in [
+            "a b",
+            "\"a\"",
+            "\"a\" secret",
+            "\"a\" \"secret",
+            "\"a\" \"sec\"ret\"",
+            "\"\" \"secret\"",
+            "\"a\0\" \"x\"",
+        ] {
+            let error = Userlist::parse(format!("\n{text}").as_bytes(), Path::new("/u.txt"))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with("/u.txt:2: ") && !error.contains("secret\""),
+                "{error}"
+            );
         }
         assert!(Userlist::parse(b"\"\xff\" \"x\"", Path::new("u")).is_err());
     }
@@ -185,7 +228,9 @@ mod tests {
         let users = list("\"a\" \"one\"\n\"a\" \"two\"\n\"b\" \"SCRAM-SHA-256$4096:x\"");
         assert!(matches!(users.lookup("a"), Lookup::Found(Secret::Plain(p)) if p.password() == b"two"));
         assert_eq!(users.warnings().len(), 2);
-        assert!(users.warnings()[0].contains("userlist.txt:2") && users.warnings()[1].contains("userlist.txt:3"));
+        assert!(
+            users.warnings()[0].contains("userlist.txt:2") && users.warnings()[1].contains("userlist.txt:3")
+        );
     }
 
     #[test]
@@ -199,7 +244,12 @@ mod tests {
         assert_eq!(Userlist::load(&path).unwrap().warnings().len(), 1);
         rights(0o640);
         assert!(Userlist::load(&path).unwrap().warnings().is_empty());
-        assert!(Userlist::load(&folder.path().join("none")).unwrap_err().to_string().contains("none"));
+        assert!(
+            Userlist::load(&folder.path().join("none"))
+                .unwrap_err()
+                .to_string()
+                .contains("none")
+        );
     }
 
     proptest::proptest! {

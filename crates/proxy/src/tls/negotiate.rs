@@ -27,13 +27,11 @@ pub fn after_request(rest: &[u8]) -> Result<(), Refusal> {
     if rest.is_empty() {
         return Ok(());
     }
-    Err(Refusal::new(
+    let told = Refusal::new(
         code::PROTOCOL_VIOLATION,
         "received unencrypted data after SSL request",
-    )
-    .detail(
-        "This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.",
-    ))
+    );
+    Err(told.detail("Either the client does not wait for the answer to its request, or somebody in between added bytes to it."))
 }
 
 /// What a client is told that began with TLS at once but did not name the protocol.

@@ -120,7 +120,6 @@ impl TlsServer {
         let (cert, intermediates) = chain.split_first()?;
         let now = self.config.time_provider.current_time()?;
         let clients = self.clients.as_ref()?;
-        use rustls::server::danger::ClientCertVerifier as _;
         clients.webpki.verify_client_cert(cert, intermediates, now).ok()?;
         certificate::common_name(cert)
     }

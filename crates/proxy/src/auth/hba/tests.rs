@@ -5,12 +5,20 @@ fn rules(text: &str) -> Rules {
 }
 
 fn problem(text: &str) -> String {
-    Rules::parse(text, Path::new("/etc/pg_hba.conf")).unwrap_err().to_string()
+    Rules::parse(text, Path::new("/etc/pg_hba.conf"))
+        .unwrap_err()
+        .to_string()
 }
 
 fn from<'a>(address: &str, user: &'a str, database: &'a str, tls: bool) -> Question<'a> {
     let address = (address != "local").then(|| address.parse().unwrap());
-    Question { database, user, address, tls, replication: false }
+    Question {
+        database,
+        user,
+        address,
+        tls,
+        replication: false,
+    }
 }
 
 const FILE: &str = r#"
@@ -28,23 +36,60 @@ host    all             all             fd00::/8                scram-sha-256 # 
 #[test]
 fn the_first_rule_that_fits_decides() {
     let rules = rules(FILE);
-    let line = |question: Question<'_>| rules.first_match(&question).map(|rule| (rule.line, rule.method)).ok();
-    assert_eq!(line(from("local", "postgres", "x", false)), Some((3, Method::Peer)));
+    let line = |question: Question<'_>| {
+        rules
+            .first_match(&question)
+            .map(|rule| (rule.line, rule.method))
+            .ok()
+    };
+    assert_eq!(
+        line(from("local", "postgres", "x", false)),
+        Some((3, Method::Peer))
+    );
     assert_eq!(line(from("local", "u", "x", false)), Some((4, Method::Trust)));
     assert_eq!(line(from("10.200.0.1", "u", "u", false)), Some((5, Method::Md5)));
-    assert_eq!(line(from("::ffff:10.200.0.1", "u", "u", true)), Some((5, Method::Md5)));
+    assert_eq!(
+        line(from("::ffff:10.200.0.1", "u", "u", true)),
+        Some((5, Method::Md5))
+    );
     assert_eq!(line(from("10.200.0.1", "u", "x", false)), None);
     assert_eq!(line(from("11.0.0.1", "u", "u", false)), None);
-    assert_eq!(line(from("192.168.1.9", "al ice", "all", true)), Some((6, Method::ScramSha256)));
-    assert_eq!(line(from("192.168.1.9", "bob", "app", true)), Some((6, Method::ScramSha256)));
-    assert_eq!(line(from("192.168.1.9", "bob", "other", true)), None, "a quoted all is a database called so");
+    assert_eq!(
+        line(from("192.168.1.9", "al ice", "all", true)),
+        Some((6, Method::ScramSha256))
+    );
+    assert_eq!(
+        line(from("192.168.1.9", "bob", "app", true)),
+        Some((6, Method::ScramSha256))
+    );
+    assert_eq!(
+        line(from("192.168.1.9", "bob", "other", true)),
+        None,
+        "a quoted all is a database called so"
+    );
     assert_eq!(line(from("192.168.1.9", "bob", "app", false)), None);
-    assert_eq!(line(from("192.168.1.7", "bob", "other", true)), Some((8, Method::Cert)));
+    assert_eq!(
+        line(from("192.168.1.7", "bob", "other", true)),
+        Some((8, Method::Cert))
+    );
     assert_eq!(line(from("192.168.1.7", "bob", "other", false)), None);
-    assert_eq!(line(from("fdab::1", "u", "x", false)), Some((10, Method::ScramSha256)));
-    let replication = Question { replication: true, ..from("fdab::1", "repl", "repl", false) };
+    assert_eq!(
+        line(from("fdab::1", "u", "x", false)),
+        Some((10, Method::ScramSha256))
+    );
+    let replication = Question {
+        replication: true,
+        ..from("fdab::1", "repl", "repl", false)
+    };
     assert_eq!(line(replication), Some((9, Method::Password)));
-    assert_eq!(line(Question { user: "u", ..replication }), None, "all is not replication");
+    assert_eq!(
+        line(Question {
+            user: "u",
+            ..replication
+        }),
+        None,
+        "all is not replication"
+    );
     assert_eq!(rules.rules()[0].map.as_deref(), Some("admins"));
 }
 
@@ -57,13 +102,29 @@ fn refusals_are_told_as_postgresql_tells_them() {
     };
     let (code, message, reason) = told(from("192.168.1.7", "bob", "x", false));
     assert_eq!(code, "28000");
-    assert_eq!(message, r#"pg_hba.conf rejects connection for host "192.168.1.7", user "bob", database "x", no encryption"#);
+    assert_eq!(
+        message,
+        r#"pg_hba.conf rejects connection for host "192.168.1.7", user "bob", database "x", no encryption"#
+    );
     assert_eq!(reason, "rejected by line 7");
     let (_, message, _) = told(from("1.2.3.4", "bob", "x", true));
-    assert_eq!(message, r#"no pg_hba.conf entry for host "1.2.3.4", user "bob", database "x", SSL encryption"#);
-    let (_, message, _) = told(Question { replication: true, ..from("local", "bob", "x", false) });
-    assert_eq!(message, r#"no pg_hba.conf entry for replication connection from host "[local]", user "bob", no encryption"#);
-    assert!(Rules::default().first_match(&from("local", "u", "d", false)).is_err());
+    assert_eq!(
+        message,
+        r#"no pg_hba.conf entry for host "1.2.3.4", user "bob", database "x", SSL encryption"#
+    );
+    let (_, message, _) = told(Question {
+        replication: true,
+        ..from("local", "bob", "x", false)
+    });
+    assert_eq!(
+        message,
+        r#"no pg_hba.conf entry for replication connection from host "[local]", user "bob", no encryption"#
+    );
+    assert!(
+        Rules::default()
+            .first_match(&from("local", "u", "d", false))
+            .is_err()
+    );
 }
 
 #[test]
@@ -92,7 +153,10 @@ fn what_cannot_be_honoured_is_refused_with_its_line() {
         ("local all all cert", "hostssl"),
         ("host all all all ldap", "not supported"),
         ("host all all all any", "not supported"),
-        ("hostssl all all all scram-sha-256 clientcert=verify-full", "clientcert"),
+        (
+            "hostssl all all all scram-sha-256 clientcert=verify-full",
+            "clientcert",
+        ),
         ("host all all all md5 map=x", "not supported"),
         ("local all all peer map=", "not supported"),
         ("host,local all all all md5", "not a list"),
@@ -107,9 +171,21 @@ fn what_cannot_be_honoured_is_refused_with_its_line() {
 
 #[test]
 fn all_networks_and_none() {
-    assert!(Network::cidr("0.0.0.0".parse().unwrap(), 0).unwrap().has("9.9.9.9".parse().unwrap()));
-    assert!(!Network::cidr("0.0.0.0".parse().unwrap(), 0).unwrap().has("::1".parse().unwrap()));
-    assert!(Network::cidr("::".parse().unwrap(), 0).unwrap().has("::1".parse().unwrap()));
+    assert!(
+        Network::cidr("0.0.0.0".parse().unwrap(), 0)
+            .unwrap()
+            .has("9.9.9.9".parse().unwrap())
+    );
+    assert!(
+        !Network::cidr("0.0.0.0".parse().unwrap(), 0)
+            .unwrap()
+            .has("::1".parse().unwrap())
+    );
+    assert!(
+        Network::cidr("::".parse().unwrap(), 0)
+            .unwrap()
+            .has("::1".parse().unwrap())
+    );
     let one = Network::cidr("::1".parse().unwrap(), 128).unwrap();
     assert!(one.has("::1".parse().unwrap()) && !one.has("::2".parse().unwrap()));
 }
