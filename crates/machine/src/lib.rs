@@ -24,3 +24,4 @@ pub mod reactor;
 pub mod resctrl;
 pub mod topology;
 pub mod trace;
+pub mod users;
