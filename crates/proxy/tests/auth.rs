@@ -469,3 +469,92 @@ fn a_client_s_proof_opens_the_server_s_door() {
         );
     }
 }
+
+/// Certificates as people make them with OpenSSL: of version 1, and with signatures whose hash is another than SHA-256, which
+/// decides what a login is bound to. Both sides in turn are PostgreSQL's.
+#[test]
+fn every_certificate_binds() {
+    let openssl = |args: &str, folder: &Path| {
+        Command::new("openssl")
+            .args(args.split(' '))
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .output()
+            .is_ok_and(|out| out.status.success())
+    };
+    let certificates = Certificates::new();
+    let home = certificates.folder.path();
+    if !cluster::installed() || !openssl("version", home) {
+        return;
+    }
+    let cluster = certificates.cluster("local all postgres trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+    cluster.sql("create role u login password 'geheim'");
+    let client = TlsClient::load(&TlsFiles {
+        mode: TlsMode::Require,
+        ..TlsFiles::default()
+    })
+    .unwrap();
+    for (kind, binds) in [
+        ("rsa:2048 -sha256", true),
+        ("rsa:2048 -sha1", true),
+        ("rsa:2048 -sha512", true),
+        (
+            "rsa:2048 -sha384 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:48",
+            true,
+        ),
+        ("ec -pkeyopt ec_paramgen_curve:secp384r1 -sha384", true),
+        ("ed25519", false),
+        ("version 1", true),
+    ] {
+        let made = if kind == "version 1" {
+            openssl(
+                "req -new -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout made.key -out made.csr",
+                home,
+            ) && openssl(
+                "x509 -req -in made.csr -signkey made.key -days 3 -out made.crt",
+                home,
+            )
+        } else {
+            openssl(
+                &format!(
+                    "req -x509 -nodes -days 3 -subj /CN=127.0.0.1 -keyout made.key -out made.crt -newkey {kind}"
+                ),
+                home,
+            )
+        };
+        assert!(made, "{kind}");
+        // PostgreSQL shows it to our client side.
+        cluster.put("server.crt", &certificates.text("made.crt"));
+        cluster.put("server.key", &certificates.text("made.key"));
+        cluster.sql("select pg_reload_conf(); select pg_sleep(0.3)");
+        let required = login(cluster.port, "u", password("geheim"), Some(&client), Require);
+        assert_eq!(required.is_ok(), binds, "{kind}: {required:?}");
+        let preferred = login(cluster.port, "u", password("geheim"), Some(&client), Prefer);
+        assert!(preferred.is_ok(), "{kind}: {preferred:?}");
+        // We show it to libpq.
+        let tls = Some(
+            TlsServer::load(&TlsFiles {
+                ca: None,
+                ..certificates.files(TlsMode::Require, Some("made"))
+            })
+            .unwrap(),
+        );
+        let server = |tls| Server {
+            user: "u",
+            secret: Secret::parse(b"geheim"),
+            method: Method::ScramSha256,
+            tls,
+            binds: true,
+        };
+        let (told, _) = psql(
+            server(tls.clone()),
+            "u",
+            "geheim",
+            "sslmode=require channel_binding=require",
+            home,
+        );
+        assert_eq!(told.is_ok(), binds, "{kind}: {told:?}");
+        let (told, _) = psql(server(tls), "u", "geheim", "sslmode=require", home);
+        assert_eq!(told.as_deref(), Ok("in"), "{kind}");
+    }
+}

@@ -73,21 +73,14 @@ impl Cluster {
             ])
             .arg(&inner));
         let port = free_port();
-        let write = |name: &str, text: &str| {
-            let staged = folder.path().join(name);
-            std::fs::write(&staged, text).unwrap();
-            run(Command::new("chmod").arg("644").arg(&staged));
-            run(command("cp").arg(&staged).arg(inner.join(name)));
-            run(command("chmod").arg("600").arg(inner.join(name)));
-        };
-        write("pg_hba.conf", hba);
-        files.iter().for_each(|(name, text)| write(name, text));
+        let cluster = Self { folder, port };
+        cluster.put("pg_hba.conf", hba);
+        files.iter().for_each(|(name, text)| cluster.put(name, text));
         let settings = format!(
             "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = '{}'\nfsync = off\n{settings}\n",
             inner.display()
         );
-        write("postgresql.conf", &settings);
-        let cluster = Self { folder, port };
+        cluster.put("postgresql.conf", &settings);
         let log = cluster.data().join("log");
         let mut start = command(&format!("{BIN}/pg_ctl"));
         start
@@ -107,6 +100,15 @@ impl Cluster {
 
     fn data(&self) -> PathBuf {
         self.folder.path().join("data/d")
+    }
+
+    /// Puts a file into the data folder, where the server alone may read it.
+    pub fn put(&self, name: &str, text: &str) {
+        let staged = self.folder.path().join(name);
+        std::fs::write(&staged, text).unwrap();
+        run(Command::new("chmod").arg("644").arg(&staged));
+        run(command("cp").arg(&staged).arg(self.data().join(name)));
+        run(command("chmod").arg("600").arg(self.data().join(name)));
     }
 
     fn log(&self) -> String {
