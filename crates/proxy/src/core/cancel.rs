@@ -62,7 +62,10 @@ impl<R: Reactor> EventLoop<R> {
         {
             return;
         }
-        match client.server.and_then(|server| self.servers.get(server).map(|found| (server, found))) {
+        match client
+            .server
+            .and_then(|server| self.servers.get(server).map(|found| (server, found)))
+        {
             Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
                 self.start_cancel(reactor, index);
             }
