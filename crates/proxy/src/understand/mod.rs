@@ -16,6 +16,7 @@ mod functions;
 mod hint;
 mod parse;
 mod pins;
+mod relations;
 pub mod rough;
 mod statement;
 mod tree;
