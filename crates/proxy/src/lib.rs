@@ -1,3 +1,4 @@
 //! The PostgreSQL proxy.
 
+pub mod auto_prepare;
 pub mod understand;
