@@ -211,7 +211,7 @@ impl LiftedShape {
         let _ = walk(original, self, |begin, length, _| {
             number += 1;
             let parameter = format!("${number}").len();
-            if at < lifted {
+            if at < lifted || found.is_some() {
                 return;
             }
             if at < lifted + parameter {
