@@ -4,6 +4,7 @@
 //! Folders follow the journey of a query: [`wire`] (bytes), [`understand`] (what a text does), [`session`] (what follows a client from
 //! server to server), [`config`].
 
+pub mod admin;
 pub mod config;
 pub mod understand;
 pub mod wire;

@@ -519,3 +519,27 @@ proptest! {
         let _ = Config::parse(&text, "x");
     }
 }
+
+/// Run with CORUN_WRITE_DOCS=1 to bring the page up to date.
+#[test]
+fn the_documentation_lists_every_key() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/proxy-config.md");
+    let tables = proxy::config::documentation();
+    let text = std::fs::read_to_string(page).expect("the page");
+    let start = text.find("## `[proxy]`").expect("the tables");
+    if std::env::var_os("CORUN_WRITE_DOCS").is_some() {
+        std::fs::write(page, format!("{}{tables}", &text[..start])).expect("written");
+    } else {
+        assert!(
+            text[start..] == tables,
+            "the page is not what the tables say: run this test with CORUN_WRITE_DOCS=1"
+        );
+    }
+    for key in keys() {
+        assert!(tables.contains(&format!("| `{}` |", key.name)), "{}", key.name);
+        // A bar or a line break would end its cell.
+        let cells = format!("{}{}{}", key.kind, key.default, key.meaning);
+        assert!(!cells.contains(['|', '\n']), "{key:?}");
+        assert!(key.meaning.ends_with(['.', '`', ')']), "{key:?}");
+    }
+}

@@ -167,13 +167,7 @@ mod tests {
     fn headers() {
         assert_eq!(header(b"Q\0\0\0"), Ok(None));
         let found = header(b"Q\0\0\0\x05\0").expect("a length").expect("five bytes");
-        assert_eq!(
-            found,
-            Header {
-                tag: b'Q',
-                total: 6
-            }
-        );
+        assert_eq!(found, Header { tag: b'Q', total: 6 });
         assert_eq!(header(b"Q\0\0\0\x03"), Err(BadLength));
         assert_eq!(header(b"Q\xff\0\0\x03"), Err(BadLength));
     }

@@ -129,7 +129,9 @@ impl Startup {
     /// The last value given for `name`, as PostgreSQL takes it.
     pub fn get(&self, name: &str) -> Option<&str> {
         let mut found = self.parameters.iter().rev();
-        found.find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        found
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The user; never empty.
@@ -189,10 +191,7 @@ mod tests {
     fn what_is_refused() {
         let refused = |bytes: &[u8]| Packet::read(bytes).expect_err("an error");
         assert_eq!(refused(&packet(2 << 16, b"")), StartupError::Version(2, 0));
-        assert_eq!(
-            refused(&packet(3 << 16, b"user\0ann\0")),
-            StartupError::Layout
-        );
+        assert_eq!(refused(&packet(3 << 16, b"user\0ann\0")), StartupError::Layout);
         assert_eq!(
             refused(&packet(3 << 16, b"user\0ann\0\0more")),
             StartupError::Layout
