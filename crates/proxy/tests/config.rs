@@ -496,7 +496,7 @@ fn durations_and_sizes() {
     for bad in ["", "MB", "16 XB", "-1", "1.5MB", "99999999999999TB"] {
         assert!(size(bad).is_err(), "{bad}");
     }
-    assert_eq!(Bytes::read(&Raw::Integer(-1)).is_err(), true);
+    assert!(Bytes::read(&Raw::Integer(-1)).is_err());
     assert_eq!(
         TlsMode::read(&Raw::Text("Verify-Full".to_owned())),
         Ok(TlsMode::VerifyFull)
