@@ -17,6 +17,7 @@ pub mod effective_llc;
 mod kept;
 pub mod measure;
 pub mod memory;
+pub mod notify;
 pub mod partition;
 pub mod resctrl;
 pub mod topology;
