@@ -153,7 +153,7 @@ listen_port = many
 frobnicate = 1
 nonsense
 %include missing.ini
-unix_socket_dir = /tmp
+unix_socket_mode = 750
 [databases]
 pgbouncer = host=a
 a = host=a target_session_attrs=primary nonsense=1 port=0
@@ -173,6 +173,7 @@ b = host
             "5: `default_pool_size` takes a value from 1",
             "6: `listen_port` takes a whole number",
             "7: `frobnicate` is not known",
+            "10: `unix_socket_mode = 750` was a decimal number",
             "12: no database can be called `pgbouncer`",
             "13: `target_session_attrs` has no counterpart",
             "13: `nonsense` is not known",

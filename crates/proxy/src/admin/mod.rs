@@ -6,6 +6,7 @@
 mod command;
 mod config_rows;
 mod histogram;
+mod own_rows;
 mod prometheus;
 mod rows;
 mod stats;
@@ -14,11 +15,11 @@ mod table;
 pub use command::{Command, ConsoleError, SHOWS, Show, Shutdown, help};
 pub use config_rows::{config_rows, database_rows, user_rows};
 pub use histogram::Histogram;
+pub use own_rows::{CohortRow, CoreRow, HostRow, PreparedRow};
 pub use prometheus::{CONTENT_TYPE, Latencies, Snapshot, prometheus};
 pub use rows::{
-    ClientRow, CohortRow, ConfigRow, CoreRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, HostRow, ListRow,
-    MemoryRow, PeerPoolRow, PeerRow, PoolRow, PreparedRow, ServerRow, SocketRow, StateRow, UserRow,
-    VersionRow, timestamp,
+    ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
+    PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow, timestamp,
 };
 pub use stats::{AveragesRow, Stats, StatsRow, TotalRow, TotalsRow, overall};
 pub use table::{Cell, Row, Table};

@@ -150,6 +150,18 @@ impl Import {
                 self.found(entry, what, Some(hint));
                 value = "scram-sha-256".to_owned();
             }
+            "unix_socket_mode"
+                if value.parse::<u32>().is_ok_and(|mode| mode > 0) && !value.starts_with('0') =>
+            {
+                let what = format!(
+                    "`unix_socket_mode = {value}` was a decimal number to PgBouncer; the result says 0{value}"
+                );
+                self.found(
+                    entry,
+                    what,
+                    Some("see whether these are the rights the socket is to have"),
+                );
+            }
             "client_tls_protocols" | "server_tls_protocols" => {
                 let (protocols, old) = tls_protocols(&value);
                 if old {
