@@ -1,6 +1,6 @@
 //! Rows of the console as messages of the protocol.
 
-use crate::wire::build;
+use crate::wire::{backend, build};
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,17 +123,66 @@ impl Table {
         }
     }
 
-    /// Appends description, rows and the end of the command `tag`; not yet that the console is ready.
+    /// Appends description, rows as text, and the end of the command `tag`; not yet that the console is ready.
     pub fn encode(&self, out: &mut Vec<u8>, tag: &str) {
-        let columns = self.columns.iter().map(|(name, number)| {
-            let oid = if *number { build::INT8_OID } else { build::TEXT_OID };
-            (*name, oid)
-        });
-        build::row_description(out, columns);
-        for row in &self.rows {
-            let texts: Vec<Option<String>> = row.iter().map(Cell::text).collect();
-            build::data_row(out, texts.iter().map(Option::as_deref));
-        }
+        describe(out, &self.columns, &[]);
+        self.encode_rows(out, &[]);
         build::command_complete(out, tag);
     }
+
+    /// Appends the rows, with the formats a client asked for in its Bind.
+    pub fn encode_rows(&self, out: &mut Vec<u8>, formats: &[i16]) {
+        for row in &self.rows {
+            build::message(out, backend::DATA_ROW, |out| {
+                out.extend((row.len() as u16).to_be_bytes());
+                for (at, cell) in row.iter().enumerate() {
+                    put(out, cell, is_binary(formats, at));
+                }
+            });
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, cell: &Cell, binary: bool) {
+    match (cell, cell.text()) {
+        (Cell::Number(number), _) if binary => {
+            out.extend(8_u32.to_be_bytes());
+            out.extend(number.to_be_bytes());
+        }
+        // The binary format of text is the text.
+        (_, Some(text)) => {
+            out.extend((text.len() as u32).to_be_bytes());
+            out.extend(text.as_bytes());
+        }
+        (_, None) => out.extend((-1_i32).to_be_bytes()),
+    }
+}
+
+/// Whether a Bind's formats make this column binary: none means text, one holds for all.
+fn is_binary(formats: &[i16], column: usize) -> bool {
+    match formats {
+        [one] => *one == 1,
+        formats => formats.get(column) == Some(&1),
+    }
+}
+
+/// Appends the description of columns, with the formats a client asked for.
+pub(super) fn describe(out: &mut Vec<u8>, columns: &[(&str, bool)], formats: &[i16]) {
+    build::message(out, backend::ROW_DESCRIPTION, |out| {
+        out.extend((columns.len() as u16).to_be_bytes());
+        for (at, (name, number)) in columns.iter().enumerate() {
+            let (oid, size) = if *number {
+                (build::INT8_OID, 8_i16)
+            } else {
+                (build::TEXT_OID, -1)
+            };
+            out.extend(name.as_bytes());
+            // The end of the name, then no table and no column of one.
+            out.extend([0; 7]);
+            out.extend(oid.to_be_bytes());
+            out.extend(size.to_be_bytes());
+            out.extend((-1_i32).to_be_bytes());
+            out.extend(i16::from(is_binary(formats, at)).to_be_bytes());
+        }
+    });
 }
