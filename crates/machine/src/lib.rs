@@ -25,3 +25,4 @@ pub mod reactor;
 pub mod resctrl;
 pub mod topology;
 pub mod trace;
+pub mod users;

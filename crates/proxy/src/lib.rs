@@ -12,3 +12,5 @@ pub mod session;
 pub mod tls;
 pub mod understand;
 pub mod wire;
+
+pub use crate::core::{LATENCY_BUCKETS, Latencies, Proxy, StartError, Totals, World, WorldError};

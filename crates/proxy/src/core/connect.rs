@@ -10,7 +10,7 @@ use super::server::{Phase, Question, Server, TaskKind};
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
 use crate::auth::{Credentials, Lookup, LoginStep, ServerLogin};
-use crate::config::{Endpoint, Host};
+use crate::config::Endpoint;
 use crate::tls;
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{HEADER_BYTES, backend, build, header, read};
@@ -290,19 +290,19 @@ impl<R: Reactor> EventLoop<R> {
             return self.log_in(reactor, index);
         };
         let failed = |detail: String| Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(detail);
-        match tls::answer(bytes) {
-            Ok(Some(tls::Answer::Tls)) => match client.connect(&server.host) {
+        match tls::negotiate::answer(bytes) {
+            Ok(Some(tls::negotiate::Answer::Tls)) => match client.connect(&server.host) {
                 Ok(session) => {
                     server.transport.tls = Some(Box::new(session));
                     server.transport.flush(reactor);
                 }
                 Err(error) => self.server_failed(reactor, index, failed(error.to_string())),
             },
-            Ok(Some(tls::Answer::Plain)) if client.mode().required() => {
+            Ok(Some(tls::negotiate::Answer::Plain)) if client.mode().required() => {
                 let refusal = failed("The server does not offer it.".to_owned()).hint("Set server_tls_sslmode = \"prefer\", or ssl = on in the server.");
                 self.server_failed(reactor, index, refusal);
             }
-            Ok(Some(tls::Answer::Plain)) => self.log_in(reactor, index),
+            Ok(Some(tls::negotiate::Answer::Plain)) => self.log_in(reactor, index),
             Ok(None) => {}
             Err(error) => self.server_failed(reactor, index, failed(error.to_string())),
         }
@@ -485,6 +485,3 @@ impl<R: Reactor> EventLoop<R> {
     /// Binds the process behind a connection to this loop's core, where that is possible.
     fn bind_backend(&mut self, _reactor: &mut R, _index: usize) {}
 }
-
-/// Hosts are named in certificates by name or address, never by folder.
-const _: fn(&Host) -> String = |host| host.to_string();

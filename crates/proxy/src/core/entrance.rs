@@ -12,7 +12,7 @@ use super::event_loop::{EventLoop, Todo};
 use super::pool::{Greeting, Pool, PoolKey};
 use super::server::Question;
 use crate::auth::authenticator::BODY_BYTES_MAX;
-use crate::auth::{Authenticator, Denial, Facts, Lookup, Method, Secret, Step, TlsFacts, hba};
+use crate::auth::{Authenticator, Denial, Facts, Lookup, Secret, Step, TlsFacts, hba};
 use crate::config::{CONSOLE, PoolMode};
 use crate::session::settings::Settings;
 use crate::tls;
@@ -70,7 +70,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let tcp = !matches!(client.peer, Some(Peer::Unix { .. }));
-        if client.transport.tls.is_none() && !client.asked_for_tls && tls::is_direct(&client.inbox) {
+        if client.transport.tls.is_none() && !client.asked_for_tls && tls::negotiate::is_direct(&client.inbox) {
             return self.direct_tls(reactor, index);
         }
         let (packet, used) = match Packet::read(&client.inbox) {
@@ -85,7 +85,7 @@ impl<R: Reactor> EventLoop<R> {
         client.inbox.drain(..used);
         match packet {
             Packet::Gss if client.transport.tls.is_none() && !client.asked_for_tls => {
-                if let Err(refusal) = tls::after_request(&client.inbox) {
+                if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
                     self.refuse_client(reactor, index, &refusal);
                     return false;
                 }
@@ -94,7 +94,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             Packet::Ssl if client.transport.tls.is_none() && !client.asked_for_tls => {
                 client.asked_for_tls = true;
-                if let Err(refusal) = tls::after_request(&client.inbox) {
+                if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
                     self.refuse_client(reactor, index, &refusal);
                     return false;
                 }
@@ -137,6 +137,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         client.asked_for_tls = true;
+        client.direct_tls = true;
         let session = self.world.tls_server.as_ref().map(tls::TlsServer::accept);
         let Some(Ok(session)) = session else {
             self.close_client(reactor, index, "it began with TLS, which is not offered");
@@ -182,8 +183,8 @@ impl<R: Reactor> EventLoop<R> {
         client.database = startup.database().into();
         client.application = startup.get("application_name").unwrap_or_default().into();
         if let Some(session) = &client.transport.tls {
-            if client.asked_for_tls && session.is_direct_without_alpn() {
-                return Err(tls::direct_without_alpn());
+            if client.direct_tls && !session.speaks_postgresql() {
+                return Err(tls::negotiate::direct_without_alpn());
             }
         } else if self.world.tls_server.as_ref().is_some_and(|tls| tls.mode().required())
             && !matches!(client.peer, Some(Peer::Unix { .. }))
@@ -219,7 +220,7 @@ impl<R: Reactor> EventLoop<R> {
                     replication: false,
                 };
                 let rule = rules.first_match(&question).map_err(|denial| denied(&denial, client))?;
-                map = rule.map_name().map(str::to_owned);
+                map = rule.map.clone();
                 rule.method
             }
             None => self.world.method(),
@@ -302,7 +303,7 @@ impl<R: Reactor> EventLoop<R> {
         let common_name = session.and_then(tls::TlsSession::client_common_name);
         let end_point = session.and_then(tls::TlsSession::end_point_hash);
         let os_user = match &client.peer {
-            Some(Peer::Unix { uid, .. }) => machine::process::user_name(*uid),
+            Some(Peer::Unix { uid, .. }) => machine::users::user_name(*uid),
             _ => None,
         };
         let facts = Facts {
@@ -698,9 +699,6 @@ fn options(text: &str) -> Result<Vec<(String, String)>, String> {
     }
     Ok(settings)
 }
-
-/// Only methods that prove something may lead to the console without a listed user.
-const _: fn(Method) -> bool = Method::wants_secret;
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ use super::client::Client;
 use super::expect::ParseSent;
 use super::server::Server;
 use crate::config::{AutoPrepare, PoolMode};
-use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statements};
+use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statement, Statements};
 use crate::understand::{
     Access, Discard, Hint, Shape, TransactionEffect, Understanding, Understood,
 };
@@ -30,6 +30,18 @@ pub(super) struct Desk {
     pub understanding: Understanding,
     pub statements: Statements,
     pub repeats: super::repeats::Repeats,
+}
+
+impl Desk {
+    /// The statement of a Parse.
+    fn intern(&mut self, parsed: &read::Parse<'_>) -> Arc<Statement> {
+        let Self {
+            understanding,
+            statements,
+            ..
+        } = self;
+        statements.intern(parsed.sql, parsed.types, || understanding.of(parsed.sql))
+    }
 }
 
 /// What holds for a client's pool.
@@ -369,12 +381,7 @@ impl<R: Reactor> Way<'_, R> {
         let Some(parsed) = read::parse(body) else {
             return Some(violation("invalid message format"));
         };
-        let Desk {
-            understanding,
-            statements,
-            ..
-        } = &mut *self.desk;
-        let statement = statements.intern(parsed.sql, parsed.types, || understanding.of(parsed.sql));
+        let statement = self.desk.intern(&parsed);
         if self.must_leave(&statement.understood) {
             return Some(Stop::Held);
         }
@@ -386,7 +393,7 @@ impl<R: Reactor> Way<'_, R> {
         }
         self.client.asked = true;
         self.server.shape = statement.understood.shape;
-        let stamp = statements.stamp();
+        let stamp = self.desk.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() || !self.rules.carry_statements {
             if parsed.name.is_empty() {
@@ -624,18 +631,7 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
             None => anything,
         },
         frontend::PARSE => match read::parse(body) {
-            Some(parsed) => {
-                let Desk {
-                    understanding,
-                    statements,
-                    ..
-                } = desk;
-                of(Arc::clone(
-                    &statements
-                        .intern(parsed.sql, parsed.types, || understanding.of(parsed.sql))
-                        .understood,
-                ))
-            }
+            Some(parsed) => of(Arc::clone(&desk.intern(&parsed).understood)),
             None => anything,
         },
         frontend::BIND => match read::bind(body) {
