@@ -18,6 +18,7 @@ pub mod effective_llc;
 mod kept;
 pub mod measure;
 pub mod memory;
+pub mod notify;
 pub mod partition;
 pub mod process;
 pub mod reactor;

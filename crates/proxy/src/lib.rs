@@ -3,8 +3,9 @@
 //!
 //! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
 //! [`auto_prepare`] (texts as prepared statements), [`session`] (what follows a client from server to server), `core` (event loops,
-//! pools), [`config`].
+//! pools), [`admin`] (console, metrics), [`config`].
 
+pub mod admin;
 pub mod auth;
 pub mod auto_prepare;
 pub mod config;
