@@ -92,10 +92,7 @@ impl Running {
             .expect("spawner")
             .send((command, sender))
             .expect("spawner runs");
-        let child = answer
-            .recv()
-            .expect("spawner answers")
-            .expect("program starts");
+        let child = answer.recv().expect("spawner answers").expect("program starts");
         Running { child, stop_signal }
     }
 
@@ -107,6 +104,12 @@ impl Running {
     /// Whether it has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().map_or(true, |status| status.is_some())
+    }
+
+    /// Whether the process runs.
+    pub fn is_there(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        !status.is_empty() && !status.contains(") Z ")
     }
 
     /// Sends a signal by name.
@@ -162,10 +165,7 @@ impl Folder {
             *number
         };
         // Short: the path of a socket may have 107 bytes.
-        let path = std::env::temp_dir().join(format!(
-            "{PREFIX}{}-{number}-{name}",
-            std::process::id()
-        ));
+        let path = std::env::temp_dir().join(format!("{PREFIX}{}-{number}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("folder of a server");
         give(&path);
         Folder(path)

@@ -151,7 +151,9 @@ const FIRST_OWN_OBJECT: u32 = 16_384;
 impl Message {
     /// Reads cut-out parts of the body; what is missing is empty.
     fn u16_at(&self, at: usize) -> u16 {
-        self.body.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
+        self.body
+            .get(at..at + 2)
+            .map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
     }
 
     /// A number of the body.
@@ -211,12 +213,23 @@ impl Message {
                     .filter(|part| !part.is_empty())
                     .map(|part| String::from_utf8_lossy(part).into_owned())
                     .collect();
-                format!("{} {}", if self.tag == b'E' { "error" } else { "notice" }, fields.join(" | "))
+                format!(
+                    "{} {}",
+                    if self.tag == b'E' { "error" } else { "notice" },
+                    fields.join(" | ")
+                )
             }
             b'Z' => format!("ready {}", String::from_utf8_lossy(&self.body)),
             b'C' => format!("complete {}", self.texts()[0]),
             b'S' => format!("parameter {:?}", &self.texts()[..2]),
-            b'A' => format!("notification {:?}", Message { tag: b'A', body: self.body[4..].to_vec() }.texts()),
+            b'A' => format!(
+                "notification {:?}",
+                Message {
+                    tag: b'A',
+                    body: self.body[4..].to_vec()
+                }
+                .texts()
+            ),
             b't' => {
                 let types: Vec<u32> = (0..usize::from(self.u16_at(0)))
                     .map(|n| self.u32_at(2 + 4 * n).min(FIRST_OWN_OBJECT))

@@ -28,7 +28,10 @@ pub fn pipeline(random: &mut Random, client: usize) -> Step {
     bytes.extend(message::copy_fail("end of pipeline"));
     bytes.extend(message::sync());
     bytes.extend(message::query(""));
-    Step { shown: format!("pipeline: {}", shown.join(", ")), bytes }
+    Step {
+        shown: format!("pipeline: {}", shown.join(", ")),
+        bytes,
+    }
 }
 
 fn sql(random: &mut Random, client: usize) -> String {
@@ -40,7 +43,10 @@ fn sql(random: &mut Random, client: usize) -> String {
         3 => format!("select id, t from a{client} where id < {id} order by id"),
         4 | 5 => format!("select id, v from a{client} where id < $1 order by id"),
         6 => format!("update a{client} set v = v + 1 where id = {id}"),
-        7 => format!("insert into a{client} (id, v) values ({}, 1)", 300 + random.below(50)),
+        7 => format!(
+            "insert into a{client} (id, v) values ({}, 1)",
+            300 + random.below(50)
+        ),
         8 => "select generate_series(1, 5)".to_owned(),
         9 => "select 1 / $1::int".to_owned(),
         10 => "selekt".to_owned(),
@@ -62,8 +68,15 @@ fn one(random: &mut Random, client: usize) -> (String, Vec<u8>) {
     match random.below(30) {
         0..=5 => {
             let sql = sql(random, client);
-            let types: &[u32] = if sql.contains("$1") && random.percent(50) { &[23] } else { &[] };
-            (format!("parse {statement:?} {sql:?} {types:?}"), message::parse(statement, &sql, types))
+            let types: &[u32] = if sql.contains("$1") && random.percent(50) {
+                &[23]
+            } else {
+                &[]
+            };
+            (
+                format!("parse {statement:?} {sql:?} {types:?}"),
+                message::parse(statement, &sql, types),
+            )
         }
         6..=10 => {
             let values: &[Option<&str>] = match random.below(5) {
@@ -78,13 +91,25 @@ fn one(random: &mut Random, client: usize) -> (String, Vec<u8>) {
                 message::bind(portal, statement, values, binary),
             )
         }
-        11..=12 => (format!("describe statement {statement:?}"), message::describe(b'S', statement)),
-        13..=14 => (format!("describe portal {portal:?}"), message::describe(b'P', portal)),
+        11..=12 => (
+            format!("describe statement {statement:?}"),
+            message::describe(b'S', statement),
+        ),
+        13..=14 => (
+            format!("describe portal {portal:?}"),
+            message::describe(b'P', portal),
+        ),
         15..=18 => {
             let rows = random.below(4) as u32;
-            (format!("execute {portal:?} {rows}"), message::execute(portal, rows))
+            (
+                format!("execute {portal:?} {rows}"),
+                message::execute(portal, rows),
+            )
         }
-        19 => (format!("close statement {statement:?}"), message::close(b'S', statement)),
+        19 => (
+            format!("close statement {statement:?}"),
+            message::close(b'S', statement),
+        ),
         20 => (format!("close portal {portal:?}"), message::close(b'P', portal)),
         21 => ("flush".to_owned(), message::flush()),
         22..=24 => ("sync".to_owned(), message::sync()),

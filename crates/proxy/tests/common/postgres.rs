@@ -46,7 +46,13 @@ fn template() -> &'static Path {
         version.arg("--version");
         let version: String = run(version)
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '.' {
+                    c
+                } else {
+                    '-'
+                }
+            })
             .collect();
         let user = if super::child::is_root() { "root" } else { "user" };
         let kept = std::env::temp_dir().join(format!("corun-template-{user}-{}", version.trim_matches('-')));
@@ -84,7 +90,11 @@ fn template() -> &'static Path {
         made.stop();
         // Another program may have been faster, which is as good.
         if std::fs::rename(made.folder.path(), &kept).is_err() {
-            assert!(kept.join("data/PG_VERSION").exists(), "no template at {}", kept.display());
+            assert!(
+                kept.join("data/PG_VERSION").exists(),
+                "no template at {}",
+                kept.display()
+            );
         }
         kept
     })
@@ -164,7 +174,10 @@ impl Postgres {
         private_file(&data.join("corun.conf"), &file);
         let main = std::fs::read_to_string(data.join("postgresql.conf")).expect("postgresql.conf");
         if !main.contains("corun.conf") {
-            private_file(&data.join("postgresql.conf"), &format!("{main}\ninclude 'corun.conf'\n"));
+            private_file(
+                &data.join("postgresql.conf"),
+                &format!("{main}\ninclude 'corun.conf'\n"),
+            );
         }
         let mut rules = options.hba;
         rules.extend(
@@ -179,7 +192,11 @@ impl Postgres {
             .map(str::to_owned),
         );
         private_file(&data.join("pg_hba.conf"), &(rules.join("\n") + "\n"));
-        let mut server = Postgres { folder, port, running: None };
+        let mut server = Postgres {
+            folder,
+            port,
+            running: None,
+        };
         server.start_again();
         server
     }
@@ -193,12 +210,17 @@ impl Postgres {
             .arg(self.folder.path().join("data"))
             .args(["-p", &self.port.to_string()]);
         self.running = Some(Running::start(postgres, &self.log_file(), "QUIT"));
+        self.wait_until_ready();
+    }
+
+    /// Waits until it takes connections, which after a crash of a backend takes a moment.
+    pub fn wait_until_ready(&self) {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             match Raw::connect(&self.login("postgres").database("postgres")) {
                 Ok(_) => return,
                 Err(error) => {
-                    let ended = self.running.as_mut().is_none_or(Running::has_ended);
+                    let ended = self.running.as_ref().is_none_or(|running| !running.is_there());
                     assert!(
                         Instant::now() < until && !ended,
                         "PostgreSQL does not start: {error}\n{}",
@@ -249,8 +271,7 @@ impl Postgres {
     /// Runs statements as the superuser in a database.
     pub fn sql_in(&self, database: &str, text: &str) -> Vec<Vec<Option<String>>> {
         let login = self.login("postgres").database(database);
-        let mut raw =
-            Raw::connect(&login).unwrap_or_else(|error| panic!("{error}\n{}", self.log_tail()));
+        let mut raw = Raw::connect(&login).unwrap_or_else(|error| panic!("{error}\n{}", self.log_tail()));
         raw.rows(text)
     }
 

@@ -127,7 +127,9 @@ impl Raw {
     pub fn open(login: &Login) -> io::Result<Raw> {
         let mut certificate = None;
         let link: Box<dyn Both> = match (&login.socket, &login.tls) {
-            (Some(folder), _) => Box::new(UnixStream::connect(folder.join(format!(".s.PGSQL.{}", login.port)))?),
+            (Some(folder), _) => Box::new(UnixStream::connect(
+                folder.join(format!(".s.PGSQL.{}", login.port)),
+            )?),
             (None, tls) => {
                 let mut tcp = TcpStream::connect((login.host.as_str(), login.port))?;
                 tcp.set_nodelay(true)?;
@@ -141,14 +143,22 @@ impl Raw {
                         if answer != *b"S" {
                             return Err(broken("the server does not want TLS"));
                         }
-                        let name = rustls::pki_types::ServerName::try_from("localhost").map_err(io::Error::other)?;
-                        let mut session = rustls::ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+                        let name =
+                            rustls::pki_types::ServerName::try_from("localhost").map_err(io::Error::other)?;
+                        let mut session = rustls::ClientConnection::new(Arc::clone(config), name)
+                            .map_err(io::Error::other)?;
                         while session.is_handshaking() {
                             session.complete_io(&mut tcp)?;
                         }
-                        certificate = session.peer_certificates().and_then(|chain| chain.first()).map(|first| {
-                            ring::digest::digest(&ring::digest::SHA256, first).as_ref().to_vec()
-                        });
+                        certificate =
+                            session
+                                .peer_certificates()
+                                .and_then(|chain| chain.first())
+                                .map(|first| {
+                                    ring::digest::digest(&ring::digest::SHA256, first)
+                                        .as_ref()
+                                        .to_vec()
+                                });
                         Box::new(rustls::StreamOwned::new(session, tcp))
                     }
                 }
@@ -173,8 +183,16 @@ impl Raw {
     }
 
     fn log_in(&mut self, login: &Login) -> io::Result<()> {
-        let mut parameters = vec![("user", login.user.as_str()), ("database", login.database.as_str())];
-        parameters.extend(login.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        let mut parameters = vec![
+            ("user", login.user.as_str()),
+            ("database", login.database.as_str()),
+        ];
+        parameters.extend(
+            login
+                .parameters
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str())),
+        );
         self.send(&message::startup(login.minor, &parameters))?;
         let mut scram = None;
         let mut signature = None;
@@ -192,7 +210,8 @@ impl Raw {
                 (b'R', 0) => {}
                 (b'R', 3) => self.send(&password(&login.password))?,
                 (b'R', 5) => {
-                    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                    let hex =
+                        |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
                     let inner = hex(&Md5::digest(format!("{}{}", login.password, login.user)));
                     let outer = hex(&Md5::digest([inner.as_bytes(), &answer.body[4..8]].concat()));
                     self.send(&password(&format!("md5{outer}")))?;
@@ -246,10 +265,16 @@ impl Raw {
             if have.len() >= 5 {
                 let length = u32::from_be_bytes([have[1], have[2], have[3], have[4]]) as usize;
                 if !(4..1 << 30).contains(&length) {
-                    return Err(broken(format!("a message of {length} bytes: {:02x?}", &have[..5])));
+                    return Err(broken(format!(
+                        "a message of {length} bytes: {:02x?}",
+                        &have[..5]
+                    )));
                 }
                 if have.len() > length {
-                    let message = Message { tag: have[0], body: have[5..=length].to_vec() };
+                    let message = Message {
+                        tag: have[0],
+                        body: have[5..=length].to_vec(),
+                    };
                     self.start += length + 1;
                     self.note(&message);
                     return Ok(message);
@@ -326,16 +351,20 @@ impl Raw {
 
     /// Runs a simple query that must succeed: its rows.
     pub fn rows(&mut self, sql: &str) -> Vec<Vec<Option<String>>> {
-        self.try_rows(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+        self.try_rows(sql)
+            .unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     /// Runs a simple query: its rows, or code and message of the first error.
     pub fn try_rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
-        self.send(&message::query(sql)).map_err(|error| error.to_string())?;
+        self.send(&message::query(sql))
+            .map_err(|error| error.to_string())?;
         let mut rows = Vec::new();
         let mut failed = None;
         loop {
-            let answer = self.read().map_err(|error| failed.take().unwrap_or_else(|| error.to_string()))?;
+            let answer = self
+                .read()
+                .map_err(|error| failed.take().unwrap_or_else(|| error.to_string()))?;
             match answer.tag {
                 b'D' => rows.push(answer.columns()),
                 b'E' if failed.is_none() => {

@@ -20,7 +20,11 @@ fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
 impl Scram {
     /// Without channel binding (`n`), or with one the client could have done (`y`).
     pub fn new(nonce: &str, header: &'static str) -> Scram {
-        Scram { first_bare: format!("n=,r={nonce}"), header, binding: Vec::new() }
+        Scram {
+            first_bare: format!("n=,r={nonce}"),
+            header,
+            binding: Vec::new(),
+        }
     }
 
     /// With channel binding by the hash of the server's certificate.

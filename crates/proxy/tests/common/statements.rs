@@ -18,7 +18,10 @@ pub struct Step {
 impl Step {
     fn simple(sql: impl Into<String>) -> Step {
         let shown = sql.into();
-        Step { bytes: message::query(&shown), shown }
+        Step {
+            bytes: message::query(&shown),
+            shown,
+        }
     }
 }
 
@@ -57,14 +60,23 @@ impl Statements {
     /// A generator; the same arguments give the same steps as long as the answers are the same.
     pub fn new(seed: u64, client: usize, own_server: bool) -> Statements {
         let random = Random::new(seed ^ (client as u64 + 1).wrapping_mul(0x1234_5678_9ABC_DEF1));
-        Statements { random, client, own_server }
+        Statements {
+            random,
+            client,
+            own_server,
+        }
     }
 
     /// The next step; `status` is that of the last `ReadyForQuery`.
     pub fn next(&mut self, status: u8) -> Step {
         match status {
             b'E' if self.random.percent(60) => Step::simple(self.end_of_failed()),
-            b'T' if self.random.percent(18) => Step::simple(self.random.pick(&["commit", "rollback", "end", "commit and chain", "abort"])),
+            b'T' if self.random.percent(18) => {
+                Step::simple(
+                    self.random
+                        .pick(&["commit", "rollback", "end", "commit and chain", "abort"]),
+                )
+            }
             _ => match self.random.below(100) {
                 0..=44 => Step::simple(self.one()),
                 45..=52 => {
@@ -82,7 +94,14 @@ impl Statements {
 
     fn end_of_failed(&mut self) -> String {
         self.random
-            .pick(&["rollback", "rollback", "commit", "rollback to s1", "rollback to s2", "rollback and chain"])
+            .pick(&[
+                "rollback",
+                "rollback",
+                "commit",
+                "rollback to s1",
+                "rollback to s2",
+                "rollback and chain",
+            ])
             .to_owned()
     }
 
@@ -101,7 +120,14 @@ impl Statements {
                 .to_owned(),
             4..=5 => self
                 .random
-                .pick(&["savepoint s1", "savepoint s2", "rollback to s1", "release s1", "release s2", "rollback to s2"])
+                .pick(&[
+                    "savepoint s1",
+                    "savepoint s2",
+                    "rollback to s1",
+                    "release s1",
+                    "release s2",
+                    "rollback to s2",
+                ])
                 .to_owned(),
             _ => self.setting(),
         }
@@ -132,13 +158,22 @@ impl Statements {
         match self.random.below(10) {
             0 => format!("select * from a{n} order by id"),
             1 => format!("select id, v, t from a{n} where id = {id}"),
-            2 => format!("select a.t, s.* from a{n} a join shared s on s.id = a.id where a.v < {id} order by a.id, s.id"),
+            2 => format!(
+                "select a.t, s.* from a{n} a join shared s on s.id = a.id where a.v < {id} order by a.id, s.id"
+            ),
             3 => "select * from shared where id = 1".to_owned(),
             4 => format!("select v, count(*), sum(n), min(t) from a{n} group by v order by v limit {id}"),
-            5 => format!("with w as (select * from a{n} where v > {id}) select count(*) as \"a count\", null as nothing from w"),
-            6 => format!("select b.id, b.v, a.v from b{n} b left join a{n} a on a.id = b.a order by b.id, b.v"),
+            5 => format!(
+                "with w as (select * from a{n} where v > {id}) select count(*) as \"a count\", null as nothing from w"
+            ),
+            6 => {
+                format!("select b.id, b.v, a.v from b{n} b left join a{n} a on a.id = b.a order by b.id, b.v")
+            }
             7 => format!("select repeat('long ', {})", id * id * 40),
-            8 => format!("select g, g::text, g * 1.5::float8, g % 2 = 0, array[g, g + 1] from generate_series(1, {}) g", id * 5),
+            8 => format!(
+                "select g, g::text, g * 1.5::float8, g % 2 = 0, array[g, g + 1] from generate_series(1, {}) g",
+                id * 5
+            ),
             _ => format!("explain (costs off) select * from a{n} where id = {id}"),
         }
     }
@@ -147,12 +182,22 @@ impl Statements {
         let (n, id, v) = (self.client, self.id(), self.random.below(40));
         match self.random.below(9) {
             0 => format!("insert into a{n} values ({id}, {v}, 'new {v}', {v} / 3.0)"),
-            1 => format!("insert into a{n} values ({id}, {v}, 'up', 1) on conflict (id) do update set v = a{n}.v + excluded.v returning *"),
-            2 => format!("update a{n} set v = v + 1, t = t || '.' where id % 5 = {}", id % 5),
+            1 => format!(
+                "insert into a{n} values ({id}, {v}, 'up', 1) on conflict (id) do update set v = a{n}.v + excluded.v returning *"
+            ),
+            2 => format!(
+                "update a{n} set v = v + 1, t = t || '.' where id % 5 = {}",
+                id % 5
+            ),
             3 => format!("update a{n} set n = n * 2 where id = {id} returning id, n"),
             4 => format!("delete from a{n} where id = {id} and not exists (select from b{n} where a = {id})"),
-            5 => format!("insert into b{n} (a, v) values ((select min(id) from a{n}), 'child {v}') returning v"),
-            6 => format!("with d as (delete from b{n} where v like '%{}' returning *) select count(*) from d", v % 10),
+            5 => format!(
+                "insert into b{n} (a, v) values ((select min(id) from a{n}), 'child {v}') returning v"
+            ),
+            6 => format!(
+                "with d as (delete from b{n} where v like '%{}' returning *) select count(*) from d",
+                v % 10
+            ),
             7 => format!("select t from a{n} where id = {id} for update"),
             _ => format!("copy (select id, v, t from a{n} order by id limit {v}) to stdout"),
         }
@@ -169,41 +214,99 @@ impl Statements {
             5 => format!("update a{n} set v = -5000 where id = {id}"),
             6 => "select 'abc'::int".to_owned(),
             7 => format!("delete from a{n} where id in (select a from b{n}); select 'not reached'"),
-            8 => format!("select fails('{}')", self.random.pick(&["22000", "P0001", "40001", "57014", "XX000"])),
+            8 => format!(
+                "select fails('{}')",
+                self.random.pick(&["22000", "P0001", "40001", "57014", "XX000"])
+            ),
             9 => "select 'unfinished".to_owned(),
             10 => "create table shared (id int)".to_owned(),
-            _ => "do $$ begin raise notice 'first %', 1; raise warning 'then'; perform 1 / 0; end $$".to_owned(),
+            _ => "do $$ begin raise notice 'first %', 1; raise warning 'then'; perform 1 / 0; end $$"
+                .to_owned(),
         }
     }
 
     fn setting(&mut self) -> String {
         let local = if self.random.percent(30) { "local " } else { "" };
         match self.random.below(16) {
-            0 => format!("set {local}timezone to '{}'", self.random.pick(&["UTC", "Asia/Tokyo", "America/New_York"])),
-            1 => format!("set {local}search_path to {}", self.random.pick(&["public", "elsewhere, public", "elsewhere", "\"$user\", public"])),
+            0 => format!(
+                "set {local}timezone to '{}'",
+                self.random.pick(&["UTC", "Asia/Tokyo", "America/New_York"])
+            ),
+            1 => format!(
+                "set {local}search_path to {}",
+                self.random
+                    .pick(&["public", "elsewhere, public", "elsewhere", "\"$user\", public"])
+            ),
             2 => format!("set {local}extra_float_digits to {}", self.id() % 4),
-            3 => format!("set {local}datestyle to '{}'", self.random.pick(&["ISO, DMY", "SQL, MDY", "German"])),
+            3 => format!(
+                "set {local}datestyle to '{}'",
+                self.random.pick(&["ISO, DMY", "SQL, MDY", "German"])
+            ),
             4 => format!("set {local}app.mine to 'value {}'", self.id()),
-            5 => format!("select set_config('app.mine', 'by function {}', {})", self.id(), self.random.percent(30)),
-            6 => format!("set {local}client_encoding to '{}'", self.random.pick(&["UTF8", "LATIN1"])),
-            7 => format!("set {local}role to {}", self.random.pick(&["other", "none", "app"])),
+            5 => format!(
+                "select set_config('app.mine', 'by function {}', {})",
+                self.id(),
+                self.random.percent(30)
+            ),
+            6 => format!(
+                "set {local}client_encoding to '{}'",
+                self.random.pick(&["UTF8", "LATIN1"])
+            ),
+            7 => format!(
+                "set {local}role to {}",
+                self.random.pick(&["other", "none", "app"])
+            ),
             8 => "reset all".to_owned(),
-            9 => format!("reset {}", self.random.pick(&["timezone", "search_path", "app.mine", "role", "datestyle", "application_name"])),
+            9 => format!(
+                "reset {}",
+                self.random.pick(&[
+                    "timezone",
+                    "search_path",
+                    "app.mine",
+                    "role",
+                    "datestyle",
+                    "application_name"
+                ])
+            ),
             10 => format!("set {local}application_name to 'name {}'", self.id()),
-            11 => format!("set {local}intervalstyle to '{}'", self.random.pick(&["postgres", "iso_8601"])),
+            11 => format!(
+                "set {local}intervalstyle to '{}'",
+                self.random.pick(&["postgres", "iso_8601"])
+            ),
             12 => format!("set {local}statement_timeout to '{}s'", 30 + self.id()),
             13 => format!("select sets('app.mine', 'inside {}')", self.id()),
-            14 => self.random.pick(&["set no.such.thing to 1", "set timezone to 'Nowhere'", "set client_min_messages to warning", "set standard_conforming_strings to off"]).to_owned(),
+            14 => self
+                .random
+                .pick(&[
+                    "set no.such.thing to 1",
+                    "set timezone to 'Nowhere'",
+                    "set client_min_messages to warning",
+                    "set standard_conforming_strings to off",
+                ])
+                .to_owned(),
             _ => self.show(),
         }
     }
 
     fn show(&mut self) -> String {
         match self.random.below(5) {
-            0 => format!("show {}", self.random.pick(&["timezone", "search_path", "client_encoding", "datestyle", "transaction_isolation"])),
-            1 => "select current_setting('app.mine', true), current_user, session_user, current_schemas(false)".to_owned(),
+            0 => format!(
+                "show {}",
+                self.random.pick(&[
+                    "timezone",
+                    "search_path",
+                    "client_encoding",
+                    "datestyle",
+                    "transaction_isolation"
+                ])
+            ),
+            1 => {
+                "select current_setting('app.mine', true), current_user, session_user, current_schemas(false)"
+                    .to_owned()
+            }
             2 => "select name, setting from pg_settings where source = 'session' order by name".to_owned(),
-            3 => "select '2024-03-01 12:00:00+00'::timestamptz, 0.1::float8 + 0.2, interval '3 days 2 hours'".to_owned(),
+            3 => "select '2024-03-01 12:00:00+00'::timestamptz, 0.1::float8 + 0.2, interval '3 days 2 hours'"
+                .to_owned(),
             _ => "select * from shared where id = 1".to_owned(),
         }
     }
@@ -268,9 +371,19 @@ impl Statements {
             4 => "select pg_advisory_unlock_all()".to_owned(),
             5 => format!("listen channel{n}"),
             6 => format!("notify channel{n}, 'payload {key}'"),
-            7 => format!("unlisten {}", if key % 2 == 0 { "*".to_owned() } else { format!("channel{n}") }),
+            7 => format!(
+                "unlisten {}",
+                if key % 2 == 0 {
+                    "*".to_owned()
+                } else {
+                    format!("channel{n}")
+                }
+            ),
             8 => "discard all".to_owned(),
-            9 => self.random.pick(&["discard plans", "discard temp", "discard sequences"]).to_owned(),
+            9 => self
+                .random
+                .pick(&["discard plans", "discard temp", "discard sequences"])
+                .to_owned(),
             10 => "select pg_listening_channels() order by 1".to_owned(),
             11 => format!("select nextval('b{n}_id_seq')"),
             12 => format!("select currval('b{n}_id_seq')"),
@@ -321,7 +434,10 @@ impl Statements {
         }
         // A COPY FROM STDIN among these would swallow the Sync; none of the statements is one.
         bytes.extend(message::sync());
-        Step { shown: format!("extended: {}", shown.join(" / ")), bytes }
+        Step {
+            shown: format!("extended: {}", shown.join(" / ")),
+            bytes,
+        }
     }
 
     fn named_statement(&mut self) -> Step {
@@ -350,7 +466,10 @@ impl Statements {
                 (format!("run {name} ({value})"), bytes)
             }
         };
-        Step { shown: format!("extended: {what}"), bytes: [bytes, message::sync()].concat() }
+        Step {
+            shown: format!("extended: {what}"),
+            bytes: [bytes, message::sync()].concat(),
+        }
     }
 
     fn copy_in(&mut self) -> Step {

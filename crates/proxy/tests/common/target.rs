@@ -38,7 +38,11 @@ pub struct Pooling {
 impl Pooling {
     /// This mode with so many servers.
     pub fn new(mode: Mode, pool_size: usize) -> Pooling {
-        Pooling { mode, pool_size, settings: Vec::new() }
+        Pooling {
+            mode,
+            pool_size,
+            settings: Vec::new(),
+        }
     }
 
     /// The same with one more setting.
@@ -75,7 +79,11 @@ impl Target {
     /// Starts what the environment chooses in front of a server. Users `app` and `postgres` are trusted.
     pub fn start(server: &Postgres, pooling: &Pooling) -> Target {
         match kind() {
-            Kind::Direct => Target { kind: Kind::Direct, port: server.port(), guard: None },
+            Kind::Direct => Target {
+                kind: Kind::Direct,
+                port: server.port(),
+                guard: None,
+            },
             Kind::PgBouncer => pgbouncer(server, pooling),
         }
     }
@@ -131,10 +139,18 @@ fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
     let mut start = command("/usr/sbin/pgbouncer", "KILL");
     start.arg(&file);
     let running = Running::start(start, &folder.path().join("log"), "KILL");
-    let target = Target { kind: Kind::PgBouncer, port, guard: Some((running, folder)) };
+    let target = Target {
+        kind: Kind::PgBouncer,
+        port,
+        guard: Some((running, folder)),
+    };
     let until = Instant::now() + Duration::from_secs(10);
     while let Err(error) = Raw::connect(&target.login("app")) {
-        assert!(Instant::now() < until, "PgBouncer does not start: {error}\n{}", target.log());
+        assert!(
+            Instant::now() < until,
+            "PgBouncer does not start: {error}\n{}",
+            target.log()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     target
