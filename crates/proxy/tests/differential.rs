@@ -19,6 +19,7 @@ struct Pair {
     logins: [Login; 2],
     direct: Raw,
     through: Raw,
+    mode: Mode,
     status: u8,
     history: Vec<String>,
 }
@@ -27,6 +28,7 @@ struct Sides {
     server: Postgres,
     twin: Postgres,
     target: Target,
+    mode: Mode,
 }
 
 impl Sides {
@@ -49,10 +51,13 @@ impl Sides {
         }
         (0..clients)
             .map(|_| {
-                Pair::connect([
-                    self.server.login("app").database(&database),
-                    self.target.login("app").database(&database),
-                ])
+                Pair::connect(
+                    self.mode,
+                    [
+                        self.server.login("app").database(&database),
+                        self.target.login("app").database(&database),
+                    ],
+                )
                 .expect("logins of a round")
             })
             .collect()
@@ -60,13 +65,14 @@ impl Sides {
 }
 
 impl Pair {
-    fn connect(logins: [Login; 2]) -> std::io::Result<Pair> {
+    fn connect(mode: Mode, logins: [Login; 2]) -> std::io::Result<Pair> {
         let direct = Raw::connect(&logins[0])?;
         let through = Raw::connect(&logins[1])?;
         Ok(Pair {
             logins,
             direct,
             through,
+            mode,
             status: b'I',
             history: Vec::new(),
         })
@@ -75,10 +81,13 @@ impl Pair {
     /// Sends a step to both and compares the answers. False if the server itself crashed: then there is nothing to compare with.
     fn step(&mut self, step: &Step, whole: fn(&[Message]) -> bool, about: &str) -> bool {
         self.history.push(step.shown.clone());
+        // What the proxy must answer in the server's place has no line in the server's source.
+        let with_place = self.mode == Mode::Session;
         let show = |seen: &[Message]| -> Vec<String> {
             seen.iter()
                 .filter_map(Message::show)
                 .map(|line| without_process(&line))
+                .map(|line| if with_place { line } else { without_place(&line) })
                 .collect()
         };
         let (expected, must_end) = answer(&mut self.direct, step, whole);
@@ -92,7 +101,7 @@ impl Pair {
                 show(&seen)
             );
             let history = std::mem::take(&mut self.history);
-            match Pair::connect(self.logins.clone()) {
+            match Pair::connect(self.mode, self.logins.clone()) {
                 Ok(pair) => *self = Pair { history, ..pair },
                 // PostgreSQL 15.18 dies (signal 11) of some pipelines.
                 Err(error) if error.to_string().starts_with("57P0") => return false,
@@ -156,6 +165,18 @@ fn without_process(line: &str) -> String {
         }
         None => line.to_owned(),
     }
+}
+
+/// Errors and notices lose the place in the server's source they come from.
+fn without_place(line: &str) -> String {
+    if !line.starts_with("error ") && !line.starts_with("notice ") {
+        return line.to_owned();
+    }
+    let fields: Vec<&str> = line
+        .split(" | ")
+        .filter(|field| !field.starts_with(['F', 'L', 'R']))
+        .collect();
+    fields.join(" | ")
 }
 
 fn whole_statement(seen: &[Message]) -> bool {

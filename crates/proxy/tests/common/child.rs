@@ -148,24 +148,21 @@ pub fn signal(pid: u32, name: &str) {
         .status();
 }
 
-/// A folder for one server, owned by the user it runs as; removed when dropped.
+/// A folder for one server, owned by the user it runs as; removed when dropped, or by [`janitor`].
 pub struct Folder(PathBuf);
 
-const PREFIX: &str = "corun-pg-";
-
 impl Folder {
-    /// Makes one. Folders whose test program died without cleaning up go at the first call.
+    /// Makes one.
     pub fn new(name: &str) -> Folder {
-        static SWEPT: OnceLock<()> = OnceLock::new();
         static NUMBER: Mutex<u32> = Mutex::new(0);
-        SWEPT.get_or_init(sweep);
+        janitor();
         let number = {
             let mut number = NUMBER.lock().unwrap_or_else(|broken| broken.into_inner());
             *number += 1;
             *number
         };
         // Short: the path of a socket may have 107 bytes.
-        let path = std::env::temp_dir().join(format!("{PREFIX}{}-{number}-{name}", std::process::id()));
+        let path = PathBuf::from(format!("{}-{number}-{name}", prefix()));
         std::fs::create_dir_all(&path).expect("folder of a server");
         give(&path);
         Folder(path)
@@ -192,23 +189,25 @@ pub fn give(path: &Path) {
     }
 }
 
-/// Removes what test programs left that are no longer there.
-fn sweep() {
-    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split('-').next())
-            .and_then(|pid| pid.parse::<u32>().ok());
-        if let Some(pid) = owner
-            && !Path::new(&format!("/proc/{pid}")).exists()
-        {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
-    }
+/// How the paths of all folders of this test program begin.
+fn prefix() -> String {
+    let name = format!("corun-pg-{}", std::process::id());
+    std::env::temp_dir().join(name).display().to_string()
+}
+
+/// Removes the folders when the test program has ended, however it did: a server that all tests of a program share is never dropped.
+fn janitor() {
+    static JANITOR: OnceLock<Option<Child>> = OnceLock::new();
+    JANITOR.get_or_init(|| {
+        // It waits for the end of a pipe that nobody writes to; in a session of its own, so that an interrupt does not reach it.
+        Command::new("setsid")
+            .args(["sh", "-c", r#"cat >/dev/null; sleep 2; rm -rf "$0"-*"#, &prefix()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()
+    });
 }
 
 /// A port nobody listens on, below those the system gives to outgoing connections.

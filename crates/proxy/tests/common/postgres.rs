@@ -326,6 +326,27 @@ impl Drop for Postgres {
     }
 }
 
+/// The server that the tests of one program share, for those that do not harm it. Each test takes a database of its own.
+pub fn shared() -> &'static Postgres {
+    static SHARED: OnceLock<Postgres> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        Postgres::start_with(Options {
+            settings: vec!["max_connections = 300".to_owned()],
+            ..Options::default()
+        })
+    })
+}
+
+/// A new database of the shared server, owned by `app`.
+pub fn new_database() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    shared().sql_in("postgres", &format!("create database {name} owner app"));
+    shared().sql_in(&name, "grant all on schema public to public");
+    name
+}
+
 fn private_file(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, text).expect("file of a server");

@@ -301,10 +301,12 @@ impl Statements {
                 ])
             ),
             1 => {
-                "select current_setting('app.mine', true), current_user, session_user, current_schemas(false)"
+                "select nullif(current_setting('app.mine', true), ''), current_user, session_user, current_schemas(false)"
                     .to_owned()
             }
-            2 => "select name, setting from pg_settings where source = 'session' order by name".to_owned(),
+            2 if self.own_server => {
+                "select name, setting from pg_settings where source = 'session' order by name".to_owned()
+            }
             3 => "select '2024-03-01 12:00:00+00'::timestamptz, 0.1::float8 + 0.2, interval '3 days 2 hours'"
                 .to_owned(),
             _ => "select * from shared where id = 1".to_owned(),

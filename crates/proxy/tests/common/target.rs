@@ -68,6 +68,61 @@ pub fn kind() -> Kind {
     }
 }
 
+/// A target in front of the shared server, and a database that only this test uses.
+pub struct Scene {
+    pub target: Target,
+    pub database: String,
+}
+
+impl Scene {
+    /// Starts a target with these settings.
+    pub fn start(pooling: &Pooling) -> Scene {
+        let server = super::postgres::shared();
+        Scene {
+            database: super::postgres::new_database(),
+            target: Target::start(server, pooling),
+        }
+    }
+
+    /// Transaction mode with so many servers.
+    pub fn transactions(pool_size: usize) -> Scene {
+        Scene::start(&Pooling::new(Mode::Transaction, pool_size))
+    }
+
+    /// How user `app` logs in to the database through the target.
+    pub fn login(&self) -> Login {
+        self.target.login("app").database(&self.database)
+    }
+
+    /// A client of user `app`.
+    pub fn client(&self) -> Raw {
+        self.target.client_as(&self.login())
+    }
+
+    /// Two of them.
+    pub fn two(&self) -> (Raw, Raw) {
+        (self.client(), self.client())
+    }
+
+    /// Statements of the superuser, past the target.
+    pub fn sql(&self, text: &str) -> Vec<Vec<Option<String>>> {
+        super::postgres::shared().sql_in(&self.database, text)
+    }
+
+    /// Waits until a query of the superuser answers `t`; panics after 20 seconds.
+    pub fn wait_until(&self, query: &str) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.sql(query).pop() != Some(vec![Some("t".to_owned())]) {
+            assert!(
+                Instant::now() < until,
+                "still not true: {query}\nservers: {:#?}",
+                self.sql("select pid, usename, state, wait_event, query from pg_stat_activity where datname = current_database()")
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
 /// A target that runs.
 pub struct Target {
     kind: Kind,
