@@ -163,6 +163,21 @@ impl Target {
         Raw::connect(login).unwrap_or_else(|error| panic!("login as {}: {error}\n{}", login.user, self.log()))
     }
 
+    /// Memory of the process that is the target; nothing where there is none.
+    pub fn resident_bytes(&self) -> u64 {
+        let Some((running, _)) = &self.guard else {
+            return 0;
+        };
+        let file = format!("/proc/{}/status", running.pid());
+        let status = std::fs::read_to_string(file).expect("the target runs");
+        let kilobytes = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.split_whitespace().next())
+            .and_then(|number| number.parse::<u64>().ok());
+        kilobytes.expect("VmRSS") << 10
+    }
+
     fn log(&self) -> String {
         self.guard
             .as_ref()
