@@ -30,7 +30,11 @@ fn a_terminated_backend_fails_its_query_only() {
             .filter(|m| m.tag == b'E')
             .filter_map(|m| m.field(b'C'))
             .collect();
-        assert_eq!(codes, ["57P01"], "{mode:?}: {answer:?}");
+        assert_eq!(
+            codes.first().map(String::as_str),
+            Some("57P01"),
+            "{mode:?}: {answer:?}"
+        );
         assert!(
             answer.iter().all(|m| m.tag != b'Z' && m.tag != b'D'),
             "{answer:?}"
