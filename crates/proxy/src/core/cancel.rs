@@ -56,10 +56,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
         };
-        if client.pid != pid
-            || client.secret.is_empty()
-            || !same(&client.secret, secret)
-        {
+        if client.pid != pid || client.secret.is_empty() || !same(&client.secret, secret) {
             return;
         }
         match client
