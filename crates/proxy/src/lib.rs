@@ -1,1 +1,3 @@
 //! The PostgreSQL proxy.
+
+pub mod hosts;

@@ -125,7 +125,9 @@ impl Fleet {
 
     /// Takes the answer of a probe of host `index`. Unknown hosts are ignored.
     pub fn probed(&mut self, index: usize, probe: Probe, now: Duration) {
-        let Some(host) = self.hosts.get_mut(index) else { return };
+        let Some(host) = self.hosts.get_mut(index) else {
+            return;
+        };
         host.answered(probe, now, &self.settings);
         self.system = self.system.or(probe.system);
         if self.is_ours(index) {
@@ -140,7 +142,10 @@ impl Fleet {
         let lag = if probe.in_recovery {
             self.history.lag_of(&probe)
         } else {
-            Lag { bytes: Some(0), time: Some(Duration::ZERO) }
+            Lag {
+                bytes: Some(0),
+                time: Some(Duration::ZERO),
+            }
         };
         self.hosts[index].judged(lag, &self.settings);
     }
@@ -149,7 +154,9 @@ impl Fleet {
     ///
     /// Not for a connection that worked and broke: an administrator who ends ten of them does not make the host bad.
     pub fn failed(&mut self, index: usize, now: Duration) {
-        let Some(host) = self.hosts.get_mut(index) else { return };
+        let Some(host) = self.hosts.get_mut(index) else {
+            return;
+        };
         host.failed(now, &self.settings);
         self.elect(now);
     }
@@ -193,7 +200,12 @@ impl Fleet {
             .filter(|&i| self.may_write(i) && !self.hosts[i].is_banned())
             .max_by_key(|&i| {
                 let lsn = self.hosts[i].known().and_then(|known| known.probe.lsn);
-                (self.hosts[i].timeline(), self.primary_before == Some(i), lsn, Reverse(i))
+                (
+                    self.hosts[i].timeline(),
+                    self.primary_before == Some(i),
+                    lsn,
+                    Reverse(i),
+                )
             });
         if elected.is_some() && elected != self.primary_before {
             // The new primary's log is not a continuation of all of the old one's.
@@ -216,17 +228,23 @@ impl Fleet {
         if !self.is_ours(host) {
             return Some(Warning::OtherCluster { host });
         }
-        let old = (!self.is_current(host)).then(|| self.hosts[host].timeline().zip(self.newest)).flatten();
+        let old = (!self.is_current(host))
+            .then(|| self.hosts[host].timeline().zip(self.newest))
+            .flatten();
         match (self.hosts[host].role(), self.primary, old) {
             (Role::Primary, Some(primary), _) if primary != host => {
                 Some(Warning::SplitBrain { primary, other: host })
             }
-            (Role::Primary, None, Some((timeline, newest))) => {
-                Some(Warning::Superseded { host, timeline, newest })
-            }
-            (Role::Replica, _, Some((timeline, newest))) => {
-                Some(Warning::OldTimeline { host, timeline, newest })
-            }
+            (Role::Primary, None, Some((timeline, newest))) => Some(Warning::Superseded {
+                host,
+                timeline,
+                newest,
+            }),
+            (Role::Replica, _, Some((timeline, newest))) => Some(Warning::OldTimeline {
+                host,
+                timeline,
+                newest,
+            }),
             (Role::Replica, _, None) if self.hosts[host].is_lagging() => Some(Warning::Lagging { host }),
             _ => None,
         }

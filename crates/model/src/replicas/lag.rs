@@ -73,20 +73,33 @@ impl History {
 
     /// How far a replica that answered `probe` is behind.
     pub(super) fn lag_of(&self, probe: &Probe) -> Lag {
-        let Some(replayed) = probe.lsn else { return Lag::default() };
+        let Some(replayed) = probe.lsn else {
+            return Lag::default();
+        };
         // Samples sent after the replica's probe would count as lag what was written since.
         let before = self.samples.partition_point(|sample| sample.sent <= probe.sent);
         let newest = before.checked_sub(1).map(|last| self.samples[last].lsn);
-        let Some(ahead) = newest.max(probe.received) else { return Lag::default() };
+        let Some(ahead) = newest.max(probe.received) else {
+            return Lag::default();
+        };
         let bytes = ahead.ahead_of(replayed);
         if bytes == 0 {
-            return Lag { bytes: Some(0), time: Some(Duration::ZERO) };
+            return Lag {
+                bytes: Some(0),
+                time: Some(Duration::ZERO),
+            };
         }
-        let shown = self.samples.partition_point(|sample| sample.lsn <= replayed).min(before);
+        let shown = self
+            .samples
+            .partition_point(|sample| sample.lsn <= replayed)
+            .min(before);
         let time = match shown.checked_sub(1) {
             Some(last) => Some(probe.sent.saturating_sub(self.samples[last].sent)),
             None => probe.replay_age,
         };
-        Lag { bytes: Some(bytes), time }
+        Lag {
+            bytes: Some(bytes),
+            time,
+        }
     }
 }

@@ -45,7 +45,9 @@ impl fmt::Display for Lsn {
 
 /// A text that is no place in the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no place in a write-ahead log: two hexadecimal numbers of at most 8 digits with a slash between them")]
+#[error(
+    "{0:?} is no place in a write-ahead log: two hexadecimal numbers of at most 8 digits with a slash between them"
+)]
 pub struct LsnError(String);
 
 impl FromStr for Lsn {

@@ -79,12 +79,22 @@ impl Fleet {
         if let Some(host) = self.last_resort() {
             return Choice::Host(host);
         }
-        let until = self.lost_at.unwrap_or(now).saturating_add(self.settings.primary_wait_max);
+        let until = self
+            .lost_at
+            .unwrap_or(now)
+            .saturating_add(self.settings.primary_wait_max);
         if now < until {
             return Choice::WaitForPrimary(until);
         }
-        let superseded = self.hosts.iter().any(|host| host.claims_primary() && !host.is_banned());
-        Choice::None(if superseded { Missing::NewerPrimary } else { Missing::Primary })
+        let superseded = self
+            .hosts
+            .iter()
+            .any(|host| host.claims_primary() && !host.is_banned());
+        Choice::None(if superseded {
+            Missing::NewerPrimary
+        } else {
+            Missing::Primary
+        })
     }
 
     fn route_read(&self, min_lsn: Option<Lsn>, now: Duration, load: &[u32], turn: u64) -> Choice {
@@ -106,7 +116,8 @@ impl Fleet {
     /// When every host is banned, refusing would help nobody: the last primary is tried, and says what is wrong.
     fn last_resort(&self) -> Option<usize> {
         let all_banned = self.hosts.iter().all(|host| host.is_banned());
-        self.primary_before.filter(|&host| all_banned && self.may_write(host))
+        self.primary_before
+            .filter(|&host| all_banned && self.may_write(host))
     }
 
     fn may_read(&self, index: usize, min_lsn: Option<Lsn>, now: Duration) -> bool {

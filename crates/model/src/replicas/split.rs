@@ -170,7 +170,11 @@ impl Session {
             ),
             Statement::Write | Statement::Doubtful => (false, false),
         };
-        if reads && !serializable { Place::Replica } else { Place::Primary }
+        if reads && !serializable {
+            Place::Replica
+        } else {
+            Place::Primary
+        }
     }
 
     /// Whether it holds a server: in a transaction, a pipeline, or pinned.

@@ -51,7 +51,11 @@ impl fmt::Display for Warning {
                 "split brain: host {primary} and host {other} both take writes; corun writes to host {primary}. Stop \
                  host {other} and rebuild it (pg_rewind, pg_basebackup)"
             ),
-            Self::Superseded { host, timeline, newest } => write!(
+            Self::Superseded {
+                host,
+                timeline,
+                newest,
+            } => write!(
                 f,
                 "host {host} takes writes on timeline {timeline}, but timeline {newest} exists: it is not written to. \
                  Stop it and rebuild it from the new primary"
@@ -61,14 +65,21 @@ impl fmt::Display for Warning {
                 "host {host} belongs to another cluster (its system identifier differs): it is not used. Correct the \
                  list of hosts, or restart corun if the whole cluster was rebuilt"
             ),
-            Self::OldTimeline { host, timeline, newest } => write!(
+            Self::OldTimeline {
+                host,
+                timeline,
+                newest,
+            } => write!(
                 f,
                 "replica {host} is on timeline {timeline}, the newest is {newest}: it is not read from. Let it follow \
                  the new primary; if it does, it will say so after its next restart point, or at once to an account \
                  with pg_monitor"
             ),
             Self::Lagging { host } => {
-                write!(f, "replica {host} is behind the limits of lag: it is not read from until it has caught up")
+                write!(
+                    f,
+                    "replica {host} is behind the limits of lag: it is not read from until it has caught up"
+                )
             }
         }
     }
