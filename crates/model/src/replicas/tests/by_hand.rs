@@ -10,7 +10,7 @@ const READ: Want = Want::Read { min_lsn: None };
 fn settings() -> Settings {
     Settings {
         lag_max_bytes: Some(1000),
-        lag_max: Some(ms(2000)),
+        lag_max: Some(ms(5000)),
         answer_age_max: ms(10_000),
         ban_time: ms(1000),
         failures_before_ban: 2,
@@ -153,7 +153,7 @@ fn failover_waits_for_the_promoted_replica_and_shuts_the_old_primary_out() {
         }]
     );
     assert_eq!(
-        fleet.route(Want::Write, ms(3300), &[], 0),
+        fleet.route(Want::Write, ms(5900), &[], 0),
         Choice::WaitForPrimary(ms(8200))
     );
     assert_eq!(
@@ -293,20 +293,20 @@ fn lag_is_told_from_the_primarys_log_and_ends_at_half_the_limit() {
     assert_eq!(read(&fleet, 7202), [Choice::Host(1), Choice::Host(2)]);
 
     // Paused: it receives and does not replay, and the bytes alone would pass.
-    fleet.probed(0, primary(9300, 11_200, 1), ms(9301));
+    fleet.probed(0, primary(11900, 11_200, 1), ms(11901));
     fleet.probed(
         1,
         Probe {
             received: Some(Lsn(11_200)),
-            ..replica(9300, 10_900, 1)
+            ..replica(11900, 10_900, 1)
         },
-        ms(9301),
+        ms(11901),
     );
     assert_eq!(
         fleet.hosts()[1].lag(),
         Lag {
             bytes: Some(300),
-            time: Some(ms(3300))
+            time: Some(ms(5900))
         }
     );
     assert!(fleet.hosts()[1].is_lagging());

@@ -83,8 +83,10 @@ struct Told {
     last: Option<Probe>,
     answered: Duration,
     failures: u32,
-    /// So many failures in a row, and since then not enough good probes, or too soon.
+    /// So many failures in a row, and since then not enough good probes, or sooner than the shortest ban.
     out: bool,
+    /// The same with the longest ban.
+    out_max: bool,
     good: u32,
     failed_last: Duration,
 }
@@ -110,16 +112,20 @@ impl Witness {
                 told.answered = now;
                 told.failures = 0;
                 told.good += 1;
-                let steady =
-                    told.good >= settings.successes_before_use && now >= told.failed_last + settings.ban_time;
-                told.out &= probe.in_recovery && !steady;
+                let enough = told.good >= settings.successes_before_use;
+                let over = |bans: u32| enough && now >= told.failed_last + settings.ban_time * bans;
+                let (shortest, longest) = (over(1), over(16));
+                told.out &= probe.in_recovery && !shortest;
+                told.out_max &= probe.in_recovery && !longest;
             }
             Step::Fail { host } => {
                 let told = self.told.entry(host).or_default();
                 told.failures += 1;
                 told.good = 0;
                 told.failed_last = now;
-                told.out |= told.failures >= settings.failures_before_ban;
+                let banned = told.failures >= settings.failures_before_ban;
+                told.out |= banned;
+                told.out_max |= banned;
             }
             Step::Connect { host } => {
                 let told = self.told.entry(host).or_default();
@@ -135,8 +141,15 @@ impl Witness {
         self.told.get(&host).cloned().unwrap_or_default()
     }
 
-    fn all_out(&self, hosts: usize) -> bool {
-        (0..hosts).all(|host| self.told(host).out)
+    /// Whether host `host` is banned; panics if it cannot be.
+    fn banned(&self, fleet: &Fleet, host: usize) -> bool {
+        let (told, banned) = (self.told(host), fleet.hosts()[host].is_banned());
+        assert!(if told.out { banned } else { told.out_max || !banned }, "host {host}: {told:?}");
+        banned
+    }
+
+    fn all_banned(&self, fleet: &Fleet) -> bool {
+        (0..fleet.hosts().len()).all(|host| self.banned(fleet, host))
     }
 }
 
@@ -199,7 +212,7 @@ proptest! {
                     let fit = told.last.is_some_and(|probe| {
                         !probe.in_recovery && probe.system == witness.system && probe.timeline >= Some(witness.newest)
                     });
-                    prop_assert!(told.out || !fit, "host {} is fit, but {:?}", host, choice);
+                    prop_assert!(witness.banned(fleet, host) || !fit, "host {} is fit, but {:?}", host, choice);
                 }
                 return Ok(());
             };
@@ -208,7 +221,7 @@ proptest! {
             prop_assert!(!probe.in_recovery);
             prop_assert_eq!(probe.system, witness.system);
             prop_assert!(probe.timeline >= Some(witness.newest), "{:?} < {}", probe.timeline, witness.newest);
-            prop_assert!(!told.out || witness.all_out(hosts));
+            prop_assert!(!witness.banned(fleet, host) || witness.all_banned(fleet));
             Ok(())
         })?;
     }
@@ -231,7 +244,7 @@ proptest! {
                 return Ok(());
             };
             let told = witness.told(host);
-            prop_assert!(!told.out || witness.all_out(hosts));
+            prop_assert!(!witness.banned(fleet, host) || witness.all_banned(fleet));
             if choice == write {
                 return Ok(());
             }
