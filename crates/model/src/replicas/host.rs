@@ -193,10 +193,10 @@ impl Host {
     pub(super) fn failed(&mut self, now: Duration, settings: &Settings) {
         self.successes = 0;
         self.failures = self.failures.saturating_add(1);
-        if self.failures < settings.failures_before_ban.max(1) {
-            return;
-        }
         if self.ban.is_none() {
+            if self.failures < settings.failures_before_ban.max(1) {
+                return;
+            }
             let forgiven = self.released.is_none_or(|released| {
                 now.saturating_sub(released) >= settings.ban_time.saturating_mul(FORGIVEN_AFTER)
             });

@@ -10,16 +10,20 @@
 //! ```
 //!
 //! Which host a transaction goes to is decided in `model::replicas`; here are the probe's SQL and what its row means
-//! ([`probe`]), when the next one is due ([`schedule`]), and the state shared between loops ([`Hosts`], [`View`]).
+//! ([`probe`]), what the rules of the split need to know of a text ([`ask`]), when the next one is due (`schedule`), and the state shared between loops ([`Hosts`], [`View`]).
 //!
 //! Not here: connections. The caller sends the SQL and hands back the row.
 
+pub mod ask;
 pub mod probe;
-pub mod schedule;
+mod schedule;
 mod shared;
 mod view;
 
+#[cfg(test)]
+mod tests;
+
 pub use probe::{LSN_SQL, ProbeError, Row, lsn_of_row};
-pub use schedule::Order;
+pub use schedule::{Order, Pace};
 pub use shared::{HostStatus, Hosts, Listener, Report, Settings};
 pub use view::View;
