@@ -11,16 +11,23 @@ pub fn statement(text: &Understood) -> Statement {
     }
     match text.transaction {
         TransactionEffect::None => {}
-        TransactionEffect::Begin { read_only, isolation, .. } => {
+        TransactionEffect::Begin {
+            read_only, isolation, ..
+        } => {
             let serializable = isolation.map(|level| level == Isolation::Serializable);
-            return Statement::Begin(Modes { read_only, serializable });
+            return Statement::Begin(Modes {
+                read_only,
+                serializable,
+            });
         }
         _ => return Statement::Doubtful,
     }
     match text.kind {
         // A copy may be long; where it began it must end, and a replica ends what is in the way of its replay.
         StatementKind::CopyIn | StatementKind::CopyOut | StatementKind::Unknown => Statement::Doubtful,
-        _ if text.access == Access::Read && text.pins.is_empty() && !text.settings && !text.opaque => Statement::Read,
+        _ if text.access == Access::Read && text.pins.is_empty() && !text.settings && !text.opaque => {
+            Statement::Read
+        }
         _ => Statement::Write,
     }
 }

@@ -58,12 +58,20 @@ fn rows_say_what_the_server_is() {
     assert!(!primary.in_recovery && !primary.paused);
     assert_eq!(primary.sent, ms(7));
     assert_eq!(primary.lsn, Some(Lsn(0x300_0060)));
-    assert_eq!(primary.timeline, Some(2), "of the file, not of the last checkpoint");
+    assert_eq!(
+        primary.timeline,
+        Some(2),
+        "of the file, not of the last checkpoint"
+    );
     assert_eq!(primary.system, Some(u64::MAX - 4));
 
     let replica = read_row(&bytes(&REPLICA), ms(7)).expect("a row");
     assert!(replica.in_recovery);
-    assert_eq!(replica.lsn, Some(Lsn(0x300_0000)), "behind the header of an empty file");
+    assert_eq!(
+        replica.lsn,
+        Some(Lsn(0x300_0000)),
+        "behind the header of an empty file"
+    );
     assert_eq!(replica.received, Some(Lsn(0x300_0060)));
     assert_eq!(replica.replay_age, Some(ms(500)));
     assert_eq!(replica.timeline, Some(2));
@@ -71,22 +79,44 @@ fn rows_say_what_the_server_is() {
     let mut away = REPLICA;
     (away[2], away[4], away[6]) = (None, None, None);
     let away = read_row(&bytes(&away), ms(7)).expect("a row");
-    assert_eq!((away.received, away.replay_age, away.timeline), (None, None, Some(1)));
+    assert_eq!(
+        (away.received, away.replay_age, away.timeline),
+        (None, None, Some(1))
+    );
 
     let mut role_only = [None; 12];
     role_only[0] = Some("t");
     let role_only = read_row(&bytes(&role_only), ms(7)).expect("a row");
-    assert_eq!((role_only.in_recovery, role_only.lsn, role_only.timeline), (true, None, None));
+    assert_eq!(
+        (role_only.in_recovery, role_only.lsn, role_only.timeline),
+        (true, None, None)
+    );
 }
 
 #[test]
 fn rows_of_something_else_are_named() {
-    assert_eq!(read_row(&[], ms(0)), Err(ProbeError::Columns { found: 0, expected: 12 }));
-    for (column, value) in [(0, None), (0, Some("yes")), (1, Some("3")), (5, Some("2")), (6, Some("-1")), (8, Some("x"))] {
+    assert_eq!(
+        read_row(&[], ms(0)),
+        Err(ProbeError::Columns {
+            found: 0,
+            expected: 12
+        })
+    );
+    for (column, value) in [
+        (0, None),
+        (0, Some("yes")),
+        (1, Some("3")),
+        (5, Some("2")),
+        (6, Some("-1")),
+        (8, Some("x")),
+    ] {
         let mut row = PRIMARY;
         row[column] = value;
         let error = read_row(&bytes(&row), ms(0)).expect_err("wrong");
-        let expected = ProbeError::Value { column: column + 1, value: value.unwrap_or("NULL").to_owned() };
+        let expected = ProbeError::Value {
+            column: column + 1,
+            value: value.unwrap_or("NULL").to_owned(),
+        };
         assert_eq!(error, expected);
     }
     assert!(read_row(&[Some(&b"\xff"[..]); 12], ms(0)).is_err());
@@ -96,7 +126,11 @@ fn rows_of_something_else_are_named() {
 fn the_end_of_a_write_is_read() {
     let row = |lsn| [Some(lsn), Some("8192"), Some("1048576")];
     assert_eq!(lsn_of_row(&bytes(&row("1/48"))), Ok(Lsn(1 << 32 | 0x48)));
-    assert_eq!(lsn_of_row(&bytes(&row("1/18"))), Ok(Lsn(1 << 32)), "behind the header of an empty page");
+    assert_eq!(
+        lsn_of_row(&bytes(&row("1/18"))),
+        Ok(Lsn(1 << 32)),
+        "behind the header of an empty page"
+    );
     assert!(lsn_of_row(&bytes(&[None; 3])).is_err());
     assert!(lsn_of_row(&bytes(&[Some("1/48")])).is_err());
 }
@@ -112,7 +146,13 @@ fn settings() -> Settings {
         primary_wait_max: ms(5000),
         ..model::replicas::Settings::default()
     };
-    Settings { fleet, pace: Pace { interval: ms(1000), timeout: ms(2000) } }
+    Settings {
+        fleet,
+        pace: Pace {
+            interval: ms(1000),
+            timeout: ms(2000),
+        },
+    }
 }
 
 fn hosts(count: usize) -> Arc<Hosts> {
@@ -127,8 +167,16 @@ fn orders(hosts: &Hosts, now: u64) -> Vec<Order> {
 /// Probes what is due; the host `primary` answers so, others as replicas, those in `down` not at all.
 fn round(hosts: &Hosts, now: u64, primary: usize, down: &[usize]) {
     for order in orders(hosts, now) {
-        let row = bytes(if order.host == primary { &PRIMARY } else { &CAUGHT_UP });
-        let outcome = if down.contains(&order.host) { Err(refused()) } else { Ok(&row[..]) };
+        let row = bytes(if order.host == primary {
+            &PRIMARY
+        } else {
+            &CAUGHT_UP
+        });
+        let outcome = if down.contains(&order.host) {
+            Err(refused())
+        } else {
+            Ok(&row[..])
+        };
         hosts.probed(&order, outcome, ms(now), 0);
     }
 }
@@ -147,15 +195,28 @@ fn each_probe_is_given_out_once_and_again_after_its_answer() {
     assert_eq!(orders(&hosts, 1900), []);
     hosts.probed(&first[0], Ok(&bytes(&PRIMARY)), ms(100), 0);
     assert_eq!(hosts.fleet().primary(), Some(0));
-    assert_eq!(hosts.wake_at(), Some(ms(100) + ms(1000) / 4 - ms(1000) / 4 / 8), "there was no primary yet");
+    assert_eq!(
+        hosts.wake_at(),
+        Some(ms(100) + ms(1000) / 4 - ms(1000) / 4 / 8),
+        "there was no primary yet"
+    );
     let again = orders(&hosts, 400);
     assert_eq!(again.iter().map(|order| order.host).collect::<Vec<_>>(), [0]);
     hosts.probed(&again[0], Ok(&bytes(&PRIMARY)), ms(400), 0);
     assert_eq!(orders(&hosts, 1274), []);
     assert_eq!(orders(&hosts, 1275).len(), 1);
     // The answer that was missing comes after its time.
-    assert_eq!(orders(&hosts, 2000).len(), 0, "it failed just now, and is due again later");
-    assert!(hosts.status()[1].error.as_ref().is_some_and(|error| error.contains("2s")));
+    assert_eq!(
+        orders(&hosts, 2000).len(),
+        0,
+        "it failed just now, and is due again later"
+    );
+    assert!(
+        hosts.status()[1]
+            .error
+            .as_ref()
+            .is_some_and(|error| error.contains("2s"))
+    );
     hosts.probed(&first[1], Ok(&bytes(&CAUGHT_UP)), ms(2001), 0);
     assert_eq!(hosts.status()[1].role, Role::Unknown);
 }
@@ -178,10 +239,15 @@ fn views_see_what_changed_and_listeners_hear_of_primaries() {
         heard.fetch_add(1, Ordering::Relaxed);
     }));
     let mut view = hosts.view();
-    assert!(matches!(view.route(Want::Write, ms(0), &[]), Choice::WaitForPrimary(_)));
+    assert!(matches!(
+        view.route(Want::Write, ms(0), &[]),
+        Choice::WaitForPrimary(_)
+    ));
     round(&hosts, 0, 0, &[]);
     assert_eq!(view.route(Want::Write, ms(1), &[]), Choice::Host(0));
-    let reads: BTreeSet<_> = (0..4).map(|_| format!("{:?}", view.route(READ, ms(1), &[]))).collect();
+    let reads: BTreeSet<_> = (0..4)
+        .map(|_| format!("{:?}", view.route(READ, ms(1), &[])))
+        .collect();
     assert_eq!(reads.len(), 2, "equals take turns: {reads:?}");
     assert_eq!(changes.load(Ordering::Relaxed), 1);
     round(&hosts, 1500, 0, &[]);
@@ -191,14 +257,22 @@ fn views_see_what_changed_and_listeners_hear_of_primaries() {
     assert_eq!(orders(&hosts, 1599), []);
     round(&hosts, 1600, 1, &[0]);
     assert_eq!(changes.load(Ordering::Relaxed), 2);
-    assert!(matches!(view.route(Want::Write, ms(1601), &[]), Choice::WaitForPrimary(_)));
+    assert!(matches!(
+        view.route(Want::Write, ms(1601), &[]),
+        Choice::WaitForPrimary(_)
+    ));
     // All hosts are asked at once, so a promotion is found soon.
     round(&hosts, 1601, 1, &[0]);
     assert_eq!(view.route(Want::Write, ms(1602), &[]), Choice::Host(1));
     assert_eq!(changes.load(Ordering::Relaxed), 3);
     let status = hosts.status();
     assert!(status[1].primary && status[0].role == Role::Down && status[2].role == Role::Replica);
-    assert!(status[0].error.as_ref().is_some_and(|error| error.contains("refused")));
+    assert!(
+        status[0]
+            .error
+            .as_ref()
+            .is_some_and(|error| error.contains("refused"))
+    );
 }
 
 #[test]
@@ -208,7 +282,11 @@ fn suspects_are_probed_at_once_but_not_banned_and_not_without_pause() {
     for _ in 0..50 {
         hosts.report(0, Report::Suspect, ms(50));
     }
-    assert_eq!(orders(&hosts, 50), [], "asked less than a tenth of the interval ago");
+    assert_eq!(
+        orders(&hosts, 50),
+        [],
+        "asked less than a tenth of the interval ago"
+    );
     let order = orders(&hosts, 100);
     assert_eq!(order.len(), 1);
     hosts.probed(&order[0], Ok(&bytes(&PRIMARY)), ms(100), 0);
@@ -218,7 +296,10 @@ fn suspects_are_probed_at_once_but_not_banned_and_not_without_pause() {
 #[test]
 fn a_host_that_refuses_is_asked_less() {
     let hosts = hosts(2);
-    let denied = || ProbeError::Server { sqlstate: "42501".to_owned(), message: "permission denied".to_owned() };
+    let denied = || ProbeError::Server {
+        sqlstate: "42501".to_owned(),
+        message: "permission denied".to_owned(),
+    };
     for expected in [Level::Full, Level::Log, Level::Role] {
         let due = orders(&hosts, 10);
         let order = due.iter().find(|order| order.host == 0).expect("due at once");
@@ -226,9 +307,16 @@ fn a_host_that_refuses_is_asked_less() {
         hosts.probed(order, Err(denied()), ms(10), 0);
         assert!(!hosts.fleet().hosts()[0].is_banned());
     }
-    assert_eq!(orders(&hosts, 11), [], "the least was refused too: that is a failure");
+    assert_eq!(
+        orders(&hosts, 11),
+        [],
+        "the least was refused too: that is a failure"
+    );
     assert_eq!(hosts.fleet().hosts()[0].failures(), 1);
-    let overloaded = ProbeError::Server { sqlstate: "53300".to_owned(), message: "too many".to_owned() };
+    let overloaded = ProbeError::Server {
+        sqlstate: "53300".to_owned(),
+        message: "too many".to_owned(),
+    };
     assert_eq!(Level::Full.after(&overloaded), None);
     assert_eq!(Level::Full.after(&refused()), None);
 }
@@ -244,7 +332,10 @@ fn texts_are_read_for_the_split() {
             hint: ask::hint(&text_of),
             defaults: Defaults::default(),
         };
-        let rules = Rules { split: true, read_your_writes: ReadYourWrites::Log };
+        let rules = Rules {
+            split: true,
+            read_your_writes: ReadYourWrites::Log,
+        };
         assert_eq!(Session::new().decide(&rules, &ask), expected, "{text}");
     };
     for text in [
