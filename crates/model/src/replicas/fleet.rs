@@ -168,7 +168,7 @@ impl Fleet {
         }
     }
 
-    /// Where the primary's log was at `at` or later, if a probe sent since has told: a replica that replayed it shows all
+    /// Where the primary's log was after `at`, if a probe sent since has told: a replica that replayed it shows all
     /// that was committed by `at`.
     pub fn lsn_after(&self, at: Duration) -> Option<Lsn> {
         self.history.lsn_after(at)

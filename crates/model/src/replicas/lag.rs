@@ -64,10 +64,10 @@ impl History {
         self.samples.push_back(Sample { sent, lsn });
     }
 
-    /// Where the log was at `at` or later, as early as is known: a replica that replayed it shows all that was
-    /// committed by `at`.
+    /// Where the log was after `at`, as early as is known: a replica that replayed it shows all that was committed by `at`.
+    /// Of two things of one time nobody knows which was first, so a probe sent at `at` does not count.
     pub(super) fn lsn_after(&self, at: Duration) -> Option<Lsn> {
-        let first = self.samples.partition_point(|sample| sample.sent < at);
+        let first = self.samples.partition_point(|sample| sample.sent <= at);
         self.samples.get(first).map(|sample| sample.lsn)
     }
 

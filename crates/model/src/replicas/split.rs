@@ -184,6 +184,9 @@ impl Session {
 
     /// The transaction is over and the server let go; call it not while a pin holds the server. `wrote`: something in it
     /// wrote, or may have, and it ran on the primary.
+    ///
+    /// `now` must have been read after the answer to the commit had arrived, not at the beginning of the turn of an event
+    /// loop: a probe sent in between may have seen the log before the write.
     pub fn finished(&mut self, wrote: bool, now: Duration) {
         self.holds_server = false;
         if wrote {

@@ -107,7 +107,7 @@ fn rows_of_something_else_are_named() {
         (0, Some("yes")),
         (1, Some("3")),
         (5, Some("2")),
-        (6, Some("-1")),
+        (11, Some("-1")),
         (8, Some("x")),
     ] {
         let mut row = PRIMARY;

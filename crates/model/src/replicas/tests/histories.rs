@@ -144,7 +144,10 @@ impl Witness {
     /// Whether host `host` is banned; panics if it cannot be.
     fn banned(&self, fleet: &Fleet, host: usize) -> bool {
         let (told, banned) = (self.told(host), fleet.hosts()[host].is_banned());
-        assert!(if told.out { banned } else { told.out_max || !banned }, "host {host}: {told:?}");
+        assert!(
+            if told.out { banned } else { told.out_max || !banned },
+            "host {host}: {told:?}"
+        );
         banned
     }
 
