@@ -1,6 +1,6 @@
 //! Sockets as a thing that delivers bytes: one thread, many connections, no waiting but in one place.
 //!
-//! Order of calls: make a reactor ([`Epoll`]), [`Reactor::listen`] and [`Reactor::connect`], then
+//! Order of calls: make a reactor ([`Epoll`], the simulated [`Twin`]), [`Reactor::listen`] and [`Reactor::connect`], then
 //! [`Reactor::turn`] for ever. A turn waits for the kernel once and tells a [`Handler`] what happened, event by event;
 //! the handler calls the reactor back from inside the event.
 //!
@@ -29,10 +29,12 @@
 //! to others, and streams do ([`Reactor::take`], [`Reactor::add`]).
 
 mod epoll;
+mod kernel;
 mod listen;
 mod output;
 mod stream;
 mod table;
+pub mod twin;
 mod waker;
 
 use std::io;
@@ -43,6 +45,7 @@ use std::time::Duration;
 pub use epoll::Epoll;
 pub use listen::{ListenOptions, Listener};
 pub use stream::{KeepAlive, Peer, Stream, TcpOptions};
+pub use twin::Twin;
 pub use waker::Waker;
 
 /// The caller's name of a connection or listener; unique among those alive in one reactor, and below [`TOKEN_END`].
@@ -211,6 +214,13 @@ fn reserved(token: Token) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
         format!("token {token} is not below {TOKEN_END}, or names another connection"),
+    )
+}
+
+fn not_real() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "a simulated stream or listener in a reactor over the kernel",
     )
 }
 

@@ -13,12 +13,13 @@ mod socket;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry};
 
+use super::kernel::KernelStream;
 use super::output::Spare;
 use super::table::Table;
 use super::waker::Bell;
@@ -92,7 +93,7 @@ impl Epoll {
 
     fn insert(&mut self, token: Token, mut socket: Socket, interest: Interest) -> io::Result<()> {
         socket.writable_known = interest.is_writable();
-        register(self.poll.registry(), &socket.stream, token, interest)?;
+        register(self.poll.registry(), socket.stream.as_raw_fd(), token, interest)?;
         self.sockets.insert(token, socket);
         Ok(())
     }
@@ -395,8 +396,12 @@ impl Epoll {
 impl Reactor for Epoll {
     fn listen(&mut self, token: Token, listener: Listener) -> io::Result<()> {
         self.check(token)?;
-        listener.set_nonblocking()?;
-        register(self.poll.registry(), &listener, token, Interest::READABLE)?;
+        register(
+            self.poll.registry(),
+            listener.prepare()?,
+            token,
+            Interest::READABLE,
+        )?;
         let listed = false;
         self.listeners.insert(token, Door { listener, listed });
         Ok(())
@@ -408,14 +413,14 @@ impl Reactor for Epoll {
 
     fn add(&mut self, token: Token, stream: Stream) -> io::Result<()> {
         self.check(token)?;
-        stream.prepare()?;
+        let stream = KernelStream::new(stream)?;
         self.insert(token, Socket::new(stream, State::Open), Interest::READABLE)
     }
 
     fn connect(&mut self, token: Token, address: &Address) -> io::Result<()> {
         self.check(token)?;
-        let (stream, result) = Stream::connect(address)?;
-        let refused = result.err();
+        let (stream, target) = KernelStream::for_address(address)?;
+        let refused = stream.connect(&target).err();
         let known = refused.is_some() || matches!(address, Address::Unix(_));
         let interest = match address {
             Address::Tcp(_) => Interest::READABLE | Interest::WRITABLE,
@@ -517,7 +522,7 @@ impl Reactor for Epoll {
             .registry()
             .deregister(&mut SourceFd(&socket.stream.as_raw_fd()))
             .ok()?;
-        self.remove(token).map(|socket| socket.stream)
+        self.remove(token).map(|socket| socket.stream.into_stream())
     }
 
     fn peer(&self, token: Token) -> Option<Peer> {
@@ -568,10 +573,6 @@ impl Reactor for Epoll {
     }
 }
 
-fn register(registry: &Registry, source: &impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
-    registry.register(
-        &mut SourceFd(&source.as_fd().as_raw_fd()),
-        mio::Token(token),
-        interest,
-    )
+fn register(registry: &Registry, fd: RawFd, token: Token, interest: Interest) -> io::Result<()> {
+    registry.register(&mut SourceFd(&fd), mio::Token(token), interest)
 }

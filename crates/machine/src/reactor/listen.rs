@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::mem::size_of;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -12,8 +12,10 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::Address;
+use super::kernel::KernelStream;
 use super::stream::Stream;
+use super::twin::Gate;
+use super::{Address, not_real};
 
 /// A socket that others connect to.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub enum Listener {
     Tcp(TcpListener),
     /// Over a unix socket.
     Unix(UnixListener),
+    /// Of a simulated network.
+    Simulated(Gate),
 }
 
 /// How a listener is made.
@@ -95,13 +99,16 @@ impl Listener {
         match self {
             Self::Tcp(listener) => listener.local_addr().ok(),
             Self::Unix(_) => None,
+            Self::Simulated(gate) => gate.local(),
         }
     }
 
-    pub(super) fn set_nonblocking(&self) -> io::Result<()> {
+    /// The descriptor, made non-blocking.
+    pub(super) fn prepare(&self) -> io::Result<RawFd> {
         match self {
-            Self::Tcp(listener) => listener.set_nonblocking(true),
-            Self::Unix(listener) => listener.set_nonblocking(true),
+            Self::Tcp(listener) => listener.set_nonblocking(true).map(|()| listener.as_raw_fd()),
+            Self::Unix(listener) => listener.set_nonblocking(true).map(|()| listener.as_raw_fd()),
+            Self::Simulated(_) => Err(not_real()),
         }
     }
 
@@ -109,15 +116,7 @@ impl Listener {
         match self {
             Self::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
             Self::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
-        }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(listener) => listener.as_fd(),
-            Self::Unix(listener) => listener.as_fd(),
+            Self::Simulated(_) => Err(not_real()),
         }
     }
 }
@@ -156,7 +155,8 @@ fn clear(path: &Path) -> io::Result<()> {
         return Err(in_use("is there already and is no socket"));
     }
     // Without waiting: a live listener may be too busy to take another connection.
-    match Stream::connect(&Address::Unix(path.to_owned()))?.1 {
+    let (socket, target) = KernelStream::for_address(&Address::Unix(path.to_owned()))?;
+    match socket.connect(&target) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
         _ => Err(in_use("another process listens there")),

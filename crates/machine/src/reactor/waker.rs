@@ -24,7 +24,6 @@ pub(super) enum Bell {
     #[expect(dead_code, reason = "the reactor over io_uring")]
     Counter(File),
     /// Nobody sleeps: the twin asks.
-    #[expect(dead_code, reason = "the twin")]
     Silent,
 }
 
@@ -53,5 +52,10 @@ impl Waker {
     /// Whether somebody called since the last time. Whatever those callers did before is visible afterwards.
     pub(super) fn answer(&self) -> bool {
         self.0.rung.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether an answer is due.
+    pub(super) fn is_rung(&self) -> bool {
+        self.0.rung.load(Ordering::Acquire)
     }
 }

@@ -1,7 +1,9 @@
 //! What the tests of the contract share: making reactors, and a handler that does as told and remembers.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use machine::reactor::{Epoll, Event, Handler, ListenOptions, Listener, Reactor, Stream, Token};
@@ -18,14 +20,14 @@ impl Real for Epoll {
 }
 
 /// Longer than anything here takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What one connection went through.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub data: Vec<u8>,
     pub events: Vec<&'static str>,
-    pub closed: Option<Option<std::io::ErrorKind>>,
+    pub closed: Option<Option<io::ErrorKind>>,
 }
 
 /// Remembers everything, adds what is accepted from `next` on, and does what `on_data` says.
@@ -66,7 +68,7 @@ impl<R: Reactor> Log<R> {
         self.seen.get(&token).map_or(&[], |seen| &seen.data)
     }
 
-    pub fn closed(&self, token: Token) -> Option<Option<std::io::ErrorKind>> {
+    pub fn closed(&self, token: Token) -> Option<Option<io::ErrorKind>> {
         self.seen.get(&token).and_then(|seen| seen.closed)
     }
 
@@ -107,7 +109,7 @@ impl<R: Reactor> Handler<R> for Log<R> {
     }
 }
 
-/// Turns until `done`; fails after a minute.
+/// Turns until `done`; fails after two minutes.
 pub fn turn_until<R: Reactor, H: Handler<R>>(
     reactor: &mut R,
     handler: &mut H,
@@ -136,4 +138,93 @@ pub fn loopback() -> (Listener, SocketAddr) {
 /// A port nobody listens at.
 pub fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A TCP connection to ourselves: one for the reactor, one for the test.
+pub fn connection() -> (Stream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (Stream::Tcp(listener.accept().unwrap().0), other)
+}
+
+/// The test's end of either kind of connection.
+pub enum Other {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Other {
+    pub fn shutdown(&self, how: Shutdown) {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(how).unwrap(),
+            Self::Unix(stream) => stream.shutdown(how).unwrap(),
+        }
+    }
+}
+
+impl Read for Other {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Other {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One connection of each kind.
+pub fn pairs() -> [(Stream, Other); 2] {
+    let (tcp, other) = connection();
+    let (unix, unix_other) = UnixStream::pair().unwrap();
+    [
+        (tcp, Other::Tcp(other)),
+        (Stream::Unix(unix), Other::Unix(unix_other)),
+    ]
+}
+
+/// Breaks a connection instead of ending it.
+pub fn reset(stream: TcpStream) {
+    socket2::SockRef::from(&stream)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
+}
+
+/// Bytes no two stretches of which are alike.
+pub fn numbered(bytes: usize) -> Vec<u8> {
+    (0..bytes as u64)
+        .map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
+        .collect()
+}
+
+/// Raises the limit of file descriptors, and says what it is.
+pub fn descriptors(wanted: u64) -> usize {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the kernel writes one structure.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    for maximum in [limit.rlim_max.max(wanted), limit.rlim_max] {
+        let raised = libc::rlimit {
+            rlim_cur: maximum,
+            rlim_max: maximum,
+        };
+        // SAFETY: the kernel reads one structure.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+            return maximum as usize;
+        }
+    }
+    limit.rlim_cur as usize
 }

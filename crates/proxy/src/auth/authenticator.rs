@@ -499,3 +499,6 @@ fn violation(reason: &str) -> Denial {
         reason: reason.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,11 +8,15 @@
 //! send AuthenticationOk: the caller may still have reasons to refuse.
 
 pub mod authenticator;
+pub mod hba;
 pub mod ident;
 pub mod md5;
 pub mod scram;
 pub mod secret;
 pub mod server_login;
+pub mod userlist;
+
+mod tokens;
 
 pub use authenticator::{Authenticator, Denial, Facts, Method, Step, TlsFacts};
 pub use secret::{Credentials, Lookup, Mock, Secret};

@@ -93,6 +93,13 @@ pub enum Lookup<'a> {
     Unknown,
 }
 
+impl Lookup<'_> {
+    /// Whether there is no such user.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
+}
+
 /// What users that do not exist are shown: always the same for the same name, and of the same shape as the others.
 #[derive(Clone)]
 pub struct Mock {

@@ -255,3 +255,6 @@ fn password_message(password: &[u8]) -> Vec<u8> {
         out.push(0);
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,10 @@ pub(super) enum Phase {
 pub(super) struct Entrance {
     pub startup: Startup,
     pub method: crate::auth::Method,
+    /// Map of names that its rule names.
+    pub map: Option<String>,
+    /// It asks for the console.
+    pub console: bool,
     /// Protocol options asked for that are not known here.
     pub unknown_options: Vec<String>,
 }
@@ -67,6 +71,10 @@ pub(super) struct Client {
     pub secret: Vec<u8>,
     /// May change things on the console.
     pub admin: bool,
+    /// Counted among its pool's clients.
+    pub counted: bool,
+    /// TLS was asked for and refused or established: it may not be asked for again.
+    pub asked_for_tls: bool,
     // The session.
     pub settings: Arc<Settings>,
     pub statements: ClientStatements,
@@ -83,8 +91,10 @@ pub(super) struct Client {
     pub wrote: bool,
     /// The place in the server's log its reads must have reached.
     pub write_end: Option<u64>,
-    /// Messages are skipped up to Sync: something was refused here in the extended protocol.
-    pub skipping: bool,
+    /// It has sent a text since it got its server.
+    pub asked: bool,
+    /// It has sent what begins a transaction block.
+    pub began: bool,
     // Who serves it.
     pub server: Option<usize>,
     /// In the queue of this pool.
@@ -122,6 +132,8 @@ impl Client {
             pid: 0,
             secret: Vec::new(),
             admin: false,
+            counted: false,
+            asked_for_tls: false,
             settings: Arc::default(),
             statements: ClientStatements::default(),
             pins: Pins::NONE,
@@ -131,7 +143,8 @@ impl Client {
             discard_all: false,
             wrote: false,
             write_end: None,
-            skipping: false,
+            asked: false,
+            began: false,
             server: None,
             waiting: None,
             held: false,

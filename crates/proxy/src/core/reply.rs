@@ -105,7 +105,8 @@ impl<'a, R: Reactor> Way<'a, R> {
                 break;
             }
             let end = self.at + head.total.min(rest);
-            let body = &self.bytes[self.at + HEADER_BYTES..end];
+            let bytes = self.bytes;
+            let body = &bytes[self.at + HEADER_BYTES..end];
             if self.server.task.is_some() {
                 self.answer_to_task(head.tag, body, end);
                 continue;

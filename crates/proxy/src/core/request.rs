@@ -122,7 +122,8 @@ impl<R: Reactor> Way<'_, R> {
             }
             let whole = rest >= head.total;
             let end = self.at + head.total.min(rest);
-            let body = &self.bytes[self.at + HEADER_BYTES..end];
+            let bytes = self.bytes;
+            let body = &bytes[self.at + HEADER_BYTES..end];
             let stop = match head.tag {
                 frontend::QUERY | frontend::PARSE if !whole => {
                     if head.total <= COLLECTED_MAX {

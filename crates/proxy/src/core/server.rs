@@ -49,6 +49,8 @@ pub(super) enum TaskKind {
     Replay(Arc<Settings>),
     /// What the client has set.
     ReadBack,
+    /// The end of a transaction that a client left open; then a reset, if that is needed.
+    Rollback { reset: bool },
     /// Cleaning up after a client.
     Reset,
     /// Whether the server answers; then it serves the client that waits.
@@ -84,7 +86,17 @@ pub(super) struct Server {
     pub id: u64,
     pub created: Duration,
     pub replica: bool,
+    /// Where it is, for cancel requests.
+    pub address: super::cancel::ServerAddress,
+    /// Name or address of its host, as certificates have it.
+    pub host: String,
     // From logging in.
+    /// The server has said that we are in.
+    pub authenticated: bool,
+    /// Counted among its pool's connections on their way.
+    pub counted_connecting: bool,
+    /// Its socket has left the reactor.
+    pub gone: bool,
     pub phase: Phase,
     pub pid: u32,
     pub secret: Vec<u8>,
@@ -109,6 +121,10 @@ pub(super) struct Server {
     pub struck: bool,
     /// To be closed as soon as its client is done.
     pub closing: Option<&'static str>,
+    /// It has served a client, or was in use otherwise.
+    pub used: bool,
+    /// Not read, because its client is slow.
+    pub paused: bool,
     /// When it became free or busy.
     pub since: Duration,
     /// When the current query and transaction began.
@@ -132,6 +148,11 @@ impl Server {
             id,
             created: now,
             replica,
+            address: None,
+            host: String::new(),
+            authenticated: false,
+            counted_connecting: true,
+            gone: false,
             phase: Phase::Connecting,
             pid: 0,
             secret: Vec::new(),
@@ -148,6 +169,8 @@ impl Server {
             cancels: 0,
             struck: false,
             closing: None,
+            used: false,
+            paused: false,
             since: now,
             query_since: now,
             transaction_since: now,

@@ -4,7 +4,8 @@
 
 use machine::reactor::{Reactor, Token};
 
-use crate::tls::{TlsClient, TlsError, TlsServer};
+use crate::tls::{TlsError, TlsSession};
+use crate::tls::Progress;
 
 /// Records of TLS are at most this many plain bytes; longer sends are cut, so that no large buffer is needed.
 const RECORD_BYTES: usize = 16 * 1024;
@@ -13,15 +14,16 @@ const RECORD_BYTES: usize = 16 * 1024;
 pub(super) struct Transport {
     /// Its socket in the reactor.
     pub token: Token,
-    pub tls: Option<Tls>,
+    pub tls: Option<Box<TlsSession>>,
 }
 
-/// A TLS session.
-pub(super) enum Tls {
-    /// With a client, whose server we are.
-    Client(Box<TlsServer>),
-    /// With a server, whose client we are.
-    Server(Box<TlsClient>),
+/// What became of bytes that arrived over TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// There is more to come.
+    Open,
+    /// The other side has said that it sends no more.
+    Ended,
 }
 
 impl Transport {
@@ -35,50 +37,58 @@ impl Transport {
         match &mut self.tls {
             None => reactor.send(self.token, bytes),
             Some(tls) => {
-                let mut cipher = Vec::with_capacity(bytes.len() + 64);
+                let mut cipher = Vec::with_capacity(bytes.len().min(RECORD_BYTES) + 64);
                 for part in bytes.chunks(RECORD_BYTES) {
                     cipher.clear();
-                    tls.seal(part, &mut cipher);
+                    tls.send(part, &mut cipher);
                     reactor.send(self.token, &cipher);
                 }
             }
         }
     }
 
-    /// Takes what arrived. `Ok(true)`: `plain` has what it holds; `Ok(false)`: there is no TLS, it is plain as it came.
+    /// Sends what the TLS session itself has to say.
+    pub fn flush<R: Reactor>(&mut self, reactor: &mut R) {
+        if let Some(tls) = &mut self.tls {
+            let mut cipher = Vec::new();
+            tls.flush(&mut cipher);
+            if !cipher.is_empty() {
+                reactor.send(self.token, &cipher);
+            }
+        }
+    }
+
+    /// Says that nothing more is sent.
+    pub fn end<R: Reactor>(&mut self, reactor: &mut R) {
+        if let Some(tls) = &mut self.tls {
+            let mut cipher = Vec::new();
+            tls.close(&mut cipher);
+            reactor.send(self.token, &cipher);
+        }
+    }
+
+    /// Takes what arrived over TLS and appends what it says to `plain`.
     ///
     /// # Errors
     /// When it is not what TLS expects; the connection is to be closed after what is queued.
-    pub fn open<R: Reactor>(&mut self, reactor: &mut R, bytes: &[u8], plain: &mut Vec<u8>) -> Result<bool, TlsError> {
+    pub fn open<R: Reactor>(&mut self, reactor: &mut R, bytes: &[u8], plain: &mut Vec<u8>) -> Result<Opened, TlsError> {
         let Some(tls) = &mut self.tls else {
-            return Ok(false);
+            plain.extend(bytes);
+            return Ok(Opened::Open);
         };
         let mut cipher = Vec::new();
-        let result = match tls {
-            Tls::Client(session) => session.received(bytes, plain, &mut cipher),
-            Tls::Server(session) => session.received(bytes, plain, &mut cipher),
-        };
+        let result = tls.received(bytes, plain, &mut cipher);
         if !cipher.is_empty() {
             reactor.send(self.token, &cipher);
         }
-        result.map(|()| true)
+        Ok(match result? {
+            Progress::PeerClosed => Opened::Ended,
+            Progress::Handshaking | Progress::Open => Opened::Open,
+        })
     }
 
-    /// Whether bytes sent now would go out protected, or as plain as intended.
-    pub fn established(&self) -> bool {
-        match &self.tls {
-            None => true,
-            Some(Tls::Client(session)) => !session.is_handshaking(),
-            Some(Tls::Server(session)) => !session.is_handshaking(),
-        }
-    }
-}
-
-impl Tls {
-    fn seal(&mut self, plain: &[u8], cipher: &mut Vec<u8>) {
-        match self {
-            Self::Client(session) => session.send(plain, cipher),
-            Self::Server(session) => session.send(plain, cipher),
-        }
+    /// Whether a handshake is under way.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 }

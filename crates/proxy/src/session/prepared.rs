@@ -39,8 +39,10 @@ pub struct Statement {
 }
 
 /// All statements of the clients of one event loop, each once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Statements {
+    /// Begins the names on servers; random, so that no client can name a statement that is not its own.
+    prefix: String,
     known: HashMap<Box<[u8]>, Weak<Statement>>,
     /// Entries at which those that nobody uses any more are dropped.
     sweep_at: usize,
@@ -49,6 +51,22 @@ pub struct Statements {
 }
 
 impl Statements {
+    /// None yet. `nonce` should be random: it is part of the names on servers.
+    pub fn new(nonce: u64) -> Self {
+        Self {
+            prefix: format!("corun_{nonce:016x}_"),
+            known: HashMap::new(),
+            sweep_at: 1024,
+            next: 0,
+            stamp: 0,
+        }
+    }
+
+    /// The name on servers of the statement with this number.
+    pub fn name(&self, id: u64) -> String {
+        format!("{}{id}", self.prefix)
+    }
+
     /// The statement of this text and these types. `understood` is asked only for new ones.
     pub fn intern(
         &mut self,
@@ -71,7 +89,7 @@ impl Statements {
         self.next += 1;
         let statement = Arc::new(Statement {
             id: self.next,
-            name: format!("corun_{}", self.next).into(),
+            name: self.name(self.next).into(),
             sql: sql.into(),
             types: types.into(),
             understood: understood(),

@@ -43,6 +43,31 @@ impl Refusal {
 
 /// SQLSTATEs used here.
 pub mod code {
+    /// One of these for a SQLSTATE that a server said; "XX000" for others.
+    pub fn of(said: &str) -> &'static str {
+        const KNOWN: [&str; 12] = [
+            PROTOCOL_VIOLATION,
+            INVALID_AUTHORIZATION,
+            INVALID_PASSWORD,
+            INVALID_CATALOG,
+            TOO_MANY_CONNECTIONS,
+            NOT_SUPPORTED,
+            ADMIN_SHUTDOWN,
+            CANNOT_CONNECT_NOW,
+            INSUFFICIENT_PRIVILEGE,
+            INVALID_PARAMETER_VALUE,
+            UNDEFINED_OBJECT,
+            CANT_CHANGE_RUNTIME_PARAM,
+        ];
+        KNOWN.into_iter().find(|&code| code == said).unwrap_or("XX000")
+    }
+
+    /// A value a setting does not take.
+    pub const INVALID_PARAMETER_VALUE: &str = "22023";
+    /// No such setting, or another object.
+    pub const UNDEFINED_OBJECT: &str = "42704";
+    /// A setting that cannot be set now.
+    pub const CANT_CHANGE_RUNTIME_PARAM: &str = "55P02";
     /// The message cannot be.
     pub const PROTOCOL_VIOLATION: &str = "08P01";
     /// The server could not be reached.

@@ -3,12 +3,12 @@
 use std::io;
 use std::time::Duration;
 
+use crate::reactor::kernel::KernelStream;
 use crate::reactor::output::{DIRECT_BYTES, GATHERED_BYTES_MAX, Output};
-use crate::reactor::stream::Stream;
 
 /// One connection. While it is idle it owns nothing but its stream.
 pub(super) struct Socket {
-    pub stream: Stream,
+    pub stream: KernelStream,
     pub state: State,
     pub output: Output,
     /// How a send went wrong; nothing is sent any more.
@@ -46,7 +46,7 @@ pub(super) enum State {
 }
 
 impl Socket {
-    pub fn new(stream: Stream, state: State) -> Self {
+    pub fn new(stream: KernelStream, state: State) -> Self {
         Self {
             stream,
             state,

@@ -68,7 +68,7 @@ pub struct ScramServer {
     doomed: bool,
     /// Hash of our certificate, where the channel can be bound to; then PLUS is offered.
     end_point: Option<Vec<u8>>,
-    nonce: String,
+    pub(super) nonce: String,
     state: State,
 }
 
