@@ -313,6 +313,19 @@ fn lag_is_told_from_the_primarys_log_and_ends_at_half_the_limit() {
 }
 
 #[test]
+fn lag_is_what_the_primary_had_when_the_replica_was_asked() {
+    let mut fleet = healthy();
+    // Asked at 100, answered at 170; meanwhile the primary said at 150 that it had written on.
+    fleet.probed(0, primary(150, 99_000, 1), ms(160));
+    fleet.probed(1, replica(100, 10_000, 1), ms(170));
+    assert_eq!(fleet.hosts()[1].lag().bytes, Some(0));
+    // What the replica itself has received is behind it too, whatever the primary said last.
+    let receives = Probe { received: Some(Lsn(99_500)), ..replica(200, 99_000, 1) };
+    fleet.probed(1, receives, ms(201));
+    assert_eq!(fleet.hosts()[1].lag().bytes, Some(500));
+}
+
+#[test]
 fn a_replica_that_tells_no_place_in_the_log_is_read_from_only_without_limits() {
     let mut fleet = healthy();
     let mute = Probe {
