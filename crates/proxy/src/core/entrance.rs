@@ -338,7 +338,7 @@ impl<R: Reactor> EventLoop<R> {
                 common_name: common_name.as_deref(),
             }),
             os_user: os_user.as_deref(),
-            map: entrance.map.as_deref().and_then(|name| self.world.maps.get(name)),
+            map: entrance.map.as_deref().map(|name| self.world.maps.map(name)),
         };
         let mut authenticator = Authenticator::new(
             entrance.method,
