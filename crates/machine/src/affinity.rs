@@ -35,6 +35,9 @@ pub enum AffinityError {
 /// A mask of 64 Ki CPUs; larger than any kernel's, so that reading never fails for lack of room.
 const MASK_WORDS: usize = 1024;
 
+/// What the kernel calls the calling thread.
+const THIS_THREAD: libc::pid_t = 0;
+
 /// An affinity mask as the kernel stores it: bit `n` of the whole is CPU `n`.
 #[derive(Clone)]
 struct Mask(Box<[u64]>);
@@ -52,10 +55,15 @@ impl Mask {
     }
 
     fn current() -> io::Result<Self> {
+        Self::of_thread(THIS_THREAD)
+    }
+
+    fn of_thread(thread: libc::pid_t) -> io::Result<Self> {
         let mut words = vec![0u64; MASK_WORDS].into_boxed_slice();
-        // SAFETY: the kernel writes at most the given number of bytes into `words`; pid 0 is this thread. A plain bit
-        // array is the layout of `cpu_set_t`, whose type merely fixes 1024 bits.
-        let result = unsafe { libc::sched_getaffinity(0, size_of_val(&*words), words.as_mut_ptr().cast()) };
+        // SAFETY: the kernel writes at most the given number of bytes into `words`. A plain bit array is the layout of
+        // `cpu_set_t`, whose type merely fixes 1024 bits.
+        let result =
+            unsafe { libc::sched_getaffinity(thread, size_of_val(&*words), words.as_mut_ptr().cast()) };
         if result == 0 {
             Ok(Self(words))
         } else {
@@ -64,8 +72,13 @@ impl Mask {
     }
 
     fn apply(&self) -> io::Result<()> {
-        // SAFETY: the kernel only reads the given number of bytes; pid 0 is this thread.
-        let result = unsafe { libc::sched_setaffinity(0, size_of_val(&*self.0), self.0.as_ptr().cast()) };
+        self.apply_to(THIS_THREAD)
+    }
+
+    fn apply_to(&self, thread: libc::pid_t) -> io::Result<()> {
+        // SAFETY: the kernel only reads the given number of bytes.
+        let result =
+            unsafe { libc::sched_setaffinity(thread, size_of_val(&*self.0), self.0.as_ptr().cast()) };
         if result == 0 {
             Ok(())
         } else {
@@ -115,6 +128,24 @@ pub fn pin(cpu: CpuId) -> Result<Pinned, AffinityError> {
 /// When the kernel allows none of them, or there are none.
 pub fn allow(cpus: &[CpuId]) -> Result<(), AffinityError> {
     Mask::of(cpus).apply().map_err(AffinityError::Allow)
+}
+
+/// CPUs that a thread of any process may run on, ascending. See [`crate::process`].
+pub(crate) fn thread_cpus(thread: u32) -> io::Result<Vec<CpuId>> {
+    Mask::of_thread(thread_id(thread)?).map(|mask| mask.cpus())
+}
+
+/// Lets a thread of any process run on these CPUs only.
+pub(crate) fn allow_thread(thread: u32, cpus: &[CpuId]) -> io::Result<()> {
+    Mask::of(cpus).apply_to(thread_id(thread)?)
+}
+
+/// Zero would be this thread, and negative ones none.
+fn thread_id(thread: u32) -> io::Result<libc::pid_t> {
+    libc::pid_t::try_from(thread)
+        .ok()
+        .filter(|thread| *thread > 0)
+        .ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// A pinned thread; dropping it restores the mask the thread had.

@@ -5,7 +5,8 @@
 //! [`topology::discover`]; [`measure`] times what discovery cannot know, and [`effective_llc`] keeps a part of it;
 //! [`memory`] counts the heap; [`counters`] count cache misses and other events of the cores; [`resctrl`] partitions the
 //! last-level cache; [`partition`] chooses how queries are kept apart in it; [`trace`] follows one operation of another
-//! program instruction by instruction.
+//! program instruction by instruction; [`reactor`] serves many sockets from one thread; [`process`] gives a process of
+//! somebody else its core.
 //!
 //! Not here: operators, SQL, or anything that prints.
 
@@ -17,7 +18,11 @@ pub mod effective_llc;
 mod kept;
 pub mod measure;
 pub mod memory;
+pub mod notify;
 pub mod partition;
+pub mod process;
+pub mod reactor;
 pub mod resctrl;
 pub mod topology;
 pub mod trace;
+pub mod users;

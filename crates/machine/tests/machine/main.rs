@@ -4,5 +4,6 @@ mod campaign;
 mod counters;
 mod fixture;
 mod partition;
+mod process;
 mod resctrl;
 mod topology;

@@ -1,0 +1,409 @@
+//! What the console and the metrics ask of every event loop, and how the answers come together.
+//!
+//! ```text
+//!  console ─► Ask to each loop's mailbox ─► each adds its part ─► the last one tells who asked
+//! ```
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use machine::reactor::Reactor;
+use parking_lot::Mutex;
+
+use super::client::Phase;
+use super::event_loop::{EventLoop, Todo};
+use super::server::pin_names;
+use super::shared::Message;
+use super::statistics::{Latencies, Totals};
+use crate::wire::TransactionStatus;
+use crate::wire::error::{Refusal, code};
+
+/// What a loop is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Tell what there is.
+    Look,
+    /// Give nobody a server any more; all databases or one. Idle connections are closed.
+    Pause(Option<String>),
+    /// Go on.
+    Resume(Option<String>),
+    /// Refuse new clients of a database, or take them again.
+    Disable(String, bool),
+    /// Disconnect all clients and servers of a database, and pause it.
+    Kill(Option<String>),
+    /// Disconnect the client with this number.
+    KillClient(u64),
+    /// Close servers when they come free.
+    Reconnect(Option<String>),
+    /// End.
+    Shutdown { at_once: bool },
+}
+
+/// An order with the place for the answer.
+#[derive(Clone)]
+pub(crate) struct Ask {
+    pub order: Order,
+    pub answers: Arc<Answers>,
+}
+
+/// Where the parts of an answer come together.
+pub(crate) struct Answers {
+    parts: Mutex<Vec<Part>>,
+    expected: usize,
+    tell: Tell,
+}
+
+/// Who is told when all parts are there.
+pub(crate) enum Tell {
+    /// A console client (loop, slot, number).
+    Console(usize, usize, u64),
+    /// A thread that waits.
+    Thread(SyncSender<()>),
+}
+
+/// What one loop has to say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    pub event_loop: usize,
+    pub clients: Vec<ClientView>,
+    pub servers: Vec<ServerView>,
+    pub pools: Vec<PoolView>,
+    /// Things done, by orders that do something: clients or servers found.
+    pub touched: usize,
+    pub understood: crate::understand::Statistics,
+    pub statements: usize,
+}
+
+/// A client as others may see it.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientView {
+    pub id: u64,
+    pub user: Arc<str>,
+    pub database: Arc<str>,
+    pub application: String,
+    pub origin: String,
+    pub local: String,
+    pub state: &'static str,
+    pub connected: Duration,
+    pub quiet: Duration,
+    pub waited: Duration,
+    pub server: Option<u64>,
+    pub pins: String,
+    pub prepared: usize,
+    pub tls: String,
+}
+
+/// A server connection as others may see it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerView {
+    pub id: u64,
+    pub user: String,
+    pub database: Arc<str>,
+    pub state: &'static str,
+    pub address: String,
+    pub pid: u32,
+    pub connected: Duration,
+    pub quiet: Duration,
+    pub client: Option<u64>,
+    pub bound: Option<u32>,
+    pub prepared: usize,
+    pub replica: bool,
+    pub closing: bool,
+    pub tls: String,
+}
+
+/// A pool as others may see it.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolView {
+    pub database: Arc<str>,
+    pub user: Arc<str>,
+    pub host: usize,
+    pub mode: &'static str,
+    pub size: usize,
+    pub clients: usize,
+    pub clients_active: usize,
+    pub clients_waiting: usize,
+    pub servers_active: usize,
+    pub servers_idle: usize,
+    pub servers_login: usize,
+    pub servers_cancelled: usize,
+    pub waited: Duration,
+    pub paused: bool,
+    pub disabled: bool,
+    pub totals: Totals,
+    pub latencies: Latencies,
+}
+
+impl Answers {
+    /// A place for `expected` parts.
+    pub fn new(expected: usize, tell: Tell) -> Arc<Self> {
+        Arc::new(Self {
+            parts: Mutex::default(),
+            expected,
+            tell,
+        })
+    }
+
+    /// All parts, by event loop.
+    pub fn parts(&self) -> Vec<Part> {
+        let mut parts = std::mem::take(&mut *self.parts.lock());
+        parts.sort_by_key(|part| part.event_loop);
+        parts
+    }
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// Does what is asked and adds this loop's part to the answer.
+    pub(super) fn asked(&mut self, reactor: &mut R, ask: Ask) {
+        let touched = self.obey(reactor, &ask.order);
+        self.settle(reactor);
+        let mut part = match ask.order {
+            Order::Look => self.look(),
+            _ => Part::default(),
+        };
+        part.event_loop = self.index;
+        part.touched = touched;
+        let all = {
+            let mut parts = ask.answers.parts.lock();
+            parts.push(part);
+            parts.len() == ask.answers.expected
+        };
+        if all {
+            match &ask.answers.tell {
+                Tell::Console(event_loop, slot, id) => {
+                    let (slot, id) = (*slot, *id);
+                    if let Some(mailbox) = self.shared.mailboxes.get(*event_loop) {
+                        let _ = mailbox.post(Message::Answered(slot, id, Arc::clone(&ask.answers)));
+                    }
+                }
+                Tell::Thread(sender) => {
+                    let _ = sender.try_send(());
+                }
+            }
+        }
+    }
+
+    /// Sends an order to every loop.
+    pub(super) fn ask_all(&self, order: &Order, slot: usize, id: u64) {
+        let answers = Answers::new(self.shared.mailboxes.len(), Tell::Console(self.index, slot, id));
+        for mailbox in &self.shared.mailboxes {
+            let _ = mailbox.post(Message::Ask(Ask {
+                order: order.clone(),
+                answers: Arc::clone(&answers),
+            }));
+        }
+    }
+
+    fn obey(&mut self, reactor: &mut R, order: &Order) -> usize {
+        let named =
+            |name: &Option<String>, database: &str| name.as_deref().is_none_or(|name| name == database);
+        match order {
+            Order::Look => 0,
+            Order::Pause(name) => {
+                let mut touched = 0;
+                let mut idle = Vec::new();
+                for (_, pool) in &mut self.pools {
+                    if named(name, &pool.key.database) {
+                        touched += 1;
+                        pool.paused = true;
+                        idle.append(&mut pool.idle);
+                    }
+                }
+                for server in idle {
+                    self.close_server(reactor, server, "PAUSE");
+                }
+                touched
+            }
+            Order::Resume(name) => {
+                let mut touched = 0;
+                for (index, pool) in &mut self.pools {
+                    if named(name, &pool.key.database) {
+                        touched += usize::from(pool.paused);
+                        pool.paused = false;
+                        self.todo.push_back(Todo::Connect(index));
+                        self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+                    }
+                }
+                touched
+            }
+            Order::Disable(name, disabled) => {
+                let mut touched = 0;
+                for (_, pool) in &mut self.pools {
+                    if *pool.key.database == **name {
+                        touched += 1;
+                        pool.disabled = *disabled;
+                    }
+                }
+                touched
+            }
+            Order::Kill(name) => {
+                let clients: Vec<usize> = self
+                    .clients
+                    .iter()
+                    .filter(|(_, client)| client.counted && named(name, &client.database))
+                    .map(|(index, _)| index)
+                    .collect();
+                for &client in &clients {
+                    let refusal = Refusal::new(code::ADMIN_SHUTDOWN, "database removed");
+                    self.refuse_client(reactor, client, &refusal);
+                }
+                self.obey(reactor, &Order::Pause(name.clone()));
+                clients.len()
+            }
+            Order::KillClient(id) => {
+                let found = self.clients.iter().find(|(_, client)| client.id == *id);
+                let Some((index, _)) = found else {
+                    return 0;
+                };
+                self.refuse_client(reactor, index, &super::event_loop::goodbye());
+                1
+            }
+            Order::Reconnect(name) => {
+                let mut touched = 0;
+                for (_, server) in &mut self.servers {
+                    let pool = self.pools.get_mut(server.pool);
+                    if pool.is_some_and(|pool| named(name, &pool.key.database)) {
+                        touched += 1;
+                        server.closing = Some("RECONNECT");
+                    }
+                }
+                for (_, pool) in &mut self.pools {
+                    self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+                }
+                touched
+            }
+            Order::Shutdown { at_once } => {
+                self.shut_down(reactor, *at_once);
+                0
+            }
+        }
+    }
+
+    /// What there is in this loop.
+    fn look(&self) -> Part {
+        let tls = |tls: &Option<Box<crate::tls::TlsSession>>| {
+            tls.as_ref().map(|tls| tls.description()).unwrap_or_default()
+        };
+        let clients = self.clients.iter().map(|(_, client)| ClientView {
+            id: client.id,
+            user: Arc::clone(&client.user),
+            database: Arc::clone(&client.database),
+            application: client
+                .settings
+                .0
+                .get("application_name")
+                .cloned()
+                .unwrap_or_else(|| client.application.to_string()),
+            origin: client.origin(),
+            local: client
+                .local
+                .map(|address| address.to_string())
+                .unwrap_or_default(),
+            state: match (&client.phase, client.waiting, client.server) {
+                (Phase::Console, _, _) => "console",
+                (Phase::Ready | Phase::Greeting(_), Some(_), _) => "waiting",
+                (Phase::Ready, None, Some(_)) => "active",
+                (Phase::Ready, None, None) => "idle",
+                _ => "login",
+            },
+            connected: self.now.saturating_sub(client.connected),
+            quiet: self.now.saturating_sub(client.since),
+            waited: match client.waiting {
+                Some(_) => self.now.saturating_sub(client.waiting_since),
+                None => Duration::ZERO,
+            },
+            server: client
+                .server
+                .and_then(|server| self.servers.get(server))
+                .map(|server| server.id),
+            pins: pin_names(client.pins),
+            prepared: client.statements.len(),
+            tls: tls(&client.transport.tls),
+        });
+        let servers = self.servers.iter().map(|(_, server)| {
+            let pool = self.pools.get(server.pool);
+            ServerView {
+                id: server.id,
+                user: pool.map(|pool| pool.effective.user.clone()).unwrap_or_default(),
+                database: pool
+                    .map(|pool| Arc::clone(&pool.key.database))
+                    .unwrap_or_default(),
+                state: if !server.is_ready() {
+                    "login"
+                } else if server.client.is_some() {
+                    "active"
+                } else if server.cancels > 0 {
+                    "being_canceled"
+                } else if server.task.is_some() {
+                    "tested"
+                } else if server.used {
+                    "used"
+                } else {
+                    "idle"
+                },
+                address: server
+                    .address
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+                pid: server.pid,
+                connected: self.now.saturating_sub(server.created),
+                quiet: self.now.saturating_sub(server.since),
+                client: server
+                    .client
+                    .and_then(|client| self.clients.get(client))
+                    .map(|client| client.id),
+                bound: server.bound,
+                prepared: server.statements.len(),
+                replica: server.replica,
+                closing: server.closing.is_some(),
+                tls: tls(&server.transport.tls),
+            }
+        });
+        let pools = self.pools.iter().map(|(index, pool)| {
+            let mine = self.servers.iter().filter(|(_, server)| server.pool == index);
+            let mut view = PoolView {
+                database: Arc::clone(&pool.key.database),
+                user: Arc::clone(&pool.key.user),
+                host: pool.key.host,
+                mode: pool.effective.pool_mode.word(),
+                size: pool.size,
+                clients: pool.clients,
+                clients_active: 0,
+                clients_waiting: pool.waiting.len(),
+                servers_active: 0,
+                servers_idle: pool.idle.len(),
+                servers_login: pool.connecting,
+                servers_cancelled: 0,
+                waited: pool.waited(self.now),
+                paused: pool.paused,
+                disabled: pool.disabled,
+                totals: pool.totals,
+                latencies: pool.latencies.clone(),
+            };
+            for (_, server) in mine {
+                view.servers_active += usize::from(server.client.is_some());
+                view.servers_cancelled += usize::from(server.client.is_none() && server.cancels > 0);
+            }
+            view.clients_active = self
+                .clients
+                .iter()
+                .filter(|(_, client)| client.pool == index && client.server.is_some())
+                .count();
+            view
+        });
+        Part {
+            event_loop: self.index,
+            clients: clients.collect(),
+            servers: servers.collect(),
+            pools: pools.collect(),
+            touched: 0,
+            understood: self.desk.understanding.statistics(),
+            statements: self.desk.statements.len(),
+        }
+    }
+}
+
+/// A transaction is open unless the status says otherwise.
+const _: fn(TransactionStatus) -> u8 = TransactionStatus::byte;

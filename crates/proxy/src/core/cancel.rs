@@ -1,0 +1,165 @@
+//! Cancel requests: from a client's request to its server, and never to anybody else.
+//!
+//! ```text
+//!  request (pid, secret) ─► the loop of that client ─► its server is busy for it ─► connection of its own to the server
+//!                                                                                      │ the request, then wait for the end
+//!      server is held back until then, and a barrier is answered  ◄────────────────────┘
+//! ```
+//!
+//! A server reads a cancel request at any time, also after the query it was meant for. So a server for which one is under way is given to
+//! nobody until the connection of the request has ended, and until it has answered an empty query, which the late signal may strike.
+
+use machine::reactor::{Address, Reactor, Token};
+
+use super::event_loop::{EventLoop, Todo, cancel_token};
+use super::shared::Message;
+use crate::auth::scram::same;
+use crate::wire::build;
+
+/// Cancel requests on their way at most; more are dropped, as a server with too many connections would.
+const CANCELS_MAX: usize = 1024;
+/// Bits of a client's process number that name its slot; those above name its event loop.
+const SLOT_BITS: u32 = 21;
+
+/// A cancel request on its way.
+pub(super) struct Cancel {
+    pub token: Token,
+    /// The server (slot, number) it is for.
+    pub server: (usize, u64),
+    pub request: Vec<u8>,
+    pub since: std::time::Duration,
+}
+
+/// The process number a client is told.
+pub(super) fn pid(event_loop: usize, slot: usize) -> u32 {
+    // Positive as PostgreSQL's are; 0 is none.
+    ((event_loop as u32) << SLOT_BITS | slot as u32 & ((1 << SLOT_BITS) - 1)) + 1
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// A request came in here; its client may be another loop's.
+    pub(super) fn cancel_requested(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) {
+        let target = (pid.wrapping_sub(1) >> SLOT_BITS) as usize;
+        if target == self.index {
+            self.cancel_client(reactor, pid, secret);
+        } else if let Some(mailbox) = self.shared.mailboxes.get(target) {
+            let _ = mailbox.post(Message::Cancel {
+                pid,
+                secret: secret.to_vec(),
+            });
+        }
+    }
+
+    /// Cancels what a client of this loop does, if the secret is right.
+    pub(super) fn cancel_client(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) {
+        let slot = (pid.wrapping_sub(1) & ((1 << SLOT_BITS) - 1)) as usize;
+        let Some(client) = self.clients.get_mut(slot) else {
+            return;
+        };
+        if client.pid != pid || client.secret.is_empty() || !same(&client.secret, secret) {
+            return;
+        }
+        match client
+            .server
+            .and_then(|server| self.servers.get(server).map(|found| (server, found)))
+        {
+            Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
+                self.start_cancel(reactor, index);
+            }
+            Some((_, server)) if server.task.is_some() => client.cancel_wanted = !client.inbox.is_empty(),
+            Some(_) => {}
+            None => client.cancel_wanted = client.waiting.is_some(),
+        }
+    }
+
+    /// Sends a cancel request to a server.
+    pub(super) fn start_cancel(&mut self, reactor: &mut R, index: usize) {
+        if self.cancels.len() >= CANCELS_MAX {
+            tracing::warn!("a cancel request was dropped: {CANCELS_MAX} are on their way");
+            return;
+        }
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let Some(address) = server.address.clone() else {
+            return;
+        };
+        let entry = self.cancels.vacant_entry();
+        let token = cancel_token(entry.key());
+        let mut request = Vec::new();
+        build::cancel(&mut request, server.pid, &server.secret);
+        if let Err(error) = reactor.connect(token, &address) {
+            tracing::warn!(%error, "a cancel request could not be sent");
+            return;
+        }
+        server.cancels += 1;
+        server.struck = true;
+        entry.insert(Cancel {
+            token,
+            server: (index, server.id),
+            request,
+            since: self.now,
+        });
+    }
+
+    pub(super) fn cancel_connected(&mut self, reactor: &mut R, index: usize) {
+        if let Some(cancel) = self.cancels.get(index) {
+            reactor.send(cancel.token, &cancel.request);
+        }
+    }
+
+    /// A server says nothing to a cancel request; whatever this is, the end follows.
+    pub(super) fn cancel_data(&mut self, _reactor: &mut R, _index: usize) {}
+
+    /// The server has closed the connection: the signal has been sent.
+    pub(super) fn cancel_closed(&mut self, index: usize) {
+        let Some(cancel) = self.cancels.try_remove(index) else {
+            return;
+        };
+        let (slot, id) = cancel.server;
+        if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
+            server.cancels -= 1;
+            if server.cancels == 0 && server.client.is_none() {
+                self.todo.push_back(Todo::Free(slot));
+            }
+        }
+    }
+
+    /// Gives up requests that take too long. Their servers are closed when they come free: the signal may come at any time.
+    pub(super) fn cancels_tick(&mut self, reactor: &mut R) {
+        let limit = self.world.config.proxy.cancel_wait_timeout;
+        if limit.is_zero() {
+            return;
+        }
+        let late: Vec<usize> = self
+            .cancels
+            .iter()
+            .filter(|(_, cancel)| self.now.saturating_sub(cancel.since) > limit)
+            .map(|(index, _)| index)
+            .collect();
+        for index in late {
+            let (token, (slot, id)) = (self.cancels[index].token, self.cancels[index].server);
+            reactor.close(token);
+            if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
+                server.closing = Some("a cancel request for it was not answered");
+            }
+            self.cancel_closed(index);
+        }
+    }
+}
+
+/// Where a server is, for requests beside its connection.
+pub(super) type ServerAddress = Option<Address>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_numbers_name_loop_and_slot() {
+        let number = pid(3, 77);
+        assert_eq!((number - 1) >> SLOT_BITS, 3);
+        assert_eq!((number - 1) & ((1 << SLOT_BITS) - 1), 77);
+        assert!(pid(1023, (1 << SLOT_BITS) - 1) > 0);
+    }
+}

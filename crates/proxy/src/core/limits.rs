@@ -1,0 +1,187 @@
+//! Time limits, looked at a few times a second.
+
+use std::time::Duration;
+
+use machine::reactor::Reactor;
+
+use super::client::Phase;
+use super::event_loop::{EventLoop, Todo};
+use crate::config::PoolMode;
+use crate::wire::TransactionStatus;
+use crate::wire::build;
+use crate::wire::error::{Refusal, code};
+
+/// Pools without clients, connections and work that are kept: more are dropped when their time is over.
+const POOLS_LOOKED_AT: usize = 1 << 16;
+
+impl<R: Reactor> EventLoop<R> {
+    /// Looks at all time limits, makes connections that are wanted and closes those that are not.
+    pub(super) fn tick(&mut self, reactor: &mut R) {
+        self.limit_clients(reactor);
+        self.limit_servers(reactor);
+        self.cancels_tick(reactor);
+        self.fleet_tick(reactor);
+        self.run_questions(reactor);
+        self.tick_pools();
+    }
+
+    fn limit_clients(&mut self, reactor: &mut R) {
+        let proxy = &self.world.config.proxy;
+        let login = proxy.client_login_timeout;
+        let mut over: Vec<(usize, Refusal)> = Vec::new();
+        let mut told: Vec<usize> = Vec::new();
+        for (index, client) in &self.clients {
+            let quiet = self.now.saturating_sub(client.since);
+            let passed = |limit: Duration, time: Duration| !limit.is_zero() && time > limit;
+            if !client.is_ready() && !matches!(client.phase, Phase::Console) {
+                let entering = self.now.saturating_sub(client.connected);
+                if passed(login, entering) {
+                    over.push((
+                        index,
+                        Refusal::new(code::CANNOT_CONNECT_NOW, "client_login_timeout"),
+                    ));
+                    continue;
+                }
+            }
+            let Some(pool) = self.pools.get(client.pool) else {
+                continue;
+            };
+            let effective = &pool.effective;
+            if client.waiting.is_some() || client.parked {
+                let waited = self.now.saturating_sub(client.waiting_since);
+                if passed(effective.query_wait_timeout, waited) {
+                    let refusal = Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout")
+                        .detail("No server connection came free in time.");
+                    over.push((index, refusal));
+                } else if passed(proxy.query_wait_notify, waited) && !client.told_to_wait && client.is_ready()
+                {
+                    told.push(index);
+                }
+                continue;
+            }
+            let Some(server) = client.server.and_then(|server| self.servers.get(server)) else {
+                if client.is_ready() && passed(effective.client_idle_timeout, quiet) {
+                    over.push((index, Refusal::new(code::IDLE_TIMEOUT, "client_idle_timeout")));
+                }
+                continue;
+            };
+            if server.task.is_some() {
+                continue;
+            }
+            let working = server.expects.outstanding() > 0 || server.expects.open();
+            let in_transaction = server.status != TransactionStatus::Idle || working || client.began;
+            if working
+                && passed(
+                    effective.query_timeout,
+                    self.now.saturating_sub(server.query_since),
+                )
+            {
+                over.push((index, Refusal::new(code::QUERY_CANCELED, "query_timeout")));
+            } else if in_transaction
+                && passed(
+                    effective.transaction_timeout,
+                    self.now.saturating_sub(server.transaction_since),
+                )
+            {
+                over.push((index, Refusal::new(code::QUERY_CANCELED, "transaction_timeout")));
+            } else if server.expects.outstanding() == 0
+                && in_transaction
+                && passed(effective.idle_transaction_timeout, quiet)
+            {
+                let refusal = Refusal::new(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
+                over.push((index, refusal));
+            } else if !in_transaction && passed(effective.client_idle_timeout, quiet) {
+                over.push((index, Refusal::new(code::IDLE_TIMEOUT, "client_idle_timeout")));
+            }
+        }
+        for index in told {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.told_to_wait = true;
+                let mut out = Vec::new();
+                build::notice(
+                    &mut out,
+                    &Refusal::new("00000", "no server connection available, waiting in the queue"),
+                );
+                client.transport.send(reactor, &out);
+            }
+        }
+        for (index, refusal) in over {
+            self.refuse_client(reactor, index, &refusal);
+        }
+    }
+
+    fn limit_servers(&mut self, reactor: &mut R) {
+        let proxy = &self.world.config.proxy;
+        let connecting = proxy.server_connect_timeout;
+        let idle = proxy.server_idle_timeout;
+        let mut late = Vec::new();
+        let mut done: Vec<(usize, &'static str)> = Vec::new();
+        for (index, server) in &self.servers {
+            if !server.is_ready() {
+                if !connecting.is_zero() && self.now.saturating_sub(server.created) > connecting {
+                    late.push(index);
+                }
+                continue;
+            }
+            if server.client.is_some() || server.task.is_some() || server.cancels > 0 {
+                continue;
+            }
+            let Some(pool) = self.pools.get(server.pool) else {
+                done.push((index, "its pool is gone"));
+                continue;
+            };
+            let unused = self.now.saturating_sub(server.since);
+            let above_minimum = pool.servers > pool.minimum(self.shared.mailboxes.len());
+            if let Some(why) = server.closing {
+                done.push((index, why));
+            } else if self.now.saturating_sub(server.created) >= pool.effective.server_lifetime && server.used
+            {
+                done.push((index, "server_lifetime"));
+            } else if !idle.is_zero() && unused > idle && above_minimum {
+                done.push((index, "server_idle_timeout"));
+            }
+        }
+        for index in late {
+            let refusal = Refusal::new(code::CANNOT_CONNECT, "server_connect_timeout")
+                .detail("Connecting or logging in to the server took too long.");
+            self.server_failed(reactor, index, refusal);
+        }
+        for (index, why) in done {
+            self.close_server(reactor, index, why);
+        }
+    }
+
+    fn tick_pools(&mut self) {
+        let loops = self.shared.mailboxes.len();
+        for (index, pool) in self.pools.iter().take(POOLS_LOOKED_AT) {
+            let wanted = !pool.waiting.is_empty();
+            let below = !pool.paused && pool.clients > 0 && pool.servers < pool.minimum(loops);
+            if wanted || below {
+                self.todo.push_back(Todo::Connect(index));
+            }
+        }
+    }
+
+    /// Makes the connections a pool keeps without work.
+    pub(super) fn keep_minimum(&mut self, reactor: &mut R, index: usize) {
+        let loops = self.shared.mailboxes.len();
+        while let Some(pool) = self.pools.get(index)
+            && !pool.paused
+            && !pool.disabled
+            && pool.clients > 0
+            && pool.servers < pool.minimum(loops)
+            && pool.failed.as_ref().is_none_or(|(_, until)| self.now >= *until)
+        {
+            if !self.connect(reactor, index) {
+                return;
+            }
+        }
+    }
+
+    /// Whether a pool is one whose clients keep their servers.
+    pub(super) fn is_session(&self, pool: usize) -> bool {
+        self.pools
+            .get(pool)
+            .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session)
+    }
+}

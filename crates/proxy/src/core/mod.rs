@@ -1,0 +1,33 @@
+//! Event loops, pools, and the sessions between them: the proxy at work.
+//!
+//! Start at [`event_loop`]; a request's way is `entrance` (once), `serve`, `request`, `reply`. `connect` makes server connections,
+//! `cancel` carries cancel requests, `limits` looks at the time, `ask` and `console` answer administrators, `run` starts it all.
+
+mod ask;
+mod batch;
+mod cancel;
+mod client;
+mod cohorts;
+mod connect;
+mod console;
+mod entrance;
+mod event_loop;
+mod expect;
+mod fleet;
+mod limits;
+mod pool;
+mod repeats;
+mod reply;
+mod request;
+mod resolve;
+mod run;
+mod serve;
+mod server;
+mod shared;
+mod statistics;
+mod transport;
+mod world;
+
+pub use run::{Proxy, StartError};
+pub use statistics::{LATENCY_BUCKETS, Latencies, Totals};
+pub use world::{World, WorldError};

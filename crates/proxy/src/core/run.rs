@@ -1,0 +1,208 @@
+//! [`Proxy`]: threads, listeners, and what the program does with them.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use machine::reactor::{Epoll, ListenOptions, Listener, Reactor};
+use ring::rand::SystemRandom;
+
+use super::event_loop::{EventLoop, listener_token};
+use super::shared::{Message, Shared};
+use super::world::World;
+use crate::auth::Mock;
+use crate::config::AutoCount;
+
+/// A proxy that runs.
+pub struct Proxy {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+    sockets: Vec<PathBuf>,
+}
+
+/// Why it does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened at.
+    #[error("cannot listen at {place}: {error}\nhint: {hint}")]
+    Listen {
+        /// Where.
+        place: String,
+        /// Why.
+        error: std::io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Nothing to listen at.
+    #[error("nothing to listen at\nhint: set listen_addr, unix_socket_dir, or both")]
+    Nowhere,
+    /// The system refuses something.
+    #[error("cannot start {what}: {error}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// No random numbers.
+    #[error("the system gives no random numbers, which logins need")]
+    Random,
+}
+
+impl Proxy {
+    /// Listens and starts the event loops.
+    ///
+    /// # Errors
+    /// When an address is taken, or the system refuses threads or descriptors.
+    pub fn start(world: World) -> Result<Self, StartError> {
+        let world = Arc::new(world);
+        let (listeners, addresses, sockets) = listen(&world)?;
+        let loops = match world.config.corun.event_loops {
+            AutoCount::Auto => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            AutoCount::Count(count) => count as usize,
+        };
+        let random = SystemRandom::new();
+        let mock = world
+            .users
+            .mock(&random)
+            .or_else(|| Mock::random(&random, false))
+            .ok_or(StartError::Random)?;
+        let shared = Arc::new(Shared::new(loops, Arc::clone(&world), random, mock));
+        let mut threads = Vec::new();
+        let mut listeners = Some(listeners);
+        for index in 0..loops {
+            let system = |what| move |error| StartError::System { what, error };
+            let mut reactor = Epoll::new().map_err(system("an event loop"))?;
+            shared.mailboxes[index].attend(reactor.waker());
+            let mut event_loop = EventLoop::new(index, Arc::clone(&shared));
+            // The first loop accepts for all.
+            for (number, listener) in listeners.take().into_iter().flatten().enumerate() {
+                reactor
+                    .listen(listener_token(number), listener)
+                    .map_err(system("a listener"))?;
+                event_loop.listeners = number + 1;
+            }
+            let run = move || {
+                loop {
+                    match event_loop.turn(&mut reactor) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(error) => {
+                            tracing::error!(%error, "an event loop cannot wait for its sockets");
+                            break;
+                        }
+                    }
+                }
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("corun-loop-{index}"))
+                .spawn(run)
+                .map_err(system("a thread"))?;
+            threads.push(thread);
+        }
+        Ok(Self {
+            shared,
+            threads,
+            addresses,
+            sockets,
+        })
+    }
+
+    /// Where TCP connections are accepted.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Unix sockets connections are accepted at.
+    pub fn sockets(&self) -> &[PathBuf] {
+        &self.sockets
+    }
+
+    /// The configuration in use.
+    pub fn world(&self) -> Arc<World> {
+        self.shared.world()
+    }
+
+    /// Takes over another configuration. What needs a restart stays as it is; the answer names those settings.
+    pub fn reload(&self, world: World) -> Vec<&'static str> {
+        let changed = self.shared.world().config.restart_needed(&world.config);
+        self.shared.change_world(Arc::new(world));
+        changed
+    }
+
+    /// Ends: no new clients, and those there are when their transactions have ended, or at once.
+    pub fn stop(&self, at_once: bool) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        for mailbox in &self.shared.mailboxes {
+            let _ = mailbox.post(Message::Shutdown { at_once });
+        }
+    }
+
+    /// Whether every event loop has ended.
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until every event loop has ended.
+    pub fn join(mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("an event loop panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop(true);
+        for socket in &self.sockets {
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+}
+
+type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<PathBuf>);
+
+fn listen(world: &World) -> Result<Listening, StartError> {
+    let proxy = &world.config.proxy;
+    let options = ListenOptions {
+        backlog: proxy.listen_backlog,
+        reuse_port: proxy.so_reuseport,
+        defer_accept: proxy.tcp_defer_accept.then(|| Duration::from_secs(45)),
+        mode: proxy.unix_socket_mode.0,
+    };
+    let (mut listeners, mut addresses, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
+    for name in &proxy.listen_addr {
+        let refused = |error| StartError::Listen {
+            place: format!("{name}:{}", proxy.listen_port),
+            error,
+            hint: "another process may listen there, or the address is not this machine's; see listen_addr and listen_port",
+        };
+        let host = if name == "*" { "0.0.0.0" } else { name };
+        for address in (host, proxy.listen_port).to_socket_addrs().map_err(refused)? {
+            let listener = Listener::tcp(address, &options).map_err(refused)?;
+            addresses.extend(listener.local());
+            listeners.push(listener);
+        }
+    }
+    let folder = &proxy.unix_socket_dir;
+    if !folder.is_empty() && !folder.starts_with('@') {
+        let path = PathBuf::from(folder).join(format!(".s.PGSQL.{}", proxy.listen_port));
+        let listener = Listener::unix(&path, &options).map_err(|error| StartError::Listen {
+            place: path.display().to_string(),
+            error,
+            hint: "check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there",
+        })?;
+        listeners.push(listener);
+        sockets.push(path);
+    }
+    if listeners.is_empty() {
+        return Err(StartError::Nowhere);
+    }
+    Ok((listeners, addresses, sockets))
+}
