@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check fmt fmt-check clippy deny bench soak miri loom asan tsan fuzz docs bootstrap peers steps-sqlite build
+.PHONY: help demo test check fmt fmt-check clippy deny bench soak miri loom asan tsan fuzz docs bootstrap peers steps-sqlite build package
 
 CARGO ?= cargo
 # Through cargo, which knows the target folder however it was set: by environment, by a configuration file, or not at all.
@@ -35,6 +35,9 @@ bootstrap:
 
 build: bootstrap
 	$(CARGO) build --release -p corun
+
+package: build ## a Debian package of the program, the unit of `corun proxy` and its configuration
+	@scripts/package-deb "$(TARGET)/release/corun" "$(TARGET)"
 
 demo: build ## the main job: a mixed concurrent workload, stock joins against corun's (DEMO_FLAGS=...)
 	$(CORUN) demo $(DEMO_FLAGS)

@@ -59,7 +59,11 @@ impl Scene {
         let loaded = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}"));
         let world = World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
         let proxy = Proxy::start(world).unwrap_or_else(|error| panic!("{error}"));
-        let scene = Scene { servers, port, _proxy: proxy };
+        let scene = Scene {
+            servers,
+            port,
+            _proxy: proxy,
+        };
         for replica in [1, 2] {
             scene.wait_replayed(0, replica);
         }
@@ -76,7 +80,10 @@ impl Scene {
 
     /// Which server has this port.
     fn index(&self, port: &str) -> usize {
-        let found = self.servers.iter().position(|server| server.port().to_string() == port);
+        let found = self
+            .servers
+            .iter()
+            .position(|server| server.port().to_string() == port);
         found.unwrap_or_else(|| panic!("no server has port {port}"))
     }
 
@@ -98,7 +105,10 @@ impl Scene {
             if reads.iter().eq(expected) {
                 return;
             }
-            assert!(Instant::now() < until, "reads run on {reads:?}, not on {expected:?}");
+            assert!(
+                Instant::now() < until,
+                "reads run on {reads:?}, not on {expected:?}"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -107,12 +117,18 @@ impl Scene {
 /// The only value of the last row.
 fn value(client: &mut Raw, sql: &str) -> String {
     let rows = client.rows(sql);
-    let last = rows.into_iter().next_back().and_then(|row| row.into_iter().next().flatten());
+    let last = rows
+        .into_iter()
+        .next_back()
+        .and_then(|row| row.into_iter().next().flatten());
     last.unwrap_or_else(|| panic!("no value: {sql}"))
 }
 
 fn insert(client: &mut Raw, a: u32) -> String {
-    value(client, &format!("insert into t values ({a}, 'x') returning inet_server_port()"))
+    value(
+        client,
+        &format!("insert into t values ({a}, 'x') returning inet_server_port()"),
+    )
 }
 
 #[test]
@@ -155,18 +171,27 @@ fn prepared_statements_and_pipelines_are_split_too() {
     let scene = Scene::start("");
     let mut warm = scene.connect();
     scene.wait_reads(&mut warm, &[1, 2]);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         let (client, io) = tokio_postgres::connect(&scene.login().for_driver(), tokio_postgres::NoTls)
             .await
             .expect("connects");
         tokio::spawn(io);
-        let read = client.prepare("select port from place where $1::int > 0").await.expect("prepares");
+        let read = client
+            .prepare("select port from place where $1::int > 0")
+            .await
+            .expect("prepares");
         let write = client
             .prepare("insert into t values ($1, 'p') returning inet_server_port()")
             .await
             .expect("prepares");
-        let count = client.prepare("select count(*) from t where a >= $1").await.expect("prepares");
+        let count = client
+            .prepare("select count(*) from t where a >= $1")
+            .await
+            .expect("prepares");
         let port = |row: &tokio_postgres::Row| scene.index(&row.get::<_, i32>(0).to_string());
         for n in 1..20 {
             // Sent without waiting for one another.
@@ -178,7 +203,11 @@ fn prepared_statements_and_pipelines_are_split_too() {
             );
             assert!(port(&before.expect("reads")) < 3);
             assert_eq!(port(&wrote.expect("writes")), 0);
-            assert_eq!(counted.expect("counts").get::<_, i64>(0), i64::from(n), "its own writes");
+            assert_eq!(
+                counted.expect("counts").get::<_, i64>(0),
+                i64::from(n),
+                "its own writes"
+            );
         }
     });
 }
@@ -244,7 +273,10 @@ fn writes_wait_for_the_promotion_and_no_committed_write_is_lost() {
         (port, value(&mut client, "select count(*) from t"))
     });
     std::thread::sleep(Duration::from_millis(700));
-    assert!(!writer.is_finished(), "there is no primary that could have taken it");
+    assert!(
+        !writer.is_finished(),
+        "there is no primary that could have taken it"
+    );
     scene.servers[1].sql("select pg_promote()");
     let (port, seen) = writer.join().expect("the write is answered");
     assert_eq!(scene.index(&port), 1);

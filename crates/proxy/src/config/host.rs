@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use super::settings::Setting;
+use super::settings::{Setting, quote_list};
 use super::values::Raw;
 
 /// One place to connect to, before its port is known.
@@ -73,6 +73,10 @@ impl Setting for Vec<Host> {
     fn show(&self) -> String {
         let hosts: Vec<String> = self.iter().map(Host::to_string).collect();
         hosts.join(", ")
+    }
+
+    fn toml(&self) -> String {
+        quote_list(self.iter().map(ToString::to_string))
     }
 }
 
@@ -144,6 +148,10 @@ impl Setting for Vec<HostPort> {
     fn show(&self) -> String {
         let hosts: Vec<String> = self.iter().map(HostPort::to_string).collect();
         hosts.join(", ")
+    }
+
+    fn toml(&self) -> String {
+        quote_list(self.iter().map(ToString::to_string))
     }
 }
 

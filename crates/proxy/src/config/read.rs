@@ -269,7 +269,7 @@ fn hint_for_unknown(key: &str, section: Section) -> String {
         .and_then(|near| keys.iter().find(|known| known.name == near))
     {
         Some(near) => format!("did you mean `{}` below {}?", near.name, near.section.heading()),
-        None => "`corun config keys` lists every key".to_owned(),
+        None => "the manual's page on corun.toml lists every key".to_owned(),
     }
 }
 

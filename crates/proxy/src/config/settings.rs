@@ -6,6 +6,27 @@
 
 use super::values::Raw;
 
+/// A text as a TOML string.
+pub(super) fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(letter))),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Texts as a TOML array.
+pub(super) fn quote_list(texts: impl IntoIterator<Item = String>) -> String {
+    let quoted: Vec<String> = texts.into_iter().map(|text| quote(&text)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
 /// What can stand as the value of a key.
 pub trait Setting: Sized {
     /// What a person writes, such as `seconds`.
@@ -19,6 +40,11 @@ pub trait Setting: Sized {
 
     /// The value as it would be written; stars for a secret, empty for what is not set.
     fn show(&self) -> String;
+
+    /// The value as TOML, secrets included: for files, never for a screen.
+    fn toml(&self) -> String {
+        quote(&self.show())
+    }
 
     /// The number a range is checked against.
     fn number(&self) -> Option<u64> {
@@ -146,6 +172,14 @@ macro_rules! settings {
                             .and_then(|value| $crate::config::settings::within(value, &[$($first, $last)?]))
                             .map(|value| self.$field = value)
                     ), )*
+                    _ => None,
+                }
+            }
+
+            /// One key's value as TOML, secrets included; `None` when no key has this name.
+            pub fn toml(&self, key: &str) -> Option<String> {
+                match key {
+                    $( stringify!($field) => Some(<$type as $crate::config::Setting>::toml(&self.$field)), )*
                     _ => None,
                 }
             }

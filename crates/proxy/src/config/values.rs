@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::settings::Setting;
+use super::settings::{Setting, quote, quote_list};
 
 /// A value before its key gave it a meaning.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,6 +107,10 @@ impl Setting for Secret {
     fn show(&self) -> String {
         self.to_string()
     }
+
+    fn toml(&self) -> String {
+        quote(&self.0)
+    }
 }
 
 /// An amount of memory or of traffic, in bytes.
@@ -153,6 +157,10 @@ impl Setting for Bytes {
             }
             None => self.0.to_string(),
         }
+    }
+
+    fn toml(&self) -> String {
+        bare_number(self.show())
     }
 
     fn number(&self) -> Option<u64> {
@@ -218,6 +226,19 @@ impl Setting for Duration {
             format!("{micros}us")
         }
     }
+
+    fn toml(&self) -> String {
+        bare_number(self.show())
+    }
+}
+
+/// A value that is a number in TOML if it is one, and a string otherwise.
+fn bare_number(shown: String) -> String {
+    if shown.parse::<i64>().is_ok() {
+        shown
+    } else {
+        quote(&shown)
+    }
 }
 
 impl Setting for bool {
@@ -240,6 +261,10 @@ impl Setting for bool {
     fn show(&self) -> String {
         self.to_string()
     }
+
+    fn toml(&self) -> String {
+        self.to_string()
+    }
 }
 
 macro_rules! whole_numbers {
@@ -254,6 +279,10 @@ macro_rules! whole_numbers {
             }
 
             fn show(&self) -> String {
+                self.to_string()
+            }
+
+            fn toml(&self) -> String {
                 self.to_string()
             }
 
@@ -292,6 +321,10 @@ impl Setting for Vec<String> {
 
     fn show(&self) -> String {
         self.join(", ")
+    }
+
+    fn toml(&self) -> String {
+        quote_list(self.iter().cloned())
     }
 }
 
@@ -337,6 +370,10 @@ impl<T: Setting> Setting for Option<T> {
 
     fn show(&self) -> String {
         self.as_ref().map(T::show).unwrap_or_default()
+    }
+
+    fn toml(&self) -> String {
+        self.as_ref().map_or_else(|| quote(""), T::toml)
     }
 
     fn number(&self) -> Option<u64> {
@@ -394,6 +431,10 @@ impl Setting for AutoCount {
             AutoCount::Auto => "auto".to_owned(),
             AutoCount::Count(count) => count.to_string(),
         }
+    }
+
+    fn toml(&self) -> String {
+        bare_number(self.show())
     }
 
     fn number(&self) -> Option<u64> {

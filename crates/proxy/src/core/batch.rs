@@ -33,7 +33,8 @@ fn defaults(settings: &Settings) -> Defaults {
     let get = |name: &str| settings.0.get(name).map(String::as_str);
     Defaults {
         read_only: get("default_transaction_read_only").is_some_and(is_on),
-        serializable: get("default_transaction_isolation").is_some_and(|level| level.eq_ignore_ascii_case("serializable")),
+        serializable: get("default_transaction_isolation")
+            .is_some_and(|level| level.eq_ignore_ascii_case("serializable")),
     }
 }
 
@@ -50,8 +51,12 @@ fn look(client: &Client, desk: &mut Desk, bytes: &[u8]) -> (Form, Statement, Opt
     // Statements that this batch defines; what they do has been counted at their Parse.
     let mut parsed: Vec<&[u8]> = Vec::new();
     for _ in 0..MESSAGES_MAX {
-        let Ok(Some(head)) = header(&bytes[at..]) else { break };
-        let Some(message) = bytes.get(at..at + head.total) else { break };
+        let Ok(Some(head)) = header(&bytes[at..]) else {
+            break;
+        };
+        let Some(message) = bytes.get(at..at + head.total) else {
+            break;
+        };
         let body = &message[HEADER_BYTES..];
         let understood: Option<Arc<Understood>> = match head.tag {
             frontend::QUERY if at == 0 => {
@@ -65,17 +70,23 @@ fn look(client: &Client, desk: &mut Desk, bytes: &[u8]) -> (Form, Statement, Opt
                 Some(desk.understanding.of(parse.sql))
             }
             frontend::BIND => {
-                let Some((_, name, _)) = read::bind(body) else { break };
+                let Some((_, name, _)) = read::bind(body) else {
+                    break;
+                };
                 if parsed.contains(&name) {
                     None
                 } else {
-                    let Some(prepared) = client.statements.get(name) else { break };
+                    let Some(prepared) = client.statements.get(name) else {
+                        break;
+                    };
                     Some(Arc::clone(&prepared.statement.understood))
                 }
             }
             frontend::DESCRIBE => match read::target(body) {
                 Some((b'S', name)) if !parsed.contains(&name) => {
-                    let Some(prepared) = client.statements.get(name) else { break };
+                    let Some(prepared) = client.statements.get(name) else {
+                        break;
+                    };
                     Some(Arc::clone(&prepared.statement.understood))
                 }
                 _ => None,
@@ -88,7 +99,11 @@ fn look(client: &Client, desk: &mut Desk, bytes: &[u8]) -> (Form, Statement, Opt
             _ => break,
         };
         if let Some(understood) = understood {
-            found = Some(together(found, ask::statement(&understood), ask::hint(&understood)));
+            found = Some(together(
+                found,
+                ask::statement(&understood),
+                ask::hint(&understood),
+            ));
         }
         at += head.total;
     }
@@ -103,9 +118,15 @@ fn together(
 ) -> (Statement, Option<Hint>) {
     match before {
         None => (statement, hint),
-        Some((Statement::Read, old)) if statement == Statement::Read => {
-            (Statement::Read, if old == hint { hint } else { old.filter(|hint| *hint == Hint::Primary).or(hint.filter(|hint| *hint == Hint::Primary)) })
-        }
+        Some((Statement::Read, old)) if statement == Statement::Read => (
+            Statement::Read,
+            if old == hint {
+                hint
+            } else {
+                old.filter(|hint| *hint == Hint::Primary)
+                    .or(hint.filter(|hint| *hint == Hint::Primary))
+            },
+        ),
         Some((old, _)) if old == statement && matches!(old, Statement::Begin(_)) => (old, hint),
         Some((_, old)) => (Statement::Doubtful, if old == hint { hint } else { None }),
     }

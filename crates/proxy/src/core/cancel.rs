@@ -10,10 +10,10 @@
 //! nobody until the connection of the request has ended, and until it has answered an empty query, which the late signal may strike.
 
 use machine::reactor::{Address, Reactor, Token};
-use ring::constant_time;
 
 use super::event_loop::{EventLoop, Todo, cancel_token};
 use super::shared::Message;
+use crate::auth::scram::same;
 use crate::wire::build;
 
 /// Cancel requests on their way at most; more are dropped, as a server with too many connections would.
@@ -56,13 +56,13 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
         };
-        if client.pid != pid
-            || client.secret.is_empty()
-            || constant_time::verify_slices_are_equal(&client.secret, secret).is_err()
-        {
+        if client.pid != pid || client.secret.is_empty() || !same(&client.secret, secret) {
             return;
         }
-        match client.server.and_then(|server| self.servers.get(server).map(|found| (server, found))) {
+        match client
+            .server
+            .and_then(|server| self.servers.get(server).map(|found| (server, found)))
+        {
             Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
                 self.start_cancel(reactor, index);
             }

@@ -76,6 +76,8 @@ pub(super) struct Client {
     pub counted: bool,
     /// TLS was asked for and refused or established: it may not be asked for again.
     pub asked_for_tls: bool,
+    /// It began with TLS without asking.
+    pub direct_tls: bool,
     // The session.
     pub settings: Arc<Settings>,
     pub statements: ClientStatements,
@@ -141,6 +143,7 @@ impl Client {
             admin: false,
             counted: false,
             asked_for_tls: false,
+            direct_tls: false,
             settings: Arc::default(),
             statements: ClientStatements::default(),
             pins: Pins::NONE,

@@ -10,8 +10,7 @@ use super::resolve::Found;
 use super::server::{Phase, Question, Server, TaskKind};
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
-use crate::auth::{Credentials, Lookup, LoginStep, ServerLogin};
-use crate::config::Host;
+use crate::auth::{Credentials, LoginStep, Lookup, ServerLogin};
 use crate::hosts::Report;
 use crate::tls;
 use crate::wire::error::{Refusal, Reported, code};
@@ -50,12 +49,19 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let ttl = self.world.config.proxy.dns_max_ttl;
-        let address = match self.shared.resolver.find(&self.shared, endpoint, pool.next_host, ttl) {
+        let address = match self
+            .shared
+            .resolver
+            .find(&self.shared, endpoint, pool.next_host, ttl)
+        {
             Found::Address(address) => address,
             Found::Soon => return false,
             Found::Failed(why) => {
-                let refusal = Refusal::new(code::CANNOT_CONNECT, format!("the address of host {} was not found", endpoint.host))
-                    .detail(why);
+                let refusal = Refusal::new(
+                    code::CANNOT_CONNECT,
+                    format!("the address of host {} was not found", endpoint.host),
+                )
+                .detail(why);
                 self.connect_failed(reactor, index, refusal);
                 return false;
             }
@@ -70,7 +76,8 @@ impl<R: Reactor> EventLoop<R> {
         let token = server_token(entry.key());
         if let Err(error) = reactor.connect(token, &address) {
             self.shared.uncount_server(&database, &user);
-            let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}")).detail(error.to_string());
+            let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}"))
+                .detail(error.to_string());
             self.connect_failed(reactor, index, refusal);
             return false;
         }
@@ -153,13 +160,19 @@ impl<R: Reactor> EventLoop<R> {
                 server.phase = Phase::LoggingIn(Box::new(login));
                 let parameters = [("user", user), ("database", effective.dbname.as_str())]
                     .into_iter()
-                    .chain(effective.parameters.iter().map(|(name, value)| (*name, value.as_str())));
+                    .chain(
+                        effective
+                            .parameters
+                            .iter()
+                            .map(|(name, value)| (*name, value.as_str())),
+                    );
                 let mut out = Vec::new();
                 build::startup(&mut out, parameters);
                 server.transport.send(reactor, &out);
             }
             Err(error) => {
-                let refusal = Refusal::new(code::CANNOT_CONNECT, "could not log in to the server").detail(error.to_string());
+                let refusal = Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
+                    .detail(error.to_string());
                 self.server_failed(reactor, index, refusal);
             }
         }
@@ -181,7 +194,10 @@ impl<R: Reactor> EventLoop<R> {
                 Ok(Some(head)) if head.total <= LOGIN_MESSAGE_MAX => (head.tag, at + head.total),
                 Ok(None) => break,
                 _ => {
-                    let refusal = Refusal::new(code::CANNOT_CONNECT, "the server does not speak PostgreSQL's protocol");
+                    let refusal = Refusal::new(
+                        code::CANNOT_CONNECT,
+                        "the server does not speak PostgreSQL's protocol",
+                    );
                     return self.server_failed(reactor, index, refusal);
                 }
             };
@@ -222,7 +238,8 @@ impl<R: Reactor> EventLoop<R> {
                     return Ok(());
                 };
                 let step = login.message(body).map_err(|error| {
-                    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server").detail(error.to_string())
+                    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
+                        .detail(error.to_string())
                 })?;
                 match step {
                     LoginStep::Send(bytes) => server.transport.send(reactor, &bytes),
@@ -241,7 +258,8 @@ impl<R: Reactor> EventLoop<R> {
                 let mut refusal = Refusal::new(code::of(&reported.code), reported.message);
                 if matches!(refusal.code, code::INVALID_PASSWORD | code::INVALID_AUTHORIZATION) {
                     // The client has proved who it is; the proxy could not.
-                    refusal = Refusal::new(code::CANNOT_CONNECT, "server login failed").detail(refusal.message);
+                    refusal =
+                        Refusal::new(code::CANNOT_CONNECT, "server login failed").detail(refusal.message);
                 }
                 return Err(refusal);
             }
@@ -286,20 +304,22 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = &self.world.tls_client else {
             return self.log_in(reactor, index);
         };
-        let failed = |detail: String| Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(detail);
-        match tls::answer(bytes) {
-            Ok(Some(tls::Answer::Tls)) => match client.connect(&server.host) {
+        let failed =
+            |detail: String| Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(detail);
+        match tls::negotiate::answer(bytes) {
+            Ok(Some(tls::negotiate::Answer::Tls)) => match client.connect(&server.host) {
                 Ok(session) => {
                     server.transport.tls = Some(Box::new(session));
                     server.transport.flush(reactor);
                 }
                 Err(error) => self.server_failed(reactor, index, failed(error.to_string())),
             },
-            Ok(Some(tls::Answer::Plain)) if client.mode().required() => {
-                let refusal = failed("The server does not offer it.".to_owned()).hint("Set server_tls_sslmode = \"prefer\", or ssl = on in the server.");
+            Ok(Some(tls::negotiate::Answer::Plain)) if client.mode().required() => {
+                let refusal = failed("The server does not offer it.".to_owned())
+                    .hint("Set server_tls_sslmode = \"prefer\", or ssl = on in the server.");
                 self.server_failed(reactor, index, refusal);
             }
-            Ok(Some(tls::Answer::Plain)) => self.log_in(reactor, index),
+            Ok(Some(tls::negotiate::Answer::Plain)) => self.log_in(reactor, index),
             Ok(None) => {}
             Err(error) => self.server_failed(reactor, index, failed(error.to_string())),
         }
@@ -347,12 +367,19 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
-        tracing::warn!(database = &*pool.key.database, user = &*pool.key.user, code = refusal.code,
-            detail = refusal.detail.as_deref(), "server: {}", refusal.message);
+        tracing::warn!(
+            database = &*pool.key.database,
+            user = &*pool.key.user,
+            code = refusal.code,
+            detail = refusal.detail.as_deref(),
+            "server: {}",
+            refusal.message
+        );
         pool.failed = Some((refusal.clone(), self.now + retry));
         let others_work = pool.servers > pool.connecting;
         // A wrong password is no fault of the host.
-        let at_fault = !matches!(refusal.detail.as_deref(), Some(_) if refusal.message == "server login failed");
+        let at_fault =
+            !matches!(refusal.detail.as_deref(), Some(_) if refusal.message == "server login failed");
         if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
             // There may be another host for them: they look again on the next tick.
             return self.questions_failed(reactor, index);
@@ -383,8 +410,15 @@ impl<R: Reactor> EventLoop<R> {
         if server.is_ready() {
             return self.server_lost(reactor, index, "it closed the connection");
         }
-        let place = server.address.as_ref().map(ToString::to_string).unwrap_or_default();
-        let why = error.map_or_else(|| "The server closed the connection.".to_owned(), |error| error.to_string());
+        let place = server
+            .address
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let why = error.map_or_else(
+            || "The server closed the connection.".to_owned(),
+            |error| error.to_string(),
+        );
         let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {place}")).detail(why);
         self.server_failed(reactor, index, refusal);
     }
@@ -394,7 +428,11 @@ impl<R: Reactor> EventLoop<R> {
         let Some(mut server) = self.servers.try_remove(index) else {
             return;
         };
-        tracing::debug!(server = server.id, pid = server.pid, "closing server connection: {why}");
+        tracing::debug!(
+            server = server.id,
+            pid = server.pid,
+            "closing server connection: {why}"
+        );
         if !server.gone {
             if server.is_ready() {
                 let mut out = Vec::new();
@@ -487,7 +525,13 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A question has its answer.
-    pub(super) fn question_answered(&mut self, reactor: &mut R, question: Question, rows: Vec<Vec<Option<String>>>, error: Option<Reported>) {
+    pub(super) fn question_answered(
+        &mut self,
+        reactor: &mut R,
+        question: Question,
+        rows: Vec<Vec<Option<String>>>,
+        error: Option<Reported>,
+    ) {
         match question {
             Question::Secret { client, id } => {
                 if let Some(error) = &error {
@@ -502,6 +546,3 @@ impl<R: Reactor> EventLoop<R> {
     /// Binds the process behind a connection to this loop's core, where that is possible.
     fn bind_backend(&mut self, _reactor: &mut R, _index: usize) {}
 }
-
-/// Hosts are named in certificates by name or address, never by folder.
-const _: fn(&Host) -> String = |host| host.to_string();

@@ -50,7 +50,11 @@ pub(super) fn endpoint(effective: &Effective, host: usize, turn: usize) -> Optio
     if effective.replicas.is_empty() {
         return effective.hosts.get(turn % effective.hosts.len().max(1));
     }
-    effective.hosts.iter().chain(&effective.replicas).nth(host & !PROBE)
+    effective
+        .hosts
+        .iter()
+        .chain(&effective.replicas)
+        .nth(host & !PROBE)
 }
 
 fn settings(effective: &Effective, interval: Duration) -> Settings {
@@ -119,14 +123,19 @@ impl<R: Reactor> EventLoop<R> {
                 started.elapsed().saturating_sub(own)
             };
             // The least of several: this thread may be interrupted between the two.
-            (0..5).map(|_| ahead(self.shared.started)).min().unwrap_or_default()
+            (0..5)
+                .map(|_| ahead(self.shared.started))
+                .min()
+                .unwrap_or_default()
         });
         reactor.now() + ahead
     }
 
     /// Whether a pool is of a database with several hosts.
     fn is_fleet(&self, pool: usize) -> bool {
-        self.pools.get(pool).is_some_and(|pool| !pool.effective.replicas.is_empty())
+        self.pools
+            .get(pool)
+            .is_some_and(|pool| !pool.effective.replicas.is_empty())
     }
 
     /// Makes sure that the hosts of a pool's database are looked at.
@@ -192,7 +201,8 @@ impl<R: Reactor> EventLoop<R> {
             Place::Replica => self.loads(&key),
             _ => Vec::new(),
         };
-        let (Some(client), Some(fleet)) = (self.clients.get_mut(index), self.fleets.get_mut(&key.database)) else {
+        let (Some(client), Some(fleet)) = (self.clients.get_mut(index), self.fleets.get_mut(&key.database))
+        else {
             return Way::Pool(pool_index);
         };
         let choice = fleet
@@ -204,11 +214,16 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Transactions under way and waiting at each host, of this loop and user.
     fn loads(&self, key: &PoolKey) -> Vec<u32> {
-        let hosts = self.fleets.get(&key.database).map_or(0, |fleet| fleet.view.hosts().len());
+        let hosts = self
+            .fleets
+            .get(&key.database)
+            .map_or(0, |fleet| fleet.view.hosts().len());
         let load = |host| {
             let key = PoolKey { host, ..key.clone() };
             let pool = self.pool_of.get(&key).and_then(|&pool| self.pools.get(pool));
-            pool.map_or(0, |pool| (pool.servers - pool.idle.len() + pool.waiting.len()) as u32)
+            pool.map_or(0, |pool| {
+                (pool.servers - pool.idle.len() + pool.waiting.len()) as u32
+            })
         };
         (0..hosts).map(load).collect()
     }
@@ -221,15 +236,20 @@ impl<R: Reactor> EventLoop<R> {
             },
             Choice::WaitForPrimary(_) => Way::Park,
             Choice::None(missing) => Way::Refuse(
-                Refusal::new(code::CANNOT_CONNECT_NOW, format!("database \"{}\" has no server for this", key.database))
-                    .detail(missing.to_string()),
+                Refusal::new(
+                    code::CANNOT_CONNECT_NOW,
+                    format!("database \"{}\" has no server for this", key.database),
+                )
+                .detail(missing.to_string()),
             ),
         }
     }
 
     /// Lets a client wait for a primary.
     pub(super) fn park(&mut self, index: usize) {
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
         let since = *client.waited_from.get_or_insert(self.now);
         client.waiting_since = since;
         client.parked = true;
@@ -257,7 +277,11 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Whether a server of this pool is not the primary now.
     pub(super) fn is_replica(&mut self, pool: usize) -> bool {
-        let Some(pool) = self.pools.get(pool).filter(|pool| !pool.effective.replicas.is_empty()) else {
+        let Some(pool) = self
+            .pools
+            .get(pool)
+            .filter(|pool| !pool.effective.replicas.is_empty())
+        else {
             return false;
         };
         let fleet = self.fleets.get_mut(&pool.key.database);
@@ -290,7 +314,11 @@ impl<R: Reactor> EventLoop<R> {
         let used: Vec<Arc<str>> = self
             .fleets
             .keys()
-            .filter(|database| self.pools.iter().any(|(_, pool)| pool.clients > 0 && pool.key.database == **database))
+            .filter(|database| {
+                self.pools
+                    .iter()
+                    .any(|(_, pool)| pool.clients > 0 && pool.key.database == **database)
+            })
             .cloned()
             .collect();
         for database in used {
@@ -299,7 +327,9 @@ impl<R: Reactor> EventLoop<R> {
         let broken: Vec<usize> = self
             .pools
             .iter()
-            .filter(|(_, pool)| pool.failed.is_some() && !pool.waiting.is_empty() && !pool.effective.replicas.is_empty())
+            .filter(|(_, pool)| {
+                pool.failed.is_some() && !pool.waiting.is_empty() && !pool.effective.replicas.is_empty()
+            })
             .map(|(index, _)| index)
             .collect();
         self.dissolve(&broken);
@@ -324,7 +354,9 @@ impl<R: Reactor> EventLoop<R> {
     /// Sends away those that wait in these queues, to look for a host again.
     fn dissolve(&mut self, pools: &[usize]) {
         for &pool in pools {
-            let Some(pool) = self.pools.get_mut(pool) else { continue };
+            let Some(pool) = self.pools.get_mut(pool) else {
+                continue;
+            };
             for waiting in std::mem::take(&mut pool.waiting) {
                 if let Some(client) = self.clients.get_mut(waiting.client) {
                     client.waiting = None;
@@ -341,7 +373,11 @@ impl<R: Reactor> EventLoop<R> {
                 && client.id == id
                 && std::mem::take(&mut client.parked)
             {
-                self.todo.push_back(if client.is_ready() { Todo::Serve(index, id) } else { Todo::Enter(index, id) });
+                self.todo.push_back(if client.is_ready() {
+                    Todo::Serve(index, id)
+                } else {
+                    Todo::Enter(index, id)
+                });
             }
         }
     }
@@ -355,8 +391,18 @@ impl<R: Reactor> EventLoop<R> {
             && let Some(order) = fleet.view.hosts().next_probe(now, random)
         {
             let user = Arc::clone(&fleet.user);
-            let question = Question::Health { database: Arc::clone(database), order };
-            if !self.ask_server(reactor, database, &user, order.host | PROBE, question, order.sql().to_owned()) {
+            let question = Question::Health {
+                database: Arc::clone(database),
+                order,
+            };
+            if !self.ask_server(
+                reactor,
+                database,
+                &user,
+                order.host | PROBE,
+                question,
+                order.sql().to_owned(),
+            ) {
                 self.probed(reactor, database, order, &[], Some(Reported::default()));
             }
         }
@@ -372,16 +418,28 @@ impl<R: Reactor> EventLoop<R> {
         error: Option<Reported>,
     ) {
         let now = self.fleet_time(reactor);
-        let Some(fleet) = self.fleets.get(database) else { return };
+        let Some(fleet) = self.fleets.get(database) else {
+            return;
+        };
         let columns: Vec<Option<&[u8]>> = rows
             .first()
-            .map(|row| row.iter().map(|column| column.as_deref().map(str::as_bytes)).collect())
+            .map(|row| {
+                row.iter()
+                    .map(|column| column.as_deref().map(str::as_bytes))
+                    .collect()
+            })
             .unwrap_or_default();
         let outcome = match error {
             None => Ok(&columns[..]),
             Some(error) if error.code.is_empty() => Err(ProbeError::Connection(error.message)),
-            Some(error) => Err(ProbeError::Server { sqlstate: error.code, message: error.message }),
+            Some(error) => Err(ProbeError::Server {
+                sqlstate: error.code,
+                message: error.message,
+            }),
         };
-        fleet.view.hosts().probed(&order, outcome, now, now.subsec_nanos().into());
+        fleet
+            .view
+            .hosts()
+            .probed(&order, outcome, now, now.subsec_nanos().into());
     }
 }

@@ -16,10 +16,8 @@ use super::client::Client;
 use super::expect::ParseSent;
 use super::server::Server;
 use crate::config::{AutoPrepare, PoolMode};
-use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statements};
-use crate::understand::{
-    Access, Discard, Hint, Shape, TransactionEffect, Understanding, Understood,
-};
+use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statement, Statements};
+use crate::understand::{Access, Discard, Shape, TransactionEffect, Understanding, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
@@ -31,6 +29,18 @@ pub(super) struct Desk {
     pub understanding: Understanding,
     pub statements: Statements,
     pub repeats: super::repeats::Repeats,
+}
+
+impl Desk {
+    /// The statement of a Parse.
+    fn intern(&mut self, parsed: &read::Parse<'_>) -> Arc<Statement> {
+        let Self {
+            understanding,
+            statements,
+            ..
+        } = self;
+        statements.intern(parsed.sql, parsed.types, || understanding.of(parsed.sql))
+    }
 }
 
 /// What holds for a client's pool.
@@ -117,14 +127,18 @@ impl<R: Reactor> Way<'_, R> {
             };
             if head.total > self.rules.packet_bytes_max {
                 return Stop::Violation(
-                    Refusal::new(code::PROGRAM_LIMIT, format!("message of {} bytes is too long", head.total))
-                        .hint("Raise max_packet_size."),
+                    Refusal::new(
+                        code::PROGRAM_LIMIT,
+                        format!("message of {} bytes is too long", head.total),
+                    )
+                    .hint("Raise max_packet_size."),
                 );
             }
             if self.must_leave(head.tag) {
                 return Stop::Held;
             }
             let whole = rest >= head.total;
+            let before = self.at;
             let end = self.at + head.total.min(rest);
             let bytes = self.bytes;
             let body = &bytes[self.at + HEADER_BYTES..end];
@@ -171,7 +185,7 @@ impl<R: Reactor> Way<'_, R> {
                 return stop;
             }
             // `query` and its like may have sent something else in place of the message and moved on.
-            if self.at < end {
+            if self.at == before {
                 self.client.passing = head.total - (end - self.at);
                 self.at = end;
             }
@@ -245,7 +259,10 @@ impl<R: Reactor> Way<'_, R> {
         // A simple query ends the unnamed statement.
         self.client.statements.unnamed = None;
         self.server.shape = understood.shape;
-        if self.rules.auto_prepare != AutoPrepare::Off && understood.plain && self.prepared(sql, &understood, end) {
+        if self.rules.auto_prepare != AutoPrepare::Off
+            && understood.plain
+            && self.prepared(sql, &understood, end)
+        {
             return None;
         }
         self.server.statements.unnamed = None;
@@ -258,12 +275,20 @@ impl<R: Reactor> Way<'_, R> {
     /// Whether what comes next must not run on the server the client has: that is a replica, and this is no read for one.
     /// Asked where a transaction begins; what began on a replica stays there.
     fn must_leave(&mut self, tag: u8) -> bool {
-        let begins = !self.server.expects.open() && !self.in_transaction() && tag != frontend::SYNC && tag != frontend::TERMINATE;
-        let free = self.client.pins.is_empty() && !self.server.expects.murky() && self.rules.mode != PoolMode::Session;
+        let begins = !self.server.expects.open()
+            && !self.in_transaction()
+            && tag != frontend::SYNC
+            && tag != frontend::TERMINATE;
+        let free = self.client.pins.is_empty()
+            && !self.server.expects.murky()
+            && self.rules.mode != PoolMode::Session;
         if !self.server.replica || !begins || !free {
             return false;
         }
-        let rules = SplitRules { split: self.rules.split, ..SplitRules::default() };
+        let rules = SplitRules {
+            split: self.rules.split,
+            ..SplitRules::default()
+        };
         let ask = super::batch::ask(self.client, self.desk, &self.bytes[self.at..]);
         Split::new().decide(&rules, &ask) != Place::Replica
     }
@@ -373,13 +398,10 @@ impl<R: Reactor> Way<'_, R> {
         let Some(parsed) = read::parse(body) else {
             return Some(violation("invalid message format"));
         };
-        let Desk {
-            understanding,
-            statements,
-            ..
-        } = &mut *self.desk;
-        let statement = statements.intern(parsed.sql, parsed.types, || understanding.of(parsed.sql));
-        if self.rules.mode == PoolMode::Statement && statement.understood.transaction != TransactionEffect::None {
+        let statement = self.desk.intern(&parsed);
+        if self.rules.mode == PoolMode::Statement
+            && statement.understood.transaction != TransactionEffect::None
+        {
             return Some(Stop::Violation(Refusal::new(
                 code::NOT_SUPPORTED,
                 "transaction blocks are not allowed in statement pooling mode",
@@ -387,7 +409,7 @@ impl<R: Reactor> Way<'_, R> {
         }
         self.client.asked = true;
         self.server.shape = statement.understood.shape;
-        let stamp = statements.stamp();
+        let stamp = self.desk.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() || !self.rules.carry_statements {
             if parsed.name.is_empty() {
@@ -600,8 +622,11 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     };
     if head.total > rules.packet_bytes_max {
         return Wish::Violation(
-            Refusal::new(code::PROGRAM_LIMIT, format!("message of {} bytes is too long", head.total))
-                .hint("Raise max_packet_size."),
+            Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("message of {} bytes is too long", head.total),
+            )
+            .hint("Raise max_packet_size."),
         );
     }
     let whole = bytes.len() >= head.total;
@@ -619,18 +644,7 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
             None => anything,
         },
         frontend::PARSE => match read::parse(body) {
-            Some(parsed) => {
-                let Desk {
-                    understanding,
-                    statements,
-                    ..
-                } = desk;
-                of(Arc::clone(
-                    &statements
-                        .intern(parsed.sql, parsed.types, || understanding.of(parsed.sql))
-                        .understood,
-                ))
-            }
+            Some(parsed) => of(Arc::clone(&desk.intern(&parsed).understood)),
             None => anything,
         },
         frontend::BIND => match read::bind(body) {

@@ -140,7 +140,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub fn new(transport: Transport, pool: usize, id: u64, now: Duration, replica: bool, statements_max: usize) -> Self {
+    pub fn new(
+        transport: Transport,
+        pool: usize,
+        id: u64,
+        now: Duration,
+        replica: bool,
+        statements_max: usize,
+    ) -> Self {
         Self {
             transport,
             pool,
@@ -209,24 +216,24 @@ impl Server {
 
     /// A ParameterStatus came. Answers whether the value is new.
     pub fn parameter(&mut self, name: &str, value: &str) -> bool {
-        match self.parameters.iter_mut().find(|(known, _)| known == name) {
-            Some((_, old)) if old == value => false,
-            Some((_, old)) => {
-                value.clone_into(old);
-                true
-            }
-            // Servers report some fifteen; one that reports thousands is no PostgreSQL.
-            None if self.parameters.len() < 256 => {
-                self.parameters.push((name.to_owned(), value.to_owned()));
-                true
-            }
-            None => false,
+        if let Some((_, old)) = self.parameters.iter_mut().find(|(known, _)| known == name) {
+            let new = old != value;
+            value.clone_into(old);
+            return new;
         }
+        // Servers report some fifteen; one that reports thousands is no PostgreSQL.
+        if self.parameters.len() < 256 {
+            self.parameters.push((name.to_owned(), value.to_owned()));
+        }
+        true
     }
 
     /// Whether a client that needs nothing more of it may be parted from it.
     pub fn is_between_transactions(&self) -> bool {
-        self.status == TransactionStatus::Idle && self.expects.settled() && self.task.is_none() && self.passing == 0
+        self.status == TransactionStatus::Idle
+            && self.expects.settled()
+            && self.task.is_none()
+            && self.passing == 0
     }
 }
 

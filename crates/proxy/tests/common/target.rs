@@ -33,6 +33,8 @@ pub struct Pooling {
     pub pool_size: usize,
     /// More settings, `name = value`.
     pub settings: Vec<(String, String)>,
+    /// Files beside the configuration, by name; `{folder}` in a setting is where they are.
+    pub files: Vec<(String, String)>,
 }
 
 impl Pooling {
@@ -42,6 +44,7 @@ impl Pooling {
             mode,
             pool_size,
             settings: Vec::new(),
+            files: Vec::new(),
         }
     }
 
@@ -50,7 +53,30 @@ impl Pooling {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
     }
+
+    /// The same with one more file.
+    pub fn file(mut self, name: &str, content: &str) -> Pooling {
+        self.files.push((name.to_owned(), content.to_owned()));
+        self
+    }
+
+    /// Makes the folder: the files, and the one of users and passwords.
+    fn folder(&self) -> Folder {
+        let folder = Folder::new("b");
+        let write = |name: &str, content: &str| {
+            std::fs::write(folder.path().join(name), content).expect("a file of the target")
+        };
+        write("users.txt", USERS);
+        for (name, content) in &self.files {
+            write(name, content);
+        }
+        folder
+    }
 }
+
+/// Users in PgBouncer's format. Those without a password are trusted by the server and cannot log in here by password.
+const USERS: &str = "\"app\" \"\"\n\"postgres\" \"\"\n\"other\" \"\"\n\"app_scram\" \"secret\"\n\"app_md5\" \"secret\"\n\
+                     \"app_plain\" \"secret\"\n\"od'd \"\"name\" \"secret\"\n";
 
 /// Which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +189,35 @@ impl Target {
         Raw::connect(login).unwrap_or_else(|error| panic!("login as {}: {error}\n{}", login.user, self.log()))
     }
 
-    fn log(&self) -> String {
+    /// Memory of the process that is the target; nothing where there is none.
+    pub fn resident_bytes(&self) -> u64 {
+        let Some((running, _)) = &self.guard else {
+            return 0;
+        };
+        let file = format!("/proc/{}/status", running.pid());
+        let status = std::fs::read_to_string(file).expect("the target runs");
+        let kilobytes = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.split_whitespace().next())
+            .and_then(|number| number.parse::<u64>().ok());
+        kilobytes.expect("VmRSS") << 10
+    }
+
+    fn wait_until_it_listens(&self) {
+        let until = Instant::now() + Duration::from_secs(10);
+        while let Err(error) = std::net::TcpStream::connect(("127.0.0.1", self.port)) {
+            assert!(
+                Instant::now() < until,
+                "the target does not start: {error}\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the target has logged.
+    pub fn log(&self) -> String {
         self.guard
             .as_ref()
             .map(|(_, folder)| std::fs::read_to_string(folder.path().join("log")).unwrap_or_default())
@@ -172,20 +226,29 @@ impl Target {
 }
 
 fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
-    let folder = Folder::new("b");
+    let folder = pooling.folder();
     let port = free_port();
-    let users = folder.path().join("users.txt");
-    std::fs::write(&users, "\"app\" \"\"\n\"postgres\" \"\"\n\"other\" \"\"\n").expect("users");
+    let mut settings: Vec<(String, String)> = [
+        ("listen_addr", "127.0.0.1"),
+        ("listen_port", &port.to_string()),
+        ("unix_socket_dir", ""),
+        ("auth_type", "trust"),
+        ("auth_file", "{folder}/users.txt"),
+        ("pool_mode", pooling.mode.name()),
+        ("default_pool_size", &pooling.pool_size.to_string()),
+        ("admin_users", "postgres"),
+        ("max_client_conn", "2000"),
+        ("ignore_startup_parameters", "extra_float_digits,options"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec();
+    settings.extend(pooling.settings.iter().cloned());
     let mut ini = format!(
-        "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-         unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {}\ndefault_pool_size = {}\n\
-         admin_users = postgres\nmax_client_conn = 2000\nignore_startup_parameters = extra_float_digits,options\n",
-        server.port(),
-        users.display(),
-        pooling.mode.name(),
-        pooling.pool_size
+        "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\n",
+        server.port()
     );
-    for (name, value) in &pooling.settings {
+    for (name, value) in settings {
+        let value = value.replace("{folder}", &folder.path().display().to_string());
         ini.push_str(&format!("{name} = {value}\n"));
     }
     let file = folder.path().join("pgbouncer.ini");
@@ -199,14 +262,6 @@ fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
         port,
         guard: Some((running, folder)),
     };
-    let until = Instant::now() + Duration::from_secs(10);
-    while let Err(error) = Raw::connect(&target.login("app")) {
-        assert!(
-            Instant::now() < until,
-            "PgBouncer does not start: {error}\n{}",
-            target.log()
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    target.wait_until_it_listens();
     target
 }

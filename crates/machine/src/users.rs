@@ -1,0 +1,47 @@
+//! Names of the system's users.
+
+use std::ffi::CStr;
+
+/// Longest entry of the user database looked at, in bytes.
+const ENTRY_BYTES_MAX: usize = 64 << 10;
+
+/// The name of a user, as the system's user database has it; `None` when it has none, or one that is not UTF-8.
+pub fn user_name(uid: u32) -> Option<String> {
+    let mut buffer = vec![0u8; 1024];
+    loop {
+        // SAFETY: all zeroes is a `passwd`: numbers and null pointers.
+        let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: entry and found are ours, the buffer is as long as is said, and all outlive the call.
+        let code = unsafe {
+            libc::getpwuid_r(
+                uid,
+                &raw mut entry,
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                &raw mut found,
+            )
+        };
+        if code == libc::ERANGE && buffer.len() < ENTRY_BYTES_MAX {
+            buffer.resize(buffer.len() * 2, 0);
+            continue;
+        }
+        if code != 0 || found.is_null() || entry.pw_name.is_null() {
+            return None;
+        }
+        // SAFETY: the call succeeded, so that the name ends with a zero byte within the buffer, which is still there.
+        let name = unsafe { CStr::from_ptr(entry.pw_name) };
+        return name.to_str().ok().map(str::to_owned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::user_name;
+
+    #[test]
+    fn root_is_root_and_nobody_has_the_last_number() {
+        assert_eq!(user_name(0).as_deref(), Some("root"));
+        assert_eq!(user_name(u32::MAX - 1), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! How long things took: counts in buckets that grow with the value.
+//!
+//! ```text
+//! 0 1 2 .. 15 | 16 17 .. 31 | 32 34 .. 62 | 64 68 .. 124 | ...      16 buckets for each doubling
+//! ```
+//! A bucket is at most a sixteenth of its values wide, so a quantile is never too small and at most 1/16 too large.
+//! Values of 2^40 and more (12 days in microseconds) count as that.
+
+/// Bits of a value that choose within a doubling.
+const PRECISION_BITS: u32 = 4;
+/// Buckets of one doubling.
+const PER_DOUBLING: usize = 1 << PRECISION_BITS;
+/// Bits of the largest value.
+const VALUE_BITS: u32 = 40;
+/// All buckets: the exact ones, and sixteen for each further doubling.
+const BUCKETS: usize = PER_DOUBLING * (VALUE_BITS - PRECISION_BITS + 1) as usize;
+
+/// Counts of values, 4.6 KiB.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Box<[u64]>,
+    count: u64,
+    sum: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram {
+            counts: vec![0; BUCKETS].into_boxed_slice(),
+            count: 0,
+            sum: 0,
+            max: 0,
+        }
+    }
+}
+
+fn bucket_of(value: u64) -> usize {
+    let value = value.min((1 << VALUE_BITS) - 1);
+    if value < PER_DOUBLING as u64 {
+        return value as usize;
+    }
+    let shift = value.ilog2() - PRECISION_BITS;
+    PER_DOUBLING * shift as usize + (value >> shift) as usize
+}
+
+/// Largest value of a bucket.
+fn last_of(bucket: usize) -> u64 {
+    if bucket < PER_DOUBLING {
+        return bucket as u64;
+    }
+    let shift = bucket / PER_DOUBLING - 1;
+    let first = ((PER_DOUBLING + bucket % PER_DOUBLING) as u64) << shift;
+    first + (1 << shift) - 1
+}
+
+impl Histogram {
+    /// Counts a value, such as microseconds.
+    pub fn record(&mut self, value: u64) {
+        self.counts[bucket_of(value)] += 1;
+        self.count += 1;
+        self.sum = self.sum.saturating_add(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Adds another's counts, such as another event loop's.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their sum.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The largest.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// A value that the share `q` (0 to 1) of all values does not exceed; at most 1/16 larger than the least such.
+    /// `None` without values.
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if *count > 0 && seen >= rank {
+                // The last bucket holds what is larger than all buckets, too.
+                let last = if bucket + 1 == BUCKETS {
+                    self.max
+                } else {
+                    last_of(bucket)
+                };
+                return Some(last.min(self.max));
+            }
+        }
+        None
+    }
+
+    /// How many values are less than 2^`bits`: exact, buckets never straddle a power of two.
+    pub fn below_power(&self, bits: u32) -> u64 {
+        if bits >= VALUE_BITS {
+            return self.count;
+        }
+        self.counts[..bucket_of(1 << bits)].iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other() {
+        assert_eq!(bucket_of(0), 0);
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        for bucket in 0..BUCKETS - 1 {
+            let last = last_of(bucket);
+            assert_eq!(bucket_of(last), bucket);
+            assert_eq!(bucket_of(last + 1), bucket + 1);
+        }
+        assert_eq!(Histogram::default().quantile(0.5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_keep_their_promise(
+            values in prop::collection::vec(prop_oneof![0u64..100, 0u64..1_000_000, any::<u64>()], 1..200),
+            q in 0.0f64..=1.0,
+            split in 0usize..200,
+        ) {
+            let (mut left, mut right, mut all) = (Histogram::default(), Histogram::default(), Histogram::default());
+            for (at, value) in values.iter().enumerate() {
+                if at < split { left.record(*value) } else { right.record(*value) }
+                all.record(*value);
+            }
+            left.merge(&right);
+            prop_assert_eq!(&left, &all);
+
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
+            let exact = sorted[rank - 1];
+            let found = all.quantile(q).expect("values");
+            prop_assert!(found >= exact, "{found} < {exact}");
+            if exact < 1 << VALUE_BITS {
+                prop_assert!(found - exact <= exact / 16, "{found} for {exact}");
+            }
+            for bits in 0..=VALUE_BITS {
+                let below = sorted.iter().filter(|value| **value < 1 << bits).count() as u64;
+                if bits < VALUE_BITS {
+                    prop_assert_eq!(all.below_power(bits), below);
+                }
+            }
+            prop_assert_eq!(all.below_power(VALUE_BITS), all.count());
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! As much of HTTP/1.1 as a scraper of metrics speaks: one request, one response, end.
+
+use super::prometheus::CONTENT_TYPE;
+
+/// Longest request.
+const REQUEST_BYTES_MAX: usize = 16 * 1024;
+
+/// What the bytes received so far are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Not whole yet: wait for more.
+    Incomplete,
+    /// It asks for the metrics: answer with [`response`], then close.
+    Metrics,
+    /// Send this, then close.
+    Refused(Vec<u8>),
+}
+
+impl Request {
+    /// Looks at all bytes received so far.
+    pub fn read(bytes: &[u8]) -> Request {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
+        let Some(end) = end.filter(|end| *end <= REQUEST_BYTES_MAX) else {
+            if bytes.len() > REQUEST_BYTES_MAX {
+                return refused("431 Request Header Fields Too Large", "");
+            }
+            return Request::Incomplete;
+        };
+        let head = String::from_utf8_lossy(&bytes[..end]);
+        let mut words = head.lines().next().unwrap_or_default().split(' ');
+        match (words.next(), words.next(), words.next()) {
+            (Some("GET"), Some(target), Some(version)) if version.starts_with("HTTP/1.") => {
+                match target.split('?').next() {
+                    Some("/metrics") => Request::Metrics,
+                    _ => refused("404 Not Found", ""),
+                }
+            }
+            (Some(_), Some(_), Some(version)) if version.starts_with("HTTP/1.") => {
+                refused("405 Method Not Allowed", "Allow: GET\r\n")
+            }
+            _ => refused("400 Bad Request", ""),
+        }
+    }
+}
+
+fn refused(status: &str, header: &str) -> Request {
+    let body = format!("{status}\nThe metrics are at /metrics.\n");
+    Request::Refused(
+        format!(
+            "HTTP/1.1 {status}\r\n{header}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes(),
+    )
+}
+
+/// The response with the text of a scrape.
+pub fn response(metrics: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{metrics}",
+        metrics.len()
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests() {
+        let whole = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n";
+        for end in 0..whole.len() {
+            assert_eq!(Request::read(&whole[..end]), Request::Incomplete);
+        }
+        assert_eq!(Request::read(whole), Request::Metrics);
+        let status = |bytes: &[u8]| match Request::read(bytes) {
+            Request::Refused(bytes) => String::from_utf8_lossy(&bytes[..12]).into_owned(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(status(b"GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 404");
+        assert_eq!(status(b"POST /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 405");
+        assert_eq!(status(b"GET /metrics\r\n\r\n"), "HTTP/1.1 400");
+        assert_eq!(status(b"\xff\xfe\r\n\r\n"), "HTTP/1.1 400");
+        assert_eq!(status(&[b'x'; 20_000]), "HTTP/1.1 431");
+        let response = String::from_utf8(response("a 1\n")).expect("text");
+        assert!(
+            response.ends_with("Content-Length: 4\r\nConnection: close\r\n\r\na 1\n"),
+            "{response}"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! The console's tables that PgBouncer does not have: event loops, cohorts, hosts, prepared statements.
+
+use super::table::row;
+
+row! {
+    /// `SHOW CORES`: a row for each event loop.
+    CoreRow {
+        /// Event loop, from 0.
+        core: u64,
+        /// Processor it is kept on.
+        cpu: Option<u64>,
+        /// NUMA node of that processor.
+        node: Option<u64>,
+        /// How its sockets are driven.
+        io: String,
+        /// Its clients.
+        clients: u64,
+        /// Of these waiting for a server.
+        waiting: u64,
+        /// Its server connections.
+        servers: u64,
+        /// Of these in use.
+        servers_active: u64,
+        /// Of these whose process is bound to the processor.
+        backends_bound: u64,
+        /// Why others are not, or empty.
+        unbound_because: String,
+        /// Transactions so far.
+        xact_count: u64,
+        /// Statements so far.
+        query_count: u64,
+        /// Of these, how many ran right after one of the same shape.
+        cohort_count: u64,
+        /// Time it was not asleep, in microseconds.
+        busy_us: u64,
+    }
+
+    /// `SHOW COHORTS`: a row for each shape that waits or ran lately.
+    CohortRow {
+        /// Event loop, from 0.
+        core: u64,
+        /// Database.
+        database: String,
+        /// Number of the shape.
+        shape: String,
+        /// Statement without its constants, shortened.
+        statement: String,
+        /// Statements of the shape that wait now.
+        waiting: u64,
+        /// Statements so far.
+        query_count: u64,
+        /// Of these, how many ran right after one of the same shape.
+        cohort_count: u64,
+        /// Longest run.
+        length_max: u64,
+        /// Mean time of a statement, in microseconds.
+        query_time_us: u64,
+        /// `on`, `off` or `measuring`.
+        state: String,
+    }
+
+    /// `SHOW HOSTS`: a row for each server of each database.
+    HostRow {
+        /// Database.
+        database: String,
+        /// Where.
+        host: String,
+        /// Which port.
+        port: u64,
+        /// `primary`, `replica` or `unknown`.
+        role: String,
+        /// `up`, `lagging`, `banned` or `down`.
+        state: String,
+        /// How far behind in time, in microseconds.
+        lag_us: Option<u64>,
+        /// How far behind in bytes of log.
+        lag_bytes: Option<u64>,
+        /// Position in the log.
+        lsn: Option<String>,
+        /// Timeline.
+        timeline: Option<u64>,
+        /// Connections to it.
+        servers: u64,
+        /// Statements it answered.
+        query_count: u64,
+        /// Failures in a row.
+        failures: u64,
+        /// Microseconds until it is tried again.
+        ban_us: Option<u64>,
+        /// What failed last, or empty.
+        error: String,
+    }
+
+    /// `SHOW PREPARED`: a row for each distinct prepared statement.
+    PreparedRow {
+        /// Its name on servers.
+        name: String,
+        /// Its text, shortened.
+        statement: String,
+        /// Clients that have it.
+        clients: u64,
+        /// Servers that have it.
+        servers: u64,
+        /// How often it was bound.
+        bind_count: u64,
+        /// Whether the proxy prepared it by itself.
+        automatic: bool,
+    }
+}

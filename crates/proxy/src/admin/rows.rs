@@ -1,0 +1,447 @@
+//! The console's tables: a struct a row, its fields the columns.
+//!
+//! Names and order are those of PgBouncer 1.24, so that its monitoring works; columns it does not have come last. The text
+//! of times is [`timestamp`]'s; every `wait` and `maxwait` is in whole seconds and its `_us` the rest in microseconds.
+
+use super::table::row;
+
+row! {
+    /// `SHOW POOLS`.
+    PoolRow {
+        /// Name clients ask for.
+        database: String,
+        /// User the servers see.
+        user: String,
+        /// Clients with a server, or with nothing to do.
+        cl_active: u64,
+        /// Clients waiting for a server.
+        cl_waiting: u64,
+        /// Cancel requests on their way to a server.
+        cl_active_cancel_req: u64,
+        /// Cancel requests waiting for their turn.
+        cl_waiting_cancel_req: u64,
+        /// Servers with a client.
+        sv_active: u64,
+        /// Connections that carry a cancel request.
+        sv_active_cancel: u64,
+        /// Servers kept back until the cancel requests for them are over.
+        sv_being_canceled: u64,
+        /// Servers ready for the next client.
+        sv_idle: u64,
+        /// Servers to be checked before the next client.
+        sv_used: u64,
+        /// Servers being reset or checked.
+        sv_tested: u64,
+        /// Servers connecting or logging in.
+        sv_login: u64,
+        /// How long the first client in the queue has waited.
+        maxwait: u64,
+        /// And microseconds.
+        maxwait_us: u64,
+        /// When servers go back.
+        pool_mode: String,
+        /// How several hosts are chosen.
+        load_balance_hosts: Option<String>,
+    }
+
+    /// `SHOW CLIENTS`.
+    ClientRow {
+        /// `C`.
+        r#type: String,
+        /// Who logged in.
+        user: String,
+        /// To what.
+        database: String,
+        /// `none`, `logical` or `physical`.
+        replication: String,
+        /// `active`, `idle`, `waiting`, `active_cancel_req` or `waiting_cancel_req`.
+        state: String,
+        /// Address, or `unix`.
+        addr: String,
+        /// Its port.
+        port: u64,
+        /// Our address.
+        local_addr: String,
+        /// Our port.
+        local_port: u64,
+        /// When it connected.
+        connect_time: String,
+        /// When it last asked for something.
+        request_time: String,
+        /// How long it has waited.
+        wait: u64,
+        /// And microseconds.
+        wait_us: u64,
+        /// Never here.
+        close_needed: bool,
+        /// Name of this connection in `link`.
+        ptr: String,
+        /// Name of the server's connection.
+        link: String,
+        /// Process at the other end of a Unix socket.
+        remote_pid: u64,
+        /// TLS version and cipher, or empty.
+        tls: String,
+        /// What it calls itself.
+        application_name: String,
+        /// How many statements it has prepared.
+        prepared_statements: u64,
+        /// For `KILL_CLIENT`.
+        id: u64,
+        /// Why it keeps its server between transactions, or empty.
+        pin: String,
+        /// Event loop that serves it.
+        core: u64,
+    }
+
+    /// `SHOW SERVERS`.
+    ServerRow {
+        /// `S`.
+        r#type: String,
+        /// User it is logged in as.
+        user: String,
+        /// Name clients ask for.
+        database: String,
+        /// `none`, `logical` or `physical`.
+        replication: String,
+        /// `active`, `idle`, `used`, `tested`, `new`, `active_cancel` or `being_canceled`.
+        state: String,
+        /// Address, or `unix`.
+        addr: String,
+        /// Its port.
+        port: u64,
+        /// Our address.
+        local_addr: String,
+        /// Our port.
+        local_port: u64,
+        /// When it was connected.
+        connect_time: String,
+        /// When it was last asked for something.
+        request_time: String,
+        /// Nothing here.
+        wait: u64,
+        /// Nothing here.
+        wait_us: u64,
+        /// Whether it goes as soon as it is free.
+        close_needed: bool,
+        /// Name of this connection in `link`.
+        ptr: String,
+        /// Name of its client's connection.
+        link: String,
+        /// Its process.
+        remote_pid: u64,
+        /// TLS version and cipher, or empty.
+        tls: String,
+        /// What its client calls itself.
+        application_name: String,
+        /// How many statements are prepared on it.
+        prepared_statements: u64,
+        /// A number of its own.
+        id: u64,
+        /// `primary` or `replica`.
+        role: String,
+        /// Event loop that drives it.
+        core: u64,
+        /// Processor its process is bound to.
+        bound_cpu: Option<u64>,
+    }
+
+    /// `SHOW SOCKETS` and `SHOW ACTIVE_SOCKETS`: clients and servers with their buffers.
+    SocketRow {
+        /// `C` or `S`.
+        r#type: String,
+        /// User.
+        user: String,
+        /// Database.
+        database: String,
+        /// State as in `SHOW CLIENTS`, with `cl_` or `sv_` in front.
+        state: String,
+        /// Address, or `unix`.
+        addr: String,
+        /// Its port.
+        port: u64,
+        /// Our address.
+        local_addr: String,
+        /// Our port.
+        local_port: u64,
+        /// When it connected.
+        connect_time: String,
+        /// When it was last used.
+        request_time: String,
+        /// How long it has waited.
+        wait: u64,
+        /// And microseconds.
+        wait_us: u64,
+        /// Whether it goes as soon as it is free.
+        close_needed: bool,
+        /// Name of this connection in `link`.
+        ptr: String,
+        /// Name of the other side's connection.
+        link: String,
+        /// Process at the other end.
+        remote_pid: u64,
+        /// TLS version and cipher, or empty.
+        tls: String,
+        /// What the client calls itself.
+        application_name: String,
+        /// Bytes received in an incomplete message.
+        pkt_avail: u64,
+        /// Bytes of the current message still to come.
+        pkt_remain: u64,
+        /// Bytes the kernel has not taken yet.
+        send_avail: u64,
+        /// Whether reading is paused until they are.
+        paused: bool,
+        /// A number of its own.
+        id: u64,
+    }
+
+    /// `SHOW DATABASES`.
+    DatabaseRow {
+        /// Name clients ask for.
+        name: String,
+        /// Where.
+        host: Option<String>,
+        /// Which port.
+        port: u64,
+        /// Its name there.
+        database: String,
+        /// User of all connections.
+        force_user: Option<String>,
+        /// Connections of a pool.
+        pool_size: u64,
+        /// Of these kept open.
+        min_pool_size: u64,
+        /// Additional ones.
+        reserve_pool_size: u64,
+        /// Seconds.
+        server_lifetime: u64,
+        /// Its own pool mode.
+        pool_mode: Option<String>,
+        /// How several hosts are chosen.
+        load_balance_hosts: Option<String>,
+        /// Limit of server connections; 0: none.
+        max_connections: u64,
+        /// How many there are.
+        current_connections: u64,
+        /// Limit of clients; 0: none.
+        max_client_connections: u64,
+        /// How many there are.
+        current_client_connections: u64,
+        /// `PAUSE`d.
+        paused: bool,
+        /// `DISABLE`d.
+        disabled: bool,
+    }
+
+    /// `SHOW USERS`.
+    UserRow {
+        /// Name.
+        name: String,
+        /// Its own pool size.
+        pool_size: Option<u64>,
+        /// Its own reserve.
+        reserve_pool_size: Option<u64>,
+        /// Its own pool mode.
+        pool_mode: Option<String>,
+        /// Limit of server connections; 0: none.
+        max_user_connections: u64,
+        /// How many there are.
+        current_connections: u64,
+        /// Limit of clients; 0: none.
+        max_user_client_connections: u64,
+        /// How many there are.
+        current_client_connections: u64,
+    }
+
+    /// `SHOW LISTS`.
+    ListRow {
+        /// What.
+        list: String,
+        /// How many.
+        items: u64,
+    }
+
+    /// `SHOW CONFIG`.
+    ConfigRow {
+        /// Setting.
+        key: String,
+        /// Its value.
+        value: String,
+        /// Its value without a line in the file.
+        default: String,
+        /// `yes`: with `SET` and `RELOAD`; `no`: at the next start.
+        changeable: String,
+    }
+
+    /// `SHOW VERSION`.
+    VersionRow {
+        /// Name and version.
+        version: String,
+    }
+
+    /// `SHOW STATE`.
+    StateRow {
+        /// `active`, `paused` or `suspended`.
+        key: String,
+        /// `yes` or `no`.
+        value: String,
+    }
+
+    /// `SHOW MEM`.
+    MemoryRow {
+        /// What.
+        name: String,
+        /// Bytes of one.
+        size: u64,
+        /// How many are in use.
+        used: u64,
+        /// How many are kept for later.
+        free: u64,
+        /// Bytes altogether.
+        memtotal: u64,
+    }
+
+    /// `SHOW DNS_HOSTS`.
+    DnsHostRow {
+        /// Name.
+        hostname: String,
+        /// Seconds until it is looked up again.
+        ttl: u64,
+        /// Addresses with commas.
+        addrs: String,
+    }
+
+    /// `SHOW DNS_ZONES`: always empty.
+    DnsZoneRow {
+        /// Zone.
+        zonename: String,
+        /// Serial.
+        serial: u64,
+        /// Names below it.
+        count: u64,
+    }
+
+    /// `SHOW FDS`: without PgBouncer's columns of keys and passwords.
+    FdRow {
+        /// Number.
+        fd: u64,
+        /// `pooler`, `client` or `server`.
+        task: String,
+        /// User.
+        user: Option<String>,
+        /// Database.
+        database: Option<String>,
+        /// Address, or `unix`.
+        addr: String,
+        /// Port.
+        port: u64,
+        /// Number of the other side.
+        link: Option<u64>,
+    }
+
+    /// `SHOW PEERS`: always empty.
+    PeerRow {
+        /// Number.
+        peer_id: u64,
+        /// Where.
+        host: String,
+        /// Which port.
+        port: u64,
+        /// Connections.
+        pool_size: u64,
+    }
+
+    /// `SHOW PEER_POOLS`: always empty.
+    PeerPoolRow {
+        /// Peer.
+        database: String,
+        /// Cancel requests on their way.
+        cl_active_cancel_req: u64,
+        /// Cancel requests waiting.
+        cl_waiting_cancel_req: u64,
+        /// Connections that carry one.
+        sv_active_cancel: u64,
+        /// Connections being made.
+        sv_login: u64,
+    }
+}
+
+/// A time as the console shows it, in UTC, from the seconds since 1970.
+pub fn timestamp(unix_seconds: u64) -> String {
+    let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    // The year starts in March here, so that the leap day is its last.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 {
+        month_index + 3
+    } else {
+        month_index - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
+        rest / 3_600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::Row;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_868_799, "2000-02-29 23:59:59 UTC"),
+            (951_868_800, "2000-03-01 00:00:00 UTC"),
+            (1_709_164_800, "2024-02-29 00:00:00 UTC"),
+            (1_735_689_599, "2024-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(timestamp(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn columns_that_pgbouncer_has_come_first_and_in_its_order() {
+        let names = |columns: &[(&'static str, bool)]| -> Vec<&'static str> {
+            columns.iter().map(|(name, _)| *name).collect()
+        };
+        assert_eq!(
+            names(PoolRow::COLUMNS)[..16],
+            [
+                "database",
+                "user",
+                "cl_active",
+                "cl_waiting",
+                "cl_active_cancel_req",
+                "cl_waiting_cancel_req",
+                "sv_active",
+                "sv_active_cancel",
+                "sv_being_canceled",
+                "sv_idle",
+                "sv_used",
+                "sv_tested",
+                "sv_login",
+                "maxwait",
+                "maxwait_us",
+                "pool_mode"
+            ]
+        );
+        assert_eq!(names(ClientRow::COLUMNS)[0], "type");
+        assert_eq!(names(ServerRow::COLUMNS)[..21], names(ClientRow::COLUMNS)[..21]);
+        assert_eq!(
+            names(DatabaseRow::COLUMNS)[..6],
+            ["name", "host", "port", "database", "force_user", "pool_size"]
+        );
+    }
+}

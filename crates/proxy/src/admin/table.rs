@@ -1,0 +1,188 @@
+//! Rows of the console as messages of the protocol.
+
+use crate::wire::{backend, build};
+
+/// One value of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cell {
+    /// No value.
+    Null,
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Number(i64),
+}
+
+impl Cell {
+    /// As text, the only format the console has.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Cell::Null => None,
+            Cell::Text(text) => Some(text.clone()),
+            Cell::Number(number) => Some(number.to_string()),
+        }
+    }
+}
+
+/// Types that can stand in a column.
+pub trait Value {
+    /// Whether it is a number.
+    const NUMBER: bool;
+
+    /// The cell.
+    fn cell(&self) -> Cell;
+}
+
+impl Value for String {
+    const NUMBER: bool = false;
+
+    fn cell(&self) -> Cell {
+        // A zero byte would end the value's text in clients written in C.
+        Cell::Text(self.replace('\0', " "))
+    }
+}
+
+impl Value for u64 {
+    const NUMBER: bool = true;
+
+    fn cell(&self) -> Cell {
+        Cell::Number(i64::try_from(*self).unwrap_or(i64::MAX))
+    }
+}
+
+/// 0 or 1, as PgBouncer shows it.
+impl Value for bool {
+    const NUMBER: bool = true;
+
+    fn cell(&self) -> Cell {
+        Cell::Number(i64::from(*self))
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    const NUMBER: bool = T::NUMBER;
+
+    fn cell(&self) -> Cell {
+        self.as_ref().map_or(Cell::Null, T::cell)
+    }
+}
+
+/// A row of one of the console's tables.
+pub trait Row {
+    /// Names of the columns, and whether each is a number.
+    const COLUMNS: &'static [(&'static str, bool)];
+
+    /// A value for each column.
+    fn cells(&self) -> Vec<Cell>;
+}
+
+/// The name of a field without the mark of words that Rust keeps for itself.
+pub(super) const fn strip_raw(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
+
+/// Makes a struct and its columns out of one list.
+macro_rules! row {
+    ($( $(#[$outer:meta])* $name:ident { $( $(#[$inner:meta])* $field:ident: $type:ty, )* } )*) => { $(
+        $(#[$outer])*
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        pub struct $name {
+            $( $(#[$inner])* pub $field: $type, )*
+        }
+
+        impl $crate::admin::table::Row for $name {
+            const COLUMNS: &'static [(&'static str, bool)] =
+                &[ $( ($crate::admin::table::strip_raw(stringify!($field)), <$type as $crate::admin::table::Value>::NUMBER), )* ];
+
+            fn cells(&self) -> Vec<$crate::admin::table::Cell> {
+                vec![ $( $crate::admin::table::Value::cell(&self.$field), )* ]
+            }
+        }
+    )* };
+}
+pub(super) use row;
+
+/// Columns and rows, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Name, and whether it holds numbers.
+    pub columns: Vec<(&'static str, bool)>,
+    /// A cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// The table of some rows.
+    pub fn of<R: Row>(rows: &[R]) -> Table {
+        Table {
+            columns: R::COLUMNS.to_vec(),
+            rows: rows.iter().map(R::cells).collect(),
+        }
+    }
+
+    /// Appends description, rows as text, and the end of the command `tag`; not yet that the console is ready.
+    pub fn encode(&self, out: &mut Vec<u8>, tag: &str) {
+        describe(out, &self.columns, &[]);
+        self.encode_rows(out, &[]);
+        build::command_complete(out, tag);
+    }
+
+    /// Appends the rows, with the formats a client asked for in its Bind.
+    pub fn encode_rows(&self, out: &mut Vec<u8>, formats: &[i16]) {
+        for row in &self.rows {
+            build::message(out, backend::DATA_ROW, |out| {
+                out.extend((row.len() as u16).to_be_bytes());
+                for (at, cell) in row.iter().enumerate() {
+                    put(out, cell, is_binary(formats, at));
+                }
+            });
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, cell: &Cell, binary: bool) {
+    match (cell, cell.text()) {
+        (Cell::Number(number), _) if binary => {
+            out.extend(8_u32.to_be_bytes());
+            out.extend(number.to_be_bytes());
+        }
+        // The binary format of text is the text.
+        (_, Some(text)) => {
+            out.extend((text.len() as u32).to_be_bytes());
+            out.extend(text.as_bytes());
+        }
+        (_, None) => out.extend((-1_i32).to_be_bytes()),
+    }
+}
+
+/// Whether a Bind's formats make this column binary: none means text, one holds for all.
+fn is_binary(formats: &[i16], column: usize) -> bool {
+    match formats {
+        [one] => *one == 1,
+        formats => formats.get(column) == Some(&1),
+    }
+}
+
+/// Appends the description of columns, with the formats a client asked for.
+pub(super) fn describe(out: &mut Vec<u8>, columns: &[(&str, bool)], formats: &[i16]) {
+    build::message(out, backend::ROW_DESCRIPTION, |out| {
+        out.extend((columns.len() as u16).to_be_bytes());
+        for (at, (name, number)) in columns.iter().enumerate() {
+            let (oid, size) = if *number {
+                (build::INT8_OID, 8_i16)
+            } else {
+                (build::TEXT_OID, -1)
+            };
+            out.extend(name.as_bytes());
+            // The end of the name, then no table and no column of one.
+            out.extend([0; 7]);
+            out.extend(oid.to_be_bytes());
+            out.extend(size.to_be_bytes());
+            out.extend((-1_i32).to_be_bytes());
+            out.extend(i16::from(is_binary(formats, at)).to_be_bytes());
+        }
+    });
+}
