@@ -236,7 +236,7 @@ impl<R: Reactor> EventLoop<R> {
                 let rule = rules
                     .first_match(&question)
                     .map_err(|denial| denied(&denial, client))?;
-                map = rule.map.clone();
+                map = rule.map_name().map(str::to_owned);
                 rule.method
             }
             None => self.world.method(),
@@ -339,7 +339,7 @@ impl<R: Reactor> EventLoop<R> {
                 common_name: common_name.as_deref(),
             }),
             os_user: os_user.as_deref(),
-            map: entrance.map.as_deref().and_then(|name| self.world.maps.get(name)),
+            map: entrance.map.as_deref().map(|name| self.world.maps.map(name)),
         };
         let mut authenticator = Authenticator::new(
             entrance.method,
