@@ -17,7 +17,7 @@ use super::expect::ParseSent;
 use super::server::Server;
 use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statement, Statements};
-use crate::understand::{Access, Discard, Hint, Shape, TransactionEffect, Understanding, Understood};
+use crate::understand::{Access, Discard, Shape, TransactionEffect, Understanding, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
