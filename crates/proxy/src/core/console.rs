@@ -38,7 +38,8 @@ impl<R: Reactor> EventLoop<R> {
                 return false;
             }
             frontend::QUERY => {
-                let text = read::query(&message[HEADER_BYTES..]).map(|text| String::from_utf8_lossy(text).into_owned());
+                let text = read::query(&message[HEADER_BYTES..])
+                    .map(|text| String::from_utf8_lossy(text).into_owned());
                 let _ = text;
                 build::error(&mut out, &Refusal::new(code::SYNTAX_ERROR, "unknown command"));
                 build::ready(&mut out, TransactionStatus::Idle);
@@ -46,7 +47,10 @@ impl<R: Reactor> EventLoop<R> {
             frontend::SYNC => build::ready(&mut out, TransactionStatus::Idle),
             _ => build::error(
                 &mut out,
-                &Refusal::new(code::NOT_SUPPORTED, "the console speaks the simple query protocol only"),
+                &Refusal::new(
+                    code::NOT_SUPPORTED,
+                    "the console speaks the simple query protocol only",
+                ),
             ),
         }
         if let Some(client) = self.clients.get_mut(index) {
@@ -56,5 +60,12 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// All loops have answered a question of a console client.
-    pub(super) fn console_answered(&mut self, _reactor: &mut R, _slot: usize, _id: u64, _answers: &Arc<Answers>) {}
+    pub(super) fn console_answered(
+        &mut self,
+        _reactor: &mut R,
+        _slot: usize,
+        _id: u64,
+        _answers: &Arc<Answers>,
+    ) {
+    }
 }

@@ -10,8 +10,8 @@ use machine::reactor::{Stream, Waker};
 use parking_lot::{Mutex, RwLock};
 use ring::rand::SystemRandom;
 
-use crate::auth::{Mock, Secret};
 use crate::auth::scram::ClientKeys;
+use crate::auth::{Mock, Secret};
 use crate::core::world::World;
 
 /// Messages a mailbox holds at most before streams are refused; the others are few.
@@ -131,7 +131,10 @@ impl Shared {
 
     /// Clients of all loops.
     pub fn clients_all(&self) -> usize {
-        self.clients.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+        self.clients
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// The loop with the fewest clients.

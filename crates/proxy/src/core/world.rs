@@ -155,7 +155,8 @@ impl World {
                 count: (proxy.tcp_keepcnt > 0).then_some(proxy.tcp_keepcnt),
             }),
             user_timeout: some(Duration::from_millis(u64::from(proxy.tcp_user_timeout))),
-            socket_buffer_bytes: (proxy.tcp_socket_buffer.0 > 0).then_some(proxy.tcp_socket_buffer.0 as usize),
+            socket_buffer_bytes: (proxy.tcp_socket_buffer.0 > 0)
+                .then_some(proxy.tcp_socket_buffer.0 as usize),
         }
     }
 
