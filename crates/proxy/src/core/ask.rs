@@ -196,7 +196,8 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn obey(&mut self, reactor: &mut R, order: &Order) -> usize {
-        let named = |name: &Option<String>, database: &str| name.as_deref().is_none_or(|name| name == database);
+        let named =
+            |name: &Option<String>, database: &str| name.as_deref().is_none_or(|name| name == database);
         match order {
             Order::Look => 0,
             Order::Pause(name) => {
@@ -281,7 +282,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// What there is in this loop.
     fn look(&self) -> Part {
-        let tls = |tls: &Option<Box<crate::tls::TlsSession>>| tls.as_ref().map(|tls| tls.description()).unwrap_or_default();
+        let tls = |tls: &Option<Box<crate::tls::TlsSession>>| {
+            tls.as_ref().map(|tls| tls.description()).unwrap_or_default()
+        };
         let clients = self.clients.iter().map(|(_, client)| ClientView {
             id: client.id,
             user: Arc::clone(&client.user),
@@ -293,7 +296,10 @@ impl<R: Reactor> EventLoop<R> {
                 .cloned()
                 .unwrap_or_else(|| client.application.to_string()),
             origin: client.origin(),
-            local: client.local.map(|address| address.to_string()).unwrap_or_default(),
+            local: client
+                .local
+                .map(|address| address.to_string())
+                .unwrap_or_default(),
             state: match (&client.phase, client.waiting, client.server) {
                 (Phase::Console, _, _) => "console",
                 (Phase::Ready | Phase::Greeting(_), Some(_), _) => "waiting",
@@ -307,7 +313,10 @@ impl<R: Reactor> EventLoop<R> {
                 Some(_) => self.now.saturating_sub(client.waiting_since),
                 None => Duration::ZERO,
             },
-            server: client.server.and_then(|server| self.servers.get(server)).map(|server| server.id),
+            server: client
+                .server
+                .and_then(|server| self.servers.get(server))
+                .map(|server| server.id),
             pins: pin_names(client.pins),
             prepared: client.statements.len(),
             tls: tls(&client.transport.tls),
@@ -317,7 +326,9 @@ impl<R: Reactor> EventLoop<R> {
             ServerView {
                 id: server.id,
                 user: pool.map(|pool| pool.effective.user.clone()).unwrap_or_default(),
-                database: pool.map(|pool| Arc::clone(&pool.key.database)).unwrap_or_default(),
+                database: pool
+                    .map(|pool| Arc::clone(&pool.key.database))
+                    .unwrap_or_default(),
                 state: if !server.is_ready() {
                     "login"
                 } else if server.client.is_some() {
@@ -331,11 +342,18 @@ impl<R: Reactor> EventLoop<R> {
                 } else {
                     "idle"
                 },
-                address: server.address.as_ref().map(ToString::to_string).unwrap_or_default(),
+                address: server
+                    .address
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
                 pid: server.pid,
                 connected: self.now.saturating_sub(server.created),
                 quiet: self.now.saturating_sub(server.since),
-                client: server.client.and_then(|client| self.clients.get(client)).map(|client| client.id),
+                client: server
+                    .client
+                    .and_then(|client| self.clients.get(client))
+                    .map(|client| client.id),
                 bound: server.bound,
                 prepared: server.statements.len(),
                 replica: server.replica,

@@ -56,13 +56,13 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
         };
-        if client.pid != pid
-            || client.secret.is_empty()
-            || !same(&client.secret, secret)
-        {
+        if client.pid != pid || client.secret.is_empty() || !same(&client.secret, secret) {
             return;
         }
-        match client.server.and_then(|server| self.servers.get(server).map(|found| (server, found))) {
+        match client
+            .server
+            .and_then(|server| self.servers.get(server).map(|found| (server, found)))
+        {
             Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
                 self.start_cancel(reactor, index);
             }

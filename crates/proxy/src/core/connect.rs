@@ -9,7 +9,7 @@ use super::resolve::Found;
 use super::server::{Phase, Question, Server, TaskKind};
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
-use crate::auth::{Credentials, Lookup, LoginStep, ServerLogin};
+use crate::auth::{Credentials, LoginStep, Lookup, ServerLogin};
 use crate::config::Endpoint;
 use crate::tls;
 use crate::wire::error::{Refusal, Reported, code};
@@ -53,12 +53,19 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let ttl = self.world.config.proxy.dns_max_ttl;
-        let address = match self.shared.resolver.find(&self.shared, endpoint, pool.next_host, ttl) {
+        let address = match self
+            .shared
+            .resolver
+            .find(&self.shared, endpoint, pool.next_host, ttl)
+        {
             Found::Address(address) => address,
             Found::Soon => return false,
             Found::Failed(why) => {
-                let refusal = Refusal::new(code::CANNOT_CONNECT, format!("the address of host {} was not found", endpoint.host))
-                    .detail(why);
+                let refusal = Refusal::new(
+                    code::CANNOT_CONNECT,
+                    format!("the address of host {} was not found", endpoint.host),
+                )
+                .detail(why);
                 self.connect_failed(reactor, index, refusal);
                 return false;
             }
@@ -73,7 +80,8 @@ impl<R: Reactor> EventLoop<R> {
         let token = server_token(entry.key());
         if let Err(error) = reactor.connect(token, &address) {
             self.shared.uncount_server(&database, &user);
-            let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}")).detail(error.to_string());
+            let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}"))
+                .detail(error.to_string());
             self.connect_failed(reactor, index, refusal);
             return false;
         }
@@ -156,13 +164,19 @@ impl<R: Reactor> EventLoop<R> {
                 server.phase = Phase::LoggingIn(Box::new(login));
                 let parameters = [("user", user), ("database", effective.dbname.as_str())]
                     .into_iter()
-                    .chain(effective.parameters.iter().map(|(name, value)| (*name, value.as_str())));
+                    .chain(
+                        effective
+                            .parameters
+                            .iter()
+                            .map(|(name, value)| (*name, value.as_str())),
+                    );
                 let mut out = Vec::new();
                 build::startup(&mut out, parameters);
                 server.transport.send(reactor, &out);
             }
             Err(error) => {
-                let refusal = Refusal::new(code::CANNOT_CONNECT, "could not log in to the server").detail(error.to_string());
+                let refusal = Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
+                    .detail(error.to_string());
                 self.server_failed(reactor, index, refusal);
             }
         }
@@ -184,7 +198,10 @@ impl<R: Reactor> EventLoop<R> {
                 Ok(Some(head)) if head.total <= LOGIN_MESSAGE_MAX => (head.tag, at + head.total),
                 Ok(None) => break,
                 _ => {
-                    let refusal = Refusal::new(code::CANNOT_CONNECT, "the server does not speak PostgreSQL's protocol");
+                    let refusal = Refusal::new(
+                        code::CANNOT_CONNECT,
+                        "the server does not speak PostgreSQL's protocol",
+                    );
                     return self.server_failed(reactor, index, refusal);
                 }
             };
@@ -225,7 +242,8 @@ impl<R: Reactor> EventLoop<R> {
                     return Ok(());
                 };
                 let step = login.message(body).map_err(|error| {
-                    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server").detail(error.to_string())
+                    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
+                        .detail(error.to_string())
                 })?;
                 match step {
                     LoginStep::Send(bytes) => server.transport.send(reactor, &bytes),
@@ -244,7 +262,8 @@ impl<R: Reactor> EventLoop<R> {
                 let mut refusal = Refusal::new(code::of(&reported.code), reported.message);
                 if matches!(refusal.code, code::INVALID_PASSWORD | code::INVALID_AUTHORIZATION) {
                     // The client has proved who it is; the proxy could not.
-                    refusal = Refusal::new(code::CANNOT_CONNECT, "server login failed").detail(refusal.message);
+                    refusal =
+                        Refusal::new(code::CANNOT_CONNECT, "server login failed").detail(refusal.message);
                 }
                 return Err(refusal);
             }
@@ -289,7 +308,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = &self.world.tls_client else {
             return self.log_in(reactor, index);
         };
-        let failed = |detail: String| Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(detail);
+        let failed =
+            |detail: String| Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(detail);
         match tls::negotiate::answer(bytes) {
             Ok(Some(tls::negotiate::Answer::Tls)) => match client.connect(&server.host) {
                 Ok(session) => {
@@ -299,7 +319,8 @@ impl<R: Reactor> EventLoop<R> {
                 Err(error) => self.server_failed(reactor, index, failed(error.to_string())),
             },
             Ok(Some(tls::negotiate::Answer::Plain)) if client.mode().required() => {
-                let refusal = failed("The server does not offer it.".to_owned()).hint("Set server_tls_sslmode = \"prefer\", or ssl = on in the server.");
+                let refusal = failed("The server does not offer it.".to_owned())
+                    .hint("Set server_tls_sslmode = \"prefer\", or ssl = on in the server.");
                 self.server_failed(reactor, index, refusal);
             }
             Ok(Some(tls::negotiate::Answer::Plain)) => self.log_in(reactor, index),
@@ -348,8 +369,14 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
-        tracing::warn!(database = &*pool.key.database, user = &*pool.key.user, code = refusal.code,
-            detail = refusal.detail.as_deref(), "server: {}", refusal.message);
+        tracing::warn!(
+            database = &*pool.key.database,
+            user = &*pool.key.user,
+            code = refusal.code,
+            detail = refusal.detail.as_deref(),
+            "server: {}",
+            refusal.message
+        );
         pool.failed = Some((refusal.clone(), self.now + retry));
         if pool.servers > pool.connecting {
             // Others work: who waits goes on waiting for those.
@@ -374,8 +401,15 @@ impl<R: Reactor> EventLoop<R> {
         if server.is_ready() {
             return self.server_lost(reactor, index, "it closed the connection");
         }
-        let place = server.address.as_ref().map(ToString::to_string).unwrap_or_default();
-        let why = error.map_or_else(|| "The server closed the connection.".to_owned(), |error| error.to_string());
+        let place = server
+            .address
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let why = error.map_or_else(
+            || "The server closed the connection.".to_owned(),
+            |error| error.to_string(),
+        );
         let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {place}")).detail(why);
         self.server_failed(reactor, index, refusal);
     }
@@ -385,7 +419,11 @@ impl<R: Reactor> EventLoop<R> {
         let Some(mut server) = self.servers.try_remove(index) else {
             return;
         };
-        tracing::debug!(server = server.id, pid = server.pid, "closing server connection: {why}");
+        tracing::debug!(
+            server = server.id,
+            pid = server.pid,
+            "closing server connection: {why}"
+        );
         if !server.gone {
             if server.is_ready() {
                 let mut out = Vec::new();
@@ -415,7 +453,14 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Asks something on a connection of the proxy's own to a database. `false`: there can be none.
-    pub(super) fn ask_server(&mut self, reactor: &mut R, database: &Arc<str>, user: &Arc<str>, question: Question, sql: String) -> bool {
+    pub(super) fn ask_server(
+        &mut self,
+        reactor: &mut R,
+        database: &Arc<str>,
+        user: &Arc<str>,
+        question: Question,
+        sql: String,
+    ) -> bool {
         let Ok(pool_index) = self.pool(database, user, 0) else {
             return false;
         };
@@ -470,7 +515,13 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A question has its answer.
-    pub(super) fn question_answered(&mut self, reactor: &mut R, question: Question, rows: Vec<Vec<Option<String>>>, error: Option<Reported>) {
+    pub(super) fn question_answered(
+        &mut self,
+        reactor: &mut R,
+        question: Question,
+        rows: Vec<Vec<Option<String>>>,
+        error: Option<Reported>,
+    ) {
         match question {
             Question::Secret { client, id } => {
                 if let Some(error) = &error {

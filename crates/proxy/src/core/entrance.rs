@@ -70,7 +70,8 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let tcp = !matches!(client.peer, Some(Peer::Unix { .. }));
-        if client.transport.tls.is_none() && !client.asked_for_tls && tls::negotiate::is_direct(&client.inbox) {
+        if client.transport.tls.is_none() && !client.asked_for_tls && tls::negotiate::is_direct(&client.inbox)
+        {
             return self.direct_tls(reactor, index);
         }
         let (packet, used) = match Packet::read(&client.inbox) {
@@ -186,24 +187,36 @@ impl<R: Reactor> EventLoop<R> {
             if client.direct_tls && !session.speaks_postgresql() {
                 return Err(tls::negotiate::direct_without_alpn());
             }
-        } else if self.world.tls_server.as_ref().is_some_and(|tls| tls.mode().required())
+        } else if self
+            .world
+            .tls_server
+            .as_ref()
+            .is_some_and(|tls| tls.mode().required())
             && !matches!(client.peer, Some(Peer::Unix { .. }))
         {
             return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
         }
         if self.stopping {
-            return Err(Refusal::new(code::CANNOT_CONNECT_NOW, "the database system is shutting down"));
+            return Err(Refusal::new(
+                code::CANNOT_CONNECT_NOW,
+                "the database system is shutting down",
+            ));
         }
         let console = &*client.database == CONSOLE || &*client.database == CONSOLE_OWN;
         let admin = proxy.admin_users.iter().any(|name| **name == *client.user);
         if all > proxy.max_client_conn as usize && !(console && admin) {
-            return Err(Refusal::new(code::TOO_MANY_CONNECTIONS, "no more connections allowed (max_client_conn)"));
+            return Err(Refusal::new(
+                code::TOO_MANY_CONNECTIONS,
+                "no more connections allowed (max_client_conn)",
+            ));
         }
         if let Some(value) = startup.get("replication")
             && !matches!(value, "false" | "off" | "no" | "0")
         {
-            return Err(Refusal::new(code::NOT_SUPPORTED, "replication connections are not pooled")
-                .hint("Connect to the PostgreSQL server directly."));
+            return Err(
+                Refusal::new(code::NOT_SUPPORTED, "replication connections are not pooled")
+                    .hint("Connect to the PostgreSQL server directly."),
+            );
         }
         let address = match &client.peer {
             Some(Peer::Tcp(address)) => Some(address.ip()),
@@ -219,7 +232,9 @@ impl<R: Reactor> EventLoop<R> {
                     tls: client.transport.tls.is_some(),
                     replication: false,
                 };
-                let rule = rules.first_match(&question).map_err(|denial| denied(&denial, client))?;
+                let rule = rules
+                    .first_match(&question)
+                    .map_err(|denial| denied(&denial, client))?;
                 map = rule.map.clone();
                 rule.method
             }
@@ -251,7 +266,11 @@ impl<R: Reactor> EventLoop<R> {
         let world = Arc::clone(&self.world);
         let lookup = world.lookup(&user);
         let unknown = matches!(lookup, Lookup::Unknown);
-        if unknown && entrance.method.wants_secret() && !entrance.console && self.ask_for_secret(reactor, index, &entrance) {
+        if unknown
+            && entrance.method.wants_secret()
+            && !entrance.console
+            && self.ask_for_secret(reactor, index, &entrance)
+        {
             if let Some(client) = self.clients.get_mut(index) {
                 client.phase = Phase::Looking(entrance);
             }
@@ -261,7 +280,14 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// The answer of `auth_query`: the secret of the user, if there is one.
-    pub(super) fn secret_found(&mut self, reactor: &mut R, index: usize, id: u64, rows: &[Vec<Option<String>>], failed: bool) {
+    pub(super) fn secret_found(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        id: u64,
+        rows: &[Vec<Option<String>>],
+        failed: bool,
+    ) {
         let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
             return;
         };
@@ -376,7 +402,8 @@ impl<R: Reactor> EventLoop<R> {
                     let user = Arc::clone(&client.user);
                     self.shared.learn(&user, keys);
                 }
-                let Phase::Authenticating(entrance, _) = std::mem::replace(&mut client.phase, Phase::Closing) else {
+                let Phase::Authenticating(entrance, _) = std::mem::replace(&mut client.phase, Phase::Closing)
+                else {
                     return;
                 };
                 client.phase = Phase::Greeting(entrance);
@@ -415,18 +442,33 @@ impl<R: Reactor> EventLoop<R> {
         client.counted = true;
         pool.clients += 1;
         let limits = [
-            (pool.effective.max_db_client_connections, "max_db_client_connections"),
-            (pool.effective.max_user_client_connections, "max_user_client_connections"),
+            (
+                pool.effective.max_db_client_connections,
+                "max_db_client_connections",
+            ),
+            (
+                pool.effective.max_user_client_connections,
+                "max_user_client_connections",
+            ),
         ];
         let counts = [
-            self.clients.iter().filter(|(_, other)| other.counted && other.database == database).count(),
-            self.clients.iter().filter(|(_, other)| other.counted && other.user == user).count(),
+            self.clients
+                .iter()
+                .filter(|(_, other)| other.counted && other.database == database)
+                .count(),
+            self.clients
+                .iter()
+                .filter(|(_, other)| other.counted && other.user == user)
+                .count(),
         ];
         for ((limit, name), count) in limits.into_iter().zip(counts) {
             // Each event loop has its share of what is allowed.
             let share = (limit as usize).div_ceil(self.shared.mailboxes.len());
             if limit > 0 && count > share {
-                let refusal = Refusal::new(code::TOO_MANY_CONNECTIONS, format!("no more connections allowed ({name})"));
+                let refusal = Refusal::new(
+                    code::TOO_MANY_CONNECTIONS,
+                    format!("no more connections allowed ({name})"),
+                );
                 return self.refuse_client(reactor, index, &refusal);
             }
         }
@@ -453,16 +495,25 @@ impl<R: Reactor> EventLoop<R> {
             return Ok(settings);
         };
         let proxy = &self.world.config.proxy;
-        let ignored = |name: &str| proxy.ignore_startup_parameters.iter().any(|known| known.eq_ignore_ascii_case(name));
+        let ignored = |name: &str| {
+            proxy
+                .ignore_startup_parameters
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
         let refused = |name: &str| {
-            Refusal::new(code::PROTOCOL_VIOLATION, format!("unsupported startup parameter: {name}"))
-                .hint("Name it in ignore_startup_parameters to have it dropped.")
+            Refusal::new(
+                code::PROTOCOL_VIOLATION,
+                format!("unsupported startup parameter: {name}"),
+            )
+            .hint("Name it in ignore_startup_parameters to have it dropped.")
         };
         let mut set = |name: &str, value: &str| {
             if ignored(name) {
                 return Ok(());
             }
-            if name.eq_ignore_ascii_case("session_authorization") || name.eq_ignore_ascii_case("is_superuser") {
+            if name.eq_ignore_ascii_case("session_authorization") || name.eq_ignore_ascii_case("is_superuser")
+            {
                 return Err(refused(name));
             }
             settings.set(name, value);
@@ -474,7 +525,9 @@ impl<R: Reactor> EventLoop<R> {
                 name if name.starts_with("_pq_.") => {}
                 "options" if ignored("options") => {}
                 "options" => {
-                    for (name, value) in options(value).map_err(|word| refused(&format!("options ({word})")))? {
+                    for (name, value) in
+                        options(value).map_err(|word| refused(&format!("options ({word})")))?
+                    {
                         set(&name, &value)?;
                     }
                 }
@@ -482,7 +535,11 @@ impl<R: Reactor> EventLoop<R> {
             }
         }
         if proxy.application_name_add_host {
-            let name = settings.0.get("application_name").cloned().unwrap_or_else(|| "app".to_owned());
+            let name = settings
+                .0
+                .get("application_name")
+                .cloned()
+                .unwrap_or_else(|| "app".to_owned());
             settings.set("application_name", &format!("{name} - {}", client.origin()));
         } else if !settings.0.contains_key("application_name")
             && let Some(name) = self
@@ -498,7 +555,12 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// The pool of a database and user, made when it is not there.
-    pub(super) fn pool(&mut self, database: &Arc<str>, user: &Arc<str>, host: usize) -> Result<usize, Refusal> {
+    pub(super) fn pool(
+        &mut self,
+        database: &Arc<str>,
+        user: &Arc<str>,
+        host: usize,
+    ) -> Result<usize, Refusal> {
         let key = PoolKey {
             database: Arc::clone(database),
             user: Arc::clone(user),
@@ -514,15 +576,24 @@ impl<R: Reactor> EventLoop<R> {
             )
             .hint("The proxy's configuration names neither this database nor \"*\"."));
         };
-        let (size, reserve) = self.world.shares(&effective, self.index, self.shared.mailboxes.len());
-        let pool = self.pools.insert(Pool::new(key.clone(), effective, size, reserve));
+        let (size, reserve) = self
+            .world
+            .shares(&effective, self.index, self.shared.mailboxes.len());
+        let mut made = Pool::new(key.clone(), effective, size, reserve);
+        {
+            let stopped = self.shared.stopped.lock();
+            made.paused = stopped.is_paused(database);
+            made.disabled = stopped.disabled.contains(&**database);
+        }
+        let pool = self.pools.insert(made);
         self.pool_of.insert(key, pool);
         Ok(pool)
     }
 
     /// A server was prepared for a client on its way in: what it says is what the client is told.
     pub(super) fn greet_from_server(&mut self, reactor: &mut R, index: usize, server_index: usize) {
-        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index)) else {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
             return;
         };
         let greeting = Arc::new(Greeting {
@@ -553,7 +624,14 @@ impl<R: Reactor> EventLoop<R> {
         };
         client.settings = Arc::clone(&greeting.settings);
         let mut out = Vec::with_capacity(512);
-        welcome(client, &entrance, self.index, index, &self.shared.random, &mut out);
+        welcome(
+            client,
+            &entrance,
+            self.index,
+            index,
+            &self.shared.random,
+            &mut out,
+        );
         for (name, value) in &greeting.parameters {
             build::parameter_status(&mut out, name, value);
         }
@@ -562,8 +640,14 @@ impl<R: Reactor> EventLoop<R> {
         client.transport.send(reactor, &out);
         client.since = self.now;
         if self.world.config.proxy.log_connections {
-            tracing::info!(client = client.id, user = &*client.user, database = &*client.database,
-                from = client.origin(), tls = client.transport.tls.is_some(), "login");
+            tracing::info!(
+                client = client.id,
+                user = &*client.user,
+                database = &*client.database,
+                from = client.origin(),
+                tls = client.transport.tls.is_some(),
+                "login"
+            );
         }
         if !client.inbox.is_empty() {
             self.todo.push_back(Todo::Serve(index, client.id));
@@ -588,7 +672,14 @@ impl<R: Reactor> EventLoop<R> {
         };
         client.admin = admin;
         let mut out = Vec::with_capacity(256);
-        welcome(client, &entrance, self.index, index, &self.shared.random, &mut out);
+        welcome(
+            client,
+            &entrance,
+            self.index,
+            index,
+            &self.shared.random,
+            &mut out,
+        );
         for (name, value) in [
             ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/corun")),
             ("client_encoding", "UTF8"),
@@ -633,7 +724,14 @@ impl<R: Reactor> EventLoop<R> {
 }
 
 /// What every client that gets in is told first.
-fn welcome(client: &mut Client, entrance: &Entrance, event_loop: usize, slot: usize, random: &dyn SecureRandom, out: &mut Vec<u8>) {
+fn welcome(
+    client: &mut Client,
+    entrance: &Entrance,
+    event_loop: usize,
+    slot: usize,
+    random: &dyn SecureRandom,
+    out: &mut Vec<u8>,
+) {
     let minor = entrance.startup.minor;
     if minor > MINOR_MAX || !entrance.unknown_options.is_empty() {
         build::negotiate(
@@ -655,8 +753,14 @@ fn welcome(client: &mut Client, entrance: &Entrance, event_loop: usize, slot: us
 
 /// What a client is told of why it does not get in; the log has the rest.
 fn denied(denial: &Denial, client: &Client) -> Refusal {
-    tracing::info!(client = client.id, user = &*client.user, database = &*client.database,
-        from = client.origin(), "login refused: {}", denial.reason);
+    tracing::info!(
+        client = client.id,
+        user = &*client.user,
+        database = &*client.database,
+        from = client.origin(),
+        "login refused: {}",
+        denial.reason
+    );
     denial.refusal.clone()
 }
 
@@ -707,8 +811,14 @@ mod tests {
     #[test]
     fn options_of_a_startup_packet() {
         let found = options(r"-c a=b -cc.d=1 --search-path=x\ y,z -c e=\\").expect("options");
-        let pairs: Vec<(&str, &str)> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!(pairs, [("a", "b"), ("c.d", "1"), ("search_path", "x y,z"), ("e", "\\")]);
+        let pairs: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(
+            pairs,
+            [("a", "b"), ("c.d", "1"), ("search_path", "x y,z"), ("e", "\\")]
+        );
         assert_eq!(options("-d 5"), Err("-d".to_owned()));
         assert_eq!(options("-c"), Err("-c".to_owned()));
         assert_eq!(options("--a"), Err("a".to_owned()));

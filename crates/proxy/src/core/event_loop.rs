@@ -168,7 +168,10 @@ impl<R: Reactor> EventLoop<R> {
         } else {
             // Counted at once, so that a burst of connections spreads.
             self.shared.clients[target].fetch_add(1, Ordering::Relaxed);
-            if self.shared.mailboxes[target].post(Message::Stream(stream)).is_err() {
+            if self.shared.mailboxes[target]
+                .post(Message::Stream(stream))
+                .is_err()
+            {
                 self.shared.clients[target].fetch_sub(1, Ordering::Relaxed);
                 tracing::warn!("a connection was dropped: too many wait to be served");
             }
@@ -299,7 +302,9 @@ impl<R: Reactor> EventLoop<R> {
             };
             let moved = effective.moves(&pool.effective);
             pool.effective = effective;
-            (pool.size, pool.reserve) = self.world.shares(&pool.effective, self.index, self.shared.mailboxes.len());
+            (pool.size, pool.reserve) =
+                self.world
+                    .shares(&pool.effective, self.index, self.shared.mailboxes.len());
             if moved {
                 pool.welcome = None;
                 pool.greetings.clear();
@@ -339,8 +344,11 @@ impl<R: Reactor> EventLoop<R> {
         let effective = self.pools.get(client.pool).map(|pool| &pool.effective);
         Rules {
             mode: effective.map_or(proxy.pool_mode, |effective| effective.pool_mode),
-            auto_prepare: effective.map_or(crate::config::AutoPrepare::Off, |effective| effective.auto_prepare),
-            split: effective.is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
+            auto_prepare: effective.map_or(crate::config::AutoPrepare::Off, |effective| {
+                effective.auto_prepare
+            }),
+            split: effective
+                .is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
             carry_statements: proxy.max_prepared_statements > 0
                 && effective.is_none_or(|effective| effective.pool_mode != PoolMode::Session),
             packet_bytes_max: proxy.max_packet_size.0 as usize,
@@ -354,8 +362,15 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         if self.world.config.proxy.log_pooler_errors {
-            tracing::info!(client = client.id, user = &*client.user, database = &*client.database,
-                from = client.origin(), code = refusal.code, "closing: {}", refusal.message);
+            tracing::info!(
+                client = client.id,
+                user = &*client.user,
+                database = &*client.database,
+                from = client.origin(),
+                code = refusal.code,
+                "closing: {}",
+                refusal.message
+            );
         }
         let mut out = Vec::new();
         build::fatal(&mut out, refusal);
@@ -369,8 +384,13 @@ impl<R: Reactor> EventLoop<R> {
             && self.world.config.proxy.log_disconnections
             && !client.user.is_empty()
         {
-            tracing::info!(client = client.id, user = &*client.user, database = &*client.database,
-                from = client.origin(), "closing: {why}");
+            tracing::info!(
+                client = client.id,
+                user = &*client.user,
+                database = &*client.database,
+                from = client.origin(),
+                "closing: {why}"
+            );
         }
         self.remove_client(reactor, index, true);
     }
@@ -450,9 +470,17 @@ impl<R: Reactor> EventLoop<R> {
             && self.world.config.proxy.log_disconnections
             && !client.user.is_empty()
         {
-            let why = error.map_or_else(|| "client closed the connection".to_owned(), |error| error.to_string());
-            tracing::info!(client = client.id, user = &*client.user, database = &*client.database,
-                from = client.origin(), "closing: {why}");
+            let why = error.map_or_else(
+                || "client closed the connection".to_owned(),
+                |error| error.to_string(),
+            );
+            tracing::info!(
+                client = client.id,
+                user = &*client.user,
+                database = &*client.database,
+                from = client.origin(),
+                "closing: {why}"
+            );
         }
         self.remove_client(reactor, index, false);
     }

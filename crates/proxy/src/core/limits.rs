@@ -21,6 +21,7 @@ impl<R: Reactor> EventLoop<R> {
         self.limit_servers(reactor);
         self.cancels_tick(reactor);
         self.run_questions(reactor);
+        self.consoles_tick();
         self.tick_pools();
     }
 
@@ -35,7 +36,10 @@ impl<R: Reactor> EventLoop<R> {
             if !client.is_ready() && !matches!(client.phase, Phase::Console) {
                 let entering = self.now.saturating_sub(client.connected);
                 if passed(login, entering) {
-                    over.push((index, Refusal::new(code::CANNOT_CONNECT_NOW, "client_login_timeout")));
+                    over.push((
+                        index,
+                        Refusal::new(code::CANNOT_CONNECT_NOW, "client_login_timeout"),
+                    ));
                     continue;
                 }
             }
@@ -49,7 +53,8 @@ impl<R: Reactor> EventLoop<R> {
                     let refusal = Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout")
                         .detail("No server connection came free in time.");
                     over.push((index, refusal));
-                } else if passed(proxy.query_wait_notify, waited) && !client.told_to_wait && client.is_ready() {
+                } else if passed(proxy.query_wait_notify, waited) && !client.told_to_wait && client.is_ready()
+                {
                     told.push(index);
                 }
                 continue;
@@ -65,7 +70,12 @@ impl<R: Reactor> EventLoop<R> {
             }
             let working = server.expects.outstanding() > 0 || server.expects.open();
             let in_transaction = server.status != TransactionStatus::Idle || working || client.began;
-            if working && passed(effective.query_timeout, self.now.saturating_sub(server.query_since)) {
+            if working
+                && passed(
+                    effective.query_timeout,
+                    self.now.saturating_sub(server.query_since),
+                )
+            {
                 over.push((index, Refusal::new(code::QUERY_CANCELED, "query_timeout")));
             } else if in_transaction
                 && passed(
@@ -124,7 +134,8 @@ impl<R: Reactor> EventLoop<R> {
             let above_minimum = pool.servers > pool.minimum(self.shared.mailboxes.len());
             if let Some(why) = server.closing {
                 done.push((index, why));
-            } else if self.now.saturating_sub(server.created) >= pool.effective.server_lifetime && server.used {
+            } else if self.now.saturating_sub(server.created) >= pool.effective.server_lifetime && server.used
+            {
                 done.push((index, "server_lifetime"));
             } else if !idle.is_zero() && unused > idle && above_minimum {
                 done.push((index, "server_idle_timeout"));

@@ -96,7 +96,9 @@ impl Pool {
 
     /// Connections kept without work, of which each of `loops` has its part.
     pub fn minimum(&self, loops: usize) -> usize {
-        (self.effective.min_pool_size as usize).div_ceil(loops).min(self.size)
+        (self.effective.min_pool_size as usize)
+            .div_ceil(loops)
+            .min(self.size)
     }
 
     /// Takes a client out of the queue.

@@ -130,8 +130,8 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// Whether a message that has not arrived whole must be waited for.
     fn must_be_whole(&mut self, tag: u8, total: usize) -> bool {
         let task = self.server.task.is_some();
-        let wanted = task
-            || matches!(
+        let wanted =
+            task || matches!(
                 tag,
                 backend::READY
                     | backend::PARAMETER_STATUS
@@ -140,8 +140,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::BIND_COMPLETE
                     | backend::NO_DATA
                     | backend::COPY_IN
-            )
-            || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
+            ) || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.heard.broken = Some("it sent a message that is too long");
@@ -294,9 +293,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                     && tag == backend::NOTIFICATION
                 {
                     let start = end - body.len() - HEADER_BYTES;
-                    client
-                        .transport
-                        .send(self.reactor, &self.bytes[start..end]);
+                    client.transport.send(self.reactor, &self.bytes[start..end]);
                 }
             }
             _ => {}

@@ -16,9 +16,7 @@ use super::expect::ParseSent;
 use super::server::Server;
 use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statement, Statements};
-use crate::understand::{
-    Access, Discard, Hint, Shape, TransactionEffect, Understanding, Understood,
-};
+use crate::understand::{Access, Discard, Hint, Shape, TransactionEffect, Understanding, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
@@ -128,8 +126,11 @@ impl<R: Reactor> Way<'_, R> {
             };
             if head.total > self.rules.packet_bytes_max {
                 return Stop::Violation(
-                    Refusal::new(code::PROGRAM_LIMIT, format!("message of {} bytes is too long", head.total))
-                        .hint("Raise max_packet_size."),
+                    Refusal::new(
+                        code::PROGRAM_LIMIT,
+                        format!("message of {} bytes is too long", head.total),
+                    )
+                    .hint("Raise max_packet_size."),
                 );
             }
             let whole = rest >= head.total;
@@ -256,7 +257,10 @@ impl<R: Reactor> Way<'_, R> {
         // A simple query ends the unnamed statement.
         self.client.statements.unnamed = None;
         self.server.shape = understood.shape;
-        if self.rules.auto_prepare != AutoPrepare::Off && understood.plain && self.prepared(sql, &understood, end) {
+        if self.rules.auto_prepare != AutoPrepare::Off
+            && understood.plain
+            && self.prepared(sql, &understood, end)
+        {
             return None;
         }
         self.server.statements.unnamed = None;
@@ -385,7 +389,9 @@ impl<R: Reactor> Way<'_, R> {
         if self.must_leave(&statement.understood) {
             return Some(Stop::Held);
         }
-        if self.rules.mode == PoolMode::Statement && statement.understood.transaction != TransactionEffect::None {
+        if self.rules.mode == PoolMode::Statement
+            && statement.understood.transaction != TransactionEffect::None
+        {
             return Some(Stop::Violation(Refusal::new(
                 code::NOT_SUPPORTED,
                 "transaction blocks are not allowed in statement pooling mode",
@@ -612,8 +618,11 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     };
     if head.total > rules.packet_bytes_max {
         return Wish::Violation(
-            Refusal::new(code::PROGRAM_LIMIT, format!("message of {} bytes is too long", head.total))
-                .hint("Raise max_packet_size."),
+            Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("message of {} bytes is too long", head.total),
+            )
+            .hint("Raise max_packet_size."),
         );
     }
     let whole = bytes.len() >= head.total;

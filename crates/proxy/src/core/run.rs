@@ -66,7 +66,11 @@ impl Proxy {
             AutoCount::Count(count) => count as usize,
         };
         let random = SystemRandom::new();
-        let mock = world.users.mock(&random).or_else(|| Mock::random(&random, false)).ok_or(StartError::Random)?;
+        let mock = world
+            .users
+            .mock(&random)
+            .or_else(|| Mock::random(&random, false))
+            .ok_or(StartError::Random)?;
         let shared = Arc::new(Shared::new(loops, Arc::clone(&world), random, mock));
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);

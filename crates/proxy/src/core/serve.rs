@@ -112,13 +112,16 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 continue;
             };
-            let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index)) else {
+            let (Some(client), Some(server)) =
+                (self.clients.get_mut(index), self.servers.get_mut(server_index))
+            else {
                 return bytes.len();
             };
             if server.task.is_some() {
                 return at;
             }
-            let (used, stop) = request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
+            let (used, stop) =
+                request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
             at += used;
             match stop {
                 Stop::Unfinished => {
@@ -149,7 +152,13 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Gives a client a server, or puts it in the queue. `true`: it has one and may go on at once.
-    fn attach(&mut self, reactor: &mut R, index: usize, understood: Option<&Understood>, shape: Shape) -> bool {
+    fn attach(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        understood: Option<&Understood>,
+        shape: Shape,
+    ) -> bool {
         let pool_index = self.pool_for(index, understood);
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return false;
@@ -172,7 +181,10 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         if pool.disabled {
-            let refusal = Refusal::new(code::INVALID_CATALOG, format!("database \"{}\" is disabled", pool.key.database));
+            let refusal = Refusal::new(
+                code::INVALID_CATALOG,
+                format!("database \"{}\" is disabled", pool.key.database),
+            );
             return self.refuse_client(reactor, index, &refusal);
         }
         if let Some((refusal, until)) = &pool.failed
@@ -200,7 +212,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Makes a server a client's. `true`: at once; otherwise a query of the proxy's own comes first.
     fn pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
-        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index)) else {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
             return false;
         };
         debug_assert!(server.client.is_none() && server.is_between_transactions());
@@ -232,7 +245,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Sets a client's settings on its server, where they differ. `true`: they do not.
     fn prepare_pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
-        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index)) else {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
             return false;
         };
         server.used = true;
@@ -404,8 +418,7 @@ impl<R: Reactor> EventLoop<R> {
             return server.start(reactor, TaskKind::Barrier, ";");
         }
         if pool.paused {
-            pool.idle.push(index);
-            return;
+            return self.close_server(reactor, index, "PAUSE");
         }
         // Somebody may have left the queue without leaving its entry.
         while let Some(next) = super::cohorts::next(pool, self.now) {
@@ -444,7 +457,8 @@ impl<R: Reactor> EventLoop<R> {
             .pools
             .get(server.pool)
             .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session);
-        let touched = session || client.read_back || !client.pins.is_empty() || !server.stray_statements.is_empty();
+        let touched =
+            session || client.read_back || !client.pins.is_empty() || !server.stray_statements.is_empty();
         let always = self.world.config.proxy.server_reset_query_always;
         let rollback = server.status != TransactionStatus::Idle;
         if !touched && !always && !rollback {
@@ -460,7 +474,13 @@ impl<R: Reactor> EventLoop<R> {
         }
         server.stray_statements.clear();
         if rollback {
-            server.start(reactor, TaskKind::Rollback { reset: touched || always }, "ROLLBACK");
+            server.start(
+                reactor,
+                TaskKind::Rollback {
+                    reset: touched || always,
+                },
+                "ROLLBACK",
+            );
         } else if reset.is_empty() {
             self.todo.push_back(Todo::Free(index));
         } else {
@@ -533,7 +553,14 @@ impl<R: Reactor> EventLoop<R> {
                     // Statements that stood in the way are gone.
                     Some(_) => self.after_answer(reactor, index),
                     None => {
-                        if self.world.config.proxy.server_reset_query.to_ascii_lowercase().contains("discard all") {
+                        if self
+                            .world
+                            .config
+                            .proxy
+                            .server_reset_query
+                            .to_ascii_lowercase()
+                            .contains("discard all")
+                        {
                             server.settings = Arc::default();
                             server.statements.clear();
                         }
@@ -566,13 +593,19 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A server did not take a client's settings.
     fn replay_refused(&mut self, reactor: &mut R, index: usize, client_index: usize, error: &Reported) {
-        let entering = self.clients.get(client_index).is_some_and(|client| !client.is_ready());
+        let entering = self
+            .clients
+            .get(client_index)
+            .is_some_and(|client| !client.is_ready());
         let refusal = if entering {
             // As the server would have said to the start-up packet.
             Refusal::new(code::of(&error.code), error.message.clone())
         } else {
-            Refusal::new(code::CONNECTION_FAILURE, "the session's settings could not be carried over to another server connection")
-                .detail(error.message.clone())
+            Refusal::new(
+                code::CONNECTION_FAILURE,
+                "the session's settings could not be carried over to another server connection",
+            )
+            .detail(error.message.clone())
         };
         if let Some(server) = self.servers.get_mut(index) {
             // Nothing was set: one simple query holds as a whole or not at all.
@@ -587,7 +620,11 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A server must not be used any more, and its client cannot go on without it.
     fn lose_both(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
-        if let Some(client_index) = self.servers.get_mut(index).and_then(|server| server.client.take()) {
+        if let Some(client_index) = self
+            .servers
+            .get_mut(index)
+            .and_then(|server| server.client.take())
+        {
             if let Some(client) = self.clients.get_mut(client_index) {
                 client.server = None;
             }
@@ -601,7 +638,10 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        let reported = server.last_error.as_deref().map(|message| Reported::read(&message[5..]));
+        let reported = server
+            .last_error
+            .as_deref()
+            .map(|message| Reported::read(&message[5..]));
         let told = reported.as_ref().is_some_and(Reported::is_fatal) && server.task.is_none();
         if let Some(client_index) = server.client.take() {
             let reported = reported.or_else(|| server.task.as_ref().and_then(|task| task.error.clone()));

@@ -141,7 +141,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub fn new(transport: Transport, pool: usize, id: u64, now: Duration, replica: bool, statements_max: usize) -> Self {
+    pub fn new(
+        transport: Transport,
+        pool: usize,
+        id: u64,
+        now: Duration,
+        replica: bool,
+        statements_max: usize,
+    ) -> Self {
         Self {
             transport,
             pool,
@@ -224,7 +231,10 @@ impl Server {
 
     /// Whether a client that needs nothing more of it may be parted from it.
     pub fn is_between_transactions(&self) -> bool {
-        self.status == TransactionStatus::Idle && self.expects.settled() && self.task.is_none() && self.passing == 0
+        self.status == TransactionStatus::Idle
+            && self.expects.settled()
+            && self.task.is_none()
+            && self.passing == 0
     }
 }
 

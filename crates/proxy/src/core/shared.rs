@@ -10,8 +10,8 @@ use machine::reactor::{Stream, Waker};
 use parking_lot::{Mutex, RwLock};
 use ring::rand::SystemRandom;
 
-use crate::auth::{Mock, Secret};
 use crate::auth::scram::ClientKeys;
+use crate::auth::{Mock, Secret};
 use crate::core::world::World;
 
 /// Messages a mailbox holds at most before streams are refused; the others are few.
@@ -84,6 +84,13 @@ pub(crate) struct Shared {
     /// Clients of each loop.
     pub clients: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
+    /// What administrators have paused or disabled.
+    pub stopped: Mutex<super::stopped::Stopped>,
+    /// Counters of databases that averages are taken against, and when they were read.
+    pub earlier: Mutex<(
+        std::time::Duration,
+        std::collections::BTreeMap<String, crate::admin::Stats>,
+    )>,
     /// Server connections by database (`true`) or user.
     counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
     /// What clients' logins showed, by user.
@@ -104,6 +111,8 @@ impl Shared {
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             stopping: AtomicBool::new(false),
+            stopped: Mutex::default(),
+            earlier: Mutex::default(),
             counts: Mutex::default(),
             keys: Mutex::default(),
             secrets: Mutex::default(),
@@ -131,7 +140,10 @@ impl Shared {
 
     /// Clients of all loops.
     pub fn clients_all(&self) -> usize {
-        self.clients.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+        self.clients
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// The loop with the fewest clients.

@@ -4,8 +4,8 @@
 
 use machine::reactor::{Reactor, Token};
 
-use crate::tls::{TlsError, TlsSession};
 use crate::tls::Progress;
+use crate::tls::{TlsError, TlsSession};
 
 /// Records of TLS are at most this many plain bytes; longer sends are cut, so that no large buffer is needed.
 const RECORD_BYTES: usize = 16 * 1024;
@@ -71,7 +71,12 @@ impl Transport {
     ///
     /// # Errors
     /// When it is not what TLS expects; the connection is to be closed after what is queued.
-    pub fn open<R: Reactor>(&mut self, reactor: &mut R, bytes: &[u8], plain: &mut Vec<u8>) -> Result<Opened, TlsError> {
+    pub fn open<R: Reactor>(
+        &mut self,
+        reactor: &mut R,
+        bytes: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<Opened, TlsError> {
         let Some(tls) = &mut self.tls else {
             plain.extend(bytes);
             return Ok(Opened::Open);

@@ -29,6 +29,8 @@ pub struct World {
     pub tls_server: Option<TlsServer>,
     /// TLS with servers, unless it is disabled.
     pub tls_client: Option<TlsClient>,
+    /// The file that was read, for `RELOAD`.
+    pub file: Option<std::path::PathBuf>,
     /// What is not wrong but should be looked at.
     pub warnings: Vec<String>,
 }
@@ -54,7 +56,9 @@ impl World {
     /// What is wrong, with file and line.
     pub fn load(file: &Path) -> Result<(Self, Vec<Finding>), WorldError> {
         let loaded = Config::load(file)?;
-        Ok((Self::of(loaded.config)?, loaded.warnings))
+        let mut world = Self::of(loaded.config)?;
+        world.file = Some(file.to_owned());
+        Ok((world, loaded.warnings))
     }
 
     /// Reads what a configuration names.
@@ -114,6 +118,7 @@ impl World {
             tls_server,
             tls_client,
             warnings,
+            file: None,
             config,
         })
     }
@@ -155,7 +160,8 @@ impl World {
                 count: (proxy.tcp_keepcnt > 0).then_some(proxy.tcp_keepcnt),
             }),
             user_timeout: some(Duration::from_millis(u64::from(proxy.tcp_user_timeout))),
-            socket_buffer_bytes: (proxy.tcp_socket_buffer.0 > 0).then_some(proxy.tcp_socket_buffer.0 as usize),
+            socket_buffer_bytes: (proxy.tcp_socket_buffer.0 > 0)
+                .then_some(proxy.tcp_socket_buffer.0 as usize),
         }
     }
 

@@ -68,7 +68,12 @@ impl Statements {
     }
 
     /// The statement of this text and these types. `understood` is asked only for new ones.
-    pub fn intern(&mut self, sql: &[u8], types: &[u8], understood: impl FnOnce() -> Arc<Understood>) -> Arc<Statement> {
+    pub fn intern(
+        &mut self,
+        sql: &[u8],
+        types: &[u8],
+        understood: impl FnOnce() -> Arc<Understood>,
+    ) -> Arc<Statement> {
         let mut key = Vec::with_capacity(sql.len() + types.len() + 1);
         key.extend(sql);
         // A text has no zero byte, so text and types cannot run into each other.
@@ -148,7 +153,11 @@ impl ClientStatements {
 
     /// Forgets a named one if it still is the one parsed at `stamp`: its Parse failed.
     pub fn undo(&mut self, name: &[u8], stamp: u64) {
-        if self.named.get(name).is_some_and(|prepared| prepared.stamp == stamp) {
+        if self
+            .named
+            .get(name)
+            .is_some_and(|prepared| prepared.stamp == stamp)
+        {
             self.named.remove(name);
         }
     }

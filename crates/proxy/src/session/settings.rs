@@ -106,7 +106,10 @@ pub fn read_back<'a>(unlisted: impl Iterator<Item = &'a str>) -> String {
     let names: BTreeSet<String> = unlisted.map(str::to_ascii_lowercase).collect();
     for name in names {
         let name = literal(&name);
-        let _ = write!(sql, " UNION ALL SELECT {name}, pg_catalog.current_setting({name}, true)");
+        let _ = write!(
+            sql,
+            " UNION ALL SELECT {name}, pg_catalog.current_setting({name}, true)"
+        );
     }
     sql
 }
@@ -175,7 +178,10 @@ mod tests {
         let names: Vec<&String> = settings.0.keys().collect();
         assert_eq!(names, ["my.d", "timezone"]);
         assert_eq!(settings.unlisted().collect::<Vec<_>>(), ["my.d"]);
-        assert!(read_back(["my.d"].into_iter()).ends_with("SELECT 'my.d', pg_catalog.current_setting('my.d', true)"));
+        assert!(
+            read_back(["my.d"].into_iter())
+                .ends_with("SELECT 'my.d', pg_catalog.current_setting('my.d', true)")
+        );
     }
 
     #[test]
