@@ -9,6 +9,7 @@
 
 pub mod capability;
 pub mod cardinality;
+pub mod cohort;
 pub mod coschedule;
 pub mod cpulist;
 pub mod index_join;

@@ -2,10 +2,12 @@
 //! alike statements one after the other.
 //!
 //! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
-//! [`session`] (what follows a client from server to server), `core` (event loops, pools), [`admin`] (console, metrics), [`config`].
+//! [`auto_prepare`] (texts as prepared statements), [`session`] (what follows a client from server to server), `core` (event loops,
+//! pools), [`admin`] (console, metrics), [`config`].
 
 pub mod admin;
 pub mod auth;
+pub mod auto_prepare;
 pub mod config;
 mod core;
 pub mod session;

@@ -28,6 +28,8 @@ pub enum TeamsMode {
 
 /// Pairs of intervals (serial, teams) of a trial.
 pub const TRIAL_PAIRS: usize = 5;
+/// Pairs of a trial that is judged pair by pair.
+pub const TRIAL_PAIRS_NOISY: usize = 9;
 /// Intervals between the first lost trial and the next. Unmeasured.
 pub const REST_FIRST: u32 = 64;
 /// Intervals between lost trials at most: `TRIAL_PAIRS` of them and a trial are below 1 %.
@@ -35,9 +37,21 @@ pub const REST_MAX: u32 = 1024;
 /// Intervals between won trials at most: a serial interval in a hundred.
 pub const REST_TEAMS: u32 = 1024;
 
+/// What a trial must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judge {
+    /// Teams are faster beyond the spread of the intervals. For work that is the same in every interval.
+    Spread,
+    /// Teams are faster in all pairs but one, and by a hundredth in the middle. For work that comes from outside and drifts:
+    /// intervals of a pair are next to each other, so what drifts slowly is the same for both. Equal sides win so in one trial of
+    /// fifty.
+    Pairs,
+}
+
 /// The state machine. One for each scheduler, as its members' work is what it compares.
 #[derive(Clone, Debug)]
 pub struct AutoTeams {
+    judge: Judge,
     state: State,
     /// Length of the next rest after a lost trial.
     rest: u32,
@@ -68,11 +82,28 @@ impl Default for AutoTeams {
 impl AutoTeams {
     /// Begins with a trial.
     pub fn new() -> Self {
+        AutoTeams::judged(Judge::Spread)
+    }
+
+    /// Begins with a trial; each is longer and judged pair by pair, for work that comes from outside and drifts.
+    pub fn noisy() -> Self {
+        AutoTeams::judged(Judge::Pairs)
+    }
+
+    fn judged(judge: Judge) -> Self {
         AutoTeams {
+            judge,
             state: State::Settle,
             rest: REST_FIRST,
             rest_teams: REST_FIRST,
-            trial: Vec::with_capacity(2 * TRIAL_PAIRS),
+            trial: Vec::with_capacity(2 * TRIAL_PAIRS_NOISY),
+        }
+    }
+
+    fn pairs(&self) -> usize {
+        match self.judge {
+            Judge::Spread => TRIAL_PAIRS,
+            Judge::Pairs => TRIAL_PAIRS_NOISY,
         }
     }
 
@@ -105,7 +136,7 @@ impl AutoTeams {
             State::Trial => {
                 if mode == self.mode() && work > 0 && nanoseconds > 0 {
                     self.trial.push(nanoseconds as f64 / work as f64);
-                    if self.trial.len() == 2 * TRIAL_PAIRS {
+                    if self.trial.len() == 2 * self.pairs() {
                         self.conclude();
                     }
                 }
@@ -124,12 +155,21 @@ impl AutoTeams {
     /// Ends a trial.
     fn conclude(&mut self) {
         let pairs = self.trial.chunks_exact(2).map(|pair| (pair[0], pair[1]));
-        let (mut serial, mut teams): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        serial.sort_by(f64::total_cmp);
-        teams.sort_by(f64::total_cmp);
-        // Beyond the spread: the slowest team interval but one is faster than the fastest serial interval but one. By chance
-        // alone that happens to sides that are equal in less than one trial of twenty.
-        let won = teams[TRIAL_PAIRS - 2] < serial[1];
+        let won = match self.judge {
+            Judge::Spread => {
+                let (mut serial, mut teams): (Vec<f64>, Vec<f64>) = pairs.unzip();
+                serial.sort_by(f64::total_cmp);
+                teams.sort_by(f64::total_cmp);
+                // Beyond the spread: the slowest team interval but one is faster than the fastest serial interval but one. By
+                // chance alone that happens to sides that are equal in less than one trial of twenty.
+                teams[TRIAL_PAIRS - 2] < serial[1]
+            }
+            Judge::Pairs => {
+                let mut gains: Vec<f64> = pairs.map(|(serial, teams)| serial / teams).collect();
+                gains.sort_by(f64::total_cmp);
+                gains[1] > 1.0 && gains[TRIAL_PAIRS_NOISY / 2] > 1.01
+            }
+        };
         let (mode, left) = if won {
             self.rest = REST_FIRST;
             let left = self.rest_teams;
@@ -204,6 +244,30 @@ mod tests {
     }
 
     #[test]
+    fn pairs_see_through_drift() {
+        // The work gets three times as heavy and lighter again; teams are 5 % faster all the time.
+        let mut tick = 0_u64;
+        let drift = |gain: u64| {
+            move |mode| {
+                tick += 1;
+                let phase = tick % 200;
+                let base = 10_000 + 200 * phase.min(200 - phase);
+                if mode == TeamsMode::Teams {
+                    base * (100 - gain) / 100
+                } else {
+                    base
+                }
+            }
+        };
+        let mut auto = AutoTeams::noisy();
+        let teams = run(&mut auto, 20_000, drift(5));
+        assert!(teams > 15_000, "{teams}");
+        let mut auto = AutoTeams::noisy();
+        let teams = run(&mut auto, 20_000, drift(0));
+        assert!(teams < 1_000, "{teams}");
+    }
+
+    #[test]
     fn an_interval_of_the_other_mode_or_without_work_says_nothing() {
         let mut auto = AutoTeams::new();
         assert_eq!(auto.interval(TeamsMode::Serial, 1, 1), TeamsMode::Serial);
@@ -217,8 +281,8 @@ mod tests {
     proptest! {
         /// Equal sides with noise: teams are won by chance only rarely, so that the cost stays small.
         #[test]
-        fn equal_sides_with_noise_rarely_win(costs in prop::collection::vec(900_u64..1100, 20_000)) {
-            let mut auto = AutoTeams::new();
+        fn equal_sides_with_noise_rarely_win(costs in prop::collection::vec(900_u64..1100, 20_000), noisy in any::<bool>()) {
+            let mut auto = if noisy { AutoTeams::noisy() } else { AutoTeams::new() };
             let mut costs = costs.into_iter();
             let mut won = 0;
             let mut trials = 0;

@@ -9,7 +9,7 @@ mod next_team;
 mod profile;
 mod statistics;
 
-pub use auto::{AutoTeams, REST_FIRST, REST_MAX, REST_TEAMS, TRIAL_PAIRS, TeamsMode};
+pub use auto::{AutoTeams, REST_FIRST, REST_MAX, REST_TEAMS, TRIAL_PAIRS, TRIAL_PAIRS_NOISY, TeamsMode};
 pub use merge::{Mapping, merge, worth_splitting};
 pub use next_team::{NextTeam, PASSED_OVER_MAX, TeamList};
 pub use profile::{CtxProfile, CtxSite, Knee, L1i, ProfileError};

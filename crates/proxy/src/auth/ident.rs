@@ -89,9 +89,11 @@ impl IdentMaps {
         Ok(maps)
     }
 
-    /// The map of a name. A map that does not exist lets nobody in: use an empty one ([`IdentMap::default`]) in its place.
-    pub fn get(&self, name: &str) -> Option<&IdentMap> {
-        self.0.get(name)
+    /// The map of a name. One that is not in the file lets nobody in, as in PostgreSQL: without a map, names would only have to
+    /// be equal.
+    pub fn map(&self, name: &str) -> &IdentMap {
+        const NOBODY: &IdentMap = &IdentMap { pairs: Vec::new() };
+        self.0.get(name).unwrap_or(NOBODY)
     }
 }
 
@@ -103,13 +105,15 @@ mod tests {
     fn maps_names_to_users() {
         let text = "a root postgres # comment\na \"o p\" all\nb root \"all\"";
         let maps = IdentMaps::parse(text, Path::new("ident")).unwrap();
-        let a = maps.get("a").unwrap();
+        let a = maps.map("a");
         assert!(a.allows("root", "postgres") && a.allows("o p", "anybody"));
         assert!(!a.allows("root", "root") && !a.allows("other", "postgres"));
-        let b = maps.get("b").unwrap();
+        let b = maps.map("b");
         assert!(b.allows("root", "all") && !b.allows("root", "postgres"));
-        assert!(maps.get("c").is_none());
-        assert!(!IdentMap::default().allows("root", "root"));
+        assert!(
+            !maps.map("c").allows("root", "root"),
+            "a map that is missing lets nobody in"
+        );
         for text in ["a root", "a /^(.*)$ x", "a,b c d", "a x +staff"] {
             assert!(
                 IdentMaps::parse(text, Path::new("ident"))

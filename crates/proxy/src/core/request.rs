@@ -134,6 +134,7 @@ impl<R: Reactor> Way<'_, R> {
                 );
             }
             let whole = rest >= head.total;
+            let before = self.at;
             let end = self.at + head.total.min(rest);
             let bytes = self.bytes;
             let body = &bytes[self.at + HEADER_BYTES..end];
@@ -180,7 +181,7 @@ impl<R: Reactor> Way<'_, R> {
                 return stop;
             }
             // `query` and its like may have sent something else in place of the message and moved on.
-            if self.at < end {
+            if self.at == before {
                 self.client.passing = head.total - (end - self.at);
                 self.at = end;
             }

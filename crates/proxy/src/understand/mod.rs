@@ -16,6 +16,7 @@ mod functions;
 mod hint;
 mod parse;
 mod pins;
+mod relations;
 pub mod rough;
 mod statement;
 mod tree;
@@ -26,7 +27,9 @@ pub use cache::{Limits, Statistics, Understanding};
 pub use functions::ReadFunctions;
 pub use hint::Hint;
 pub use parse::Dialect;
+pub(crate) use parse::guarded_parse;
 pub use pins::Pins;
+pub(crate) use tree::names;
 pub use understood::{
     Access, Discard, Isolation, Shape, StatementKind, TableName, TransactionEffect, Understood,
 };

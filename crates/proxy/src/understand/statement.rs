@@ -5,6 +5,7 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
 
 use super::functions::{self, Known};
+use super::relations;
 use super::tree::{Tree, children, names};
 use super::{
     Access, Discard, Hint, Isolation, Pins, ReadFunctions, Shape, StatementKind, TableName,
@@ -303,7 +304,7 @@ impl<'a> Reader<'a> {
         let schema = (!table.schemaname.is_empty()).then(|| Box::from(table.schemaname.as_str()));
         // System views speak of the server they are asked on; of PostgreSQL's own relations only the catalogs are data.
         let system = table.schemaname == "pg_catalog" || schema.is_none() && table.relname.starts_with("pg_");
-        self.doubtful |= system && CATALOGS.binary_search(&table.relname.as_str()).is_err();
+        self.doubtful |= system && !relations::is_catalog(&table.relname);
         if self.out.tables.len() < 4 * Understood::TABLES_MAX {
             self.out.tables.push(TableName {
                 schema,
@@ -584,72 +585,3 @@ fn is_true(node: &Node) -> bool {
         _ => false,
     }
 }
-
-/// PostgreSQL's own relations that hold data all servers of a cluster share: tables (not views) of the schema pg_catalog of
-/// PostgreSQL 15. Sorted.
-const CATALOGS: &[&str] = &[
-    "pg_aggregate",
-    "pg_am",
-    "pg_amop",
-    "pg_amproc",
-    "pg_attrdef",
-    "pg_attribute",
-    "pg_auth_members",
-    "pg_authid",
-    "pg_cast",
-    "pg_class",
-    "pg_collation",
-    "pg_constraint",
-    "pg_conversion",
-    "pg_database",
-    "pg_db_role_setting",
-    "pg_default_acl",
-    "pg_depend",
-    "pg_description",
-    "pg_enum",
-    "pg_event_trigger",
-    "pg_extension",
-    "pg_foreign_data_wrapper",
-    "pg_foreign_server",
-    "pg_foreign_table",
-    "pg_index",
-    "pg_inherits",
-    "pg_init_privs",
-    "pg_language",
-    "pg_largeobject",
-    "pg_largeobject_metadata",
-    "pg_namespace",
-    "pg_opclass",
-    "pg_operator",
-    "pg_opfamily",
-    "pg_parameter_acl",
-    "pg_partitioned_table",
-    "pg_policy",
-    "pg_proc",
-    "pg_publication",
-    "pg_publication_namespace",
-    "pg_publication_rel",
-    "pg_range",
-    "pg_replication_origin",
-    "pg_rewrite",
-    "pg_seclabel",
-    "pg_sequence",
-    "pg_shdepend",
-    "pg_shdescription",
-    "pg_shseclabel",
-    "pg_statistic",
-    "pg_statistic_ext",
-    "pg_statistic_ext_data",
-    "pg_subscription",
-    "pg_subscription_rel",
-    "pg_tablespace",
-    "pg_transform",
-    "pg_trigger",
-    "pg_ts_config",
-    "pg_ts_config_map",
-    "pg_ts_dict",
-    "pg_ts_parser",
-    "pg_ts_template",
-    "pg_type",
-    "pg_user_mapping",
-];

@@ -218,7 +218,7 @@ fn trust_needs_a_user_and_any_does_not() {
 #[test]
 fn certificates_and_peers() {
     let maps = crate::auth::ident::IdentMaps::parse("m cn u", std::path::Path::new("ident")).unwrap();
-    let map = maps.get("m");
+    let map = Some(maps.map("m"));
     let cert = |common_name, map| {
         let facts = Facts {
             tls: Some(TlsFacts {

@@ -1,0 +1,46 @@
+//! Simple-protocol texts that run as prepared statements, so that the server parses and plans them once.
+//!
+//! ```text
+//!  text ─► Understood::plain? ─► exact: runs_alike()? ─► Parse(text) once ─► Bind, Execute, Sync each time
+//!                    │
+//!                    └► parameterize: the shape is new: run as it came, keep its RowDescription; lift(text)
+//!                         ─► outside transaction blocks: Parse(lifted.text, lifted.types), Describe
+//!                         ─► proven(lifted, types, rows as it came, rows lifted)? ─► values_of(text, shape) each time,
+//!                                                                                   Bind in text format, Execute, Sync
+//! ```
+//!
+//! # What differs between a text and the same text prepared, and what is done about it
+//!
+//! - *Only one statement, and only SELECT, VALUES, INSERT, UPDATE, DELETE*: [`Understood::plain`]. Several statements are one
+//!   transaction in the simple protocol; SELECT INTO makes a table; a text with `$n` is an error there.
+//! - *Literals are read when the statement is parsed.* `'today'` is that day for ever: texts with such words are refused
+//!   ([`runs_alike`]). How dates, intervals, money and names are read depends on settings: a prepared statement may be run only
+//!   under the values of [`SETTINGS_READ_WHEN_PARSED`], and by the role, it was parsed under.
+//! - *Notices of the parser come once* (backslashes, names that are too long): such texts are refused.
+//! - *Results keep their type.* After a table was changed the server refuses with 0A000 "cached plan must not change result
+//!   type". Outside transaction blocks and before anything was relayed, whoever runs the statement prepares it again; and it
+//!   forgets all of them after a statement of [`StatementKind::Definition`].
+//! - *Prepared statements can be seen* in pg_prepared_statements, and DEALLOCATE ALL drops them
+//!   ([`Understood::discards_prepared`]). Texts that look there are refused.
+//! - *Another plan may be chosen*, as with every prepared statement: rows without ORDER BY may come in another order, and of two
+//!   errors at run time the other may come first.
+//! - *Lifted texts* moreover change `current_query()` and the server's log. An error outside transaction blocks, before anything
+//!   was relayed, is answered by running the text as it came; inside a block a lifted text may be run only if
+//!   [`Lifted::inputs_cannot_fail`], with the place of an error mapped by [`LiftedShape::position_in`].
+//!
+//! What it is not: it sends nothing. It decides on texts and what servers described.
+//!
+//! [`Understood::plain`]: crate::understand::Understood::plain
+//! [`Understood::discards_prepared`]: crate::understand::Understood::discards_prepared
+//! [`StatementKind::Definition`]: crate::understand::StatementKind::Definition
+
+mod exact;
+mod lift;
+mod lifted;
+mod proof;
+mod sites;
+
+pub use exact::{SETTINGS_READ_WHEN_PARSED, TEXT_BYTES_MAX, runs_alike};
+pub use lift::{LITERALS_MAX, lift};
+pub use lifted::{Lifted, LiftedShape, LiteralKind, Slot, Use, values_of};
+pub use proof::proven;

@@ -1,0 +1,25 @@
+//! What the tests of the proxy share: real PostgreSQL servers in folders of their own ([`postgres`]), a client that speaks the
+//! protocol byte by byte ([`raw`]), what stands between the two ([`target`]), and generators of statements and of pipelines.
+//!
+//! Nothing here uses code of the crate under test to read or write messages: an error there must not hide itself.
+#![allow(dead_code)] // Each test program uses another part.
+
+pub mod child;
+pub mod message;
+pub mod pipeline;
+pub mod postgres;
+pub mod random;
+pub mod raw;
+pub mod scram;
+pub mod statements;
+pub mod target;
+
+/// A number from the environment, for longer runs than the usual ones.
+pub fn number_from_environment(name: &str, otherwise: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} must be a number, not `{text}`")),
+        Err(_) => otherwise,
+    }
+}

@@ -1,0 +1,267 @@
+//! What stands between a client and the server in a test: nothing, PgBouncer (to see what the tests themselves are worth), or the
+//! proxy under test. `CORUN_TEST_TARGET` (`direct`, `pgbouncer`, `corun`) chooses.
+
+use std::time::{Duration, Instant};
+
+use super::child::{Folder, Running, command, free_port, give};
+use super::postgres::Postgres;
+use super::raw::{Login, Raw};
+
+/// When a client lets its server go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Session,
+    Transaction,
+    Statement,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Session => "session",
+            Mode::Transaction => "transaction",
+            Mode::Statement => "statement",
+        }
+    }
+}
+
+/// The settings of a test, by PgBouncer's names.
+#[derive(Clone, Debug)]
+pub struct Pooling {
+    pub mode: Mode,
+    /// Servers a database and user may have.
+    pub pool_size: usize,
+    /// More settings, `name = value`.
+    pub settings: Vec<(String, String)>,
+    /// Files beside the configuration, by name; `{folder}` in a setting is where they are.
+    pub files: Vec<(String, String)>,
+}
+
+impl Pooling {
+    /// This mode with so many servers.
+    pub fn new(mode: Mode, pool_size: usize) -> Pooling {
+        Pooling {
+            mode,
+            pool_size,
+            settings: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// The same with one more setting.
+    pub fn set(mut self, name: &str, value: &str) -> Pooling {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same with one more file.
+    pub fn file(mut self, name: &str, content: &str) -> Pooling {
+        self.files.push((name.to_owned(), content.to_owned()));
+        self
+    }
+
+    /// Makes the folder: the files, and the one of users and passwords.
+    fn folder(&self) -> Folder {
+        let folder = Folder::new("b");
+        let write = |name: &str, content: &str| {
+            std::fs::write(folder.path().join(name), content).expect("a file of the target")
+        };
+        write("users.txt", USERS);
+        for (name, content) in &self.files {
+            write(name, content);
+        }
+        folder
+    }
+}
+
+/// Users in PgBouncer's format. Those without a password are trusted by the server and cannot log in here by password.
+const USERS: &str = "\"app\" \"\"\n\"postgres\" \"\"\n\"other\" \"\"\n\"app_scram\" \"secret\"\n\"app_md5\" \"secret\"\n\
+                     \"app_plain\" \"secret\"\n\"od'd \"\"name\" \"secret\"\n";
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Direct,
+    PgBouncer,
+}
+
+/// What the environment chooses.
+pub fn kind() -> Kind {
+    match std::env::var("CORUN_TEST_TARGET").as_deref() {
+        Ok("pgbouncer") => Kind::PgBouncer,
+        Ok("direct") | Err(_) => Kind::Direct,
+        Ok(other) => panic!("CORUN_TEST_TARGET must be direct or pgbouncer, not `{other}`"),
+    }
+}
+
+/// A target in front of the shared server, and a database that only this test uses.
+pub struct Scene {
+    pub target: Target,
+    pub database: String,
+}
+
+impl Scene {
+    /// Starts a target with these settings.
+    pub fn start(pooling: &Pooling) -> Scene {
+        let server = super::postgres::shared();
+        Scene {
+            database: super::postgres::new_database(),
+            target: Target::start(server, pooling),
+        }
+    }
+
+    /// Transaction mode with so many servers.
+    pub fn transactions(pool_size: usize) -> Scene {
+        Scene::start(&Pooling::new(Mode::Transaction, pool_size))
+    }
+
+    /// How user `app` logs in to the database through the target.
+    pub fn login(&self) -> Login {
+        self.target.login("app").database(&self.database)
+    }
+
+    /// A client of user `app`.
+    pub fn client(&self) -> Raw {
+        self.target.client_as(&self.login())
+    }
+
+    /// Two of them.
+    pub fn two(&self) -> (Raw, Raw) {
+        (self.client(), self.client())
+    }
+
+    /// Statements of the superuser, past the target.
+    pub fn sql(&self, text: &str) -> Vec<Vec<Option<String>>> {
+        super::postgres::shared().sql_in(&self.database, text)
+    }
+
+    /// Waits until a query of the superuser answers `t`; panics after 20 seconds.
+    pub fn wait_until(&self, query: &str) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.sql(query).pop() != Some(vec![Some("t".to_owned())]) {
+            assert!(
+                Instant::now() < until,
+                "still not true: {query}\nservers: {:#?}",
+                self.sql("select pid, usename, state, wait_event, query from pg_stat_activity where datname = current_database()")
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A target that runs.
+pub struct Target {
+    kind: Kind,
+    port: u16,
+    guard: Option<(Running, Folder)>,
+}
+
+impl Target {
+    /// Starts what the environment chooses in front of a server. Users `app` and `postgres` are trusted.
+    pub fn start(server: &Postgres, pooling: &Pooling) -> Target {
+        match kind() {
+            Kind::Direct => Target {
+                kind: Kind::Direct,
+                port: server.port(),
+                guard: None,
+            },
+            Kind::PgBouncer => pgbouncer(server, pooling),
+        }
+    }
+
+    /// Whether several clients share a server in transaction mode.
+    pub fn shares_servers(&self) -> bool {
+        self.kind != Kind::Direct
+    }
+
+    /// How to log in there.
+    pub fn login(&self, user: &str) -> Login {
+        Login::new("127.0.0.1", self.port, user)
+    }
+
+    /// A client of user `app`.
+    pub fn client(&self) -> Raw {
+        self.client_as(&self.login("app"))
+    }
+
+    /// A client with this login.
+    pub fn client_as(&self, login: &Login) -> Raw {
+        Raw::connect(login).unwrap_or_else(|error| panic!("login as {}: {error}\n{}", login.user, self.log()))
+    }
+
+    /// Memory of the process that is the target; nothing where there is none.
+    pub fn resident_bytes(&self) -> u64 {
+        let Some((running, _)) = &self.guard else {
+            return 0;
+        };
+        let file = format!("/proc/{}/status", running.pid());
+        let status = std::fs::read_to_string(file).expect("the target runs");
+        let kilobytes = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.split_whitespace().next())
+            .and_then(|number| number.parse::<u64>().ok());
+        kilobytes.expect("VmRSS") << 10
+    }
+
+    fn wait_until_it_listens(&self) {
+        let until = Instant::now() + Duration::from_secs(10);
+        while let Err(error) = std::net::TcpStream::connect(("127.0.0.1", self.port)) {
+            assert!(
+                Instant::now() < until,
+                "the target does not start: {error}\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What the target has logged.
+    pub fn log(&self) -> String {
+        self.guard
+            .as_ref()
+            .map(|(_, folder)| std::fs::read_to_string(folder.path().join("log")).unwrap_or_default())
+            .unwrap_or_default()
+    }
+}
+
+fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
+    let folder = pooling.folder();
+    let port = free_port();
+    let mut settings: Vec<(String, String)> = [
+        ("listen_addr", "127.0.0.1"),
+        ("listen_port", &port.to_string()),
+        ("unix_socket_dir", ""),
+        ("auth_type", "trust"),
+        ("auth_file", "{folder}/users.txt"),
+        ("pool_mode", pooling.mode.name()),
+        ("default_pool_size", &pooling.pool_size.to_string()),
+        ("admin_users", "postgres"),
+        ("max_client_conn", "2000"),
+        ("ignore_startup_parameters", "extra_float_digits,options"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec();
+    settings.extend(pooling.settings.iter().cloned());
+    let mut ini = format!(
+        "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\n",
+        server.port()
+    );
+    for (name, value) in settings {
+        let value = value.replace("{folder}", &folder.path().display().to_string());
+        ini.push_str(&format!("{name} = {value}\n"));
+    }
+    let file = folder.path().join("pgbouncer.ini");
+    std::fs::write(&file, ini).expect("settings");
+    give(folder.path());
+    let mut start = command("/usr/sbin/pgbouncer", "KILL");
+    start.arg(&file);
+    let running = Running::start(start, &folder.path().join("log"), "KILL");
+    let target = Target {
+        kind: Kind::PgBouncer,
+        port,
+        guard: Some((running, folder)),
+    };
+    target.wait_until_it_listens();
+    target
+}
