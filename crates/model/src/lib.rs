@@ -22,6 +22,7 @@ pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;
 pub mod plan_cost;
+pub mod replicas;
 pub mod reuse;
 pub mod sampling;
 pub mod siblings;

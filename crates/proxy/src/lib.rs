@@ -10,6 +10,7 @@ pub mod auth;
 pub mod auto_prepare;
 pub mod config;
 mod core;
+pub mod hosts;
 pub mod session;
 pub mod tls;
 pub mod understand;

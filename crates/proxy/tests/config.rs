@@ -352,6 +352,35 @@ fn what_holds_comes_from_user_then_database_then_proxy() {
 }
 
 #[test]
+fn connections_move_when_they_lead_elsewhere_and_not_for_limits() {
+    let of = |settings: &str| {
+        let config = good(&format!(
+            "[databases.a]\nhost = \"h\"\nuser = \"u\"\n{settings}\n{USERS}"
+        ));
+        config.effective_database("a", "alice").expect("there")
+    };
+    let plain = of("");
+    assert!(!plain.moves(&of("")));
+    for same in [
+        "pool_size = 3",
+        "pool_mode = \"statement\"",
+        "query_wait_timeout = 1",
+    ] {
+        assert!(!of(same).moves(&plain), "{same}");
+    }
+    for other in [
+        "port = 5433",
+        "dbname = \"b\"",
+        "password = \"p\"",
+        "connect_query = \"select 1\"",
+        "timezone = \"UTC\"",
+        "replicas = [\"r\"]\nread_write_split = true",
+    ] {
+        assert!(of(other).moves(&plain), "{other}");
+    }
+}
+
+#[test]
 fn secrets_are_never_shown() {
     let config =
         good("[databases.a]\nuser = \"u\"\npassword = \"hush-1\"\n[users.b]\npassword = \"hush-2\"\n");

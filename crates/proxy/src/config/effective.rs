@@ -91,6 +91,20 @@ pub struct Effective {
     pub lag_bytes_max: Bytes,
 }
 
+impl Effective {
+    /// Whether server connections made for `other` are no longer right: they go elsewhere, as somebody else, or began
+    /// otherwise.
+    pub fn moves(&self, other: &Effective) -> bool {
+        self.hosts != other.hosts
+            || self.replicas != other.replicas
+            || self.dbname != other.dbname
+            || self.user != other.user
+            || self.password != other.password
+            || self.connect_query != other.connect_query
+            || self.parameters != other.parameters
+    }
+}
+
 impl Config {
     /// What holds when `user` logs in to `database`; `None` when there is no such database (the console is none).
     pub fn effective_database(&self, database: &str, user: &str) -> Option<Effective> {

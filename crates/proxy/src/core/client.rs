@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use machine::reactor::{Peer, Token};
+use model::replicas::split::{Place, Session as Split};
 
 use super::transport::Transport;
 use crate::auth::Authenticator;
@@ -91,8 +92,10 @@ pub(super) struct Client {
     pub discard_all: bool,
     /// Its transaction wrote, or may have.
     pub wrote: bool,
-    /// The place in the server's log its reads must have reached.
-    pub write_end: Option<u64>,
+    /// What the read/write split keeps of it.
+    pub split: Split,
+    /// Where its next transaction goes, decided and not begun yet.
+    pub place: Option<Place>,
     /// It has sent a text since it got its server.
     pub asked: bool,
     /// It has sent what begins a transaction block.
@@ -101,6 +104,10 @@ pub(super) struct Client {
     pub server: Option<usize>,
     /// In the queue of this pool.
     pub waiting: Option<usize>,
+    /// In no queue: there is no host for it now.
+    pub parked: bool,
+    /// Since when it has waited, when it looks for a host again.
+    pub waited_from: Option<Duration>,
     /// Bytes of its request wait until its server has answered what is under way.
     pub held: bool,
     /// Its server needs it no more, but for a task of the proxy's own.
@@ -147,11 +154,14 @@ impl Client {
             touched: Vec::new(),
             discard_all: false,
             wrote: false,
-            write_end: None,
+            split: Split::new(),
+            place: None,
             asked: false,
             began: false,
             server: None,
             waiting: None,
+            parked: false,
+            waited_from: None,
             held: false,
             parting: false,
             shape: Shape::UNKNOWN,

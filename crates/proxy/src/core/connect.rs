@@ -5,12 +5,13 @@ use std::sync::Arc;
 use machine::reactor::{Address, Reactor};
 
 use super::event_loop::{EventLoop, Todo, server_token};
+use super::fleet::endpoint;
 use super::resolve::Found;
 use super::server::{Phase, Question, Server, TaskKind};
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
 use crate::auth::{Credentials, LoginStep, Lookup, ServerLogin};
-use crate::config::Endpoint;
+use crate::hosts::Report;
 use crate::tls;
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{HEADER_BYTES, backend, build, header, read};
@@ -44,12 +45,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let effective = Arc::clone(&pool.effective);
-        let endpoints: &[Endpoint] = &effective.hosts;
-        let endpoint = match pool.key.host {
-            0 => endpoints.get(pool.next_host % endpoints.len().max(1)),
-            replica => effective.replicas.get(replica - 1),
-        };
-        let Some(endpoint) = endpoint else {
+        let Some(endpoint) = endpoint(&effective, pool.key.host, pool.next_host) else {
             return false;
         };
         let ttl = self.world.config.proxy.dns_max_ttl;
@@ -91,7 +87,7 @@ impl<R: Reactor> EventLoop<R> {
             index,
             self.shared.id(),
             self.now,
-            pool.key.host > 0,
+            false,
             statements_max,
         );
         server.address = Some(address);
@@ -350,6 +346,8 @@ impl<R: Reactor> EventLoop<R> {
             pool.failed = None;
         }
         server.counted_connecting = false;
+        let pool = server.pool;
+        self.report(reactor, pool, Report::Connected);
         self.bind_backend(reactor, index);
         self.todo.push_back(Todo::Free(index));
     }
@@ -378,10 +376,21 @@ impl<R: Reactor> EventLoop<R> {
             refusal.message
         );
         pool.failed = Some((refusal.clone(), self.now + retry));
-        if pool.servers > pool.connecting {
-            // Others work: who waits goes on waiting for those.
+        let others_work = pool.servers > pool.connecting;
+        // A wrong password is no fault of the host.
+        let at_fault =
+            !matches!(refusal.detail.as_deref(), Some(_) if refusal.message == "server login failed");
+        if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
+            // There may be another host for them: they look again on the next tick.
+            return self.questions_failed(reactor, index);
+        }
+        if others_work {
+            // Who waits goes on waiting for those.
             return;
         }
+        let Some(pool) = self.pools.get_mut(index) else {
+            return;
+        };
         let refused: Vec<usize> = pool.waiting.drain(..).map(|waiting| waiting.client).collect();
         for client in refused {
             if let Some(client) = self.clients.get_mut(client) {
@@ -458,10 +467,11 @@ impl<R: Reactor> EventLoop<R> {
         reactor: &mut R,
         database: &Arc<str>,
         user: &Arc<str>,
+        host: usize,
         question: Question,
         sql: String,
     ) -> bool {
-        let Ok(pool_index) = self.pool(database, user, 0) else {
+        let Ok(pool_index) = self.pool(database, user, host) else {
             return false;
         };
         self.questions.push_back((pool_index, question, sql));
@@ -529,7 +539,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.secret_found(reactor, client, id, &rows, error.is_some());
             }
-            Question::Health { .. } | Question::WriteEnd { .. } => {}
+            Question::Health { database, order } => self.probed(reactor, &database, order, &rows, error),
         }
     }
 

@@ -9,6 +9,7 @@ use ring::rand::SecureRandom;
 use super::cancel;
 use super::client::{Client, Entrance, Phase};
 use super::event_loop::{EventLoop, Todo};
+use super::fleet::{PROBE, Way};
 use super::pool::{Greeting, Pool, PoolKey};
 use super::server::Question;
 use crate::auth::authenticator::BODY_BYTES_MAX;
@@ -235,7 +236,7 @@ impl<R: Reactor> EventLoop<R> {
                 let rule = rules
                     .first_match(&question)
                     .map_err(|denial| denied(&denial, client))?;
-                map = rule.map.clone();
+                map = rule.map_name().map(str::to_owned);
                 rule.method
             }
             None => self.world.method(),
@@ -338,7 +339,7 @@ impl<R: Reactor> EventLoop<R> {
                 common_name: common_name.as_deref(),
             }),
             os_user: os_user.as_deref(),
-            map: entrance.map.as_deref().and_then(|name| self.world.maps.get(name)),
+            map: entrance.map.as_deref().map(|name| self.world.maps.map(name)),
         };
         let mut authenticator = Authenticator::new(
             entrance.method,
@@ -481,7 +482,19 @@ impl<R: Reactor> EventLoop<R> {
         match greeting {
             Some(greeting) => self.greet(reactor, index, &greeting),
             // A server tells what to say, and whether it takes these settings.
-            None => self.enqueue(reactor, index, pool_index, Shape::UNKNOWN),
+            None => self.enter_queue(reactor, index),
+        }
+    }
+
+    /// Puts a client on its way in into the queue of the pool that tells what it is told.
+    pub(super) fn enter_queue(&mut self, reactor: &mut R, index: usize) {
+        let Some(pool) = self.clients.get(index).map(|client| client.pool) else {
+            return;
+        };
+        match self.entrance_pool(reactor, pool) {
+            Way::Pool(pool) => self.enqueue(reactor, index, pool, Shape::UNKNOWN),
+            Way::Park => self.park(index),
+            Way::Refuse(refusal) => self.refuse_client(reactor, index, &refusal),
         }
     }
 
@@ -576,9 +589,12 @@ impl<R: Reactor> EventLoop<R> {
             )
             .hint("The proxy's configuration names neither this database nor \"*\"."));
         };
-        let (size, reserve) = self
-            .world
-            .shares(&effective, self.index, self.shared.mailboxes.len());
+        let (size, reserve) = match host & PROBE {
+            0 => self
+                .world
+                .shares(&effective, self.index, self.shared.mailboxes.len()),
+            _ => (1, 0),
+        };
         let mut made = Pool::new(key.clone(), effective, size, reserve);
         {
             let stopped = self.shared.stopped.lock();
@@ -719,7 +735,7 @@ impl<R: Reactor> EventLoop<R> {
         let sql = effective
             .auth_query
             .replace("$1", &crate::session::settings::literal(&client.user));
-        self.ask_server(reactor, &database, &user, question, sql)
+        self.ask_server(reactor, &database, &user, 0, question, sql)
     }
 }
 

@@ -22,6 +22,7 @@ use slab::Slab;
 
 use super::cancel::Cancel;
 use super::client::{Client, Phase};
+use super::fleet::Fleet;
 use super::pool::{Pool, PoolKey};
 use super::repeats::Repeats;
 use super::request::{Desk, Rules};
@@ -69,6 +70,8 @@ pub(super) enum Todo {
     Free(usize),
     /// A client (slot, number) whose bytes were left lying.
     Serve(usize, u64),
+    /// A client (slot, number) on its way in that looks for a host again.
+    Enter(usize, u64),
     /// A pool that may need a connection.
     Connect(usize),
 }
@@ -87,6 +90,12 @@ pub(crate) struct EventLoop<R> {
     pub(super) todo: VecDeque<Todo>,
     /// Questions to servers that wait for a connection: pool, question, text.
     pub(super) questions: VecDeque<(usize, Question, String)>,
+    /// Databases with several hosts that clients of this loop use.
+    pub(super) fleets: HashMap<Arc<str>, Fleet>,
+    /// Clients (slot, number) for whom there is no host now.
+    pub(super) parked: Vec<(usize, u64)>,
+    /// How far the clock of all loops is ahead of this loop's.
+    pub(super) clock_ahead: Option<Duration>,
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
     pub(crate) listeners: usize,
@@ -122,6 +131,9 @@ impl<R: Reactor> EventLoop<R> {
             },
             todo: VecDeque::new(),
             questions: VecDeque::new(),
+            fleets: HashMap::new(),
+            parked: Vec::new(),
+            clock_ahead: None,
             now: Duration::ZERO,
             plain: Vec::new(),
             listeners: 0,
@@ -153,6 +165,11 @@ impl<R: Reactor> EventLoop<R> {
             match todo {
                 Todo::Free(server) => self.server_free(reactor, server),
                 Todo::Serve(client, id) => self.serve_inbox(reactor, client, id),
+                Todo::Enter(client, id) => {
+                    if self.clients.get(client).is_some_and(|client| client.id == id) {
+                        self.enter_queue(reactor, client);
+                    }
+                }
                 Todo::Connect(pool) => {
                     self.connect_if_wanted(reactor, pool);
                     self.keep_minimum(reactor, pool);
@@ -282,6 +299,7 @@ impl<R: Reactor> EventLoop<R> {
             Message::Stream(stream) => self.add_counted_client(reactor, stream),
             Message::Cancel { pid, secret } => self.cancel_client(reactor, pid, &secret),
             Message::World(world) => self.change_world(world),
+            Message::Primary => self.primary_changed(),
             Message::Resolved => {
                 let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
                 self.todo.extend(pools.into_iter().map(Todo::Connect));
@@ -295,6 +313,8 @@ impl<R: Reactor> EventLoop<R> {
     /// Takes over a changed configuration. Pools whose databases or users are gone end with their clients.
     fn change_world(&mut self, world: Arc<World>) {
         self.world = world;
+        // Opened again with the hosts and settings of now.
+        self.fleets.clear();
         for (index, pool) in &mut self.pools {
             let Some(effective) = self.world.effective(&pool.key.database, &pool.key.user) else {
                 pool.disabled = true;

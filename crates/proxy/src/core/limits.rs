@@ -20,6 +20,7 @@ impl<R: Reactor> EventLoop<R> {
         self.limit_clients(reactor);
         self.limit_servers(reactor);
         self.cancels_tick(reactor);
+        self.fleet_tick(reactor);
         self.run_questions(reactor);
         self.consoles_tick();
         self.tick_pools();
@@ -47,7 +48,7 @@ impl<R: Reactor> EventLoop<R> {
                 continue;
             };
             let effective = &pool.effective;
-            if client.waiting.is_some() {
+            if client.waiting.is_some() || client.parked {
                 let waited = self.now.saturating_sub(client.waiting_since);
                 if passed(effective.query_wait_timeout, waited) {
                     let refusal = Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout")

@@ -4,6 +4,7 @@
 //! `cancel` carries cancel requests, `limits` looks at the time, `ask` and `console` answer administrators, `run` starts it all.
 
 mod ask;
+mod batch;
 mod cancel;
 mod client;
 mod cohorts;
@@ -13,6 +14,7 @@ mod console_rows;
 mod entrance;
 mod event_loop;
 mod expect;
+mod fleet;
 mod limits;
 mod pool;
 mod repeats;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use machine::reactor::Reactor;
+use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 
 use super::client::Client;
 use super::expect::ParseSent;
@@ -133,6 +134,9 @@ impl<R: Reactor> Way<'_, R> {
                     .hint("Raise max_packet_size."),
                 );
             }
+            if self.must_leave(head.tag) {
+                return Stop::Held;
+            }
             let whole = rest >= head.total;
             let before = self.at;
             let end = self.at + head.total.min(rest);
@@ -243,9 +247,6 @@ impl<R: Reactor> Way<'_, R> {
             return Some(violation("invalid message format"));
         };
         let understood = self.desk.understanding.of(sql);
-        if self.must_leave(&understood) {
-            return Some(Stop::Held);
-        }
         if self.rules.mode == PoolMode::Statement && understood.transaction != TransactionEffect::None {
             return self.refuse_block(end);
         }
@@ -271,14 +272,25 @@ impl<R: Reactor> Way<'_, R> {
         None
     }
 
-    /// Whether the text must not run on the server the client has: it writes, and that is a replica, outside of any transaction.
-    fn must_leave(&self, understood: &Understood) -> bool {
-        self.server.replica
-            && self.rules.split
+    /// Whether what comes next must not run on the server the client has: that is a replica, and this is no read for one.
+    /// Asked where a transaction begins; what began on a replica stays there.
+    fn must_leave(&mut self, tag: u8) -> bool {
+        let begins = !self.server.expects.open()
             && !self.in_transaction()
-            && understood.hint != Some(Hint::Replica)
-            && understood.access != Access::Read
-            && (self.client.asked || understood.transaction == TransactionEffect::None)
+            && tag != frontend::SYNC
+            && tag != frontend::TERMINATE;
+        let free = self.client.pins.is_empty()
+            && !self.server.expects.murky()
+            && self.rules.mode != PoolMode::Session;
+        if !self.server.replica || !begins || !free {
+            return false;
+        }
+        let rules = SplitRules {
+            split: self.rules.split,
+            ..SplitRules::default()
+        };
+        let ask = super::batch::ask(self.client, self.desk, &self.bytes[self.at..]);
+        Split::new().decide(&rules, &ask) != Place::Replica
     }
 
     /// A transaction block in statement mode.
@@ -387,9 +399,6 @@ impl<R: Reactor> Way<'_, R> {
             return Some(violation("invalid message format"));
         };
         let statement = self.desk.intern(&parsed);
-        if self.must_leave(&statement.understood) {
-            return Some(Stop::Held);
-        }
         if self.rules.mode == PoolMode::Statement
             && statement.understood.transaction != TransactionEffect::None
         {
@@ -516,9 +525,6 @@ impl<R: Reactor> Way<'_, R> {
         if name.is_empty() {
             if let Some(prepared) = &self.client.statements.unnamed {
                 let understood = Arc::clone(&prepared.statement.understood);
-                if self.must_leave(&understood) {
-                    return Some(Stop::Held);
-                }
                 self.note(&understood);
                 self.ensure_unnamed();
             }
@@ -528,9 +534,6 @@ impl<R: Reactor> Way<'_, R> {
             // One of SQL, or none: the server knows.
             return None;
         };
-        if self.must_leave(&prepared.statement.understood) {
-            return Some(Stop::Held);
-        }
         self.note(&prepared.statement.understood);
         self.server.shape = prepared.statement.understood.shape;
         let mut out = Vec::with_capacity(body.len() + 64);

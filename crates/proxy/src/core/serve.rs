@@ -6,13 +6,15 @@ use machine::reactor::Reactor;
 
 use super::client::{Client, Phase};
 use super::event_loop::{EventLoop, Todo, WAITING_INBOX_MAX, goodbye};
+use super::fleet::Way;
 use super::pool::Waiting;
 use super::reply;
 use super::request::{self, Stop, Wish};
 use super::server::{Server, Task, TaskKind, lost};
 use crate::config::PoolMode;
+use crate::hosts::Report;
 use crate::session::settings::{self, Settings};
-use crate::understand::{Pins, Shape, Understood};
+use crate::understand::{Pins, Shape};
 use crate::wire::TransactionStatus;
 use crate::wire::error::{Refusal, Reported, code};
 
@@ -105,7 +107,8 @@ impl<R: Reactor> EventLoop<R> {
                         return bytes.len();
                     }
                     Wish::Server(understood, shape) => {
-                        if !self.attach(reactor, index, understood.as_deref(), shape) {
+                        let _ = understood;
+                        if !self.attach(reactor, index, &bytes[at..], shape) {
                             return at;
                         }
                     }
@@ -147,19 +150,29 @@ impl<R: Reactor> EventLoop<R> {
             }
             // What was answered here, without the server, leaves nothing to wait for.
             self.after_answer(reactor, server_index);
+            if let Some(client) = self.clients.get(index)
+                && client.server.is_none()
+                && at < bytes.len()
+            {
+                self.todo.push_back(Todo::Serve(index, client.id));
+            }
             return at;
         }
     }
 
     /// Gives a client a server, or puts it in the queue. `true`: it has one and may go on at once.
-    fn attach(
-        &mut self,
-        reactor: &mut R,
-        index: usize,
-        understood: Option<&Understood>,
-        shape: Shape,
-    ) -> bool {
-        let pool_index = self.pool_for(index, understood);
+    fn attach(&mut self, reactor: &mut R, index: usize, bytes: &[u8], shape: Shape) -> bool {
+        let pool_index = match self.way(reactor, index, bytes) {
+            Way::Pool(pool) => pool,
+            Way::Park => {
+                self.park(index);
+                return false;
+            }
+            Way::Refuse(refusal) => {
+                self.refuse_client(reactor, index, &refusal);
+                return false;
+            }
+        };
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return false;
         };
@@ -190,12 +203,13 @@ impl<R: Reactor> EventLoop<R> {
         if let Some((refusal, until)) = &pool.failed
             && self.now < *until
             && pool.servers == 0
+            && pool.effective.replicas.is_empty()
         {
             let refusal = refusal.clone();
             return self.refuse_client(reactor, index, &refusal);
         }
         client.waiting = Some(pool_index);
-        client.waiting_since = self.now;
+        client.waiting_since = client.waited_from.take().unwrap_or(self.now);
         client.told_to_wait = false;
         pool.waiting.push_back(Waiting {
             client: index,
@@ -212,16 +226,23 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Makes a server a client's. `true`: at once; otherwise a query of the proxy's own comes first.
     fn pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
+        let replica = self
+            .servers
+            .get(server_index)
+            .map(|server| server.pool)
+            .is_some_and(|pool| self.is_replica(pool));
         let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
         else {
             return false;
         };
         debug_assert!(server.client.is_none() && server.is_between_transactions());
         client.server = Some(server_index);
+        Self::arrived(client);
         client.asked = false;
         client.began = false;
         client.held = false;
         server.client = Some(index);
+        server.replica = replica;
         let unused = self.now.saturating_sub(server.since);
         server.since = self.now;
         server.transaction_since = self.now;
@@ -375,9 +396,11 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(server) = self.servers.get_mut(index) {
             server.client = None;
             server.since = self.now;
+            let replica = server.replica;
             if std::mem::take(&mut server.paused) {
                 reactor.resume(server.token());
             }
+            self.fleet_finished(reactor, client_index, replica);
         }
         self.todo.push_back(Todo::Free(index));
         if let Some(client) = self.clients.get_mut(client_index) {
@@ -655,19 +678,17 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
         }
+        if let Some(pool) = self.servers.get(index).map(|server| server.pool) {
+            self.report(reactor, pool, Report::Suspect);
+        }
         self.close_server(reactor, index, why);
-    }
-
-    /// Which pool a client's request goes to.
-    fn pool_for(&mut self, index: usize, _understood: Option<&Understood>) -> usize {
-        self.clients.get(index).map_or(usize::MAX, |client| client.pool)
     }
 }
 
 impl Client {
     /// Whether its bytes must wait.
     pub(super) fn waits(&self) -> bool {
-        self.waiting.is_some() || self.held || self.parting
+        self.waiting.is_some() || self.parked || self.held || self.parting
     }
 }
 

@@ -14,6 +14,7 @@ use machine::reactor::{Reactor, Token};
 use super::expect::Expects;
 use super::transport::Transport;
 use crate::auth::ServerLogin;
+use crate::hosts::Order;
 use crate::session::prepared::ServerStatements;
 use crate::session::settings::Settings;
 use crate::understand::{Pins, Shape};
@@ -69,9 +70,7 @@ pub(super) enum Question {
     /// `auth_query` for a client (slot and number).
     Secret { client: usize, id: u64 },
     /// Health of a host.
-    Health { database: Arc<str>, host: usize },
-    /// Where a client's write ended in the log.
-    WriteEnd { client: usize, id: u64 },
+    Health { database: Arc<str>, order: Order },
 }
 
 /// Rows of a task's answer at most; a question that gets more is wrong.

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use machine::reactor::{Stream, Waker};
 use parking_lot::{Mutex, RwLock};
@@ -13,6 +14,7 @@ use ring::rand::SystemRandom;
 use crate::auth::scram::ClientKeys;
 use crate::auth::{Mock, Secret};
 use crate::core::world::World;
+use crate::hosts::Hosts;
 
 /// Messages a mailbox holds at most before streams are refused; the others are few.
 const MAILBOX_STREAMS_MAX: usize = 65_536;
@@ -27,6 +29,8 @@ pub(crate) enum Message {
     Cancel { pid: u32, secret: Vec<u8> },
     /// The configuration changed.
     World(Arc<World>),
+    /// Another host of a database is primary, or none.
+    Primary,
     /// The address of a host was looked up.
     Resolved,
     /// Something to run on the loop.
@@ -78,6 +82,8 @@ pub(crate) struct Shared {
     pub random: SystemRandom,
     pub mock: Mock,
     pub resolver: super::resolve::Resolver,
+    /// Where the clock begins by which all loops tell the times of writes and of probes.
+    pub started: Instant,
     // Changing, each by itself.
     world: RwLock<Arc<World>>,
     ids: AtomicU64,
@@ -91,6 +97,8 @@ pub(crate) struct Shared {
         std::time::Duration,
         std::collections::BTreeMap<String, crate::admin::Stats>,
     )>,
+    /// What is known of the hosts of databases that have several.
+    pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
     /// Server connections by database (`true`) or user.
     counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
     /// What clients' logins showed, by user.
@@ -107,6 +115,8 @@ impl Shared {
             random,
             mock,
             resolver: super::resolve::Resolver::default(),
+            started: Instant::now(),
+            fleets: Mutex::default(),
             world: RwLock::new(world),
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),

@@ -180,19 +180,6 @@ impl World {
     }
 }
 
-impl Effective {
-    /// Whether connections made for `other` are of no use to this.
-    pub(super) fn moves(&self, other: &Self) -> bool {
-        self.hosts != other.hosts
-            || self.replicas != other.replicas
-            || self.dbname != other.dbname
-            || self.user != other.user
-            || self.password != other.password
-            || self.parameters != other.parameters
-            || self.connect_query != other.connect_query
-    }
-}
-
 fn mode(mode: crate::config::TlsMode) -> TlsMode {
     TlsMode::of(mode.word()).unwrap_or(TlsMode::Disable)
 }
