@@ -123,6 +123,8 @@ pub(super) struct Client {
     pub waiting_since: Duration,
     pub told_to_wait: bool,
     pub cancel_wanted: bool,
+    /// Its session with the console, from its first message.
+    pub console: Option<Box<super::console::ConsoleSession>>,
 }
 
 impl Client {
@@ -170,6 +172,7 @@ impl Client {
             waiting_since: now,
             told_to_wait: false,
             cancel_wanted: false,
+            console: None,
         }
     }
 

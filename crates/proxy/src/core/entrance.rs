@@ -595,9 +595,13 @@ impl<R: Reactor> EventLoop<R> {
                 .shares(&effective, self.index, self.shared.mailboxes.len()),
             _ => (1, 0),
         };
-        let pool = self
-            .pools
-            .insert(Pool::new(key.clone(), effective, size, reserve));
+        let mut made = Pool::new(key.clone(), effective, size, reserve);
+        {
+            let stopped = self.shared.stopped.lock();
+            made.paused = stopped.is_paused(database);
+            made.disabled = stopped.disabled.contains(&**database);
+        }
+        let pool = self.pools.insert(made);
         self.pool_of.insert(key, pool);
         Ok(pool)
     }

@@ -22,6 +22,7 @@ impl<R: Reactor> EventLoop<R> {
         self.cancels_tick(reactor);
         self.fleet_tick(reactor);
         self.run_questions(reactor);
+        self.consoles_tick();
         self.tick_pools();
     }
 

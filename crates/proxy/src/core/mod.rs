@@ -10,6 +10,7 @@ mod client;
 mod cohorts;
 mod connect;
 mod console;
+mod console_rows;
 mod entrance;
 mod event_loop;
 mod expect;
@@ -25,6 +26,7 @@ mod serve;
 mod server;
 mod shared;
 mod statistics;
+mod stopped;
 mod transport;
 mod world;
 

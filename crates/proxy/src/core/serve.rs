@@ -441,8 +441,7 @@ impl<R: Reactor> EventLoop<R> {
             return server.start(reactor, TaskKind::Barrier, ";");
         }
         if pool.paused {
-            pool.idle.push(index);
-            return;
+            return self.close_server(reactor, index, "PAUSE");
         }
         // Somebody may have left the queue without leaving its entry.
         while let Some(next) = super::cohorts::next(pool, self.now) {

@@ -90,6 +90,13 @@ pub(crate) struct Shared {
     /// Clients of each loop.
     pub clients: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
+    /// What administrators have paused or disabled.
+    pub stopped: Mutex<super::stopped::Stopped>,
+    /// Counters of databases that averages are taken against, and when they were read.
+    pub earlier: Mutex<(
+        std::time::Duration,
+        std::collections::BTreeMap<String, crate::admin::Stats>,
+    )>,
     /// What is known of the hosts of databases that have several.
     pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
     /// Server connections by database (`true`) or user.
@@ -114,6 +121,8 @@ impl Shared {
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             stopping: AtomicBool::new(false),
+            stopped: Mutex::default(),
+            earlier: Mutex::default(),
             counts: Mutex::default(),
             keys: Mutex::default(),
             secrets: Mutex::default(),

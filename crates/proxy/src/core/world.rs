@@ -29,6 +29,8 @@ pub struct World {
     pub tls_server: Option<TlsServer>,
     /// TLS with servers, unless it is disabled.
     pub tls_client: Option<TlsClient>,
+    /// The file that was read, for `RELOAD`.
+    pub file: Option<std::path::PathBuf>,
     /// What is not wrong but should be looked at.
     pub warnings: Vec<String>,
 }
@@ -54,7 +56,9 @@ impl World {
     /// What is wrong, with file and line.
     pub fn load(file: &Path) -> Result<(Self, Vec<Finding>), WorldError> {
         let loaded = Config::load(file)?;
-        Ok((Self::of(loaded.config)?, loaded.warnings))
+        let mut world = Self::of(loaded.config)?;
+        world.file = Some(file.to_owned());
+        Ok((world, loaded.warnings))
     }
 
     /// Reads what a configuration names.
@@ -114,6 +118,7 @@ impl World {
             tls_server,
             tls_client,
             warnings,
+            file: None,
             config,
         })
     }

@@ -100,6 +100,12 @@ pub mod code {
     pub const DUPLICATE_STATEMENT: &str = "42P05";
     /// A limit of the program.
     pub const PROGRAM_LIMIT: &str = "54000";
+    /// Something is not in the state for it.
+    pub const NOT_NOW: &str = "55000";
+    /// A wrong value of a setting.
+    pub const INVALID_VALUE: &str = "22023";
+    /// The configuration file is wrong.
+    pub const CONFIG_FILE: &str = "F0000";
     /// Unknown command of the console.
     pub const SYNTAX_ERROR: &str = "42601";
     /// A command not allowed to this user.

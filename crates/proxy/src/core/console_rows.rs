@@ -1,0 +1,335 @@
+//! Rows of the console out of what the event loops have told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::ask::{ClientView, Part, PoolView, ServerView};
+use super::statistics::Totals;
+use crate::admin::{
+    ClientRow, CoreRow, HostRow, ListRow, MemoryRow, PoolRow, ServerRow, SocketRow, Stats, timestamp,
+};
+use crate::config::{Config, Endpoint};
+
+/// Both halves of a time, in the console's way.
+fn halves(time: Duration) -> (u64, u64) {
+    (time.as_secs(), u64::from(time.subsec_micros()))
+}
+
+/// Address and port of what is written `address:port`; a Unix socket has its port in its name.
+fn place(text: &str) -> (String, u64) {
+    if let Some((_, port)) = text.rsplit_once(".s.PGSQL.") {
+        return ("unix".to_owned(), port.parse().unwrap_or(0));
+    }
+    match text.rsplit_once(':') {
+        Some((address, port)) => (
+            address.trim_matches(['[', ']']).to_owned(),
+            port.parse().unwrap_or(0),
+        ),
+        None => ("unix".to_owned(), 0),
+    }
+}
+
+/// Number of the process at the other end of a Unix socket, written `unix(17)`.
+fn peer_pid(origin: &str) -> u64 {
+    let inside = origin
+        .strip_prefix("unix(")
+        .and_then(|rest| rest.strip_suffix(')'));
+    inside.and_then(|pid| pid.parse().ok()).unwrap_or(0)
+}
+
+/// `SHOW POOLS`: the pools of all loops and hosts of one database and user together.
+pub(super) fn pools(parts: &[Part]) -> Vec<PoolRow> {
+    let mut rows: BTreeMap<(String, String), (PoolRow, Duration)> = BTreeMap::new();
+    for view in parts.iter().flat_map(|part| &part.pools) {
+        let key = (view.database.to_string(), view.user.to_string());
+        let (row, waited) = rows.entry(key.clone()).or_insert_with(|| {
+            let row = PoolRow {
+                database: key.0,
+                user: key.1,
+                pool_mode: view.mode.to_owned(),
+                ..PoolRow::default()
+            };
+            (row, Duration::ZERO)
+        });
+        // Those that wait are taken off at the end: they may wait in another host's queue.
+        row.cl_active += view.clients as u64;
+        row.cl_waiting += view.clients_waiting as u64;
+        row.sv_active += view.servers_active as u64;
+        row.sv_idle += view.servers_idle as u64;
+        row.sv_login += view.servers_login as u64;
+        row.sv_being_canceled += view.servers_cancelled as u64;
+        *waited = (*waited).max(view.waited);
+    }
+    rows.into_values()
+        .map(|(mut row, waited)| {
+            row.cl_active = row.cl_active.saturating_sub(row.cl_waiting);
+            (row.maxwait, row.maxwait_us) = halves(waited);
+            row
+        })
+        .collect()
+}
+
+/// `SHOW CLIENTS`, those that have not said who they are left out. `unix_now`: seconds since 1970.
+pub(super) fn clients(parts: &[Part], unix_now: u64) -> Vec<ClientRow> {
+    let all = parts
+        .iter()
+        .flat_map(|part| part.clients.iter().map(move |view| (part.event_loop, view)));
+    all.filter(|(_, view)| !view.user.is_empty())
+        .map(|(event_loop, view)| client(event_loop, view, unix_now))
+        .collect()
+}
+
+fn client(event_loop: usize, view: &ClientView, unix_now: u64) -> ClientRow {
+    let ((addr, port), (local_addr, local_port)) = (place(&view.origin), place(&view.local));
+    let (wait, wait_us) = halves(view.waited);
+    ClientRow {
+        r#type: "C".to_owned(),
+        user: view.user.to_string(),
+        database: view.database.to_string(),
+        replication: "none".to_owned(),
+        state: if view.state == "console" {
+            "active"
+        } else {
+            view.state
+        }
+        .to_owned(),
+        addr,
+        port,
+        local_addr,
+        local_port,
+        connect_time: timestamp(unix_now.saturating_sub(view.connected.as_secs())),
+        request_time: timestamp(unix_now.saturating_sub(view.quiet.as_secs())),
+        wait,
+        wait_us,
+        close_needed: false,
+        ptr: format!("C{}", view.id),
+        link: view.server.map(|id| format!("S{id}")).unwrap_or_default(),
+        remote_pid: peer_pid(&view.origin),
+        tls: view.tls.clone(),
+        application_name: view.application.clone(),
+        prepared_statements: view.prepared as u64,
+        id: view.id,
+        pin: view.pins.clone(),
+        core: event_loop as u64,
+    }
+}
+
+/// `SHOW SERVERS`. `unix_now`: seconds since 1970.
+pub(super) fn servers(parts: &[Part], unix_now: u64) -> Vec<ServerRow> {
+    let all = parts
+        .iter()
+        .flat_map(|part| part.servers.iter().map(move |view| (part, view)));
+    all.map(|(part, view)| server(part, view, unix_now)).collect()
+}
+
+fn server(part: &Part, view: &ServerView, unix_now: u64) -> ServerRow {
+    let (addr, port) = place(&view.address);
+    let client = part.clients.iter().find(|client| Some(client.id) == view.client);
+    let state = match view.state {
+        "login" => "new",
+        // Not what PgBouncer means by it: that it must be checked first.
+        "used" => "idle",
+        state => state,
+    };
+    ServerRow {
+        r#type: "S".to_owned(),
+        user: view.user.clone(),
+        database: view.database.to_string(),
+        replication: "none".to_owned(),
+        state: state.to_owned(),
+        addr,
+        port,
+        connect_time: timestamp(unix_now.saturating_sub(view.connected.as_secs())),
+        request_time: timestamp(unix_now.saturating_sub(view.quiet.as_secs())),
+        close_needed: view.closing,
+        ptr: format!("S{}", view.id),
+        link: view.client.map(|id| format!("C{id}")).unwrap_or_default(),
+        remote_pid: u64::from(view.pid),
+        tls: view.tls.clone(),
+        application_name: client
+            .map(|client| client.application.clone())
+            .unwrap_or_default(),
+        prepared_statements: view.prepared as u64,
+        id: view.id,
+        role: if view.replica { "replica" } else { "primary" }.to_owned(),
+        core: part.event_loop as u64,
+        bound_cpu: view.bound.map(u64::from),
+        ..ServerRow::default()
+    }
+}
+
+/// `SHOW SOCKETS`, or only those with something to do.
+pub(super) fn sockets(parts: &[Part], unix_now: u64, active: bool) -> Vec<SocketRow> {
+    let clients = clients(parts, unix_now).into_iter().map(|row| SocketRow {
+        r#type: row.r#type,
+        user: row.user,
+        database: row.database,
+        state: format!("cl_{}", row.state),
+        addr: row.addr,
+        port: row.port,
+        local_addr: row.local_addr,
+        local_port: row.local_port,
+        connect_time: row.connect_time,
+        request_time: row.request_time,
+        wait: row.wait,
+        wait_us: row.wait_us,
+        ptr: row.ptr,
+        link: row.link,
+        remote_pid: row.remote_pid,
+        tls: row.tls,
+        application_name: row.application_name,
+        id: row.id,
+        ..SocketRow::default()
+    });
+    let servers = servers(parts, unix_now).into_iter().map(|row| SocketRow {
+        r#type: row.r#type,
+        user: row.user,
+        database: row.database,
+        state: format!("sv_{}", row.state),
+        addr: row.addr,
+        port: row.port,
+        connect_time: row.connect_time,
+        request_time: row.request_time,
+        close_needed: row.close_needed,
+        ptr: row.ptr,
+        link: row.link,
+        remote_pid: row.remote_pid,
+        tls: row.tls,
+        application_name: row.application_name,
+        id: row.id,
+        ..SocketRow::default()
+    });
+    clients
+        .chain(servers)
+        .filter(|row| !active || !row.state.ends_with("_idle"))
+        .collect()
+}
+
+/// The counters of each database.
+pub(super) fn stats(parts: &[Part]) -> BTreeMap<String, Stats> {
+    let mut found: BTreeMap<String, Stats> = BTreeMap::new();
+    for view in parts.iter().flat_map(|part| &part.pools) {
+        let sum = found.entry(view.database.to_string()).or_default();
+        *sum = sum.plus(&counters(&view.totals));
+    }
+    found
+}
+
+fn counters(totals: &Totals) -> Stats {
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    Stats {
+        server_assignment_count: totals.attached,
+        xact_count: totals.transactions,
+        query_count: totals.queries,
+        received: totals.received,
+        sent: totals.sent,
+        xact_time: micros(totals.transaction_time),
+        query_time: micros(totals.query_time),
+        wait_time: micros(totals.wait_time),
+        server_parse_count: totals.prepared_again,
+        ..Stats::default()
+    }
+}
+
+/// `SHOW CORES`.
+pub(super) fn cores(parts: &[Part]) -> Vec<CoreRow> {
+    let sum = |part: &Part, count: fn(&PoolView) -> u64| part.pools.iter().map(count).sum();
+    parts
+        .iter()
+        .map(|part| CoreRow {
+            core: part.event_loop as u64,
+            io: "epoll".to_owned(),
+            clients: part.clients.len() as u64,
+            waiting: sum(part, |pool| pool.clients_waiting as u64),
+            servers: part.servers.len() as u64,
+            servers_active: sum(part, |pool| pool.servers_active as u64),
+            backends_bound: part
+                .servers
+                .iter()
+                .filter(|server| server.bound.is_some())
+                .count() as u64,
+            xact_count: sum(part, |pool| pool.totals.transactions),
+            query_count: sum(part, |pool| pool.totals.queries),
+            ..CoreRow::default()
+        })
+        .collect()
+}
+
+/// `SHOW LISTS`.
+pub(super) fn lists(parts: &[Part], config: &Config) -> Vec<ListRow> {
+    let clients = parts.iter().flat_map(|part| &part.clients);
+    let login = clients.clone().filter(|client| client.state == "login").count();
+    [
+        ("databases", config.databases.len() + 1),
+        ("users", config.users.len()),
+        ("pools", pools(parts).len()),
+        ("free_clients", 0),
+        ("used_clients", clients.count() - login),
+        ("login_clients", login),
+        ("free_servers", 0),
+        ("used_servers", parts.iter().map(|part| part.servers.len()).sum()),
+        ("dns_names", 0),
+        ("dns_zones", 0),
+        ("dns_queries", 0),
+        ("dns_pending", 0),
+    ]
+    .map(|(list, items)| ListRow {
+        list: list.to_owned(),
+        items: items as u64,
+    })
+    .to_vec()
+}
+
+/// `SHOW MEM`: the structs of connections, without their buffers.
+pub(super) fn memory(parts: &[Part]) -> Vec<MemoryRow> {
+    let clients = parts.iter().map(|part| part.clients.len()).sum();
+    let servers = parts.iter().map(|part| part.servers.len()).sum();
+    [
+        ("client", size_of::<super::client::Client>(), clients),
+        ("server", size_of::<super::server::Server>(), servers),
+    ]
+    .map(|(name, size, used): (&str, usize, usize)| MemoryRow {
+        name: name.to_owned(),
+        size: size as u64,
+        used: used as u64,
+        free: 0,
+        memtotal: (size * used) as u64,
+    })
+    .to_vec()
+}
+
+/// `SHOW HOSTS`: where the databases of the file are, and how many connections lead there.
+pub(super) fn hosts(parts: &[Part], config: &Config) -> Vec<HostRow> {
+    let mut rows = Vec::new();
+    for name in config.databases.keys() {
+        let Some(effective) = config.effective_database(name, "") else {
+            continue;
+        };
+        let mut add = |endpoint: &Endpoint, replica: bool| {
+            let servers = parts
+                .iter()
+                .flat_map(|part| &part.servers)
+                .filter(|server| *server.database == **name && server.replica == replica)
+                .filter(|server| {
+                    place(&server.address)
+                        == place(
+                            &endpoint
+                                .socket()
+                                .map_or_else(|| endpoint.to_string(), |socket| socket.display().to_string()),
+                        )
+                });
+            rows.push(HostRow {
+                database: name.clone(),
+                host: endpoint.host.to_string(),
+                port: u64::from(endpoint.port),
+                role: if replica { "replica" } else { "primary" }.to_owned(),
+                state: "unknown".to_owned(),
+                servers: servers.count() as u64,
+                ..HostRow::default()
+            });
+        };
+        effective.hosts.iter().for_each(|endpoint| add(endpoint, false));
+        effective.replicas.iter().for_each(|endpoint| add(endpoint, true));
+    }
+    rows
+}
