@@ -596,7 +596,8 @@ impl<R: Reactor> EventLoop<R> {
                 .shares(&effective, self.index, self.shared.mailboxes.len()),
             _ => (1, 0),
         };
-        let mut made = Pool::new(key.clone(), effective, size, reserve);
+        let queue = Queue::new(effective.cohorts, &self.world.config.corun);
+        let mut made = Pool::new(key.clone(), effective, size, reserve, queue);
         {
             let stopped = self.shared.stopped.lock();
             made.paused = stopped.is_paused(database);
