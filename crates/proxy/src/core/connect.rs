@@ -542,7 +542,4 @@ impl<R: Reactor> EventLoop<R> {
             Question::Health { database, order } => self.probed(reactor, &database, order, &rows, error),
         }
     }
-
-    /// Binds the process behind a connection to this loop's core, where that is possible.
-    fn bind_backend(&mut self, _reactor: &mut R, _index: usize) {}
 }
