@@ -203,12 +203,8 @@ impl Uring {
     /// Starts the receive that a slot needs, and frees one that needs nothing any more.
     fn settle(&mut self, slot: usize) {
         match self.slots.get(slot) {
-            Some(Slot::Socket(socket)) if matches!(socket.state, State::Dead) => {
-                // While it stands in a list, its number must not name another.
-                if socket.is_idle() && !socket.listed && !socket.gathered {
-                    self.slots.remove(slot);
-                }
-            }
+            // While it stands in a list, its number must not name another.
+            Some(Slot::Socket(socket)) if socket.is_over() => drop(self.slots.remove(slot)),
             Some(Slot::Socket(socket)) if socket.wants_receive() => self.start_receive(slot),
             Some(Slot::Door(door)) if door.listener.is_none() && !door.accepting && door.pending == 0 => {
                 self.slots.remove(slot);

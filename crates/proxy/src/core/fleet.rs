@@ -357,7 +357,7 @@ impl<R: Reactor> EventLoop<R> {
             let Some(pool) = self.pools.get_mut(pool) else {
                 continue;
             };
-            for waiting in std::mem::take(&mut pool.waiting) {
+            for waiting in pool.waiting.drain() {
                 if let Some(client) = self.clients.get_mut(waiting.client) {
                     client.waiting = None;
                     client.waited_from.get_or_insert(client.waiting_since);

@@ -211,7 +211,7 @@ impl<R: Reactor> EventLoop<R> {
         client.waiting = Some(pool_index);
         client.waiting_since = client.waited_from.take().unwrap_or(self.now);
         client.told_to_wait = false;
-        pool.waiting.push_back(Waiting {
+        pool.waiting.push(Waiting {
             client: index,
             shape,
             since: self.now,
@@ -444,7 +444,7 @@ impl<R: Reactor> EventLoop<R> {
             return self.close_server(reactor, index, "PAUSE");
         }
         // Somebody may have left the queue without leaving its entry.
-        while let Some(next) = super::cohorts::next(pool, self.now) {
+        while let Some(next) = pool.waiting.pop(self.now, pool.totals.queries) {
             if self.clients.get(next.client).is_some() {
                 let id = self.clients[next.client].id;
                 if self.pair(reactor, next.client, index) {

@@ -156,6 +156,11 @@ impl Socket {
         !(self.send_runs || self.receive_runs || self.poll_runs) && self.pending == 0
     }
 
+    /// Closed, and nothing names it any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Dead) && self.is_idle() && !self.listed && !self.gathered
+    }
+
     pub fn has_held(&self) -> bool {
         self.given < self.held.len()
     }
