@@ -28,21 +28,27 @@ fn without_postgres(rows: &[Row]) -> bool {
     if !rows.iter().any(missing) {
         return false;
     }
-    assert!(rows.iter().all(|row| missing(row) && row.label == Label::Unavailable));
+    assert!(
+        rows.iter()
+            .all(|row| missing(row) && row.label == Label::Unavailable)
+    );
     true
 }
 
-/// Processes that threads of this one have started and that are still there.
+/// Processes that this thread has started and that are still there.
 fn children() -> Vec<String> {
-    let threads = std::fs::read_dir("/proc/self/task").expect("Linux");
-    let of = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children")).ok();
-    let lists: Vec<String> = threads.flatten().filter_map(of).collect();
-    lists.iter().flat_map(|list| list.split_whitespace()).map(str::to_owned).collect()
+    let list = std::fs::read_to_string("/proc/thread-self/children").expect("Linux");
+    list.split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
 fn the_server_is_measured_and_nothing_is_left_of_it() {
-    for case in ["simple_unix_c1", "tpcb_tcp_c8", "storm_tcp_c8", "mixed_few_unix_c8"] {
+    for case in [
+        "simple_unix_c1",
+        "tpcb_tcp_c8",
+        "storm_tcp_c8",
+        "mixed_few_unix_c8",
+    ] {
         let (rows, outcome) = rows(&args(case, false));
         assert!(outcome.is_ok(), "{:?}", outcome.failures);
         if without_postgres(&rows) {
@@ -50,12 +56,23 @@ fn the_server_is_measured_and_nothing_is_left_of_it() {
         }
         let direct = |metric: &str| {
             let of = |row: &&Row| row.text("target") == "direct" && row.metric == metric;
-            rows.iter().find(of).unwrap_or_else(|| panic!("{case} has no {metric}"))
+            rows.iter()
+                .find(of)
+                .unwrap_or_else(|| panic!("{case} has no {metric}"))
         };
         for metric in ["tps", "p50_us", "p99_us"] {
             let row = direct(metric);
-            assert_eq!((row.label, row.answer_ok), (Label::Measured, Some(true)), "{}", row.to_json());
-            assert!(row.median() > Some(0.0) && row.number("clients") > Some(0.0), "{}", row.to_json());
+            assert_eq!(
+                (row.label, row.answer_ok),
+                (Label::Measured, Some(true)),
+                "{}",
+                row.to_json()
+            );
+            assert!(
+                row.median() > Some(0.0) && row.number("clients") > Some(0.0),
+                "{}",
+                row.to_json()
+            );
             for key in ["protocol", "cohorts", "auto_prepare", "transport"] {
                 assert!(!row.text(key).is_empty(), "{key}: {}", row.to_json());
             }
@@ -86,11 +103,16 @@ fn wanted_peers_have_rows_whether_they_are_there_or_not() {
             for row in found {
                 match row.label {
                     Label::Unavailable => assert!(
-                        row.text("reason").contains("bootstrap --peers") || row.text("reason").contains("1.21"),
+                        row.text("reason").contains("bootstrap --peers")
+                            || row.text("reason").contains("1.21"),
                         "{}",
                         row.to_json()
                     ),
-                    _ => assert!(row.answer_ok == Some(true) && !row.text("version").is_empty(), "{}", row.to_json()),
+                    _ => assert!(
+                        row.answer_ok == Some(true) && !row.text("version").is_empty(),
+                        "{}",
+                        row.to_json()
+                    ),
                 }
             }
         }
@@ -106,5 +128,8 @@ fn an_impossible_case_or_scale_is_an_error() {
         scale: Some(0.5),
         ..args("simple", false)
     });
-    assert!(error.is_usage() && error.to_string().contains("--scale 0.5"), "{error}");
+    assert!(
+        error.is_usage() && error.to_string().contains("--scale 0.5"),
+        "{error}"
+    );
 }

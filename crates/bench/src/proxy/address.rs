@@ -154,6 +154,9 @@ mod tests {
         );
         assert!(unix.connect(Duration::from_secs(1)).is_err());
         assert!(short_enough(Path::new("/tmp/corun-1")).is_ok());
-        assert!(short_enough(Path::new(&format!("/tmp/{}", "x".repeat(100)))).is_err_and(|error| error.is_usage()));
+        assert!(
+            short_enough(Path::new(&format!("/tmp/{}", "x".repeat(100))))
+                .is_err_and(|error| error.is_usage())
+        );
     }
 }

@@ -35,7 +35,12 @@ impl Bed {
     ///
     /// # Errors
     /// When there is no PostgreSQL, or it cannot be started. A pooler that is missing is not an error.
-    pub fn new(programs: Programs, scale: usize, corun: Option<&Path>, peers: bool) -> Result<Bed, BenchError> {
+    pub fn new(
+        programs: Programs,
+        scale: usize,
+        corun: Option<&Path>,
+        peers: bool,
+    ) -> Result<Bed, BenchError> {
         let account = Account::for_servers()?;
         let scratch = Scratch::named("corun-proxy-", None)?;
         passable(scratch.path())?;
@@ -45,21 +50,25 @@ impl Bed {
         postgres.fill(&programs, scale)?;
         // One after the other: a vacuum may not be one of several statements in a message.
         let mut client = postgres.client()?;
-        for statement in TABLES.split(";\n").filter(|statement| !statement.trim().is_empty()) {
+        for statement in TABLES
+            .split(";\n")
+            .filter(|statement| !statement.trim().is_empty())
+        {
             client.run(statement)?;
         }
         client.run("checkpoint")?;
         let kept = scratch.folder("programs")?;
-        let bouncer = |program: Result<pgbouncer::Program, BenchError>, name: &str| -> Result<_, BenchError> {
-            match program {
-                _ if !peers => Ok(Err("peers are not wanted".to_owned())),
-                Err(error) => Ok(Err(super::text(&error))),
-                Ok(program) => Ok(Ok(pgbouncer::Program {
-                    path: copied(&program.path, &kept.join(name))?,
-                    ..program
-                })),
-            }
-        };
+        let bouncer =
+            |program: Result<pgbouncer::Program, BenchError>, name: &str| -> Result<_, BenchError> {
+                match program {
+                    _ if !peers => Ok(Err("peers are not wanted".to_owned())),
+                    Err(error) => Ok(Err(super::text(&error))),
+                    Ok(program) => Ok(Ok(pgbouncer::Program {
+                        path: copied(&program.path, &kept.join(name))?,
+                        ..program
+                    })),
+                }
+            };
         Ok(Bed {
             packaged: bouncer(pgbouncer::Program::packaged(), "pgbouncer")?,
             current: bouncer(pgbouncer::Program::current(), "pgbouncer-current")?,
@@ -144,8 +153,9 @@ fn owned(scratch: &Scratch, name: &str, account: Option<Account>) -> Result<Path
 fn ours(given: Option<&Path>, to: &Path) -> Result<Found<PathBuf>, BenchError> {
     let path = match given {
         Some(path) => path.to_path_buf(),
-        None => std::env::current_exe()
-            .map_err(|source| BenchError::io("could not find this program", source))?,
+        None => {
+            std::env::current_exe().map_err(|source| BenchError::io("could not find this program", source))?
+        }
     };
     if path.file_stem().is_some_and(|name| name == CORUN) {
         return copied(&path, to).map(Ok);
@@ -156,9 +166,14 @@ fn ours(given: Option<&Path>, to: &Path) -> Result<Found<PathBuf>, BenchError> {
 /// A copy that every account may run: the folders above the program may be closed to others.
 fn copied(from: &Path, to: &Path) -> Result<PathBuf, BenchError> {
     passable(to.parent().unwrap_or(to))?;
-    std::fs::copy(from, to).map_err(|source| BenchError::io(format!("could not copy {}", from.display()), source))?;
-    std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .map_err(|error| failed("files", format!("could not make {} runnable: {error}", to.display())))?;
+    std::fs::copy(from, to)
+        .map_err(|source| BenchError::io(format!("could not copy {}", from.display()), source))?;
+    std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o755)).map_err(|error| {
+        failed(
+            "files",
+            format!("could not make {} runnable: {error}", to.display()),
+        )
+    })?;
     Ok(to.to_path_buf())
 }
 
@@ -171,7 +186,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let to = folder.path().join("copy");
         // This program runs tests.
-        assert!(ours(None, &to).expect("found").is_err_and(|why| why.contains("is not corun")));
+        assert!(
+            ours(None, &to)
+                .expect("found")
+                .is_err_and(|why| why.contains("is not corun"))
+        );
         let program = folder.path().join("corun");
         std::fs::write(&program, "").expect("a file");
         assert_eq!(ours(Some(&program), &to).expect("copied"), Ok(to.clone()));

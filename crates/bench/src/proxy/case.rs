@@ -58,7 +58,9 @@ impl Case {
             all.push(("shapes", Value::from(super::shapes::SHAPES.len())));
             all.push(("literals", Value::from(literals.as_str())));
         }
-        all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+        all.into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect()
     }
 }
 
@@ -126,10 +128,18 @@ mod tests {
                 .collect();
             let names: BTreeSet<String> = all.iter().map(Case::name).collect();
             assert_eq!(names.len(), all.len());
-            assert!(names.contains("prepared_unix_c8") && names.contains("storm_tcp_c8"), "{names:?}");
+            assert!(
+                names.contains("prepared_unix_c8") && names.contains("storm_tcp_c8"),
+                "{names:?}"
+            );
         }
         let names: Vec<String> = cases(false, Transport::Tcp).iter().map(Case::name).collect();
-        for name in ["simple_tcp_c1000", "mixed_tcp_c50", "mixed_few_tcp_c50", "idle_tcp_c10000"] {
+        for name in [
+            "simple_tcp_c1000",
+            "mixed_tcp_c50",
+            "mixed_few_tcp_c50",
+            "idle_tcp_c10000",
+        ] {
             assert!(names.iter().any(|known| known == name), "{name}");
         }
     }

@@ -70,7 +70,10 @@ fn bound(expects: &mut Client, gives: &mut Client, extent: Extent) -> Result<Opt
     for number in 0..extent.values {
         let values = [(number * 37 + 1).to_string(), format!("text {number}")];
         let values = [values[0].as_str(), values[1].as_str()];
-        let (wanted, found) = (expects.extended("", BOUND, &values)?, gives.extended("", BOUND, &values)?);
+        let (wanted, found) = (
+            expects.extended("", BOUND, &values)?,
+            gives.extended("", BOUND, &values)?,
+        );
         if let Some(difference) = difference(&wanted, &found) {
             return Ok(Some(format!("bound values: {difference}")));
         }
@@ -97,10 +100,18 @@ fn difference(wanted: &Answer, found: &Answer) -> Option<String> {
         Some(format!("{what} {} instead of {}", cut(found), cut(wanted)))
     };
     if wanted.error != found.error {
-        return pair("error", format!("{:?}", wanted.error), format!("{:?}", found.error));
+        return pair(
+            "error",
+            format!("{:?}", wanted.error),
+            format!("{:?}", found.error),
+        );
     }
     if wanted.columns != found.columns {
-        return pair("columns", format!("{:?}", wanted.columns), format!("{:?}", found.columns));
+        return pair(
+            "columns",
+            format!("{:?}", wanted.columns),
+            format!("{:?}", found.columns),
+        );
     }
     if wanted.rows != found.rows {
         return pair("rows", format!("{:?}", wanted.rows), format!("{:?}", found.rows));
@@ -137,6 +148,9 @@ mod tests {
         differs(|other| other.rows.truncate(1), "rows");
         differs(|other| other.columns[0][0].1 = 25, "columns");
         differs(|other| other.tags.clear(), "tags");
-        differs(|other| other.error = Some(("22012".to_owned(), "zero".to_owned())), "error");
+        differs(
+            |other| other.error = Some(("22012".to_owned(), "zero".to_owned())),
+            "error",
+        );
     }
 }

@@ -72,16 +72,23 @@ impl Client {
     /// # Errors
     /// When nobody listens, or the server refuses.
     pub fn connect(address: &Address, patience: Duration) -> Result<Client, BenchError> {
-        let stream = address
-            .connect(patience)
-            .map_err(|source| BenchError::io(format!("could not connect to port {}", address.port), source))?;
+        let stream = address.connect(patience).map_err(|source| {
+            BenchError::io(format!("could not connect to port {}", address.port), source)
+        })?;
         let mut client = Client {
             stream,
             input: Vec::new(),
             from: 0,
         };
         let mut startup = vec![0, 3, 0, 0];
-        for text in ["user", USER, "database", DATABASE, "application_name", "corun bench"] {
+        for text in [
+            "user",
+            USER,
+            "database",
+            DATABASE,
+            "application_name",
+            "corun bench",
+        ] {
             put_text(&mut startup, text);
         }
         startup.push(0);
@@ -175,7 +182,10 @@ impl Client {
                 Some(false) => {}
                 None => {
                     let kind = char::from(kind).escape_default();
-                    return Err(failed("protocol", format!("a message {kind} that cannot be read")));
+                    return Err(failed(
+                        "protocol",
+                        format!("a message {kind} that cannot be read"),
+                    ));
                 }
             }
         }
@@ -382,7 +392,9 @@ mod tests {
 
     #[test]
     fn a_password_asked_for_is_a_refusal() {
-        let answer = client(&message(b'R', &[0, 0, 0, 10])).answer().expect("an answer");
+        let answer = client(&message(b'R', &[0, 0, 0, 10]))
+            .answer()
+            .expect("an answer");
         assert!(answer.error.is_some_and(|(_, words)| words.contains("password")));
     }
 }

@@ -63,7 +63,10 @@ pub fn pgbouncer(pooler: &Pooler, own: PgBouncer) -> String {
     } = pooler;
     let mut text = String::new();
     let mut line = |key: &str, value: &str| writeln!(text, "{key} = {value}").expect("text grows");
-    line("[databases]\n*", &format!("host={} port={}", server.host(), server.port));
+    line(
+        "[databases]\n*",
+        &format!("host={} port={}", server.host(), server.port),
+    );
     line("[pgbouncer]\nlisten_addr", "127.0.0.1");
     line("listen_port", &listen.port.to_string());
     if own.processes > 1 {
@@ -157,9 +160,16 @@ mod tests {
             let ini = pgbouncer(&pooler, one);
             let toml = corun(&pooler, Corun::DEFAULT);
             assert!(ini.contains(&format!("* = host={host} port=20002\n")), "{ini}");
-            assert!(toml.contains(&format!("host = \"{host}\"\nport = 20002\n")), "{toml}");
+            assert!(
+                toml.contains(&format!("host = \"{host}\"\nport = 20002\n")),
+                "{toml}"
+            );
             for text in [&ini, &toml] {
-                for setting in ["listen_port = 20001\n", "default_pool_size = 8\n", "max_client_conn = 12000\n"] {
+                for setting in [
+                    "listen_port = 20001\n",
+                    "default_pool_size = 8\n",
+                    "max_client_conn = 12000\n",
+                ] {
                     assert!(text.contains(setting), "{setting} in {text}");
                 }
             }

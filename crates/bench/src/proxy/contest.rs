@@ -216,7 +216,11 @@ impl Contest<'_> {
 
     /// A side's turn: `None` if it failed.
     fn turn(&mut self, index: usize, round: usize) -> Option<Measured> {
-        let place = if index < self.sides.len() { index } else { self.compared.control };
+        let place = if index < self.sides.len() {
+            index
+        } else {
+            self.compared.control
+        };
         if self.pause {
             // The last turn's connections close, more of them take longer.
             std::thread::sleep(Duration::from_millis(200 + self.case.clients as u64));

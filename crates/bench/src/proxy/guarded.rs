@@ -50,7 +50,13 @@ pub fn command(program: impl AsRef<OsStr>, account: Option<Account>, signal: Sig
     let mut command = Command::new("setpriv");
     command.arg("--pdeathsig").arg(signal.name());
     if let Some(Account { user, group }) = account {
-        command.args(["--reuid", &user.to_string(), "--regid", &group.to_string(), "--clear-groups"]);
+        command.args([
+            "--reuid",
+            &user.to_string(),
+            "--regid",
+            &group.to_string(),
+            "--clear-groups",
+        ]);
     }
     command.arg("--").arg(program);
     without_settings(&mut command);
@@ -120,7 +126,11 @@ impl Guarded {
     ///
     /// # Errors
     /// When it ends before, or is not ready after `within`.
-    pub fn until(&mut self, within: Duration, mut ready: impl FnMut() -> Result<(), BenchError>) -> Result<(), BenchError> {
+    pub fn until(
+        &mut self,
+        within: Duration,
+        mut ready: impl FnMut() -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
         let end = Instant::now() + within;
         loop {
             self.alive()?;
@@ -147,7 +157,10 @@ impl Guarded {
     pub fn alive(&mut self) -> Result<(), BenchError> {
         match self.status()? {
             None => Ok(()),
-            Some(status) => Err(failed(self.name, format!("ended with {status}{}", self.last_words()))),
+            Some(status) => Err(failed(
+                self.name,
+                format!("ended with {status}{}", self.last_words()),
+            )),
         }
     }
 
@@ -265,7 +278,10 @@ mod tests {
     #[test]
     fn a_child_that_ends_says_why() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut child = shell("echo; echo no such port >&2; echo; exit 3", &folder.path().join("words"));
+        let mut child = shell(
+            "echo; echo no such port >&2; echo; exit 3",
+            &folder.path().join("words"),
+        );
         let error = child
             .until(Duration::from_secs(60), || Err(failed("sh", "not yet")))
             .expect_err("it ended")
@@ -278,7 +294,10 @@ mod tests {
 
     #[test]
     fn resident_memory_is_read_in_bytes() {
-        assert_eq!(resident("Name:\tx\nVmRSS:\t    12 kB\nVmData: 1 kB"), Some(12 << 10));
+        assert_eq!(
+            resident("Name:\tx\nVmRSS:\t    12 kB\nVmData: 1 kB"),
+            Some(12 << 10)
+        );
         assert_eq!(resident("VmRSS: much"), None);
     }
 }

@@ -41,7 +41,11 @@ struct Taken {
 pub fn run(case: &Case, bed: &Bed, quick: bool, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     allow_files(case.clients + OTHER_FILES)?;
     // Memory hardly varies, and each round starts every pooler anew.
-    let rounds = if quick { 1 } else { runner.plan().repetitions.min(3) };
+    let rounds = if quick {
+        1
+    } else {
+        runner.plan().repetitions.min(3)
+    };
     let wanted = |spec: &Spec| match &spec.kind {
         Kind::Direct => false,
         Kind::PgBouncer { processes, .. } => *processes == 1 && spec.pool == super::sides::POOL,
@@ -98,7 +102,10 @@ fn rest(side: &mut Side, clients: usize) -> Result<Taken, BenchError> {
         let number = number as i64 + 1;
         let found = client.numbers(&format!("select aid from pgbench_accounts where aid = {number}"))?;
         if found != [number] {
-            return Err(super::failed("login", format!("client {number} was told {found:?}")));
+            return Err(super::failed(
+                "login",
+                format!("client {number} was told {found:?}"),
+            ));
         }
     }
     let used = resident(side)?;
@@ -133,11 +140,20 @@ fn emit(
         }
         let clients = case.clients as f64;
         for (metric, unit, state, of) in [
-            ("rss_bytes", "bytes", "before", &(|taken: &Taken| taken.before) as &dyn Fn(&Taken) -> f64),
+            (
+                "rss_bytes",
+                "bytes",
+                "before",
+                &(|taken: &Taken| taken.before) as &dyn Fn(&Taken) -> f64,
+            ),
             ("rss_bytes", "bytes", "idle", &|taken| taken.idle),
             ("rss_bytes", "bytes", "used_once", &|taken| taken.used),
-            ("bytes_per_client", "bytes", "idle", &|taken| (taken.idle - taken.before) / clients),
-            ("connects_per_s", "1/s", "connecting", &|taken| taken.connects_per_s),
+            ("bytes_per_client", "bytes", "idle", &|taken| {
+                (taken.idle - taken.before) / clients
+            }),
+            ("connects_per_s", "1/s", "connecting", &|taken| {
+                taken.connects_per_s
+            }),
         ] {
             if let Some(spread) = spread(taken, of) {
                 let row = Row::measured(SUITE, &name, metric, unit, spread, true).with("state", state);
@@ -166,7 +182,11 @@ fn allow_files(wanted: usize) -> Result<(), BenchError> {
         return Ok(());
     }
     let raised = Command::new("prlimit")
-        .args(["--pid", &std::process::id().to_string(), &format!("--nofile={wanted}:")])
+        .args([
+            "--pid",
+            &std::process::id().to_string(),
+            &format!("--nofile={wanted}:"),
+        ])
         .stdin(Stdio::null())
         .output();
     match raised {
@@ -179,7 +199,9 @@ fn allow_files(wanted: usize) -> Result<(), BenchError> {
 
 /// The soft limit of open files in the text of `/proc/self/limits`.
 fn soft_limit(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
     match line.split_whitespace().next()? {
         "unlimited" => Some(u64::MAX),
         number => number.parse().ok(),
@@ -194,7 +216,10 @@ mod tests {
     fn the_limit_of_files_is_read_and_raised_no_further_than_it_may() {
         let limits = "Limit   Soft Limit  Hard Limit  Units\nMax open files            1024                 20000                files\n";
         assert_eq!(soft_limit(limits), Some(1_024));
-        assert_eq!(soft_limit("Max open files unlimited unlimited files"), Some(u64::MAX));
+        assert_eq!(
+            soft_limit("Max open files unlimited unlimited files"),
+            Some(u64::MAX)
+        );
         assert_eq!(soft_limit(""), None);
         assert!(allow_files(16).is_ok());
         assert!(allow_files(usize::MAX >> 1).is_err_and(|error| error.to_string().contains("ulimit")));

@@ -162,7 +162,8 @@ pub fn run(
 /// Transactions and transactions a second, of what pgbench says at its end.
 fn account(said: &str) -> Result<(u64, f64), String> {
     let after = |what: &str| said.lines().find_map(|line| line.strip_prefix(what));
-    let number = |text: Option<&str>| text.and_then(|text| text.split([' ', '/']).next()?.parse::<f64>().ok());
+    let number =
+        |text: Option<&str>| text.and_then(|text| text.split([' ', '/']).next()?.parse::<f64>().ok());
     let transactions = number(after("number of transactions actually processed: "));
     let tps = number(after("tps = "));
     let failures = number(after("number of failed transactions: ")).unwrap_or(0.0);
@@ -216,7 +217,10 @@ tps = 12330.500000 (without initial connection time)
         assert_eq!(account(said), Ok((12_345, 12_330.5)));
         let counted = said.replace("processed: 12345", "processed: 12345/20000");
         assert_eq!(account(&counted), Ok((12_345, 12_330.5)));
-        let failing = said.replace("failed transactions: 0 (0.000%)", "failed transactions: 2 (0.016%)");
+        let failing = said.replace(
+            "failed transactions: 0 (0.000%)",
+            "failed transactions: 2 (0.016%)",
+        );
         assert!(account(&failing).is_err_and(|what| what.contains('2')));
         assert!(account("").is_err());
         assert!(account(&said.replace("12345", "0")).is_err());
@@ -227,7 +231,11 @@ tps = 12330.500000 (without initial connection time)
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("turn");
         std::fs::create_dir(&folder).expect("a folder");
-        std::fs::write(folder.join("log.12"), "0 1 150 0 1700000000 1\n0 2 90 0 1700000000 2\n").expect("a file");
+        std::fs::write(
+            folder.join("log.12"),
+            "0 1 150 0 1700000000 1\n0 2 90 0 1700000000 2\n",
+        )
+        .expect("a file");
         std::fs::write(folder.join("log.12.1"), "1 1 200 0 1700000000 1\nnonsense\n").expect("a file");
         std::fs::write(folder.join("said"), "0 1 999").expect("a file");
         let mut found = latencies(&folder).expect("readable");
@@ -252,7 +260,13 @@ tps = 12330.500000 (without initial connection time)
             port: 20_001,
         };
         let line = load.arguments(&address, 7, Path::new("/t/log")).join(" ");
-        for part in ["--host /run/a --port 20001", "--jobs 1", "--random-seed 7", "--file a.sql --file b.sql", "prepared"] {
+        for part in [
+            "--host /run/a --port 20001",
+            "--jobs 1",
+            "--random-seed 7",
+            "--file a.sql --file b.sql",
+            "prepared",
+        ] {
             assert!(line.contains(part), "{part} in {line}");
         }
         assert!(!line.contains("--connect"));

@@ -44,7 +44,10 @@ impl Program {
 
     /// Whether clients may prepare statements when servers are shared by transaction.
     pub fn prepares(&self) -> bool {
-        let mut parts = self.version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        let mut parts = self
+            .version
+            .split('.')
+            .map(|part| part.parse::<u32>().unwrap_or(0));
         let mut next = || parts.next().unwrap_or(0);
         (next(), next()) >= PREPARES_SINCE
     }
@@ -55,18 +58,24 @@ fn first(mut candidates: impl Iterator<Item = PathBuf>) -> Result<Program, Bench
         .find(|path| path.is_file())
         .ok_or_else(|| failed(PEER, format!("the program was not found; {HOW_TO_GET}")))?;
     let output = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
-    let output = output.map_err(|error| failed(PEER, format!("could not start {}: {error}", path.display())))?;
+    let output =
+        output.map_err(|error| failed(PEER, format!("could not start {}: {error}", path.display())))?;
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
     match version(&words) {
         Some(version) => Ok(Program { path, version }),
-        None => Err(failed(PEER, format!("{} --version names no version", path.display()))),
+        None => Err(failed(
+            PEER,
+            format!("{} --version names no version", path.display()),
+        )),
     }
 }
 
 /// Of `PgBouncer 1.18.0`, the first line.
 fn version(words: &str) -> Option<String> {
     let version = words.lines().next()?.strip_prefix("PgBouncer ")?.trim();
-    version.starts_with(|c: char| c.is_ascii_digit()).then(|| version.to_owned())
+    version
+        .starts_with(|c: char| c.is_ascii_digit())
+        .then(|| version.to_owned())
 }
 
 #[cfg(test)]
@@ -88,7 +97,10 @@ mod tests {
 
     #[test]
     fn the_version_is_on_the_first_line() {
-        assert_eq!(version("PgBouncer 1.18.0\nlibevent 2.1.12\n").as_deref(), Some("1.18.0"));
+        assert_eq!(
+            version("PgBouncer 1.18.0\nlibevent 2.1.12\n").as_deref(),
+            Some("1.18.0")
+        );
         assert_eq!(version("libevent 2.1.12"), None);
         assert_eq!(version("PgBouncer unknown"), None);
         let error = first([PathBuf::from("/no/such/pgbouncer")].into_iter()).expect_err("none");

@@ -72,12 +72,26 @@ impl Postgres {
     ///
     /// # Errors
     /// When the programs fail; the text has their last words.
-    pub fn start(programs: &Programs, folder: &Path, account: Option<Account>) -> Result<Postgres, BenchError> {
+    pub fn start(
+        programs: &Programs,
+        folder: &Path,
+        account: Option<Account>,
+    ) -> Result<Postgres, BenchError> {
         let data = folder.join("data");
         let words = folder.join("initdb.log");
         let mut initdb = command(programs.path("initdb"), account, Signal::Quit);
         initdb.arg("--pgdata").arg(&data);
-        initdb.args(["--username", USER, "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync"]);
+        initdb.args([
+            "--username",
+            USER,
+            "--auth",
+            "trust",
+            "--encoding",
+            "UTF8",
+            "--locale",
+            "C",
+            "--no-sync",
+        ]);
         let status = Guarded::start(initdb, PEER, Signal::Quit, words.clone())?.wait(PATIENCE)?;
         if !status.success() {
             return Err(failed(PEER, format!("initdb failed: {}", last_line(&words))));
@@ -95,7 +109,13 @@ impl Postgres {
         let mut server = Guarded::start(server, PEER, Signal::Quit, folder.join("postgres.log"))?;
         server.until(PATIENCE, || Client::connect(&address, PATIENCE).map(drop))?;
         let answer = Client::connect(&address, PATIENCE)?.run("show server_version")?;
-        let version = answer.rows.into_iter().flatten().flatten().next().unwrap_or_default();
+        let version = answer
+            .rows
+            .into_iter()
+            .flatten()
+            .flatten()
+            .next()
+            .unwrap_or_default();
         Ok(Postgres {
             server,
             address,
@@ -138,7 +158,12 @@ impl Postgres {
         without_settings(&mut pgbench);
         let output = pgbench
             .args(["--initialize", "--quiet", "--scale", &scale.to_string()])
-            .args(["--host", &self.address.host(), "--port", &self.address.port.to_string()])
+            .args([
+                "--host",
+                &self.address.host(),
+                "--port",
+                &self.address.port.to_string(),
+            ])
             .args(["--username", USER, DATABASE])
             .stdin(Stdio::null())
             .output()

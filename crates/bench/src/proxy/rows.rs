@@ -22,12 +22,24 @@ const METRICS: [Metric; 5] = [
     (TPS, "1/s", |round| Some(round.tps), true),
     ("p50_us", "us", |round| Some(round.p50_us), false),
     ("p99_us", "us", |round| Some(round.p99_us), false),
-    ("proxy_cpu_us_per_tx", "us", |round| round.proxy_cpu_us_per_tx, false),
+    (
+        "proxy_cpu_us_per_tx",
+        "us",
+        |round| round.proxy_cpu_us_per_tx,
+        false,
+    ),
     ("rss_bytes", "bytes", |round| round.rss_bytes, false),
 ];
 
 /// Emits the rows of a case and notes what failed.
-pub fn emit(case: &Case, scale: usize, specs: &[Spec], compared: &Compared, tracks: &Tracks, runner: &mut Runner<'_>) {
+pub fn emit(
+    case: &Case,
+    scale: usize,
+    specs: &[Spec],
+    compared: &Compared,
+    tracks: &Tracks,
+    runner: &mut Runner<'_>,
+) {
     let name = case.name();
     let mut parameters = case.parameters();
     parameters.push(("scale".to_owned(), Value::from(scale)));
@@ -61,9 +73,10 @@ pub fn emit(case: &Case, scale: usize, specs: &[Spec], compared: &Compared, trac
             }
         }
         let spec = &specs[compared.control];
-        if let (Some(row), Some(Noise { low, high })) =
-            (row(spec, spec, [control, &tracks.control], &noise), Noise::of(&noise))
-        {
+        if let (Some(row), Some(Noise { low, high })) = (
+            row(spec, spec, [control, &tracks.control], &noise),
+            Noise::of(&noise),
+        ) {
             let row = row.with("control", "a/a");
             runner.emit_checked(row.with("noise_low", low).with("noise_high", high));
         }
@@ -88,7 +101,13 @@ fn side(name: &str, parameters: &[(String, Value)], spec: &Spec, track: &Track, 
 }
 
 /// The row of a side that could not take part; a failure of the run if it is ours.
-pub fn missing(name: &str, parameters: &[(String, Value)], spec: &Spec, gone: &Gone, runner: &mut Runner<'_>) {
+pub fn missing(
+    name: &str,
+    parameters: &[(String, Value)],
+    spec: &Spec,
+    gone: &Gone,
+    runner: &mut Runner<'_>,
+) {
     let reason = match gone {
         Gone::Unavailable(reason) => reason,
         Gone::Failed(reason) => {
@@ -160,7 +179,11 @@ mod tests {
     #[test]
     fn a_ratio_above_one_means_that_corun_was_better() {
         let tracks = Tracks {
-            sides: vec![track(400.0, None), track(100.0, Some(30.0)), track(200.0, Some(10.0))],
+            sides: vec![
+                track(400.0, None),
+                track(100.0, Some(30.0)),
+                track(200.0, Some(10.0)),
+            ],
             control: track(200.0, Some(10.0)),
         };
         let (rows, failures) = rows(&tracks);
@@ -173,8 +196,14 @@ mod tests {
         assert_eq!(median("direct", "tps"), Some(0.5));
         // Nothing stands between clients and the server there.
         assert_eq!(median("direct", "proxy_cpu_us_per_tx"), None);
-        assert_eq!(ratio(&rows, "corun", "tps").map(|row| row.text("control")), Some("a/a"));
-        assert_eq!(ratio(&rows, "pgbouncer", "tps").map(|row| row.text("verdict")), Some("not_slower"));
+        assert_eq!(
+            ratio(&rows, "corun", "tps").map(|row| row.text("control")),
+            Some("a/a")
+        );
+        assert_eq!(
+            ratio(&rows, "pgbouncer", "tps").map(|row| row.text("verdict")),
+            Some("not_slower")
+        );
         for row in &rows {
             for key in ["target", "protocol", "cohorts", "auto_prepare"] {
                 assert!(!row.text(key).is_empty(), "{key}: {}", row.to_json());
@@ -203,10 +232,16 @@ mod tests {
         assert_eq!(failures.len(), 2, "{failures:?}");
         assert!(failures[0].contains("rows differ") && failures[1].contains("it ended"));
         let reason = |target: &str| {
-            let row = rows.iter().find(|row| row.text("target") == target).expect("a row");
+            let row = rows
+                .iter()
+                .find(|row| row.text("target") == target)
+                .expect("a row");
             (row.label, row.text("reason").to_owned())
         };
-        assert_eq!(reason("pgbouncer"), (Label::Unavailable, "not installed".to_owned()));
+        assert_eq!(
+            reason("pgbouncer"),
+            (Label::Unavailable, "not installed".to_owned())
+        );
         assert_eq!(reason("corun"), (Label::Unavailable, "it ended".to_owned()));
         assert!(rows.iter().all(|row| row.metric != RATIO));
         assert!(rows.iter().any(|row| row.answer_ok == Some(false)));

@@ -204,8 +204,13 @@ impl Shape {
         while let Some(at) = rest.find(':') {
             let (before, after) = rest.split_at(at);
             let name = &after[1..];
-            let end = name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len());
-            let variable = self.variables.iter().position(|(known, ..)| *known == &name[..end]);
+            let end = name
+                .find(|c: char| !c.is_ascii_alphanumeric())
+                .unwrap_or(name.len());
+            let variable = self
+                .variables
+                .iter()
+                .position(|(known, ..)| *known == &name[..end]);
             text.push_str(before);
             match variable {
                 Some(index) => {
@@ -281,7 +286,11 @@ mod tests {
         for shape in SHAPES {
             let values = shape.values(0);
             for (index, (name, low, high)) in shape.variables.iter().enumerate() {
-                assert!(low < high && (*low..=*high).contains(&values[index]), "{}", shape.name);
+                assert!(
+                    low < high && (*low..=*high).contains(&values[index]),
+                    "{}",
+                    shape.name
+                );
                 assert!(shape.text.contains(&format!(":{name}")), "{} {name}", shape.name);
             }
             let text = shape.with(&values);
@@ -305,9 +314,15 @@ mod tests {
     #[test]
     fn few_literals_make_few_texts() {
         let script = SHAPES[1].script(Literals::Few);
-        assert!(script.starts_with("\\set a 1 + 24974 * random(0, 3)\n\\set b 49950\n"), "{script}");
+        assert!(
+            script.starts_with("\\set a 1 + 24974 * random(0, 3)\n\\set b 49950\n"),
+            "{script}"
+        );
         let script = SHAPES[1].script(Literals::Many);
-        assert!(script.starts_with("\\set a random(1, 99900)\n\\set b random(1, 99900)\n"), "{script}");
+        assert!(
+            script.starts_with("\\set a random(1, 99900)\n\\set b random(1, 99900)\n"),
+            "{script}"
+        );
         assert!(script.ends_with("order by aid;\n"));
     }
 }

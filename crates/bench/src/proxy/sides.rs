@@ -121,7 +121,10 @@ impl Spec {
 
     /// What tells it from others in rows.
     pub fn parameters(&self) -> Vec<(String, Value)> {
-        let mut all = vec![("target", Value::from(self.target())), ("side", Value::from(self.name.as_str()))];
+        let mut all = vec![
+            ("target", Value::from(self.target())),
+            ("side", Value::from(self.name.as_str())),
+        ];
         let none = Corun {
             cohorts: "none",
             auto_prepare: "none",
@@ -145,7 +148,9 @@ impl Spec {
         if self.pool > 0 {
             all.push(("pool", Value::from(self.pool)));
         }
-        all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+        all.into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect()
     }
 
     /// Why it cannot take part; `None` if it can.
@@ -179,8 +184,7 @@ impl Spec {
     fn prepares(&self) -> bool {
         match &self.kind {
             Kind::PgBouncer {
-                program: Ok(program),
-                ..
+                program: Ok(program), ..
             } => program.prepares(),
             _ => true,
         }
@@ -305,7 +309,9 @@ fn run(spec: &Spec, bed: &Bed, transport: Transport) -> Result<Running, BenchErr
     let processes = match &spec.kind {
         Kind::Direct => Vec::new(),
         Kind::PgBouncer { program, processes } => {
-            let program = program.as_ref().map_err(|reason| failed(pgbouncer::PEER, reason.clone()))?;
+            let program = program
+                .as_ref()
+                .map_err(|reason| failed(pgbouncer::PEER, reason.clone()))?;
             let own = PgBouncer {
                 processes: *processes,
                 prepares: program.prepares(),
@@ -321,18 +327,28 @@ fn run(spec: &Spec, bed: &Bed, transport: Transport) -> Result<Running, BenchErr
             (0..*processes).map(start).collect::<Result<Vec<_>, _>>()?
         }
         Kind::Corun(own) => {
-            let program = bed.corun().as_ref().map_err(|reason| failed(CORUN, reason.clone()))?;
+            let program = bed
+                .corun()
+                .as_ref()
+                .map_err(|reason| failed(CORUN, reason.clone()))?;
             let file = folder.join("corun.toml");
             write(&file, &configuration::corun(&pooler, *own))?;
             let mut command = command(program, bed.account(), Signal::Terminate);
             command.args(["proxy", "run", "--config"]).arg(&file);
-            vec![Guarded::start(command, CORUN, Signal::Terminate, folder.join("words"))?]
+            vec![Guarded::start(
+                command,
+                CORUN,
+                Signal::Terminate,
+                folder.join("words"),
+            )?]
         }
     };
     let mut running = Running { address, processes };
     for process in &mut running.processes {
         process.until(PATIENCE, || {
-            Client::connect(&running.address, PATIENCE)?.run("select 1").map(drop)
+            Client::connect(&running.address, PATIENCE)?
+                .run("select 1")
+                .map(drop)
         })?;
     }
     Ok(running)
@@ -365,9 +381,19 @@ mod tests {
     fn what_a_peer_cannot_do_has_a_reason() {
         let old = bouncer("1.18.0", 1);
         assert_eq!(old.lacks(Protocol::Extended, Transport::Tcp), None);
-        assert!(old.lacks(Protocol::Prepared, Transport::Tcp).is_some_and(|why| why.contains("1.18.0")));
-        assert_eq!(bouncer("1.24.1", 1).lacks(Protocol::Prepared, Transport::Unix), None);
-        assert!(bouncer("1.24.1", 2).lacks(Protocol::Simple, Transport::Unix).is_some());
+        assert!(
+            old.lacks(Protocol::Prepared, Transport::Tcp)
+                .is_some_and(|why| why.contains("1.18.0"))
+        );
+        assert_eq!(
+            bouncer("1.24.1", 1).lacks(Protocol::Prepared, Transport::Unix),
+            None
+        );
+        assert!(
+            bouncer("1.24.1", 2)
+                .lacks(Protocol::Simple, Transport::Unix)
+                .is_some()
+        );
         let missing = Spec {
             kind: Kind::PgBouncer {
                 program: Err("not installed".to_owned()),
@@ -375,7 +401,10 @@ mod tests {
             },
             ..old
         };
-        assert_eq!(missing.lacks(Protocol::Simple, Transport::Tcp).as_deref(), Some("not installed"));
+        assert_eq!(
+            missing.lacks(Protocol::Simple, Transport::Tcp).as_deref(),
+            Some("not installed")
+        );
         assert_eq!(missing.gone("x".to_owned()), Gone::Unavailable("x".to_owned()));
     }
 
@@ -390,10 +419,19 @@ mod tests {
             let found = spec.parameters().into_iter().find(|(name, _)| name == key);
             found.map(|(_, value)| value.to_string()).unwrap_or_default()
         };
-        assert_eq!((of(&corun, "target"), of(&corun, "cohorts")), ("corun".to_owned(), "auto".to_owned()));
+        assert_eq!(
+            (of(&corun, "target"), of(&corun, "cohorts")),
+            ("corun".to_owned(), "auto".to_owned())
+        );
         let two = bouncer("1.18.0", 2);
-        assert_eq!((of(&two, "processes"), of(&two, "version")), ("2".to_owned(), "1.18.0".to_owned()));
-        assert_eq!((of(&two, "cohorts"), of(&two, "auto_prepare")), ("none".to_owned(), "none".to_owned()));
+        assert_eq!(
+            (of(&two, "processes"), of(&two, "version")),
+            ("2".to_owned(), "1.18.0".to_owned())
+        );
+        assert_eq!(
+            (of(&two, "cohorts"), of(&two, "auto_prepare")),
+            ("none".to_owned(), "none".to_owned())
+        );
         assert_eq!(corun.gone("x".to_owned()), Gone::Failed("x".to_owned()));
     }
 }

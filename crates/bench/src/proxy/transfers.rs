@@ -54,7 +54,9 @@ impl Books {
 
     fn wrong(self, after: Books, transfers: u64, (written, moved): (i64, i64)) -> Option<String> {
         if u64::try_from(written) != Ok(transfers) {
-            return Some(format!("{transfers} transfers were answered, {written} are in the history"));
+            return Some(format!(
+                "{transfers} transfers were answered, {written} are in the history"
+            ));
         }
         for (what, before, after) in [
             ("accounts", self.accounts, after.accounts),
@@ -63,7 +65,9 @@ impl Books {
         ] {
             if after - before != moved {
                 let by = after - before;
-                return Some(format!("balances of {what} moved by {by}, the history by {moved}"));
+                return Some(format!(
+                    "balances of {what} moved by {by}, the history by {moved}"
+                ));
             }
         }
         None

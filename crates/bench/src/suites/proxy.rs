@@ -26,7 +26,10 @@ const VALUES: usize = 3;
 pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let scale = scale(args)?;
     let transports = [Transport::Tcp, Transport::Unix];
-    let all: Vec<Case> = transports.into_iter().flat_map(|over| cases(args.quick, over)).collect();
+    let all: Vec<Case> = transports
+        .into_iter()
+        .flat_map(|over| cases(args.quick, over))
+        .collect();
     let selected = select(args, &all);
     if selected.is_empty() {
         return Err(args.no_such_case(all.iter().map(Case::name)));
@@ -44,7 +47,11 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     };
     runner.progress().note("proxy: filling PostgreSQL's tables");
     let bed = Bed::new(programs, scale, args.program.as_deref(), args.peers)?;
-    for found in [bed.packaged().as_ref().err(), bed.current().as_ref().err(), bed.corun().as_ref().err()] {
+    for found in [
+        bed.packaged().as_ref().err(),
+        bed.current().as_ref().err(),
+        bed.corun().as_ref().err(),
+    ] {
         if let Some(reason) = found.filter(|_| args.peers) {
             runner.progress().note(reason);
         }
@@ -52,7 +59,9 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     for transport in transports {
         let cases = |mixes: bool| {
             selected.iter().filter(move |case| {
-                case.transport == transport && case.work != Work::Idle && mixes == matches!(case.work, Work::Mixed(_))
+                case.transport == transport
+                    && case.work != Work::Idle
+                    && mixes == matches!(case.work, Work::Mixed(_))
             })
         };
         for mixes in [false, true] {
@@ -131,7 +140,10 @@ mod tests {
             .collect();
         let over_unix = |args: &SuiteArgs| {
             let selected = select(args, &all);
-            selected.iter().filter(|case| case.transport == Transport::Unix).count()
+            selected
+                .iter()
+                .filter(|case| case.transport == Transport::Unix)
+                .count()
         };
         assert_eq!(over_unix(&args(None)), 0);
         assert_eq!(over_unix(&args(Some("simple_unix_c8"))), 1);
