@@ -18,6 +18,7 @@ mod kept;
 pub mod measure;
 pub mod memory;
 pub mod partition;
+pub mod reactor;
 pub mod resctrl;
 pub mod topology;
 pub mod trace;

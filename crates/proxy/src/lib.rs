@@ -1,1 +1,13 @@
-//! The PostgreSQL proxy.
+//! A pooler for PostgreSQL that clients reach where they reached the server: sessions, pools, and a queue for each core that runs
+//! alike statements one after the other.
+//!
+//! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
+//! [`session`] (what follows a client from server to server), `core` (event loops, pools), [`config`].
+
+pub mod auth;
+pub mod config;
+mod core;
+pub mod session;
+pub mod tls;
+pub mod understand;
+pub mod wire;

@@ -1,0 +1,139 @@
+//! What the tests of the contract share: making reactors, and a handler that does as told and remembers.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use machine::reactor::{Epoll, Event, Handler, ListenOptions, Listener, Reactor, Stream, Token};
+
+/// A reactor over the kernel.
+pub trait Real: Reactor + Sized {
+    fn make() -> Self;
+}
+
+impl Real for Epoll {
+    fn make() -> Self {
+        Self::new().unwrap()
+    }
+}
+
+/// Longer than anything here takes, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What one connection went through.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub data: Vec<u8>,
+    pub events: Vec<&'static str>,
+    pub closed: Option<Option<std::io::ErrorKind>>,
+}
+
+/// Remembers everything, adds what is accepted from `next` on, and does what `on_data` says.
+pub struct Log<R> {
+    pub seen: HashMap<Token, Seen>,
+    pub next: Token,
+    pub accepted: Vec<Token>,
+    pub kept: Vec<Stream>,
+    pub keep_accepted: bool,
+    pub woken: usize,
+    pub on_data: fn(&mut R, Token, &[u8]),
+}
+
+pub fn echo<R: Reactor>(reactor: &mut R, token: Token, bytes: &[u8]) {
+    reactor.send(token, bytes);
+}
+
+pub fn ignore<R: Reactor>(_: &mut R, _: Token, _: &[u8]) {}
+
+impl<R: Reactor> Log<R> {
+    pub fn new(on_data: fn(&mut R, Token, &[u8])) -> Self {
+        Self {
+            seen: HashMap::new(),
+            next: 1000,
+            accepted: Vec::new(),
+            kept: Vec::new(),
+            keep_accepted: false,
+            woken: 0,
+            on_data,
+        }
+    }
+
+    pub fn seen(&mut self, token: Token) -> &mut Seen {
+        self.seen.entry(token).or_default()
+    }
+
+    pub fn data(&self, token: Token) -> &[u8] {
+        self.seen.get(&token).map_or(&[], |seen| &seen.data)
+    }
+
+    pub fn closed(&self, token: Token) -> Option<Option<std::io::ErrorKind>> {
+        self.seen.get(&token).and_then(|seen| seen.closed)
+    }
+
+    pub fn events(&self, token: Token) -> &[&'static str] {
+        self.seen.get(&token).map_or(&[], |seen| &seen.events)
+    }
+}
+
+impl<R: Reactor> Handler<R> for Log<R> {
+    fn event(&mut self, reactor: &mut R, event: Event<'_>) {
+        match event {
+            Event::Accepted { stream, .. } if self.keep_accepted => self.kept.push(stream),
+            Event::Accepted { stream, .. } => {
+                reactor.add(self.next, stream).unwrap();
+                self.accepted.push(self.next);
+                self.next += 1;
+            }
+            Event::Connected { token } => self.seen(token).events.push("connected"),
+            Event::Data { token, bytes } => {
+                assert!(!bytes.is_empty());
+                let seen = self.seen(token);
+                assert_eq!(seen.closed, None, "data after the end");
+                if seen.events.last() != Some(&"data") {
+                    seen.events.push("data");
+                }
+                seen.data.extend_from_slice(bytes);
+                (self.on_data)(reactor, token, bytes);
+            }
+            Event::Drained { token } => self.seen(token).events.push("drained"),
+            Event::Closed { token, error } => {
+                let seen = self.seen(token);
+                assert_eq!(seen.closed, None, "closed twice");
+                seen.closed = Some(error.map(|error| error.kind()));
+                seen.events.push("closed");
+            }
+            Event::Woken => self.woken += 1,
+        }
+    }
+}
+
+/// Turns until `done`; fails after a minute.
+pub fn turn_until<R: Reactor, H: Handler<R>>(
+    reactor: &mut R,
+    handler: &mut H,
+    mut done: impl FnMut(&mut R, &mut H) -> bool,
+) {
+    let start = Instant::now();
+    while !done(reactor, handler) {
+        assert!(start.elapsed() < PATIENCE, "it never happened");
+        reactor.turn(Some(Duration::from_millis(20)), handler).unwrap();
+    }
+}
+
+/// Some turns, for what must not happen.
+pub fn turn_a_while<R: Reactor, H: Handler<R>>(reactor: &mut R, handler: &mut H) {
+    for _ in 0..5 {
+        reactor.turn(Some(Duration::from_millis(5)), handler).unwrap();
+    }
+}
+
+pub fn loopback() -> (Listener, SocketAddr) {
+    let listener = Listener::tcp(SocketAddr::from(([127, 0, 0, 1], 0)), &ListenOptions::default()).unwrap();
+    let address = listener.local().unwrap();
+    (listener, address)
+}
+
+/// A port nobody listens at.
+pub fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}

@@ -1,0 +1,123 @@
+//! Maps from what a certificate or the operating system calls somebody to the database users they may be (`pg_ident.conf`).
+//!
+//! Each line is `map system-name database-user`, with the quoting and comments of [`super::hba`]; `all` as a user, unquoted,
+//! means every one. Regular expressions, which PostgreSQL takes here, are refused when read.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::tokens::{self, FileError};
+
+/// The lines of one map.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IdentMap {
+    pairs: Vec<(String, Target)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Target {
+    All,
+    User(String),
+}
+
+impl IdentMap {
+    /// Whether somebody known as `system_name` may be `user`.
+    pub fn allows(&self, system_name: &str, user: &str) -> bool {
+        self.pairs.iter().any(|(name, target)| {
+            name == system_name
+                && match target {
+                    Target::All => true,
+                    Target::User(name) => name == user,
+                }
+        })
+    }
+}
+
+/// All maps of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IdentMaps(HashMap<String, IdentMap>);
+
+impl IdentMaps {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// With file and line.
+    pub fn load(path: &Path) -> Result<Self, FileError> {
+        Self::parse(&String::from_utf8_lossy(&tokens::read(path)?), path)
+    }
+
+    /// Reads the text of a file called `path`.
+    ///
+    /// # Errors
+    /// With file and line.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
+        let wrong = |(line, problem)| FileError::Line {
+            path: path.to_owned(),
+            line,
+            problem,
+        };
+        let mut maps = Self::default();
+        for line in tokens::lines(text).map_err(wrong)? {
+            let [map, system, user] = line.fields.as_slice() else {
+                let problem = "a line is a map, a system name and a database user".to_owned();
+                return Err(wrong((line.number, problem)));
+            };
+            let ([map], [system], [user]) = (map.as_slice(), system.as_slice(), user.as_slice()) else {
+                return Err(wrong((
+                    line.number,
+                    "lists are not supported: write a line for each".to_owned(),
+                )));
+            };
+            let special = |text: &str| text.starts_with(['/', '+', '@']);
+            if special(&system.text) || (!user.quoted && special(&user.text)) || user.text.starts_with('/') {
+                let problem =
+                    "regular expressions, roles and files are not supported: write a line for each name"
+                        .to_owned();
+                return Err(wrong((line.number, problem)));
+            }
+            let target = if user.is("all") {
+                Target::All
+            } else {
+                Target::User(user.text.clone())
+            };
+            maps.0
+                .entry(map.text.clone())
+                .or_default()
+                .pairs
+                .push((system.text.clone(), target));
+        }
+        Ok(maps)
+    }
+
+    /// The map of a name. A map that does not exist lets nobody in: use an empty one ([`IdentMap::default`]) in its place.
+    pub fn get(&self, name: &str) -> Option<&IdentMap> {
+        self.0.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_names_to_users() {
+        let text = "a root postgres # comment\na \"o p\" all\nb root \"all\"";
+        let maps = IdentMaps::parse(text, Path::new("ident")).unwrap();
+        let a = maps.get("a").unwrap();
+        assert!(a.allows("root", "postgres") && a.allows("o p", "anybody"));
+        assert!(!a.allows("root", "root") && !a.allows("other", "postgres"));
+        let b = maps.get("b").unwrap();
+        assert!(b.allows("root", "all") && !b.allows("root", "postgres"));
+        assert!(maps.get("c").is_none());
+        assert!(!IdentMap::default().allows("root", "root"));
+        for text in ["a root", "a /^(.*)$ x", "a,b c d", "a x +staff"] {
+            assert!(
+                IdentMaps::parse(text, Path::new("ident"))
+                    .unwrap_err()
+                    .to_string()
+                    .starts_with("ident:1: "),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! MD5 passwords as PostgreSQL has them: `md5` and the hash of password and user; on the wire hashed once more with a salt.
+//!
+//! Old and weak, but still found in servers and in PgBouncer's user lists.
+
+use md5::{Digest, Md5};
+
+/// The stored form without its `md5`: 32 hexadecimal digits. It is all a server needs to let somebody in: as secret as the
+/// password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Md5Secret([u8; 32]);
+
+/// Not shown.
+impl std::fmt::Debug for Md5Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Md5Secret(..)")
+    }
+}
+
+impl Md5Secret {
+    /// Reads `md5` and 32 hexadecimal digits in lower case; `None` where the text is anything else.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let digits: [u8; 32] = text.strip_prefix(b"md5")?.try_into().ok()?;
+        digits
+            .iter()
+            .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+            .then_some(Self(digits))
+    }
+
+    /// The stored form of a user's password.
+    pub fn of(password: &[u8], user: &str) -> Self {
+        Self(hex_hash(&[password, user.as_bytes()]))
+    }
+
+    /// What a client answers to a salt: `md5` and 32 digits, without the zero byte behind it.
+    pub fn response(&self, salt: [u8; 4]) -> Vec<u8> {
+        [b"md5".as_slice(), &hex_hash(&[&self.0, &salt])].concat()
+    }
+
+    /// Whether this is the stored form of `password`.
+    pub fn matches(&self, password: &[u8], user: &str) -> bool {
+        super::scram::same(&Self::of(password, user).0, &self.0)
+    }
+}
+
+fn hex_hash(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Md5::new();
+    parts.iter().for_each(|part| hash.update(part));
+    let mut out = [0; 32];
+    for (pair, byte) in out.chunks_exact_mut(2).zip(hash.finalize()) {
+        let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
+        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_values() {
+        // `create role u password 'secret'` under password_encryption = md5 stores this.
+        let secret = Md5Secret::of(b"secret", "u");
+        assert_eq!(
+            secret,
+            Md5Secret::parse(b"md53b4a4f76f1e2a9c52a9bd1c0fcd9dc3a").unwrap_or(secret.clone())
+        );
+        assert!(secret.matches(b"secret", "u"));
+        assert!(!secret.matches(b"Secret", "u"));
+        assert!(!secret.matches(b"secret", "v"));
+    }
+}

@@ -1,0 +1,45 @@
+//! `[corun]`: what PgBouncer does not have.
+//!
+//! The lengths and times of cohorts and of the health of hosts are unmeasured until a record says otherwise.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::choices::{AutoPrepare, Io, LogFormat, LogLevel, Switch};
+use super::settings::settings;
+use super::values::{AutoCount, Bytes};
+
+settings! {
+    /// Settings of event loops, cores, cohorts and replicas.
+    Corun at Corun {
+        event_loops: AutoCount = AutoCount::Auto, [1, 1024], Restart, "Threads that serve connections. `auto`: one a core this process may use.";
+        pin: bool = false, Restart, "Keeps each event loop on its core.";
+        io: Io = Io::Auto, Restart, "How sockets are driven.";
+        backends_per_core: AutoCount = AutoCount::Auto, [1, 10000], Reload, "Server connections of a pool on each core. `auto`: the pool's size divided by the cores.";
+        bind_backends: Switch = Switch::Auto, Reload, "Binds the server process behind a connection to the connection's core, where the server is local and it is allowed. `on`: a warning where it cannot be.";
+
+        cohorts: Switch = Switch::Auto, Reload, "Runs waiting statements of one shape after each other. `auto`: while it is measured to pay.";
+        cohort_length_max: u32 = 16, [1, 10000], Reload, "Longest run of one shape while others wait.";
+        cohort_wait_max_us: u32 = 2000, [0, 10000000], Reload, "Longest time in microseconds by which cohorts may delay a statement.";
+        auto_prepare: AutoPrepare = AutoPrepare::Off, Reload, "Runs simple-protocol texts as prepared statements: repeated identical ones, or also those that differ in literals.";
+        statement_cache_size: u32 = 10000, [16, 10000000], Restart, "Distinct texts of which each event loop remembers what they do.";
+
+        read_write_split: bool = false, Reload, "Sends statements that provably only read to `replicas`.";
+        read_your_writes: bool = true, Reload, "A client's reads go to copies that have its last write.";
+        lag_max: Duration = Duration::from_secs(10), Reload, "Copies further behind answer no reads. 0: no limit.";
+        lag_bytes_max: Bytes = Bytes(0), Reload, "The same in bytes of log. 0: no limit.";
+        health_check_interval: Duration = Duration::from_secs(2), Reload, "How often each host of a database with several is asked for role and lag.";
+        health_check_timeout: Duration = Duration::from_secs(5), Reload, "How long its answer may take.";
+        failures_before_ban: u32 = 3, [1, 1000], Reload, "Failures in a row after which a host is left alone.";
+        ban_time: Duration = Duration::from_secs(30), Reload, "How long.";
+        read_fallback_to_primary: bool = true, Reload, "The primary answers reads when no copy may.";
+
+        memory_max: Bytes = Bytes(0), Reload, "Memory for buffers of all connections; new clients are refused above it. 0: no limit.";
+        connection_buffer_max: Bytes = Bytes(1 << 20), [16384, 1073741824], Reload, "Bytes kept for one slow reader before the other side is paused.";
+        shutdown_timeout: Duration = Duration::ZERO, Reload, "How long a shutdown waits for transactions to end. 0: for ever.";
+
+        prometheus_listen: Option<SocketAddr> = None, Restart, "Address that serves metrics over HTTP at `/metrics`. Not set: none.";
+        log_level: LogLevel = LogLevel::Info, Reload, "How much is logged.";
+        log_format: LogFormat = LogFormat::Text, Restart, "How log lines look.";
+    }
+}

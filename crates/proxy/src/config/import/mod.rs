@@ -1,0 +1,5 @@
+//! From PgBouncer's files to `corun.toml`.
+
+mod keys;
+
+pub(super) use keys::advice;

@@ -1,0 +1,160 @@
+//! One table a section: the rows of [`settings!`] are the struct's fields, their types, defaults and meanings at once.
+//!
+//! The reader, the check, `SHOW CONFIG`, `SET`, the importer and the documentation all go through these rows, so a key
+//! cannot exist in one and be missing in another. Not here: where the values come from (`read`), or what they mean
+//! together (`check`).
+
+use super::values::Raw;
+
+/// What can stand as the value of a key.
+pub trait Setting: Sized {
+    /// What a person writes, such as `seconds`.
+    const KIND: &'static str;
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// Says what was expected; never repeats the value, which may be a secret.
+    fn read(raw: &Raw) -> Result<Self, String>;
+
+    /// The value as it would be written; stars for a secret, empty for what is not set.
+    fn show(&self) -> String;
+
+    /// The number a range is checked against.
+    fn number(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// When a change of a key takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// At the next `RELOAD` (or hang-up signal), for what begins afterwards.
+    Reload,
+    /// At the next start.
+    Restart,
+}
+
+/// The table of the file that a key belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// `[proxy]`
+    Proxy,
+    /// `[databases.NAME]`
+    Database,
+    /// `[users.NAME]`
+    User,
+    /// `[corun]`
+    Corun,
+}
+
+impl Section {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Section; 4] = [Section::Proxy, Section::Database, Section::User, Section::Corun];
+
+    /// The heading in the file.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Section::Proxy => "[proxy]",
+            Section::Database => "[databases.NAME]",
+            Section::User => "[users.NAME]",
+            Section::Corun => "[corun]",
+        }
+    }
+}
+
+/// One documented key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Where it stands.
+    pub section: Section,
+    /// Its name in the file.
+    pub name: &'static str,
+    /// What a person writes there.
+    pub kind: String,
+    /// The value without it; empty where there is none.
+    pub default: String,
+    /// When a change takes effect.
+    pub effect: Effect,
+    /// What it does.
+    pub meaning: &'static str,
+}
+
+/// Whether a value keeps to its range. `range` is `[]` or `[first, last]`.
+pub(super) fn within<T: Setting>(value: T, range: &[u64]) -> Result<T, String> {
+    if let ([first, last], Some(number)) = (range, value.number())
+        && !(*first..=*last).contains(&number)
+    {
+        return Err(format!("a value from {first} to {last}"));
+    }
+    Ok(value)
+}
+
+/// The kind of a key with its range.
+pub(super) fn kind_of<T: Setting>(range: &[u64]) -> String {
+    match range {
+        [first, last] => format!("{}, {first} to {last}", T::KIND),
+        _ => T::KIND.to_owned(),
+    }
+}
+
+/// Makes a struct of settings out of its table; see the module.
+macro_rules! settings {
+    (
+        $(#[$outer:meta])*
+        $name:ident at $section:ident {
+            $( $field:ident: $type:ty = $default:expr, $([$first:literal, $last:literal],)? $effect:ident, $meaning:literal; )*
+        }
+    ) => {
+        $(#[$outer])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $name {
+            $( #[doc = $meaning] pub $field: $type, )*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $( $field: $default, )* }
+            }
+        }
+
+        impl $name {
+            /// The section of these keys.
+            pub const SECTION: $crate::config::Section = $crate::config::Section::$section;
+
+            /// Every key with its documentation, in the order of the table.
+            pub fn keys() -> Vec<$crate::config::Key> {
+                let default = Self::default();
+                vec![ $( $crate::config::Key {
+                    section: Self::SECTION,
+                    name: stringify!($field),
+                    kind: $crate::config::settings::kind_of::<$type>(&[$($first, $last)?]),
+                    default: <$type as $crate::config::Setting>::show(&default.$field),
+                    effect: $crate::config::Effect::$effect,
+                    meaning: $meaning,
+                }, )* ]
+            }
+
+            /// Sets one key; `None` when no key has this name.
+            ///
+            /// # Errors
+            /// Says which values the key takes.
+            pub fn set(&mut self, key: &str, raw: &$crate::config::Raw) -> Option<Result<(), String>> {
+                match key {
+                    $( stringify!($field) => Some(
+                        <$type as $crate::config::Setting>::read(raw)
+                            .and_then(|value| $crate::config::settings::within(value, &[$($first, $last)?]))
+                            .map(|value| self.$field = value)
+                    ), )*
+                    _ => None,
+                }
+            }
+
+            /// Every key with its value as text; stars for secrets.
+            pub fn show(&self) -> Vec<(&'static str, String)> {
+                vec![ $( (stringify!($field), <$type as $crate::config::Setting>::show(&self.$field)), )* ]
+            }
+        }
+    };
+}
+pub(super) use settings;

@@ -1,0 +1,462 @@
+//! [`EventLoop`]: one thread's clients, pools and servers, and what happens to them event by event.
+//!
+//! ```text
+//!  turn ─► event ─► client's bytes ─► entrance | serve ─► request::forward ─► server
+//!                   server's bytes ─► logging in | reply::relay ─► client ─► after_answer ─► todo
+//!        ─► todo: free servers to those that wait, clients with bytes left to serve
+//!        ─► tick, a few times a second: time limits, connections to make or to close
+//! ```
+//!
+//! Nothing in here blocks. What one event makes possible for somebody else is put on a list and done when the event is over, so that
+//! nothing nests.
+
+use std::collections::{HashMap, VecDeque};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use machine::reactor::{Event, Handler, Reactor, Stream, Token};
+use ring::rand::SecureRandom;
+use slab::Slab;
+
+use super::cancel::Cancel;
+use super::client::{Client, Phase};
+use super::pool::{Pool, PoolKey};
+use super::repeats::Repeats;
+use super::request::{Desk, Rules};
+use super::server::Server;
+use super::shared::{Message, Shared};
+use super::world::World;
+use crate::config::PoolMode;
+use crate::session::prepared::Statements;
+use crate::understand::{Limits, Understanding};
+use crate::wire::build;
+use crate::wire::error::{Refusal, code};
+
+/// Time between two looks at all time limits.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+/// How long a client's last words may take to go out.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
+/// A client that waits for a server may send this much before it is paused.
+pub(super) const WAITING_INBOX_MAX: usize = 64 << 10;
+
+const KIND_BITS: u32 = 2;
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const CANCEL: usize = 2;
+const LISTENER: usize = 3;
+
+pub(super) fn client_token(index: usize) -> Token {
+    index << KIND_BITS | CLIENT
+}
+pub(super) fn server_token(index: usize) -> Token {
+    index << KIND_BITS | SERVER
+}
+pub(super) fn cancel_token(index: usize) -> Token {
+    index << KIND_BITS | CANCEL
+}
+/// The token of the listener with this number.
+pub(crate) fn listener_token(index: usize) -> Token {
+    index << KIND_BITS | LISTENER
+}
+
+/// Something to do once the current event is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Todo {
+    /// A server that nobody has.
+    Free(usize),
+    /// A client (slot, number) whose bytes were left lying.
+    Serve(usize, u64),
+    /// A pool that may need a connection.
+    Connect(usize),
+}
+
+/// One thread's part of the proxy.
+pub(crate) struct EventLoop<R> {
+    pub(super) index: usize,
+    pub(super) shared: Arc<Shared>,
+    pub(super) world: Arc<World>,
+    pub(super) clients: Slab<Box<Client>>,
+    pub(super) servers: Slab<Box<Server>>,
+    pub(super) cancels: Slab<Cancel>,
+    pub(super) pools: Slab<Pool>,
+    pub(super) pool_of: HashMap<PoolKey, usize>,
+    pub(super) desk: Desk,
+    pub(super) todo: VecDeque<Todo>,
+    pub(super) now: Duration,
+    pub(super) plain: Vec<u8>,
+    pub(super) listeners: usize,
+    pub(super) stopping: bool,
+    pub(super) ticked: Duration,
+    reactor: PhantomData<fn(&mut R)>,
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// An event loop without connections.
+    pub fn new(index: usize, shared: Arc<Shared>) -> Self {
+        let world = shared.world();
+        let mut nonce = [0; 8];
+        // Without random numbers no login works either; names would only be guessable.
+        let _ = shared.random.fill(&mut nonce);
+        let limits = Limits {
+            entries_max: world.config.corun.statement_cache_size as usize,
+            ..Limits::default()
+        };
+        Self {
+            index,
+            shared,
+            world,
+            clients: Slab::new(),
+            servers: Slab::new(),
+            cancels: Slab::new(),
+            pools: Slab::new(),
+            pool_of: HashMap::new(),
+            desk: Desk {
+                understanding: Understanding::new(limits),
+                statements: Statements::new(u64::from_ne_bytes(nonce)),
+                repeats: Repeats::default(),
+            },
+            todo: VecDeque::new(),
+            now: Duration::ZERO,
+            plain: Vec::new(),
+            listeners: 0,
+            stopping: false,
+            ticked: Duration::ZERO,
+            reactor: PhantomData,
+        }
+    }
+
+    /// One turn: waits, at most until the next tick, and does what there is to do. `false` once everything has ended.
+    ///
+    /// # Errors
+    /// When the kernel does not let us wait.
+    pub fn turn(&mut self, reactor: &mut R) -> std::io::Result<bool> {
+        let wait = (self.ticked + TICK).saturating_sub(reactor.now());
+        reactor.turn(Some(wait), self)?;
+        self.now = reactor.now();
+        if self.now.saturating_sub(self.ticked) >= TICK {
+            self.ticked = self.now;
+            self.tick(reactor);
+            self.settle(reactor);
+        }
+        Ok(!(self.stopping && self.clients.is_empty()))
+    }
+
+    /// Does what an event has made possible.
+    pub(super) fn settle(&mut self, reactor: &mut R) {
+        while let Some(todo) = self.todo.pop_front() {
+            match todo {
+                Todo::Free(server) => self.server_free(reactor, server),
+                Todo::Serve(client, id) => self.serve_inbox(reactor, client, id),
+                Todo::Connect(pool) => self.connect_if_wanted(reactor, pool),
+            }
+        }
+    }
+
+    fn accepted(&mut self, reactor: &mut R, stream: Stream) {
+        let target = self.shared.least_busy();
+        if target == self.index {
+            self.add_client(reactor, stream);
+        } else {
+            // Counted at once, so that a burst of connections spreads.
+            self.shared.clients[target].fetch_add(1, Ordering::Relaxed);
+            if self.shared.mailboxes[target].post(Message::Stream(stream)).is_err() {
+                self.shared.clients[target].fetch_sub(1, Ordering::Relaxed);
+                tracing::warn!("a connection was dropped: too many wait to be served");
+            }
+        }
+    }
+
+    fn add_client(&mut self, reactor: &mut R, stream: Stream) {
+        self.shared.clients[self.index].fetch_add(1, Ordering::Relaxed);
+        self.add_counted_client(reactor, stream);
+    }
+
+    fn add_counted_client(&mut self, reactor: &mut R, stream: Stream) {
+        let (peer, local) = (stream.peer(), stream.local());
+        let entry = self.clients.vacant_entry();
+        let token = client_token(entry.key());
+        if let Err(error) = reactor.add(token, stream) {
+            tracing::warn!(%error, "a connection could not be served");
+            self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let _ = reactor.set_tcp_options(token, &self.world.tcp_options());
+        let mut client = Box::new(Client::new(token, self.shared.id(), self.now));
+        client.peer = peer;
+        client.local = local;
+        entry.insert(client);
+    }
+
+    fn client_data(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.since = self.now;
+        if client.transport.tls.is_none() {
+            return self.client_bytes(reactor, index, bytes);
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let opened = client.transport.open(reactor, bytes, &mut plain);
+        if !plain.is_empty() {
+            self.client_bytes(reactor, index, &plain);
+        }
+        self.plain = plain;
+        if let Err(error) = opened {
+            tracing::info!(%error, "TLS with a client failed");
+            self.close_client(reactor, index, "TLS failed");
+        }
+    }
+
+    fn client_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        match client.phase {
+            Phase::Ready => {
+                if let Some(pool) = self.pools.get_mut(client.pool) {
+                    pool.totals.received += bytes.len() as u64;
+                }
+                self.client_request(reactor, index, bytes);
+            }
+            Phase::Closing => {}
+            _ => self.entrance_bytes(reactor, index, bytes),
+        }
+    }
+
+    fn server_data(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        if server.transport.tls.is_none() {
+            return self.server_bytes(reactor, index, bytes);
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let opened = server.transport.open(reactor, bytes, &mut plain);
+        match opened {
+            Ok(_) => {
+                self.tls_progress(reactor, index);
+                if !plain.is_empty() {
+                    self.server_bytes(reactor, index, &plain);
+                }
+            }
+            Err(error) => self.server_failed(
+                reactor,
+                index,
+                Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(error.to_string()),
+            ),
+        }
+        self.plain = plain;
+    }
+
+    fn server_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        match self.servers.get(index) {
+            Some(server) if server.is_ready() => self.answer(reactor, index, bytes),
+            Some(_) => self.login_bytes(reactor, index, bytes),
+            None => {}
+        }
+    }
+
+    fn message(&mut self, reactor: &mut R, message: Message) {
+        match message {
+            Message::Stream(stream) => self.add_counted_client(reactor, stream),
+            Message::Cancel { pid, secret } => self.cancel_client(reactor, pid, &secret),
+            Message::World(world) => self.change_world(world),
+            Message::Resolved => {
+                let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
+                self.todo.extend(pools.into_iter().map(Todo::Connect));
+            }
+            Message::Ask(ask) => self.asked(reactor, ask),
+            Message::Shutdown { at_once } => self.shut_down(reactor, at_once),
+        }
+    }
+
+    /// Takes over a changed configuration. Pools whose databases or users are gone end with their clients.
+    fn change_world(&mut self, world: Arc<World>) {
+        self.world = world;
+        for (index, pool) in &mut self.pools {
+            let Some(effective) = self.world.effective(&pool.key.database, &pool.key.user) else {
+                pool.disabled = true;
+                continue;
+            };
+            let moved = effective.moves(&pool.effective);
+            pool.effective = effective;
+            (pool.size, pool.reserve) = self.world.shares(&pool.effective, self.index, self.shared.mailboxes.len());
+            if moved {
+                pool.welcome = None;
+                pool.greetings.clear();
+                for (_, server) in &mut self.servers {
+                    if server.pool == index {
+                        server.closing = Some("settings of the database changed");
+                    }
+                }
+                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+            }
+        }
+    }
+
+    /// No new clients. Those there are end at once, or when they are between transactions.
+    pub(super) fn shut_down(&mut self, reactor: &mut R, at_once: bool) {
+        for listener in 0..self.listeners {
+            reactor.unlisten(listener_token(listener));
+        }
+        self.listeners = 0;
+        self.stopping = true;
+        let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
+        for index in clients {
+            let free = self
+                .clients
+                .get(index)
+                .is_some_and(|client| client.server.is_none() && client.waiting.is_none());
+            if at_once || free {
+                self.refuse_client(reactor, index, &goodbye());
+            }
+        }
+        self.settle(reactor);
+    }
+
+    /// What holds for a client's requests now.
+    pub(super) fn rules(&self, client: &Client) -> Rules {
+        let proxy = &self.world.config.proxy;
+        let effective = self.pools.get(client.pool).map(|pool| &pool.effective);
+        Rules {
+            mode: effective.map_or(proxy.pool_mode, |effective| effective.pool_mode),
+            auto_prepare: effective.map_or(crate::config::AutoPrepare::Off, |effective| effective.auto_prepare),
+            split: effective.is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
+            carry_statements: proxy.max_prepared_statements > 0
+                && effective.is_none_or(|effective| effective.pool_mode != PoolMode::Session),
+            packet_bytes_max: proxy.max_packet_size.0 as usize,
+            now: self.now,
+        }
+    }
+
+    /// Tells a client why it has to go, and lets it go.
+    pub(super) fn refuse_client(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if self.world.config.proxy.log_pooler_errors {
+            tracing::info!(client = client.id, user = &*client.user, database = &*client.database,
+                from = client.origin(), code = refusal.code, "closing: {}", refusal.message);
+        }
+        let mut out = Vec::new();
+        build::fatal(&mut out, refusal);
+        client.transport.send(reactor, &out);
+        self.remove_client(reactor, index, true);
+    }
+
+    /// Lets a client go without a word.
+    pub(super) fn close_client(&mut self, reactor: &mut R, index: usize, why: &str) {
+        if let Some(client) = self.clients.get(index)
+            && self.world.config.proxy.log_disconnections
+            && !client.user.is_empty()
+        {
+            tracing::info!(client = client.id, user = &*client.user, database = &*client.database,
+                from = client.origin(), "closing: {why}");
+        }
+        self.remove_client(reactor, index, true);
+    }
+
+    /// Takes a client out of everything. `open`: its socket is still in the reactor.
+    pub(super) fn remove_client(&mut self, reactor: &mut R, index: usize, open: bool) {
+        let Some(client) = self.clients.try_remove(index) else {
+            return;
+        };
+        self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
+        if open {
+            reactor.close_after_drain(client.token(), LAST_WORDS);
+        }
+        if let Some(pool) = client.waiting.and_then(|pool| self.pools.get_mut(pool)) {
+            pool.unqueue(index);
+        }
+        if client.counted
+            && let Some(pool) = self.pools.get_mut(client.pool)
+        {
+            pool.clients -= 1;
+        }
+        if let Some(server) = client.server {
+            self.deserted(reactor, server, &client);
+        }
+    }
+}
+
+/// What clients are told when the proxy ends.
+pub(super) fn goodbye() -> Refusal {
+    Refusal::new(
+        code::ADMIN_SHUTDOWN,
+        "terminating connection due to administrator command",
+    )
+}
+
+impl<R: Reactor> Handler<R> for EventLoop<R> {
+    fn event(&mut self, reactor: &mut R, event: Event<'_>) {
+        self.now = reactor.now();
+        match event {
+            Event::Data { token, bytes } => match token & 3 {
+                CLIENT => self.client_data(reactor, token >> KIND_BITS, bytes),
+                SERVER => self.server_data(reactor, token >> KIND_BITS, bytes),
+                CANCEL => self.cancel_data(reactor, token >> KIND_BITS),
+                _ => {}
+            },
+            Event::Accepted { stream, .. } => self.accepted(reactor, stream),
+            Event::Connected { token } => match token & 3 {
+                SERVER => self.server_connected(reactor, token >> KIND_BITS),
+                CANCEL => self.cancel_connected(reactor, token >> KIND_BITS),
+                _ => {}
+            },
+            Event::Drained { token } => match token & 3 {
+                CLIENT => self.client_drained(reactor, token >> KIND_BITS),
+                SERVER => self.server_drained(reactor, token >> KIND_BITS),
+                _ => {}
+            },
+            Event::Closed { token, error } => match token & 3 {
+                CLIENT => self.client_closed(reactor, token >> KIND_BITS, error),
+                SERVER => self.server_closed(reactor, token >> KIND_BITS, error),
+                CANCEL => self.cancel_closed(token >> KIND_BITS),
+                _ => {}
+            },
+            Event::Woken => {
+                for message in self.shared.mailboxes[self.index].take() {
+                    self.message(reactor, message);
+                    self.settle(reactor);
+                }
+            }
+        }
+        self.settle(reactor);
+    }
+}
+
+impl<R: Reactor> EventLoop<R> {
+    fn client_closed(&mut self, reactor: &mut R, index: usize, error: Option<std::io::Error>) {
+        if let Some(client) = self.clients.get(index)
+            && self.world.config.proxy.log_disconnections
+            && !client.user.is_empty()
+        {
+            let why = error.map_or_else(|| "client closed the connection".to_owned(), |error| error.to_string());
+            tracing::info!(client = client.id, user = &*client.user, database = &*client.database,
+                from = client.origin(), "closing: {why}");
+        }
+        self.remove_client(reactor, index, false);
+    }
+
+    fn client_drained(&mut self, reactor: &mut R, index: usize) {
+        if let Some(server) = self.clients.get(index).and_then(|client| client.server)
+            && let Some(server) = self.servers.get_mut(server)
+            && std::mem::take(&mut server.paused)
+        {
+            reactor.resume(server.token());
+        }
+    }
+
+    fn server_drained(&mut self, reactor: &mut R, index: usize) {
+        if let Some(client) = self.servers.get(index).and_then(|server| server.client)
+            && let Some(client) = self.clients.get_mut(client)
+            && std::mem::take(&mut client.paused)
+        {
+            reactor.resume(client.token());
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! [`Pool`]: the server connections of one database and user on one event loop, and the clients that wait for one.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::statistics::Totals;
+use crate::config::Effective;
+use crate::session::settings::Settings;
+use crate::understand::Shape;
+use crate::wire::error::Refusal;
+
+/// What pools are told apart by: the database and user as clients name them, and which of the database's hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PoolKey {
+    pub database: Arc<str>,
+    pub user: Arc<str>,
+    /// 0: the primary's; the others: replicas, in the order of the configuration.
+    pub host: usize,
+}
+
+/// A client in the queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub client: usize,
+    pub shape: Shape,
+    pub since: Duration,
+}
+
+/// Greetings kept at most: as many different sets of start-up settings are validated once.
+const GREETINGS_MAX: usize = 256;
+
+/// Connections and clients of a database and user.
+pub(super) struct Pool {
+    pub key: PoolKey,
+    pub effective: Arc<Effective>,
+    /// Share of the pool's size that this event loop has.
+    pub size: usize,
+    pub reserve: usize,
+    // Connections.
+    /// Free ones; the last was used last.
+    pub idle: Vec<usize>,
+    /// All, those that connect included.
+    pub servers: usize,
+    pub connecting: usize,
+    // Clients.
+    pub clients: usize,
+    pub waiting: VecDeque<Waiting>,
+    // State.
+    pub paused: bool,
+    pub disabled: bool,
+    /// The last attempt to connect failed: why, and when the next may be made.
+    pub failed: Option<(Refusal, Duration)>,
+    /// ParameterStatus of a fresh connection.
+    pub welcome: Option<Arc<Parameters>>,
+    /// The same by what clients ask for at start-up.
+    pub greetings: HashMap<Vec<(String, String)>, Arc<Greeting>>,
+    /// Index of the next host to connect to.
+    pub next_host: usize,
+    pub totals: Totals,
+}
+
+/// ParameterStatus: names and values.
+pub(super) type Parameters = Vec<(String, String)>;
+
+/// What a client with certain start-up settings is told.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    pub parameters: Parameters,
+    pub settings: Arc<Settings>,
+}
+
+impl Pool {
+    pub fn new(key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize) -> Self {
+        Self {
+            key,
+            effective,
+            size,
+            reserve,
+            idle: Vec::new(),
+            servers: 0,
+            connecting: 0,
+            clients: 0,
+            waiting: VecDeque::new(),
+            paused: false,
+            disabled: false,
+            failed: None,
+            welcome: None,
+            greetings: HashMap::new(),
+            next_host: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Takes a client out of the queue.
+    pub fn unqueue(&mut self, client: usize) {
+        self.waiting.retain(|waiting| waiting.client != client);
+    }
+
+    /// How long the client that waits longest has waited.
+    pub fn waited(&self, now: Duration) -> Duration {
+        self.waiting
+            .iter()
+            .map(|waiting| now.saturating_sub(waiting.since))
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// Whether another connection is to be made for those that wait.
+    pub fn wants_server(&self, now: Duration, reserve_after: Duration) -> bool {
+        if self.paused || self.waiting.len() <= self.connecting {
+            return false;
+        }
+        let reserve = !reserve_after.is_zero() && self.waited(now) >= reserve_after;
+        self.servers < self.size + if reserve { self.reserve } else { 0 }
+    }
+
+    /// Keeps what a client with these start-up settings is told.
+    pub fn keep_greeting(&mut self, asked: Vec<(String, String)>, greeting: Arc<Greeting>) {
+        if self.greetings.len() >= GREETINGS_MAX {
+            self.greetings.clear();
+        }
+        self.greetings.insert(asked, greeting);
+    }
+}

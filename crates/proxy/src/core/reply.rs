@@ -1,0 +1,305 @@
+//! From a server's bytes to its client's: the way of every answer.
+//!
+//! [`relay`] steps over message headers. Rows and most else go to the client as they came, in one slice; looked into are only those that
+//! end something, change something, or answer what the client did not ask.
+
+use std::time::Duration;
+
+use machine::reactor::Reactor;
+
+use super::client::Client;
+use super::server::{Server, Task};
+use crate::wire::error::Reported;
+use crate::wire::{HEADER_BYTES, TransactionStatus, backend, header, read};
+
+/// A small message that must be whole to be looked into is at most this long; a server that says otherwise is not one.
+const LOOKED_INTO_MAX: usize = 1 << 20;
+/// The same for the answers to the proxy's own queries.
+const TASK_MESSAGE_MAX: usize = 16 << 20;
+
+/// What a chunk brought.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// ReadyForQuery messages of the client's queries.
+    pub queries: u32,
+    /// Transactions that ended.
+    pub transactions: u32,
+    /// Time of those queries and transactions, added up.
+    pub query_time: Duration,
+    pub transaction_time: Duration,
+    /// Time of each query, where latencies are counted.
+    pub latencies: [Duration; 4],
+    /// The server cannot be used any more: it says what does not fit.
+    pub broken: Option<&'static str>,
+    /// The proxy's own query has been answered.
+    pub task: Option<Task>,
+}
+
+/// Takes a chunk of what the server sent. `client` is who it is for; without one, only the server's own news are taken.
+pub(super) fn relay<R: Reactor>(
+    server: &mut Server,
+    client: Option<&mut Client>,
+    reactor: &mut R,
+    bytes: &[u8],
+    now: Duration,
+) -> Heard {
+    if server.partial.is_empty() {
+        return Way::new(server, client, reactor, bytes, now).go();
+    }
+    let mut joined = std::mem::take(&mut server.partial);
+    joined.extend(bytes);
+    Way::new(server, client, reactor, &joined, now).go()
+}
+
+struct Way<'a, R> {
+    server: &'a mut Server,
+    client: Option<&'a mut Client>,
+    reactor: &'a mut R,
+    bytes: &'a [u8],
+    now: Duration,
+    /// Where the bytes begin that go as they are.
+    run: usize,
+    at: usize,
+    heard: Heard,
+}
+
+impl<'a, R: Reactor> Way<'a, R> {
+    fn new(
+        server: &'a mut Server,
+        client: Option<&'a mut Client>,
+        reactor: &'a mut R,
+        bytes: &'a [u8],
+        now: Duration,
+    ) -> Self {
+        Self {
+            server,
+            client,
+            reactor,
+            bytes,
+            now,
+            run: 0,
+            at: 0,
+            heard: Heard::default(),
+        }
+    }
+
+    fn go(mut self) -> Heard {
+        while self.heard.broken.is_none() {
+            let rest = self.bytes.len() - self.at;
+            if self.server.passing > 0 {
+                let part = self.server.passing.min(rest);
+                self.server.passing -= part;
+                self.at += part;
+            }
+            let rest = self.bytes.len() - self.at;
+            let head = match header(&self.bytes[self.at..]) {
+                Ok(Some(head)) => head,
+                Ok(None) => break,
+                Err(_) => {
+                    self.heard.broken = Some("it sent a message of an invalid length");
+                    break;
+                }
+            };
+            let whole = rest >= head.total;
+            if !whole && self.must_be_whole(head.tag, head.total) {
+                break;
+            }
+            let end = self.at + head.total.min(rest);
+            let bytes = self.bytes;
+            let body = &bytes[self.at + HEADER_BYTES..end];
+            if self.server.task.is_some() {
+                self.answer_to_task(head.tag, body, end);
+                continue;
+            }
+            let passes = self.look(head.tag, body, end, whole);
+            if !passes {
+                self.flush();
+                self.run = end;
+            }
+            self.at = end;
+            self.server.passing = head.total - HEADER_BYTES - body.len();
+        }
+        self.flush();
+        let left = &self.bytes[self.at..];
+        if !left.is_empty() {
+            self.server.partial = left.to_vec();
+        }
+        self.heard
+    }
+
+    /// Whether a message that has not arrived whole must be waited for.
+    fn must_be_whole(&mut self, tag: u8, total: usize) -> bool {
+        let task = self.server.task.is_some();
+        let wanted = task
+            || matches!(
+                tag,
+                backend::READY
+                    | backend::PARAMETER_STATUS
+                    | backend::PARSE_COMPLETE
+                    | backend::CLOSE_COMPLETE
+                    | backend::BIND_COMPLETE
+                    | backend::NO_DATA
+                    | backend::COPY_IN
+            )
+            || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
+        let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
+        if wanted && total > limit {
+            self.heard.broken = Some("it sent a message that is too long");
+        }
+        wanted
+    }
+
+    /// Sends what goes as it is.
+    fn flush(&mut self) {
+        if self.run < self.at {
+            if let Some(client) = &mut self.client {
+                client
+                    .transport
+                    .send(self.reactor, &self.bytes[self.run..self.at]);
+            }
+            self.run = self.at;
+        }
+    }
+
+    /// Looks at a message for the client. Answers whether it gets it.
+    fn look(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> bool {
+        match tag {
+            backend::DATA_ROW | backend::ROW_DESCRIPTION | backend::COMMAND_COMPLETE => true,
+            backend::READY => {
+                self.ready(body);
+                true
+            }
+            backend::PARSE_COMPLETE => !self.server.expects.parse_complete(),
+            backend::CLOSE_COMPLETE => !self.server.expects.close_complete(),
+            backend::BIND_COMPLETE | backend::NO_DATA => !self.server.expects.lifted(),
+            backend::ERROR => {
+                self.error(whole.then(|| &self.bytes[self.at..end]));
+                true
+            }
+            backend::PARAMETER_STATUS => {
+                if let Some((name, value)) = read::parameter_status(body)
+                    && self.server.parameter(name, value)
+                    && let Some(client) = &mut self.client
+                {
+                    client.read_back = true;
+                }
+                true
+            }
+            backend::COPY_IN => {
+                self.server.expects.copy_in();
+                true
+            }
+            // Authentication or keys in the middle of a session.
+            backend::AUTHENTICATION | backend::KEY_DATA => {
+                self.heard.broken = Some("it sent a message that belongs to logging in");
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn error(&mut self, message: Option<&[u8]>) {
+        self.server.errors += 1;
+        self.server.last_error = message.map(<[u8]>::to_vec);
+        for failed in self.server.expects.error() {
+            if let Some(id) = failed.id {
+                self.server.statements.forget(id);
+            } else {
+                self.server.statements.unnamed = None;
+            }
+            if let (Some((name, stamp)), Some(client)) = (failed.defines, &mut self.client) {
+                client.statements.undo(&name, stamp);
+            }
+        }
+    }
+
+    fn ready(&mut self, body: &[u8]) {
+        let Some(status) = read::ready(body) else {
+            self.heard.broken = Some("it sent a status of transactions that is not known");
+            return;
+        };
+        if self.server.expects.ready().is_none() {
+            self.heard.broken = Some("it answered something that was not asked");
+            return;
+        }
+        let heard = &mut self.heard;
+        let before = self.server.status;
+        self.server.status = status;
+        let took = self.now.saturating_sub(self.server.query_since);
+        if let Some(slot) = heard.latencies.get_mut(heard.queries as usize) {
+            *slot = took;
+        }
+        heard.queries += 1;
+        heard.query_time += took;
+        self.server.query_since = self.now;
+        match (before, status) {
+            (_, TransactionStatus::Idle) => {
+                heard.transactions += 1;
+                heard.transaction_time += self.now.saturating_sub(self.server.transaction_since);
+                self.server.transaction_since = self.now;
+                if let Some(client) = &mut self.client {
+                    if self.server.errors == 0 {
+                        client.pins = client.pins.without(client.unpins);
+                        if client.discard_all {
+                            client.statements.clear();
+                        }
+                    }
+                    client.unpins = crate::understand::Pins::NONE;
+                    client.discard_all = false;
+                    client.began = self.server.expects.outstanding() > 0 && client.began;
+                }
+                self.server.errors = 0;
+            }
+            (TransactionStatus::Idle, _) => {}
+            _ => {}
+        }
+    }
+
+    /// A message of the answer to the proxy's own query. Nobody else gets it.
+    fn answer_to_task(&mut self, tag: u8, body: &[u8], end: usize) {
+        self.flush();
+        self.at = end;
+        self.run = end;
+        match tag {
+            backend::READY => {
+                if let Some(status) = read::ready(body) {
+                    self.server.status = status;
+                }
+                self.server.expects.ready();
+                self.heard.task = self.server.task.take();
+                self.server.errors = 0;
+            }
+            backend::DATA_ROW => {
+                if let Some(task) = &mut self.server.task {
+                    task.row(read::data_row(body));
+                }
+            }
+            backend::ERROR => {
+                let reported = Reported::read(body);
+                if let Some(task) = &mut self.server.task {
+                    task.error.get_or_insert(reported);
+                }
+            }
+            backend::PARAMETER_STATUS => {
+                if let Some((name, value)) = read::parameter_status(body) {
+                    self.server.parameter(name, value);
+                }
+            }
+            backend::COPY_IN | backend::COPY_BOTH => {
+                self.heard.broken = Some("a query of the proxy's own wants to copy in");
+            }
+            // A notification for a client that listens; it keeps this server.
+            backend::NOTIFICATION | backend::NOTICE if self.client.is_some() => {
+                if let Some(client) = &mut self.client
+                    && tag == backend::NOTIFICATION
+                {
+                    let start = end - body.len() - HEADER_BYTES;
+                    client
+                        .transport
+                        .send(self.reactor, &self.bytes[start..end]);
+                }
+            }
+            _ => {}
+        }
+    }
+}

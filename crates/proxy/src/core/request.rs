@@ -1,0 +1,675 @@
+//! From a client's bytes to its server's: the way of every request.
+//!
+//! [`forward`] goes from message to message. What needs no change goes to the server as it came, in one slice with its neighbours;
+//! bodies are looked into only where a session's state or the pool depends on them: Query and Parse (what the text does), and the names
+//! of statements in Bind, Describe and Close.
+//!
+//! What it is not: the choice of a server; the client has one when this is called.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use machine::reactor::Reactor;
+
+use super::client::Client;
+use super::expect::ParseSent;
+use super::server::Server;
+use crate::config::{AutoPrepare, PoolMode};
+use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statements};
+use crate::understand::{
+    Access, Discard, Hint, Shape, TransactionEffect, Understanding, Understood,
+};
+use crate::wire::error::{Refusal, code};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
+
+/// Texts and Parse messages up to this many bytes are collected to be understood. Longer ones stream through.
+pub(super) const COLLECTED_MAX: usize = 16 << 20;
+
+/// What an event loop's requests have in common.
+pub(super) struct Desk {
+    pub understanding: Understanding,
+    pub statements: Statements,
+    pub repeats: super::repeats::Repeats,
+}
+
+/// What holds for a client's pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub mode: PoolMode,
+    pub auto_prepare: AutoPrepare,
+    /// Reads may be on replicas, so a write must not follow them there.
+    pub split: bool,
+    /// Statements of the protocol follow the client.
+    pub carry_statements: bool,
+    pub packet_bytes_max: usize,
+    pub now: Duration,
+}
+
+/// Why [`forward`] stopped.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// What is left is the beginning of a message, or nothing.
+    Unfinished,
+    /// What is left waits until the server has answered what is under way.
+    Held,
+    /// The client says goodbye.
+    Goodbye,
+    /// This cannot go on.
+    Violation(Refusal),
+}
+
+/// Sends what it can of `bytes`. Answers how many bytes are done with, and why it stopped.
+pub(super) fn forward<R: Reactor>(
+    client: &mut Client,
+    server: &mut Server,
+    desk: &mut Desk,
+    rules: &Rules,
+    reactor: &mut R,
+    bytes: &[u8],
+) -> (usize, Stop) {
+    let mut way = Way {
+        client,
+        server,
+        desk,
+        rules,
+        reactor,
+        bytes,
+        run: 0,
+        at: 0,
+    };
+    let stop = way.go();
+    way.flush();
+    (way.at, stop)
+}
+
+/// The way through one chunk.
+struct Way<'a, R> {
+    client: &'a mut Client,
+    server: &'a mut Server,
+    desk: &'a mut Desk,
+    rules: &'a Rules,
+    reactor: &'a mut R,
+    bytes: &'a [u8],
+    /// Where the bytes begin that go as they are.
+    run: usize,
+    /// Where the next message begins.
+    at: usize,
+}
+
+impl<R: Reactor> Way<'_, R> {
+    fn go(&mut self) -> Stop {
+        loop {
+            let rest = self.bytes.len() - self.at;
+            if self.client.passing > 0 {
+                let part = self.client.passing.min(rest);
+                self.client.passing -= part;
+                self.at += part;
+                if self.client.passing > 0 || part == rest {
+                    return Stop::Unfinished;
+                }
+                continue;
+            }
+            let head = match header(&self.bytes[self.at..]) {
+                Ok(Some(head)) => head,
+                Ok(None) => return Stop::Unfinished,
+                Err(_) => return violation("invalid message length"),
+            };
+            if head.total > self.rules.packet_bytes_max {
+                return Stop::Violation(
+                    Refusal::new(code::PROGRAM_LIMIT, format!("message of {} bytes is too long", head.total))
+                        .hint("Raise max_packet_size."),
+                );
+            }
+            let whole = rest >= head.total;
+            let end = self.at + head.total.min(rest);
+            let bytes = self.bytes;
+            let body = &bytes[self.at + HEADER_BYTES..end];
+            let stop = match head.tag {
+                frontend::QUERY | frontend::PARSE if !whole => {
+                    if head.total <= COLLECTED_MAX {
+                        return Stop::Unfinished;
+                    }
+                    self.large(head.tag)
+                }
+                frontend::QUERY => self.query(body, end),
+                frontend::PARSE => self.parse(body, end),
+                frontend::BIND => self.bind(body, whole, head.total),
+                frontend::DESCRIBE | frontend::CLOSE => {
+                    if !whole {
+                        return Stop::Unfinished;
+                    }
+                    self.describe_or_close(head.tag, body, end)
+                }
+                frontend::EXECUTE | frontend::FLUSH => {
+                    self.server.expects.extended();
+                    None
+                }
+                frontend::SYNC => {
+                    self.server.expects.sync(false);
+                    self.began();
+                    None
+                }
+                frontend::COPY_DATA => None,
+                frontend::COPY_DONE | frontend::COPY_FAIL => {
+                    self.server.expects.copy_end();
+                    None
+                }
+                frontend::FUNCTION_CALL => {
+                    self.client.wrote = true;
+                    self.server.expects.query();
+                    self.began();
+                    None
+                }
+                frontend::TERMINATE => return Stop::Goodbye,
+                tag => return violation(format!("invalid frontend message type {tag}")),
+            };
+            if let Some(stop) = stop {
+                return stop;
+            }
+            // `query` and its like may have sent something else in place of the message and moved on.
+            if self.at < end {
+                self.client.passing = head.total - (end - self.at);
+                self.at = end;
+            }
+        }
+    }
+
+    /// Sends the messages that go as they are.
+    fn flush(&mut self) {
+        if self.run < self.at {
+            self.server
+                .transport
+                .send(self.reactor, &self.bytes[self.run..self.at]);
+            self.run = self.at;
+        }
+    }
+
+    /// Sends `out` in place of the bytes up to `end`.
+    fn replace(&mut self, out: &[u8], end: usize) {
+        self.flush();
+        self.server.transport.send(self.reactor, out);
+        self.at = end;
+        self.run = end;
+    }
+
+    /// Something that ends with ReadyForQuery went out.
+    fn began(&mut self) {
+        if self.server.expects.outstanding() == 1 {
+            self.server.query_since = self.rules.now;
+        }
+    }
+
+    /// Whether the server is in a transaction that the client began, for all that is known now.
+    fn in_transaction(&self) -> bool {
+        self.server.status != TransactionStatus::Idle || self.client.began
+    }
+
+    /// A text too long to be collected: nothing is known of it.
+    fn large(&mut self, tag: u8) -> Option<Stop> {
+        if tag == frontend::QUERY {
+            self.server.expects.query();
+            self.began();
+        } else {
+            // Only the unnamed statement can be that long: a named one would have to be kept.
+            self.client.statements.unnamed = None;
+            self.server.expects.parse(ParseSent {
+                swallow: false,
+                id: None,
+                defines: None,
+            });
+        }
+        self.server.statements.unnamed = None;
+        self.client.read_back = true;
+        self.client.wrote = true;
+        None
+    }
+
+    fn query(&mut self, body: &[u8], end: usize) -> Option<Stop> {
+        let Some(sql) = read::query(body) else {
+            return Some(violation("invalid message format"));
+        };
+        let understood = self.desk.understanding.of(sql);
+        if self.must_leave(&understood) {
+            return Some(Stop::Held);
+        }
+        if self.rules.mode == PoolMode::Statement && understood.transaction != TransactionEffect::None {
+            return self.refuse_block(end);
+        }
+        if let Discard::Named(names) = &understood.discards_prepared
+            && let Some(stop) = self.deallocate(names, understood.statements, end)
+        {
+            return stop;
+        }
+        self.note(&understood);
+        // A simple query ends the unnamed statement.
+        self.client.statements.unnamed = None;
+        self.server.shape = understood.shape;
+        if self.rules.auto_prepare != AutoPrepare::Off && understood.plain && self.prepared(sql, &understood, end) {
+            return None;
+        }
+        self.server.statements.unnamed = None;
+        self.server.expects.query();
+        self.began();
+        self.at = end;
+        None
+    }
+
+    /// Whether the text must not run on the server the client has: it writes, and that is a replica, outside of any transaction.
+    fn must_leave(&self, understood: &Understood) -> bool {
+        self.server.replica
+            && self.rules.split
+            && !self.in_transaction()
+            && understood.hint != Some(Hint::Replica)
+            && understood.access != Access::Read
+            && (self.client.asked || understood.transaction == TransactionEffect::None)
+    }
+
+    /// A transaction block in statement mode.
+    fn refuse_block(&mut self, end: usize) -> Option<Stop> {
+        if !self.server.expects.settled() {
+            return Some(Stop::Held);
+        }
+        let mut out = Vec::new();
+        build::error(
+            &mut out,
+            &Refusal::new(
+                code::NOT_SUPPORTED,
+                "transaction blocks are not allowed in statement pooling mode",
+            )
+            .hint("Use pool_mode = transaction for this database or user."),
+        );
+        build::ready(&mut out, TransactionStatus::Idle);
+        self.flush();
+        self.client.transport.send(self.reactor, &out);
+        self.at = end;
+        self.run = end;
+        None
+    }
+
+    /// DEALLOCATE of a statement the client has prepared by the protocol: the server knows it by another name. `None`: it has not.
+    fn deallocate(&mut self, names: &[Box<str>], statements: u16, end: usize) -> Option<Option<Stop>> {
+        let [name] = names else {
+            return None;
+        };
+        if statements != 1 || self.client.statements.get(name.as_bytes()).is_none() || name.is_empty() {
+            return None;
+        }
+        if !self.server.expects.settled() {
+            return Some(Some(Stop::Held));
+        }
+        if self.server.status == TransactionStatus::Failed {
+            return None;
+        }
+        self.client.statements.remove(name.as_bytes());
+        let mut out = Vec::new();
+        build::command_complete(&mut out, "DEALLOCATE");
+        build::ready(&mut out, self.server.status);
+        self.flush();
+        self.client.transport.send(self.reactor, &out);
+        self.at = end;
+        self.run = end;
+        Some(None)
+    }
+
+    /// Runs a simple query as a prepared statement, where that is known to give the same. `false`: it is not.
+    fn prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
+        if self.server.expects.open() || !self.desk.repeats.again(sql) {
+            return false;
+        }
+        let statement = self
+            .desk
+            .statements
+            .intern(sql, &[0, 0], || Arc::clone(understood));
+        let prepared = Prepared { statement, stamp: 0 };
+        let mut out = Vec::with_capacity(64);
+        self.ensure(&prepared, &mut out);
+        build::message(&mut out, frontend::BIND, |out| {
+            out.push(0);
+            out.extend(prepared.statement.name.as_bytes());
+            out.extend([0; 7]);
+        });
+        build::message(&mut out, frontend::DESCRIBE, |out| out.extend(b"P\0"));
+        build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
+        build::bare(&mut out, frontend::SYNC);
+        self.server.expects.sync(true);
+        self.began();
+        self.replace(&out, end);
+        true
+    }
+
+    /// Notes what a text does to the session.
+    fn note(&mut self, understood: &Understood) {
+        let client = &mut *self.client;
+        client.asked = true;
+        if !understood.unpins.is_empty() && self.server.status == TransactionStatus::Idle && !client.began {
+            client.unpins |= understood.unpins;
+        }
+        client.unpins = client.unpins.without(understood.pins);
+        client.pins |= understood.pins;
+        if understood.settings {
+            client.read_back = true;
+            client.touched.extend(understood.setting_names.iter().cloned());
+        }
+        client.wrote |= understood.access != Access::Read;
+        client.began |= matches!(
+            understood.transaction,
+            TransactionEffect::Begin { .. } | TransactionEffect::Mixed
+        );
+        match &understood.discards_prepared {
+            Discard::None => {}
+            Discard::All => {
+                client.discard_all = true;
+                self.server.statements.clear();
+            }
+            Discard::Named(_) => {}
+        }
+    }
+
+    fn parse(&mut self, body: &[u8], end: usize) -> Option<Stop> {
+        let Some(parsed) = read::parse(body) else {
+            return Some(violation("invalid message format"));
+        };
+        let Desk {
+            understanding,
+            statements,
+            ..
+        } = &mut *self.desk;
+        let statement = statements.intern(parsed.sql, parsed.types, || understanding.of(parsed.sql));
+        if self.must_leave(&statement.understood) {
+            return Some(Stop::Held);
+        }
+        if self.rules.mode == PoolMode::Statement && statement.understood.transaction != TransactionEffect::None {
+            return Some(Stop::Violation(Refusal::new(
+                code::NOT_SUPPORTED,
+                "transaction blocks are not allowed in statement pooling mode",
+            )));
+        }
+        self.client.asked = true;
+        self.server.shape = statement.understood.shape;
+        let stamp = statements.stamp();
+        let prepared = Prepared { statement, stamp };
+        if parsed.name.is_empty() || !self.rules.carry_statements {
+            if parsed.name.is_empty() {
+                self.server.statements.unnamed = Some((self.client.id, stamp));
+                self.client.statements.unnamed = Some(prepared);
+            }
+            self.server.expects.parse(ParseSent {
+                swallow: false,
+                id: None,
+                defines: None,
+            });
+            self.at = end;
+            return None;
+        }
+        if self.client.statements.get(parsed.name).is_some() {
+            self.define_again(parsed.name, end);
+            return None;
+        }
+        if self.client.statements.len() >= CLIENT_STATEMENTS_MAX {
+            return Some(Stop::Violation(Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("more than {CLIENT_STATEMENTS_MAX} prepared statements"),
+            )));
+        }
+        let mut out = Vec::with_capacity(body.len() + 64);
+        self.parse_on_server(&prepared, &mut out, Some((parsed.name.into(), stamp)));
+        self.client.statements.define(parsed.name, prepared);
+        self.replace(&out, end);
+        None
+    }
+
+    /// A Parse of a name the client has: PostgreSQL refuses it, and shall say so itself. So the name is taken on the server first.
+    fn define_again(&mut self, name: &[u8], end: usize) {
+        let mut out = Vec::new();
+        let taken = String::from_utf8_lossy(name).into_owned();
+        build::parse(&mut out, &taken, b"", &[0, 0]);
+        self.server.expects.parse(ParseSent {
+            swallow: true,
+            id: None,
+            defines: None,
+        });
+        self.server.stray_statements.push(name.to_vec());
+        self.flush();
+        self.server.transport.send(self.reactor, &out);
+        self.server.expects.parse(ParseSent {
+            swallow: false,
+            id: None,
+            defines: None,
+        });
+        self.at = end;
+    }
+
+    /// Appends what makes the server parse the statement; an older copy and those used longest ago go away.
+    fn parse_on_server(&mut self, prepared: &Prepared, out: &mut Vec<u8>, defines: Option<(Box<[u8]>, u64)>) {
+        let statement = &prepared.statement;
+        build::close_statement(out, &statement.name);
+        self.server.expects.close(true);
+        build::parse(out, &statement.name, &statement.sql, &statement.types);
+        let noted = self.server.expects.parse(ParseSent {
+            swallow: defines.is_none(),
+            id: Some(statement.id),
+            defines,
+        });
+        if !noted {
+            // The server skips it.
+            self.server.statements.forget(statement.id);
+            return;
+        }
+        let stamp = self.desk.statements.stamp();
+        for closed in self.server.statements.parse(statement.id, stamp) {
+            build::close_statement(out, &self.desk.statements.name(closed));
+            self.server.expects.close(true);
+        }
+    }
+
+    /// Appends what it takes that the server has the statement.
+    fn ensure(&mut self, prepared: &Prepared, out: &mut Vec<u8>) {
+        if !self.server.statements.has(prepared) {
+            self.parse_on_server(prepared, out, None);
+        }
+    }
+
+    /// The same for the client's unnamed statement.
+    fn ensure_unnamed(&mut self) {
+        let Some(prepared) = &self.client.statements.unnamed else {
+            return;
+        };
+        let owner = Some((self.client.id, prepared.stamp));
+        if self.server.statements.unnamed == owner {
+            return;
+        }
+        let mut out = Vec::new();
+        build::parse(&mut out, "", &prepared.statement.sql, &prepared.statement.types);
+        self.server.expects.parse(ParseSent {
+            swallow: true,
+            id: None,
+            defines: None,
+        });
+        self.server.statements.unnamed = owner;
+        self.flush();
+        self.server.transport.send(self.reactor, &out);
+    }
+
+    fn bind(&mut self, body: &[u8], whole: bool, total: usize) -> Option<Stop> {
+        let Some((portal, name, rest)) = read::bind(body) else {
+            return Some(if whole {
+                violation("invalid message format")
+            } else {
+                Stop::Unfinished
+            });
+        };
+        self.server.expects.extended();
+        if name.is_empty() {
+            if let Some(prepared) = &self.client.statements.unnamed {
+                let understood = Arc::clone(&prepared.statement.understood);
+                if self.must_leave(&understood) {
+                    return Some(Stop::Held);
+                }
+                self.note(&understood);
+                self.ensure_unnamed();
+            }
+            return None;
+        }
+        let Some(prepared) = self.client.statements.get(name).cloned() else {
+            // One of SQL, or none: the server knows.
+            return None;
+        };
+        if self.must_leave(&prepared.statement.understood) {
+            return Some(Stop::Held);
+        }
+        self.note(&prepared.statement.understood);
+        self.server.shape = prepared.statement.understood.shape;
+        let mut out = Vec::with_capacity(body.len() + 64);
+        self.ensure(&prepared, &mut out);
+        let target = prepared.statement.name.as_bytes();
+        out.push(frontend::BIND);
+        let length = total - 1 - name.len() + target.len();
+        out.extend((length as u32).to_be_bytes());
+        out.extend(portal);
+        out.push(0);
+        out.extend(target);
+        out.push(0);
+        // What follows the names, and what has not arrived of it, goes as it is.
+        let names = HEADER_BYTES + body.len() - rest.len();
+        self.replace(&out, self.at + names);
+        self.client.passing = total - names;
+        None
+    }
+
+    fn describe_or_close(&mut self, tag: u8, body: &[u8], end: usize) -> Option<Stop> {
+        let Some((kind, name)) = read::target(body) else {
+            return Some(violation("invalid message format"));
+        };
+        if tag == frontend::CLOSE {
+            // The statement stays on the server under its own name; that the client's name is unknown there is no error.
+            if kind == b'S' && self.rules.carry_statements {
+                match name {
+                    b"" => {
+                        self.client.statements.unnamed = None;
+                        self.server.statements.unnamed = None;
+                    }
+                    name => {
+                        self.client.statements.remove(name);
+                    }
+                }
+            }
+            self.server.expects.close(false);
+            return None;
+        }
+        self.server.expects.extended();
+        if kind != b'S' {
+            return None;
+        }
+        if name.is_empty() {
+            self.ensure_unnamed();
+            return None;
+        }
+        let prepared = self.client.statements.get(name).cloned()?;
+        let mut out = Vec::with_capacity(64);
+        self.ensure(&prepared, &mut out);
+        build::message(&mut out, frontend::DESCRIBE, |out| {
+            out.push(b'S');
+            out.extend(prepared.statement.name.as_bytes());
+            out.push(0);
+        });
+        self.replace(&out, end);
+        None
+    }
+}
+
+fn violation(message: impl Into<String>) -> Stop {
+    Stop::Violation(Refusal::new(code::PROTOCOL_VIOLATION, message))
+}
+
+/// What the first message of a request says about where it should run.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// More bytes are needed to know.
+    Unknown,
+    /// It needs no server: these bytes are answered here, with this.
+    Answered(usize, Vec<u8>),
+    /// It needs a server: what is known of its text, `None` where it has none.
+    Server(Option<Arc<Understood>>, Shape),
+    /// Goodbye.
+    Goodbye,
+    /// Refused.
+    Violation(Refusal),
+}
+
+/// Looks at the first message of a client without a server.
+pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]) -> Wish {
+    let head = match header(bytes) {
+        Ok(Some(head)) => head,
+        Ok(None) => return Wish::Unknown,
+        Err(_) => return Wish::Violation(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length")),
+    };
+    if head.total > rules.packet_bytes_max {
+        return Wish::Violation(
+            Refusal::new(code::PROGRAM_LIMIT, format!("message of {} bytes is too long", head.total))
+                .hint("Raise max_packet_size."),
+        );
+    }
+    let whole = bytes.len() >= head.total;
+    let body = &bytes[HEADER_BYTES..head.total.min(bytes.len())];
+    let of = |understood: Arc<Understood>| {
+        let shape = understood.shape;
+        Wish::Server(Some(understood), shape)
+    };
+    let anything = Wish::Server(None, Shape::UNKNOWN);
+    match head.tag {
+        frontend::QUERY | frontend::PARSE if !whole && head.total <= COLLECTED_MAX => Wish::Unknown,
+        frontend::QUERY | frontend::PARSE if !whole => anything,
+        frontend::QUERY => match read::query(body) {
+            Some(sql) => of(desk.understanding.of(sql)),
+            None => anything,
+        },
+        frontend::PARSE => match read::parse(body) {
+            Some(parsed) => {
+                let Desk {
+                    understanding,
+                    statements,
+                    ..
+                } = desk;
+                of(Arc::clone(
+                    &statements
+                        .intern(parsed.sql, parsed.types, || understanding.of(parsed.sql))
+                        .understood,
+                ))
+            }
+            None => anything,
+        },
+        frontend::BIND => match read::bind(body) {
+            Some((_, name, _)) => match client.statements.get(name) {
+                Some(prepared) => of(Arc::clone(&prepared.statement.understood)),
+                None => anything,
+            },
+            None if whole => anything,
+            None => Wish::Unknown,
+        },
+        frontend::DESCRIBE if !whole => Wish::Unknown,
+        frontend::DESCRIBE => match read::target(body) {
+            Some((b'S', name)) => match client.statements.get(name) {
+                Some(prepared) => of(Arc::clone(&prepared.statement.understood)),
+                None => anything,
+            },
+            _ => anything,
+        },
+        // Outside of a transaction there is nothing for it to end.
+        frontend::SYNC => {
+            let mut out = Vec::new();
+            build::ready(&mut out, TransactionStatus::Idle);
+            Wish::Answered(head.total.min(bytes.len()), out)
+        }
+        // A server that does not copy ignores these.
+        frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if whole => {
+            Wish::Answered(head.total, Vec::new())
+        }
+        frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Wish::Unknown,
+        frontend::TERMINATE => Wish::Goodbye,
+        frontend::CLOSE | frontend::EXECUTE | frontend::FLUSH | frontend::FUNCTION_CALL => anything,
+        tag => Wish::Violation(Refusal::new(
+            code::PROTOCOL_VIOLATION,
+            format!("invalid frontend message type {tag}"),
+        )),
+    }
+}

@@ -1,0 +1,654 @@
+//! How clients get servers and lose them again: the part of the event loop that the pool is about.
+
+use std::sync::Arc;
+
+use machine::reactor::Reactor;
+
+use super::client::{Client, Phase};
+use super::event_loop::{EventLoop, Todo, WAITING_INBOX_MAX, goodbye};
+use super::pool::Waiting;
+use super::reply;
+use super::request::{self, Stop, Wish};
+use super::server::{Server, Task, TaskKind, lost};
+use crate::config::PoolMode;
+use crate::session::settings::{self, Settings};
+use crate::understand::{Pins, Shape, Understood};
+use crate::wire::TransactionStatus;
+use crate::wire::error::{Refusal, Reported, code};
+
+impl<R: Reactor> EventLoop<R> {
+    /// Bytes of a client that is logged in.
+    pub(super) fn client_request(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if client.waits() {
+            client.inbox.extend(bytes);
+            if client.inbox.len() > WAITING_INBOX_MAX && !client.paused {
+                client.paused = true;
+                reactor.pause(client.token());
+            }
+            return;
+        }
+        if client.inbox.is_empty() {
+            let used = self.serve(reactor, index, bytes);
+            if used < bytes.len()
+                && let Some(client) = self.clients.get_mut(index)
+            {
+                client.inbox = bytes[used..].to_vec();
+            }
+        } else {
+            client.inbox.extend(bytes);
+            let id = client.id;
+            self.serve_inbox(reactor, index, id);
+        }
+    }
+
+    /// Serves what a client's inbox holds.
+    pub(super) fn serve_inbox(&mut self, reactor: &mut R, index: usize, id: u64) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if client.id != id || client.waits() || !client.is_ready() {
+            return;
+        }
+        let mut inbox = std::mem::take(&mut client.inbox);
+        let used = self.serve(reactor, index, &inbox);
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if client.id != id {
+            return;
+        }
+        if used < inbox.len() {
+            inbox.drain(..used);
+            client.inbox = inbox;
+        }
+        let blocked = client.waits() && client.inbox.len() > WAITING_INBOX_MAX;
+        let behind = client
+            .server
+            .and_then(|server| self.servers.get(server))
+            .is_some_and(|server| reactor.queued(server.token()) > 0);
+        if client.paused && !blocked && !behind {
+            client.paused = false;
+            reactor.resume(client.token());
+        }
+    }
+
+    /// Goes through a client's messages. Answers how many bytes are done with; the rest is kept by the caller, if the client still is
+    /// there.
+    fn serve(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        loop {
+            let Some(client) = self.clients.get(index) else {
+                return bytes.len();
+            };
+            let rules = self.rules(client);
+            let Some(server_index) = client.server else {
+                if at == bytes.len() {
+                    return at;
+                }
+                match request::wish(client, &mut self.desk, &rules, &bytes[at..]) {
+                    Wish::Unknown => return at,
+                    Wish::Answered(used, out) => {
+                        at += used;
+                        if let Some(client) = self.clients.get_mut(index) {
+                            client.transport.send(reactor, &out);
+                        }
+                    }
+                    Wish::Goodbye => {
+                        self.close_client(reactor, index, "client said goodbye");
+                        return bytes.len();
+                    }
+                    Wish::Violation(refusal) => {
+                        self.refuse_client(reactor, index, &refusal);
+                        return bytes.len();
+                    }
+                    Wish::Server(understood, shape) => {
+                        if !self.attach(reactor, index, understood.as_deref(), shape) {
+                            return at;
+                        }
+                    }
+                }
+                continue;
+            };
+            let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index)) else {
+                return bytes.len();
+            };
+            if server.task.is_some() {
+                return at;
+            }
+            let (used, stop) = request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
+            at += used;
+            match stop {
+                Stop::Unfinished => {
+                    let limit = self.world.config.corun.connection_buffer_max.0 as usize;
+                    if !client.paused && reactor.queued(server.token()) > limit {
+                        client.paused = true;
+                        reactor.pause(client.token());
+                    }
+                    if client.cancel_wanted && server.expects.outstanding() > 0 {
+                        client.cancel_wanted = false;
+                        self.start_cancel(reactor, server_index);
+                    }
+                }
+                Stop::Held => client.held = true,
+                Stop::Goodbye => {
+                    self.close_client(reactor, index, "client said goodbye");
+                    return bytes.len();
+                }
+                Stop::Violation(refusal) => {
+                    self.refuse_client(reactor, index, &refusal);
+                    return bytes.len();
+                }
+            }
+            // What was answered here, without the server, leaves nothing to wait for.
+            self.after_answer(reactor, server_index);
+            return at;
+        }
+    }
+
+    /// Gives a client a server, or puts it in the queue. `true`: it has one and may go on at once.
+    fn attach(&mut self, reactor: &mut R, index: usize, understood: Option<&Understood>, shape: Shape) -> bool {
+        let pool_index = self.pool_for(index, understood);
+        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+            return false;
+        };
+        client.shape = shape;
+        if !pool.paused
+            && !pool.disabled
+            && pool.waiting.is_empty()
+            && let Some(server) = pick(&self.servers, &mut pool.idle, &client.settings)
+        {
+            return self.pair(reactor, index, server);
+        }
+        self.enqueue(reactor, index, pool_index, shape);
+        false
+    }
+
+    /// Puts a client in a pool's queue.
+    pub(super) fn enqueue(&mut self, reactor: &mut R, index: usize, pool_index: usize, shape: Shape) {
+        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+            return;
+        };
+        if pool.disabled {
+            let refusal = Refusal::new(code::INVALID_CATALOG, format!("database \"{}\" is disabled", pool.key.database));
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        if let Some((refusal, until)) = &pool.failed
+            && self.now < *until
+            && pool.servers == 0
+        {
+            let refusal = refusal.clone();
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        client.waiting = Some(pool_index);
+        client.waiting_since = self.now;
+        client.told_to_wait = false;
+        pool.waiting.push_back(Waiting {
+            client: index,
+            shape,
+            since: self.now,
+        });
+        if !pool.idle.is_empty() && !pool.paused {
+            // Only when the queue was not empty: those before it are served first.
+            let free: Vec<usize> = pool.idle.drain(..).collect();
+            self.todo.extend(free.into_iter().map(Todo::Free));
+        }
+        self.todo.push_back(Todo::Connect(pool_index));
+    }
+
+    /// Makes a server a client's. `true`: at once; otherwise a query of the proxy's own comes first.
+    fn pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index)) else {
+            return false;
+        };
+        debug_assert!(server.client.is_none() && server.is_between_transactions());
+        client.server = Some(server_index);
+        client.asked = false;
+        client.began = false;
+        client.held = false;
+        server.client = Some(index);
+        let unused = self.now.saturating_sub(server.since);
+        server.since = self.now;
+        server.transaction_since = self.now;
+        server.query_since = self.now;
+        server.errors = 0;
+        if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
+            pool.totals.wait_time += self.now.saturating_sub(client.waiting_since);
+        }
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.totals.attached += 1;
+        }
+        let proxy = &self.world.config.proxy;
+        let check = proxy.server_check_query.as_str();
+        if !check.is_empty() && unused > proxy.server_check_delay && server.used {
+            let text = if check == "<empty>" { ";" } else { check };
+            server.start(reactor, TaskKind::Check, text);
+            return false;
+        }
+        self.prepare_pair(reactor, index, server_index)
+    }
+
+    /// Sets a client's settings on its server, where they differ. `true`: they do not.
+    fn prepare_pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index)) else {
+            return false;
+        };
+        server.used = true;
+        if !Arc::ptr_eq(&client.settings, &server.settings) {
+            match settings::change(&server.settings, &client.settings) {
+                // The same content: one copy is enough from now on.
+                None => client.settings = Arc::clone(&server.settings),
+                Some(sql) => {
+                    if let Some(pool) = self.pools.get_mut(server.pool) {
+                        pool.totals.replays += 1;
+                    }
+                    let kind = TaskKind::Replay(Arc::clone(&client.settings));
+                    server.start(reactor, kind, &sql);
+                    return false;
+                }
+            }
+        }
+        if !client.is_ready() {
+            self.greet_from_server(reactor, index, server_index);
+            return false;
+        }
+        true
+    }
+
+    /// What a server sent, once it is logged in.
+    pub(super) fn answer(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let mut client = match server.client {
+            Some(client) => self.clients.get_mut(client).map(|client| &mut **client),
+            None => None,
+        };
+        let heard = reply::relay(server, client.as_deref_mut(), reactor, bytes, self.now);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            let totals = &mut pool.totals;
+            totals.sent += bytes.len() as u64;
+            totals.queries += u64::from(heard.queries);
+            totals.transactions += u64::from(heard.transactions);
+            totals.query_time += heard.query_time;
+            totals.transaction_time += heard.transaction_time;
+            for took in heard.latencies.iter().take(heard.queries as usize) {
+                pool.latencies.add(*took);
+            }
+        }
+        if let Some(client) = client {
+            let limit = self.world.config.corun.connection_buffer_max.0 as usize;
+            if !server.paused && reactor.queued(client.token()) > limit {
+                server.paused = true;
+                reactor.pause(server.token());
+            }
+        }
+        if let Some(why) = heard.broken {
+            return self.server_lost(reactor, index, why);
+        }
+        if let Some(task) = heard.task {
+            return self.task_done(reactor, index, task);
+        }
+        if heard.queries > 0 {
+            self.after_answer(reactor, index);
+        }
+    }
+
+    /// Parts a server and its client if nothing keeps them together.
+    fn after_answer(&mut self, reactor: &mut R, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let Some(client_index) = server.client else {
+            return;
+        };
+        let Some(client) = self.clients.get_mut(client_index) else {
+            return;
+        };
+        let id = client.id;
+        if !server.is_between_transactions() || client.passing > 0 {
+            if server.expects.settled() && std::mem::take(&mut client.held) {
+                self.todo.push_back(Todo::Serve(client_index, id));
+            }
+            return;
+        }
+        let mode = self
+            .pools
+            .get(server.pool)
+            .map_or(PoolMode::Session, |pool| pool.effective.pool_mode);
+        let stays = mode == PoolMode::Session || !client.pins.is_empty() || server.expects.murky();
+        if stays {
+            if self.stopping {
+                return self.refuse_client(reactor, client_index, &goodbye());
+            }
+            if std::mem::take(&mut client.held) {
+                self.todo.push_back(Todo::Serve(client_index, id));
+            }
+            return;
+        }
+        if std::mem::take(&mut client.read_back) {
+            client.parting = true;
+            let names = client
+                .touched
+                .iter()
+                .map(|name| &**name)
+                .chain(client.settings.unlisted())
+                .chain(server.settings.unlisted());
+            let sql = settings::read_back(names);
+            if let Some(pool) = self.pools.get_mut(server.pool) {
+                pool.totals.read_backs += 1;
+            }
+            server.start(reactor, TaskKind::ReadBack, &sql);
+            return;
+        }
+        if !server.stray_statements.is_empty() {
+            client.parting = true;
+            let sql: String = server
+                .stray_statements
+                .drain(..)
+                .map(|name| format!("DEALLOCATE {};", quoted(&name)))
+                .collect();
+            server.start(reactor, TaskKind::Reset, &sql);
+            return;
+        }
+        self.part(reactor, index, client_index);
+    }
+
+    /// Ends what binds a server and its client.
+    fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
+        if let Some(server) = self.servers.get_mut(index) {
+            server.client = None;
+            server.since = self.now;
+            if std::mem::take(&mut server.paused) {
+                reactor.resume(server.token());
+            }
+        }
+        self.todo.push_back(Todo::Free(index));
+        if let Some(client) = self.clients.get_mut(client_index) {
+            client.server = None;
+            client.parting = false;
+            client.held = false;
+            client.since = self.now;
+            if !client.inbox.is_empty() || client.paused {
+                self.todo.push_back(Todo::Serve(client_index, client.id));
+            }
+            if self.stopping {
+                self.refuse_client(reactor, client_index, &goodbye());
+            }
+        }
+    }
+
+    /// A server that nobody has: to the next client, to the idle ones, or closed.
+    pub(super) fn server_free(&mut self, reactor: &mut R, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        if server.client.is_some() || server.task.is_some() || !server.is_ready() {
+            return;
+        }
+        let Some(pool) = self.pools.get_mut(server.pool) else {
+            return;
+        };
+        let lifetime = pool.effective.server_lifetime;
+        let old = self.now.saturating_sub(server.created) >= lifetime && server.used;
+        if let Some(why) = server.closing.or(old.then_some("server_lifetime")) {
+            return self.close_server(reactor, index, why);
+        }
+        if server.cancels > 0 {
+            // `cancel_closed` comes back to it.
+            return;
+        }
+        if std::mem::take(&mut server.struck) {
+            return server.start(reactor, TaskKind::Barrier, ";");
+        }
+        if pool.paused {
+            pool.idle.push(index);
+            return;
+        }
+        // Somebody may have left the queue without leaving its entry.
+        while let Some(next) = super::cohorts::next(pool, self.now) {
+            if self.clients.get(next.client).is_some() {
+                let id = self.clients[next.client].id;
+                if self.pair(reactor, next.client, index) {
+                    self.serve_inbox(reactor, next.client, id);
+                }
+                return;
+            }
+        }
+        pool.idle.push(index);
+    }
+
+    /// A client went away while it had this server.
+    pub(super) fn deserted(&mut self, reactor: &mut R, index: usize, client: &Client) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.client = None;
+        server.since = self.now;
+        if std::mem::take(&mut server.paused) {
+            reactor.resume(server.token());
+        }
+        if server.task.is_some() {
+            // Its settings may be half there: nobody else gets it.
+            return self.close_server(reactor, index, "its client left while it was being prepared");
+        }
+        if client.passing > 0 || server.passing > 0 || !server.expects.settled() || server.expects.murky() {
+            if server.expects.outstanding() > 0 {
+                self.start_cancel(reactor, index);
+            }
+            return self.close_server(reactor, index, "its client left within a query");
+        }
+        let session = self
+            .pools
+            .get(server.pool)
+            .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session);
+        let touched = session || client.read_back || !client.pins.is_empty() || !server.stray_statements.is_empty();
+        let always = self.world.config.proxy.server_reset_query_always;
+        let rollback = server.status != TransactionStatus::Idle;
+        if !touched && !always && !rollback {
+            self.todo.push_back(Todo::Free(index));
+            return;
+        }
+        let reset = self.world.config.proxy.server_reset_query.trim();
+        if client.pins.contains(Pins::LOAD) || client.pins.contains(Pins::OTHER) {
+            return self.close_server(reactor, index, "its client left something that cannot be undone");
+        }
+        if touched && !session && !reset.to_ascii_lowercase().starts_with("discard all") {
+            return self.close_server(reactor, index, "its client left a changed session");
+        }
+        server.stray_statements.clear();
+        if rollback {
+            server.start(reactor, TaskKind::Rollback { reset: touched || always }, "ROLLBACK");
+        } else if reset.is_empty() {
+            self.todo.push_back(Todo::Free(index));
+        } else {
+            server.start(reactor, TaskKind::Reset, reset);
+        }
+    }
+
+    /// A query of the proxy's own has been answered.
+    fn task_done(&mut self, reactor: &mut R, index: usize, task: Task) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let client_index = server.client;
+        match task.kind {
+            TaskKind::Replay(settings) => {
+                let Some(client) = client_index else {
+                    return self.close_server(reactor, index, "nobody waits for its settings");
+                };
+                if let Some(error) = task.error {
+                    return self.replay_refused(reactor, index, client, &error);
+                }
+                server.settings = settings;
+                self.go_on(reactor, index, client);
+            }
+            TaskKind::Check => {
+                let Some(client) = client_index else {
+                    self.todo.push_back(Todo::Free(index));
+                    return;
+                };
+                self.go_on(reactor, index, client);
+            }
+            TaskKind::ReadBack => {
+                let read = task.error.is_none();
+                let mut settings = Settings::default();
+                for row in &task.rows {
+                    if let [Some(name), value] = row.as_slice() {
+                        settings.read(name, value.as_deref());
+                    }
+                }
+                let settings = Arc::new(settings);
+                server.settings = Arc::clone(&settings);
+                let Some(client) = client_index.and_then(|client| self.clients.get_mut(client)) else {
+                    return self.close_server(reactor, index, "its client left");
+                };
+                client.parting = false;
+                client.touched = Vec::new();
+                if !read {
+                    let refusal = lost(task.error.as_ref());
+                    return self.lose_both(reactor, index, &refusal);
+                }
+                client.settings = settings;
+                self.after_answer(reactor, index);
+            }
+            TaskKind::Rollback { reset } => {
+                if task.error.is_some() || server.status != TransactionStatus::Idle {
+                    return self.close_server(reactor, index, "its transaction could not be rolled back");
+                }
+                let text = self.world.config.proxy.server_reset_query.trim();
+                if reset && !text.is_empty() {
+                    server.start(reactor, TaskKind::Reset, text);
+                } else {
+                    self.todo.push_back(Todo::Free(index));
+                }
+            }
+            TaskKind::Reset => {
+                if task.error.is_some() || server.status != TransactionStatus::Idle {
+                    return self.close_server(reactor, index, "it could not be reset");
+                }
+                match client_index {
+                    // Statements that stood in the way are gone.
+                    Some(_) => self.after_answer(reactor, index),
+                    None => {
+                        if self.world.config.proxy.server_reset_query.to_ascii_lowercase().contains("discard all") {
+                            server.settings = Arc::default();
+                            server.statements.clear();
+                        }
+                        self.todo.push_back(Todo::Free(index));
+                    }
+                }
+            }
+            TaskKind::Barrier => self.todo.push_back(Todo::Free(index)),
+            TaskKind::Connect => {
+                if let Some(error) = task.error {
+                    tracing::warn!(code = error.code, "connect_query failed: {}", error.message);
+                }
+                self.server_ready(reactor, index);
+            }
+            TaskKind::Ask(question) => {
+                self.todo.push_back(Todo::Free(index));
+                self.question_answered(reactor, question, task.rows, task.error);
+            }
+        }
+    }
+
+    /// A client's server is prepared.
+    fn go_on(&mut self, reactor: &mut R, index: usize, client: usize) {
+        if self.prepare_pair(reactor, client, index)
+            && let Some(id) = self.clients.get(client).map(|client| client.id)
+        {
+            self.todo.push_back(Todo::Serve(client, id));
+        }
+    }
+
+    /// A server did not take a client's settings.
+    fn replay_refused(&mut self, reactor: &mut R, index: usize, client_index: usize, error: &Reported) {
+        let entering = self.clients.get(client_index).is_some_and(|client| !client.is_ready());
+        let refusal = if entering {
+            // As the server would have said to the start-up packet.
+            Refusal::new(code::of(&error.code), error.message.clone())
+        } else {
+            Refusal::new(code::CONNECTION_FAILURE, "the session's settings could not be carried over to another server connection")
+                .detail(error.message.clone())
+        };
+        if let Some(server) = self.servers.get_mut(index) {
+            // Nothing was set: one simple query holds as a whole or not at all.
+            server.client = None;
+        }
+        if let Some(client) = self.clients.get_mut(client_index) {
+            client.server = None;
+        }
+        self.refuse_client(reactor, client_index, &refusal);
+        self.todo.push_back(Todo::Free(index));
+    }
+
+    /// A server must not be used any more, and its client cannot go on without it.
+    fn lose_both(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
+        if let Some(client_index) = self.servers.get_mut(index).and_then(|server| server.client.take()) {
+            if let Some(client) = self.clients.get_mut(client_index) {
+                client.server = None;
+            }
+            self.refuse_client(reactor, client_index, refusal);
+        }
+        self.close_server(reactor, index, "its client could not go on");
+    }
+
+    /// A server's connection ended or cannot be understood; its client is told.
+    pub(super) fn server_lost(&mut self, reactor: &mut R, index: usize, why: &'static str) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let reported = server.last_error.as_deref().map(|message| Reported::read(&message[5..]));
+        let told = reported.as_ref().is_some_and(Reported::is_fatal) && server.task.is_none();
+        if let Some(client_index) = server.client.take() {
+            let reported = reported.or_else(|| server.task.as_ref().and_then(|task| task.error.clone()));
+            if let Some(client) = self.clients.get_mut(client_index) {
+                client.server = None;
+                if told {
+                    // The server's own last words have gone to the client.
+                    self.close_client(reactor, client_index, "its server ended");
+                } else {
+                    self.refuse_client(reactor, client_index, &lost(reported.as_ref()));
+                }
+            }
+        }
+        self.close_server(reactor, index, why);
+    }
+
+    /// Which pool a client's request goes to.
+    fn pool_for(&mut self, index: usize, _understood: Option<&Understood>) -> usize {
+        self.clients.get(index).map_or(usize::MAX, |client| client.pool)
+    }
+}
+
+impl Client {
+    /// Whether its bytes must wait.
+    pub(super) fn waits(&self) -> bool {
+        self.waiting.is_some() || self.held || self.parting
+    }
+}
+
+/// A free server for a client with these settings: one that has them, if it is among those used last.
+fn pick(servers: &slab::Slab<Box<Server>>, idle: &mut Vec<usize>, settings: &Arc<Settings>) -> Option<usize> {
+    const LOOKED_AT: usize = 8;
+    let fits = |index: &usize| {
+        servers
+            .get(*index)
+            .is_some_and(|server| Arc::ptr_eq(&server.settings, settings) || server.settings == *settings)
+    };
+    let from = idle.len().saturating_sub(LOOKED_AT);
+    match idle[from..].iter().rposition(fits) {
+        Some(at) => Some(idle.remove(from + at)),
+        None => idle.pop(),
+    }
+}
+
+fn quoted(name: &[u8]) -> String {
+    format!("\"{}\"", String::from_utf8_lossy(name).replace('"', "\"\""))
+}
+
+/// Only to say that a phase exists; the console has no servers.
+const _: fn(&Phase) -> bool = |phase| matches!(phase, Phase::Console);

@@ -1,0 +1,239 @@
+//! [`Server`]: one connection to PostgreSQL, and what the proxy knows of the session behind it.
+//!
+//! ```text
+//!  Connecting ─► (TLS) ─► LoggingIn ─► Ready ⇄ Ready with a task ─► closed
+//!                                       │ client: Some            the proxy's own query: replay of settings, reading
+//!                                       └ client: None, idle      them back, reset, check, barrier after a cancel
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use machine::reactor::{Reactor, Token};
+
+use super::expect::Expects;
+use super::transport::Transport;
+use crate::auth::ServerLogin;
+use crate::session::prepared::ServerStatements;
+use crate::session::settings::Settings;
+use crate::understand::{Pins, Shape};
+use crate::wire::error::{Refusal, Reported};
+use crate::wire::{TransactionStatus, build};
+
+/// Where a connection stands.
+pub(super) enum Phase {
+    /// The kernel connects.
+    Connecting,
+    /// The answer to the request for TLS is awaited.
+    AskedForTls,
+    /// Startup and authentication.
+    LoggingIn(Box<ServerLogin>),
+    /// Logged in.
+    Ready,
+}
+
+/// A query of the proxy's own.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub kind: TaskKind,
+    /// Rows so far, as text.
+    pub rows: Vec<Vec<Option<String>>>,
+    /// The first error.
+    pub error: Option<Reported>,
+}
+
+/// What the proxy's own query is for.
+#[derive(Debug)]
+pub(super) enum TaskKind {
+    /// Settings of the client that waits for this server.
+    Replay(Arc<Settings>),
+    /// What the client has set.
+    ReadBack,
+    /// Cleaning up after a client.
+    Reset,
+    /// Whether the server answers; then it serves the client that waits.
+    Check,
+    /// A cancel request may still strike: nobody else gets the server before this is answered.
+    Barrier,
+    /// `connect_query`.
+    Connect,
+    /// A question of the event loop's own.
+    Ask(Question),
+}
+
+/// Who asked a question on a server connection.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// `auth_query` for a client (slot and number).
+    Secret { client: usize, id: u64 },
+    /// Health of a host.
+    Health { database: Arc<str>, host: usize },
+    /// Where a client's write ended in the log.
+    WriteEnd { client: usize, id: u64 },
+}
+
+/// Rows of a task's answer at most; a question that gets more is wrong.
+const TASK_ROWS_MAX: usize = 10_000;
+
+/// A connection to PostgreSQL.
+pub(super) struct Server {
+    // Fixed for its life.
+    pub transport: Transport,
+    pub pool: usize,
+    /// Number, unique in the process.
+    pub id: u64,
+    pub created: Duration,
+    pub replica: bool,
+    // From logging in.
+    pub phase: Phase,
+    pub pid: u32,
+    pub secret: Vec<u8>,
+    /// ParameterStatus by name.
+    pub parameters: Vec<(String, String)>,
+    /// CPU its process was bound to.
+    pub bound: Option<u32>,
+    // What the session is now.
+    pub status: TransactionStatus,
+    pub settings: Arc<Settings>,
+    pub statements: ServerStatements,
+    /// Statements of clients' own names that stand on the server by accident.
+    pub stray_statements: Vec<Vec<u8>>,
+    pub expects: Expects,
+    pub shape: Shape,
+    // Who uses it.
+    pub client: Option<usize>,
+    pub task: Option<Task>,
+    /// Cancel requests for it that have not ended.
+    pub cancels: u32,
+    /// A cancel request was sent: a barrier comes before the next client.
+    pub struck: bool,
+    /// To be closed as soon as its client is done.
+    pub closing: Option<&'static str>,
+    /// When it became free or busy.
+    pub since: Duration,
+    /// When the current query and transaction began.
+    pub query_since: Duration,
+    pub transaction_since: Duration,
+    // Reading.
+    pub partial: Vec<u8>,
+    /// Bytes of a message that are still to come and go to the client.
+    pub passing: usize,
+    /// ErrorResponse messages since the last moment without a transaction.
+    pub errors: u32,
+    /// The last error, kept where it may be the last thing the server says.
+    pub last_error: Option<Vec<u8>>,
+}
+
+impl Server {
+    pub fn new(transport: Transport, pool: usize, id: u64, now: Duration, replica: bool, statements_max: usize) -> Self {
+        Self {
+            transport,
+            pool,
+            id,
+            created: now,
+            replica,
+            phase: Phase::Connecting,
+            pid: 0,
+            secret: Vec::new(),
+            parameters: Vec::new(),
+            bound: None,
+            status: TransactionStatus::Idle,
+            settings: Arc::default(),
+            statements: ServerStatements::new(statements_max),
+            stray_statements: Vec::new(),
+            expects: Expects::default(),
+            shape: Shape::UNKNOWN,
+            client: None,
+            task: None,
+            cancels: 0,
+            struck: false,
+            closing: None,
+            since: now,
+            query_since: now,
+            transaction_since: now,
+            partial: Vec::new(),
+            passing: 0,
+            errors: 0,
+            last_error: None,
+        }
+    }
+
+    /// The token of its socket.
+    pub fn token(&self) -> Token {
+        self.transport.token
+    }
+
+    pub fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Starts a query of the proxy's own.
+    ///
+    /// # Panics
+    /// When something else is under way (debug builds).
+    pub fn start<R: Reactor>(&mut self, reactor: &mut R, kind: TaskKind, sql: &str) {
+        debug_assert!(self.task.is_none() && self.expects.settled());
+        let mut out = Vec::with_capacity(sql.len() + 6);
+        build::query(&mut out, sql);
+        self.expects.query();
+        self.statements.unnamed = None;
+        self.task = Some(Task {
+            kind,
+            rows: Vec::new(),
+            error: None,
+        });
+        self.transport.send(reactor, &out);
+    }
+
+    /// A ParameterStatus came. Answers whether the value is new.
+    pub fn parameter(&mut self, name: &str, value: &str) -> bool {
+        match self.parameters.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) if old == value => false,
+            Some((_, old)) => {
+                value.clone_into(old);
+                true
+            }
+            // Servers report some fifteen; one that reports thousands is no PostgreSQL.
+            None if self.parameters.len() < 256 => {
+                self.parameters.push((name.to_owned(), value.to_owned()));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a client that needs nothing more of it may be parted from it.
+    pub fn is_between_transactions(&self) -> bool {
+        self.status == TransactionStatus::Idle && self.expects.settled() && self.task.is_none() && self.passing == 0
+    }
+}
+
+impl Task {
+    /// Takes a row.
+    pub fn row(&mut self, columns: Option<Vec<Option<&[u8]>>>) {
+        if self.rows.len() < TASK_ROWS_MAX {
+            let columns = columns.unwrap_or_default();
+            let texts = columns
+                .into_iter()
+                .map(|value| value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
+            self.rows.push(texts.collect());
+        }
+    }
+}
+
+/// Why a client loses its server.
+pub(super) fn lost(reported: Option<&Reported>) -> Refusal {
+    let refusal = Refusal::new(
+        crate::wire::error::code::CONNECTION_FAILURE,
+        "server closed the connection unexpectedly",
+    );
+    match reported {
+        Some(reported) => refusal.detail(format!("The server said: {}", reported.message)),
+        None => refusal.detail("The server ended abnormally before or while processing the request."),
+    }
+}
+
+/// Reasons for a pin, as the console shows them.
+pub(super) fn pin_names(pins: Pins) -> String {
+    pins.names().collect::<Vec<_>>().join(",")
+}

@@ -1,0 +1,180 @@
+//! What the event loops of one proxy have in common, and how they talk to each other.
+//!
+//! A loop never waits for another: it leaves a [`Message`] in its [`Mailbox`] and goes on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use machine::reactor::{Stream, Waker};
+use parking_lot::{Mutex, RwLock};
+use ring::rand::SystemRandom;
+
+use crate::auth::Mock;
+use crate::auth::scram::ClientKeys;
+use crate::core::world::World;
+
+/// Messages a mailbox holds at most before streams are refused; the others are few.
+const MAILBOX_STREAMS_MAX: usize = 65_536;
+/// Keys learnt from logins, at most for this many users.
+const KEYS_MAX: usize = 10_000;
+
+/// What one event loop tells another.
+pub(crate) enum Message {
+    /// A connection for it to serve.
+    Stream(Stream),
+    /// Somebody cancels the query of one of its clients.
+    Cancel { pid: u32, secret: Vec<u8> },
+    /// The configuration changed.
+    World(Arc<World>),
+    /// The address of a host was looked up.
+    Resolved,
+    /// Something to run on the loop.
+    Ask(super::ask::Ask),
+    /// End: `false` waits for clients to finish their transactions.
+    Shutdown { at_once: bool },
+}
+
+/// Where messages for an event loop wait.
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    messages: Mutex<Vec<Message>>,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Mailbox {
+    /// Leaves a message. Gives it back when there are too many.
+    pub fn post(&self, message: Message) -> Result<(), Message> {
+        {
+            let mut messages = self.messages.lock();
+            if messages.len() >= MAILBOX_STREAMS_MAX && matches!(message, Message::Stream(_)) {
+                return Err(message);
+            }
+            messages.push(message);
+        }
+        if let Some(waker) = &*self.waker.lock() {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Who is woken by messages.
+    pub fn attend(&self, waker: Waker) {
+        *self.waker.lock() = Some(waker);
+    }
+
+    /// Takes all.
+    pub fn take(&self) -> Vec<Message> {
+        std::mem::take(&mut self.messages.lock())
+    }
+}
+
+/// What the loops share.
+pub(crate) struct Shared {
+    // Fixed.
+    pub mailboxes: Vec<Mailbox>,
+    pub random: SystemRandom,
+    pub mock: Mock,
+    pub resolver: super::resolve::Resolver,
+    // Changing, each by itself.
+    world: RwLock<Arc<World>>,
+    ids: AtomicU64,
+    /// Clients of each loop.
+    pub clients: Vec<AtomicUsize>,
+    pub stopping: AtomicBool,
+    /// Server connections by database (`true`) or user.
+    counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
+    /// What clients' logins showed, by user.
+    keys: Mutex<HashMap<Arc<str>, ClientKeys>>,
+}
+
+impl Shared {
+    /// For `loops` event loops.
+    pub fn new(loops: usize, world: Arc<World>, random: SystemRandom, mock: Mock) -> Self {
+        Self {
+            mailboxes: (0..loops).map(|_| Mailbox::default()).collect(),
+            random,
+            mock,
+            resolver: super::resolve::Resolver::default(),
+            world: RwLock::new(world),
+            ids: AtomicU64::new(0),
+            clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            stopping: AtomicBool::new(false),
+            counts: Mutex::default(),
+            keys: Mutex::default(),
+        }
+    }
+
+    /// A number nobody has had.
+    pub fn id(&self) -> u64 {
+        // Only that they differ matters.
+        self.ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The configuration now.
+    pub fn world(&self) -> Arc<World> {
+        Arc::clone(&self.world.read())
+    }
+
+    /// Changes it for all loops.
+    pub fn change_world(&self, world: Arc<World>) {
+        *self.world.write() = Arc::clone(&world);
+        for mailbox in &self.mailboxes {
+            let _ = mailbox.post(Message::World(Arc::clone(&world)));
+        }
+    }
+
+    /// Clients of all loops.
+    pub fn clients_all(&self) -> usize {
+        self.clients.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The loop with the fewest clients.
+    pub fn least_busy(&self) -> usize {
+        let counts = self.clients.iter().map(|count| count.load(Ordering::Relaxed));
+        counts
+            .enumerate()
+            .min_by_key(|&(index, count)| (count, index))
+            .map_or(0, |(index, _)| index)
+    }
+
+    /// Counts a server connection of `database` and `user`, unless that is one too many (0: no limit).
+    pub fn count_server(&self, database: &Arc<str>, user: &Arc<str>, limits: (u32, u32)) -> bool {
+        let mut counts = self.counts.lock();
+        let full = |key: (bool, Arc<str>), limit: u32| {
+            limit > 0 && counts.get(&key).copied().unwrap_or(0) >= limit as usize
+        };
+        if full((true, Arc::clone(database)), limits.0) || full((false, Arc::clone(user)), limits.1) {
+            return false;
+        }
+        *counts.entry((true, Arc::clone(database))).or_default() += 1;
+        *counts.entry((false, Arc::clone(user))).or_default() += 1;
+        true
+    }
+
+    /// A server connection has gone.
+    pub fn uncount_server(&self, database: &Arc<str>, user: &Arc<str>) {
+        let mut counts = self.counts.lock();
+        for key in [(true, Arc::clone(database)), (false, Arc::clone(user))] {
+            if let Some(count) = counts.get_mut(&key) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    counts.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Keeps what a login showed.
+    pub fn learn(&self, user: &Arc<str>, learnt: ClientKeys) {
+        let mut keys = self.keys.lock();
+        if keys.len() < KEYS_MAX || keys.contains_key(user) {
+            keys.insert(Arc::clone(user), learnt);
+        }
+    }
+
+    /// What a login showed.
+    pub fn learnt(&self, user: &str) -> Option<ClientKeys> {
+        self.keys.lock().get(user).cloned()
+    }
+}

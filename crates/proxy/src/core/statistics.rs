@@ -1,0 +1,50 @@
+//! [`Totals`]: what a pool has done, counted up.
+
+use std::time::Duration;
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Transactions.
+    pub transactions: u64,
+    /// Queries.
+    pub queries: u64,
+    /// Bytes from clients.
+    pub received: u64,
+    /// Bytes to clients.
+    pub sent: u64,
+    /// Time transactions took.
+    pub transaction_time: Duration,
+    /// Time queries took.
+    pub query_time: Duration,
+    /// Time clients waited for a server.
+    pub wait_time: Duration,
+    /// How often a client was given a server.
+    pub attached: u64,
+    /// How often its settings had to be set there first.
+    pub replays: u64,
+    /// How often settings were read back.
+    pub read_backs: u64,
+    /// Statements parsed again on another server.
+    pub prepared_again: u64,
+}
+
+impl Totals {
+    /// These and those.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            transactions: self.transactions + other.transactions,
+            queries: self.queries + other.queries,
+            received: self.received + other.received,
+            sent: self.sent + other.sent,
+            transaction_time: self.transaction_time + other.transaction_time,
+            query_time: self.query_time + other.query_time,
+            wait_time: self.wait_time + other.wait_time,
+            attached: self.attached + other.attached,
+            replays: self.replays + other.replays,
+            read_backs: self.read_backs + other.read_backs,
+            prepared_again: self.prepared_again + other.prepared_again,
+        }
+    }
+}

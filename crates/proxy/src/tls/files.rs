@@ -1,0 +1,206 @@
+//! Certificates, keys and authorities from PEM files.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, SupportedProtocolVersion};
+
+use super::{TlsError, TlsMode, certificate};
+
+/// Largest file read, in bytes: a bundle of all public authorities is a quarter of a megabyte.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Which versions of TLS are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protocols {
+    /// TLS 1.2.
+    pub tls12: bool,
+    /// TLS 1.3.
+    pub tls13: bool,
+}
+
+impl Default for Protocols {
+    fn default() -> Self {
+        Self {
+            tls12: true,
+            tls13: true,
+        }
+    }
+}
+
+impl Protocols {
+    /// Reads PgBouncer's lists: `secure`, `all`, `legacy`, or names such as `tlsv1.2, tlsv1.3`. Older versions are passed over
+    /// as long as a newer one is left.
+    ///
+    /// # Errors
+    /// [`TlsError::Value`] for unknown names, and where nothing is left.
+    pub fn parse(text: &str) -> Result<Self, TlsError> {
+        let mut found = Self {
+            tls12: false,
+            tls13: false,
+        };
+        for name in text
+            .split([',', ':', ' '])
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+        {
+            match name.to_ascii_lowercase().as_str() {
+                "secure" | "all" | "legacy" | "default" => found = Self::default(),
+                "tlsv1.2" => found.tls12 = true,
+                "tlsv1.3" => found.tls13 = true,
+                "tlsv1.0" | "tlsv1.1" => {}
+                _ => {
+                    return Err(TlsError::Value(format!(
+                        "unknown TLS protocol \"{name}\": tlsv1.2 and tlsv1.3 exist"
+                    )));
+                }
+            }
+        }
+        if found.tls12 || found.tls13 {
+            return Ok(found);
+        }
+        Err(TlsError::Value(format!(
+            "no TLS protocol is left of \"{text}\": use tlsv1.2 or tlsv1.3"
+        )))
+    }
+
+    pub(super) fn versions(self) -> Vec<&'static SupportedProtocolVersion> {
+        let tls13 = self.tls13.then_some(&rustls::version::TLS13);
+        let tls12 = self.tls12.then_some(&rustls::version::TLS12);
+        tls13.into_iter().chain(tls12).collect()
+    }
+}
+
+/// The TLS settings of one side, as the configuration has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// `*_tls_sslmode`.
+    pub mode: TlsMode,
+    /// `*_tls_ca_file`.
+    pub ca: Option<PathBuf>,
+    /// `*_tls_cert_file`.
+    pub cert: Option<PathBuf>,
+    /// `*_tls_key_file`.
+    pub key: Option<PathBuf>,
+    /// `*_tls_protocols`.
+    pub protocols: Protocols,
+}
+
+/// Authorities believed in.
+#[derive(Debug, Clone)]
+pub(super) struct Authorities {
+    pub store: Arc<RootCertStore>,
+    /// The same as they were read: a certificate among them is believed as it is.
+    pub exact: Vec<CertificateDer<'static>>,
+}
+
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+pub(super) fn authorities(path: &Path) -> Result<Authorities, TlsError> {
+    let what = "tls_ca_file";
+    let exact = certificates(what, path)?;
+    let mut store = RootCertStore::empty();
+    for (at, cert) in exact.iter().enumerate() {
+        store.add(cert.clone()).map_err(|error| TlsError::Content {
+            what,
+            path: path.to_owned(),
+            problem: format!("certificate {} is not one of an authority: {error}", at + 1),
+        })?;
+    }
+    Ok(Authorities {
+        store: Arc::new(store),
+        exact,
+    })
+}
+
+/// A certificate with what is between it and its authority, and its key, which must belong together.
+pub(super) fn certified_key(
+    cert: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
+    let wrong = |problem: String| TlsError::Content {
+        what: "tls_key_file",
+        path: key.to_owned(),
+        problem,
+    };
+    let chain = certificates("tls_cert_file", cert)?;
+    let pem = read("tls_key_file", key)?;
+    let der = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| {
+        let encrypted = pem.windows(9).any(|w| w == b"ENCRYPTED");
+        wrong(if encrypted {
+            "the key is encrypted: store it without a passphrase, readable by corun's user only".into()
+        } else {
+            "no private key in PEM form found (PKCS#8, PKCS#1 or SEC1)".into()
+        })
+    })?;
+    let signing = provider.key_provider.load_private_key(der).map_err(|error| {
+        wrong(format!(
+            "the key cannot be used: {error}; RSA from 2048 bits, P-256, P-384 and Ed25519 can"
+        ))
+    })?;
+    let public = certificate::public_key(&chain[0]).ok_or_else(|| TlsError::Content {
+        what: "tls_cert_file",
+        path: cert.to_owned(),
+        problem: "the first certificate cannot be read".into(),
+    })?;
+    // rustls would compare the two as well, but refuses certificates of version 1, which PostgreSQL takes.
+    if signing.public_key().is_some_and(|spki| spki.as_ref() != public) {
+        return Err(wrong(format!(
+            "the key does not belong to the first certificate of {}",
+            cert.display()
+        )));
+    }
+    Ok(CertifiedKey::new(chain, signing))
+}
+
+fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let pem = read(what, path)?;
+    let wrong = |problem: String| TlsError::Content {
+        what,
+        path: path.to_owned(),
+        problem,
+    };
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match all {
+        Ok(all) if all.is_empty() => Err(wrong("no certificate in PEM form found".into())),
+        Ok(all) => Ok(all),
+        Err(error) => Err(wrong(format!("a certificate is damaged: {error}"))),
+    }
+}
+
+fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |source| TlsError::File {
+        what,
+        path: path.to_owned(),
+        source,
+    };
+    if std::fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
+        let problem = "the file is larger than 4 MiB, too large for certificates".into();
+        return Err(TlsError::Content {
+            what,
+            path: path.to_owned(),
+            problem,
+        });
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+/// A warning where a file with secrets may be read by everybody on the machine; `None` where it may not, or is not there.
+pub fn readable_by_others(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.mode();
+    (mode & 0o004 != 0).then(|| {
+        format!(
+            "{} may be read by every user of this machine (mode {:03o}): chmod o-rwx it",
+            path.display(),
+            mode & 0o777
+        )
+    })
+}

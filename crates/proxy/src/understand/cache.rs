@@ -1,0 +1,202 @@
+//! [`Understanding`]: texts that were understood, kept within bounds.
+
+use std::sync::Arc;
+
+use lru::LruCache;
+
+use super::parse::{Dialect, understand};
+use super::{ReadFunctions, Understood, rough};
+
+/// Bounds of an [`Understanding`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Texts kept at most.
+    pub entries_max: usize,
+    /// Bytes they take at most, roughly.
+    pub bytes_max: usize,
+    /// Bytes of a text beyond which it is not parsed.
+    pub text_bytes_max: usize,
+    /// Functions that the configuration says only read.
+    pub read_functions: ReadFunctions,
+}
+
+impl Default for Limits {
+    /// 10,000 texts in 16 MiB; texts up to 256 KiB. Unmeasured.
+    fn default() -> Self {
+        Limits {
+            entries_max: 10_000,
+            bytes_max: 16 << 20,
+            text_bytes_max: 256 << 10,
+            read_functions: ReadFunctions::default(),
+        }
+    }
+}
+
+/// What the cache did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Texts asked for.
+    pub asked: u64,
+    /// Of these, found by what they look like without their literals.
+    pub found_rough: u64,
+    /// Of these, found by their exact text.
+    pub found_exact: u64,
+    /// Of these, understood anew, whether the grammar knew them or not.
+    pub parsed: u64,
+    /// Of the latter, those the grammar did not know or that were too long or too deep.
+    pub unknown: u64,
+    /// Texts let go of to keep within bounds.
+    pub evicted: u64,
+    /// Texts kept now.
+    pub entries: usize,
+    /// Bytes they take, roughly.
+    pub bytes: usize,
+}
+
+/// What stands in the cache behind a key.
+#[derive(Debug)]
+enum Entry {
+    Understood(Arc<Understood>),
+    /// Behind a rough key: literals matter to what these texts do; look for the exact text.
+    Exact,
+}
+
+/// The cache of one event loop.
+#[derive(Debug)]
+pub struct Understanding {
+    limits: Limits,
+    /// Behind a byte that says which kind of key it is.
+    kept: LruCache<Box<[u8]>, Entry>,
+    statistics: Statistics,
+    /// The key that is looked for.
+    key: Vec<u8>,
+}
+
+/// First byte of keys.
+const ROUGH: u8 = b'r';
+const EXACT: u8 = b'e';
+const EXACT_ESCAPES: u8 = b'b';
+
+/// What an entry takes beside its key and what it holds.
+const OVERHEAD_BYTES: usize = 96;
+
+impl Understanding {
+    /// An empty cache.
+    pub fn new(limits: Limits) -> Self {
+        Understanding {
+            limits,
+            kept: LruCache::unbounded(),
+            statistics: Statistics::default(),
+            key: Vec::new(),
+        }
+    }
+
+    /// What a text means to a session with standard strings.
+    pub fn of(&mut self, text: &[u8]) -> Arc<Understood> {
+        self.of_in(text, Dialect::default())
+    }
+
+    /// What a text means to a session whose strings are read as `dialect` says.
+    pub fn of_in(&mut self, text: &[u8], dialect: Dialect) -> Arc<Understood> {
+        self.statistics.asked += 1;
+        if text.len() > self.limits.text_bytes_max {
+            self.statistics.parsed += 1;
+            self.statistics.unknown += 1;
+            return Arc::new(understand(
+                text,
+                dialect,
+                self.limits.text_bytes_max,
+                &self.limits.read_functions,
+            ));
+        }
+        // A text with a backslash is never looked up by its rough shape, so the dialect does not matter there.
+        self.key.clear();
+        self.key.push(ROUGH);
+        let literals = rough::skeleton(text, &mut self.key);
+        if literals.is_some() {
+            match self.kept.get(self.key.as_slice()) {
+                Some(Entry::Understood(understood)) => {
+                    self.statistics.found_rough += 1;
+                    return understood.clone();
+                }
+                Some(Entry::Exact) | None => {}
+            }
+        }
+        let rough = literals.map(|literals| (literals, Box::from(self.key.as_slice())));
+        self.key.clear();
+        self.key.push(if dialect.escapes_in_strings {
+            EXACT_ESCAPES
+        } else {
+            EXACT
+        });
+        self.key.extend_from_slice(text);
+        if let Some(Entry::Understood(understood)) = self.kept.get(self.key.as_slice()) {
+            self.statistics.found_exact += 1;
+            return understood.clone();
+        }
+        let understood = Arc::new(understand(
+            text,
+            dialect,
+            self.limits.text_bytes_max,
+            &self.limits.read_functions,
+        ));
+        self.statistics.parsed += 1;
+        let known = understood.kind != super::StatementKind::Unknown;
+        self.statistics.unknown += u64::from(!known);
+        match rough {
+            // A text that the grammar does not know says nothing about others that look like it.
+            Some((literals, key)) if known => {
+                if literals == 0 || understood.kind.is_data() && !understood.by_literals {
+                    self.keep(key, Entry::Understood(understood.clone()));
+                } else {
+                    self.keep(key, Entry::Exact);
+                    self.keep(
+                        Box::from(self.key.as_slice()),
+                        Entry::Understood(understood.clone()),
+                    );
+                }
+            }
+            _ => self.keep(
+                Box::from(self.key.as_slice()),
+                Entry::Understood(understood.clone()),
+            ),
+        }
+        understood
+    }
+
+    /// What the cache did so far.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            entries: self.kept.len(),
+            ..self.statistics
+        }
+    }
+
+    /// Forgets everything: the configured functions are others.
+    pub fn reconfigure(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.kept.clear();
+        self.statistics.bytes = 0;
+    }
+
+    fn keep(&mut self, key: Box<[u8]>, entry: Entry) {
+        let bytes = |key: &[u8], entry: &Entry| {
+            let entry = match entry {
+                Entry::Understood(understood) => understood.bytes(),
+                Entry::Exact => 0,
+            };
+            OVERHEAD_BYTES + key.len() + entry
+        };
+        self.statistics.bytes += bytes(&key, &entry);
+        if let Some((key, entry)) = self.kept.push(key, entry) {
+            self.statistics.bytes -= bytes(&key, &entry);
+        }
+        while self.kept.len() > self.limits.entries_max || self.statistics.bytes > self.limits.bytes_max {
+            let Some((key, entry)) = self.kept.pop_lru() else {
+                break;
+            };
+            self.statistics.bytes -= bytes(&key, &entry);
+            self.statistics.evicted += 1;
+        }
+    }
+}

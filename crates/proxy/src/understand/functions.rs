@@ -1,0 +1,111 @@
+//! What calling a function means: PostgreSQL's own by a list, others by configuration.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// What is known of a function by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// PostgreSQL's own; reads only.
+    Reads,
+    /// PostgreSQL's own; volatile, or about the server it runs on.
+    Primary,
+    /// Somebody's who said in the configuration that it reads only.
+    Configured,
+    /// Anybody's.
+    No,
+}
+
+/// Functions that the configuration says only read: `name` or `schema.name`, in lower case unless they were quoted when created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadFunctions(BTreeSet<Box<str>>);
+
+impl ReadFunctions {
+    /// From names as in the configuration.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        ReadFunctions(names.into_iter().map(Box::from).collect())
+    }
+}
+
+static BUILT_IN: LazyLock<Vec<(&'static str, bool)>> = LazyLock::new(|| {
+    let lines = include_str!("functions.txt").lines();
+    lines
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, class)| (name, class == "r"))
+        .collect()
+});
+
+/// Looks a function up by its schema, if the text names one, and its name.
+pub(super) fn known(schema: Option<&str>, name: &str, configured: &ReadFunctions) -> Known {
+    if matches!(schema, None | Some("pg_catalog"))
+        && let Ok(at) = BUILT_IN.binary_search_by(|(other, _)| (*other).cmp(name))
+    {
+        return if BUILT_IN[at].1 {
+            Known::Reads
+        } else {
+            Known::Primary
+        };
+    }
+    let listed = match schema {
+        None => configured.0.contains(name),
+        Some(schema) => configured.0.contains(format!("{schema}.{name}").as_str()),
+    };
+    if listed { Known::Configured } else { Known::No }
+}
+
+/// Functions of PostgreSQL's own that run a text handed to them.
+pub(super) fn runs_text(name: &str) -> bool {
+    matches!(
+        name,
+        "query_to_xml"
+            | "query_to_xml_and_xmlschema"
+            | "query_to_xmlschema"
+            | "ts_stat"
+            | "ts_rewrite"
+            | "lo_import"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted_and_says_what_it_should() {
+        assert!(BUILT_IN.len() > 2000);
+        assert!(BUILT_IN.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        let none = ReadFunctions::default();
+        for name in [
+            "abs",
+            "lower",
+            "count",
+            "sum",
+            "now",
+            "extract",
+            "like_escape",
+            "row_number",
+            "unnest",
+        ] {
+            assert_eq!(known(None, name, &none), Known::Reads, "{name}");
+            assert_eq!(known(Some("pg_catalog"), name, &none), Known::Reads, "{name}");
+            assert_eq!(known(Some("public"), name, &none), Known::No, "{name}");
+        }
+        for name in [
+            "nextval",
+            "random",
+            "set_config",
+            "pg_advisory_lock",
+            "txid_current",
+            "pg_backend_pid",
+            "current_setting",
+        ] {
+            assert_eq!(known(None, name, &none), Known::Primary, "{name}");
+        }
+        assert_eq!(known(None, "my_function", &none), Known::No);
+        let some = ReadFunctions::new(["my_function", "app.other"]);
+        assert_eq!(known(None, "my_function", &some), Known::Configured);
+        assert_eq!(known(Some("app"), "other", &some), Known::Configured);
+        assert_eq!(known(None, "other", &some), Known::No);
+    }
+}

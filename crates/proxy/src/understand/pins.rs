@@ -1,0 +1,84 @@
+//! [`Pins`]: what binds a client to one server connection.
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+/// A set of reasons why a client must keep its server connection between transactions.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Pins(u16);
+
+impl Pins {
+    /// No reason.
+    pub const NONE: Pins = Pins(0);
+    /// A temporary table, view, sequence or anything else in the session's own schema.
+    pub const TEMP_TABLE: Pins = Pins(1);
+    /// An advisory lock of the session, not of the transaction.
+    pub const ADVISORY_LOCK: Pins = Pins(1 << 1);
+    /// LISTEN.
+    pub const LISTEN: Pins = Pins(1 << 2);
+    /// A cursor WITH HOLD.
+    pub const HOLD_CURSOR: Pins = Pins(1 << 3);
+    /// PREPARE as a statement of SQL.
+    pub const SQL_PREPARE: Pins = Pins(1 << 4);
+    /// SET SESSION AUTHORIZATION.
+    pub const SESSION_AUTHORIZATION: Pins = Pins(1 << 5);
+    /// LOAD of a library.
+    pub const LOAD: Pins = Pins(1 << 6);
+    /// Anything else that cannot be replayed: a random seed, a temporary replication slot, a setting whose name is not known.
+    pub const OTHER: Pins = Pins(1 << 7);
+    /// What DISCARD ALL undoes: everything but libraries and [`Pins::OTHER`].
+    pub const DISCARDED: Pins = Pins(0b0011_1111);
+
+    const NAMES: [(Pins, &'static str); 8] = [
+        (Pins::TEMP_TABLE, "temp_table"),
+        (Pins::ADVISORY_LOCK, "advisory_lock"),
+        (Pins::LISTEN, "listen"),
+        (Pins::HOLD_CURSOR, "hold_cursor"),
+        (Pins::SQL_PREPARE, "sql_prepare"),
+        (Pins::SESSION_AUTHORIZATION, "session_authorization"),
+        (Pins::LOAD, "load"),
+        (Pins::OTHER, "other"),
+    ];
+
+    /// Whether there is no reason.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether every reason of `other` is among these.
+    pub const fn contains(self, other: Pins) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These without those of `other`.
+    pub const fn without(self, other: Pins) -> Pins {
+        Pins(self.0 & !other.0)
+    }
+
+    /// The names of the reasons, as the console shows them.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Pins::NAMES
+            .iter()
+            .filter(move |(pin, _)| self.contains(*pin))
+            .map(|(_, name)| *name)
+    }
+}
+
+impl BitOr for Pins {
+    type Output = Pins;
+    fn bitor(self, other: Pins) -> Pins {
+        Pins(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Pins {
+    fn bitor_assign(&mut self, other: Pins) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for Pins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}

@@ -1,0 +1,162 @@
+//! What a text looks like without its literals and comments, in one pass over its bytes and without a grammar.
+//!
+//! Two texts with the same skeleton have the same tokens but for the digits of numbers and the characters of plain strings.
+//! Whatever could make that doubtful has no skeleton: prefixed strings, dollar quotes, backslashes, nested comments, comments
+//! that speak to us, control characters, numbers that run into letters.
+
+/// Stands for a comment in brackets.
+const COMMENT: u8 = 1;
+/// Stands for an integer.
+const INTEGER: u8 = 2;
+/// Stands for a plain string.
+const STRING: u8 = 3;
+/// Stands for a number with a point or an exponent.
+const DECIMAL: u8 = 4;
+
+const fn is_word_start(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+}
+
+const fn is_word(byte: u8) -> bool {
+    is_word_start(byte) || byte.is_ascii_digit() || byte == b'$'
+}
+
+/// Appends the skeleton of `text` to `out` and answers how many literals and comments it stands for; `None` where it is
+/// doubtful, with anything appended.
+pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    out.reserve(text.len());
+    let (mut at, mut count) = (0, 0);
+    let next = |at: usize| text.get(at).copied().unwrap_or(0);
+    while at < text.len() {
+        let byte = text[at];
+        match byte {
+            _ if is_word_start(byte) => {
+                let begin = at;
+                while at < text.len() && is_word(text[at]) {
+                    at += 1;
+                }
+                out.extend_from_slice(&text[begin..at]);
+                // E'', B'', X'', N'', and U& below.
+                if next(at) == b'\'' {
+                    return None;
+                }
+            }
+            b'0'..=b'9' => {
+                let (end, decimal) = number(text, at)?;
+                at = end;
+                count += 1;
+                out.push(if decimal { DECIMAL } else { INTEGER });
+            }
+            b'\'' => {
+                at = string_end(text, at)?;
+                count += 1;
+                out.push(STRING);
+            }
+            b'"' => {
+                let length = 1 + text[at + 1..].iter().position(|byte| *byte == b'"')?;
+                out.extend_from_slice(&text[at..=at + length]);
+                at += length + 1;
+            }
+            b'$' => {
+                // A parameter; its number is part of the skeleton.
+                if !next(at + 1).is_ascii_digit() {
+                    return None;
+                }
+                out.push(byte);
+                at += 1;
+                while next(at).is_ascii_digit() {
+                    out.push(text[at]);
+                    at += 1;
+                }
+                if is_word(next(at)) {
+                    return None;
+                }
+            }
+            b'.' if next(at + 1).is_ascii_digit() => return None,
+            b'&' if matches!(next(at + 1), b'\'' | b'"') => return None,
+            b'-' if next(at + 1) == b'-' => {
+                let length = text[at..].iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
+                if speaks_to_us(&text[at..at + length]) {
+                    return None;
+                }
+                at += length;
+                count += 1;
+            }
+            b'/' if next(at + 1) == b'*' => {
+                let inside = &text[at + 2..];
+                let length = inside.windows(2).position(|pair| pair == b"*/")?;
+                let comment = &inside[..length];
+                if speaks_to_us(comment)
+                    || comment.windows(2).any(|pair| pair == b"/*")
+                    || comment.contains(&0)
+                {
+                    return None;
+                }
+                at += length + 4;
+                count += 1;
+                out.push(COMMENT);
+            }
+            b'\\' => return None,
+            b' '..=b'~' | b'\t' | b'\n' | b'\r' => {
+                out.push(byte);
+                at += 1;
+            }
+            _ => return None,
+        }
+    }
+    Some(count)
+}
+
+/// The end of a number, and whether it has a point or an exponent.
+pub(crate) fn number(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
+    let digits = |mut at: usize| {
+        while text.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
+        at
+    };
+    let mut decimal = false;
+    at = digits(at);
+    if text.get(at) == Some(&b'.') && text.get(at + 1) != Some(&b'.') {
+        decimal = true;
+        at = digits(at + 1);
+    }
+    if matches!(text.get(at), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(text.get(at + 1), Some(b'+' | b'-')));
+        let end = digits(at + 1 + sign);
+        if end == at + 1 + sign {
+            return None;
+        }
+        decimal = true;
+        at = end;
+    }
+    match text.get(at) {
+        Some(&byte) if is_word(byte) || byte == b'.' => None,
+        _ => Some((at, decimal)),
+    }
+}
+
+/// The end of the plain string that begins at `at`, behind its quote. A backslash makes it doubtful: what it means depends on a
+/// setting.
+pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    at += 1;
+    loop {
+        at += text[at..]
+            .iter()
+            .position(|byte| matches!(byte, b'\'' | b'\\' | 0))?;
+        if text[at] != b'\'' {
+            return None;
+        }
+        at += 1;
+        if text.get(at) != Some(&b'\'') {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+fn speaks_to_us(comment: &[u8]) -> bool {
+    comment
+        .windows(5)
+        .any(|window| window.eq_ignore_ascii_case(b"corun"))
+}

@@ -1,0 +1,655 @@
+//! [`Reader`]: from parse trees to an [`Understood`], statement by statement.
+
+use pg_query::protobuf as pb;
+use pg_query::protobuf::a_const::Val;
+use pg_query::{Node, NodeEnum};
+
+use super::functions::{self, Known};
+use super::tree::{Tree, children, names};
+use super::{
+    Access, Discard, Hint, Isolation, Pins, ReadFunctions, Shape, StatementKind, TableName,
+    TransactionEffect, Understood, words,
+};
+
+/// Reads the statements of one text.
+pub(super) struct Reader<'a> {
+    text: &'a [u8],
+    configured: &'a ReadFunctions,
+    out: Understood,
+    /// Names of WITH, which are no tables.
+    ctes: Vec<String>,
+    /// A node was met whose contents are out of sight.
+    unseen: bool,
+    /// A statement or function was met that only the primary runs.
+    writes: bool,
+    /// One was met of which nothing is known.
+    doubtful: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(text: &'a [u8], configured: &'a ReadFunctions) -> Self {
+        let mut out = Understood::unknown(None, Pins::NONE);
+        out.settings = false;
+        out.opaque = false;
+        out.by_literals = false;
+        Reader {
+            text,
+            configured,
+            out,
+            ctes: Vec::new(),
+            unseen: false,
+            writes: false,
+            doubtful: false,
+        }
+    }
+
+    pub(super) fn read(mut self, tree: &pb::ParseResult, hint: Option<Hint>) -> Understood {
+        self.out.hint = hint;
+        self.out.statements = u16::try_from(tree.stmts.len()).unwrap_or(u16::MAX);
+        self.out.kind = StatementKind::Empty;
+        let mut selects_into = false;
+        for (number, statement) in tree.stmts.iter().enumerate() {
+            let Some(node) = statement.stmt.as_deref().and_then(|node| node.node.as_ref()) else {
+                continue;
+            };
+            let (kind, effect) = self.statement(node);
+            selects_into |= matches!(node, NodeEnum::SelectStmt(select) if into(select).is_some());
+            (self.out.kind, self.out.transaction) = match number {
+                0 => (kind, effect),
+                _ => {
+                    let kind = if kind == self.out.kind {
+                        kind
+                    } else {
+                        StatementKind::Several
+                    };
+                    let none =
+                        effect == TransactionEffect::None && self.out.transaction == TransactionEffect::None;
+                    (
+                        kind,
+                        if none {
+                            TransactionEffect::None
+                        } else {
+                            TransactionEffect::Mixed
+                        },
+                    )
+                }
+            };
+        }
+        if self.unseen {
+            self.out.opaque = true;
+            self.out.by_literals = true;
+            self.out.settings |= self
+                .text
+                .windows(10)
+                .any(|window| window.eq_ignore_ascii_case(b"set_config"));
+            self.out.pins |= words::pins(self.text);
+        }
+        let out = &mut self.out;
+        out.access = if self.writes {
+            Access::Write
+        } else if self.doubtful || self.unseen || out.statements == 0 {
+            Access::Unknown
+        } else {
+            Access::Read
+        };
+        out.tables
+            .retain(|table| table.schema.is_some() || !self.ctes.iter().any(|cte| **cte == *table.name));
+        out.tables.sort();
+        out.tables.dedup();
+        out.tables.truncate(Understood::TABLES_MAX);
+        out.setting_names.sort();
+        out.setting_names.dedup();
+        out.plain = out.statements == 1
+            && out.kind.is_data()
+            && out.kind != StatementKind::Merge
+            && out.parameters == 0
+            && !selects_into
+            && !self.unseen;
+        out.shape = Shape::UNKNOWN;
+        self.out
+    }
+
+    fn statement(&mut self, node: &NodeEnum) -> (StatementKind, TransactionEffect) {
+        use StatementKind as Kind;
+        let kind = match node {
+            NodeEnum::SelectStmt(select) => {
+                self.tree(Tree::Select(select));
+                Kind::Select
+            }
+            NodeEnum::InsertStmt(_) => self.data(node, Kind::Insert),
+            NodeEnum::UpdateStmt(_) => self.data(node, Kind::Update),
+            NodeEnum::DeleteStmt(_) => self.data(node, Kind::Delete),
+            NodeEnum::MergeStmt(_) => self.data(node, Kind::Merge),
+            NodeEnum::TransactionStmt(statement) => {
+                self.writes = true;
+                return (Kind::Transaction, transaction(statement));
+            }
+            NodeEnum::VariableSetStmt(statement) => {
+                self.writes = true;
+                return (Kind::Set, self.set(statement));
+            }
+            // The answer may be about the server, such as transaction_read_only, which drivers ask to find the primary.
+            NodeEnum::VariableShowStmt(_) => {
+                self.doubtful = true;
+                Kind::Show
+            }
+            NodeEnum::DiscardStmt(statement) => {
+                self.writes = true;
+                self.discard(statement.target());
+                Kind::Discard
+            }
+            NodeEnum::PrepareStmt(statement) => {
+                self.writes = true;
+                self.out.pins |= Pins::SQL_PREPARE;
+                self.out.prepares.push(statement.name.as_str().into());
+                // What it does happens at EXECUTE, where it cannot be seen; the server connection is kept anyway.
+                let parameters = self.out.parameters;
+                self.node(&statement.query);
+                self.out.parameters = parameters;
+                Kind::Prepare
+            }
+            NodeEnum::ExecuteStmt(statement) => {
+                self.doubtful = true;
+                self.out.opaque = true;
+                self.out.executes.push(statement.name.as_str().into());
+                self.nodes(&statement.params);
+                Kind::Execute
+            }
+            NodeEnum::DeallocateStmt(statement) => {
+                self.writes = true;
+                self.deallocate(statement);
+                Kind::Deallocate
+            }
+            NodeEnum::DeclareCursorStmt(statement) => {
+                const HOLD: i32 = 0x20;
+                if statement.options & HOLD != 0 {
+                    self.out.pins |= Pins::HOLD_CURSOR;
+                }
+                self.node(&statement.query);
+                Kind::Cursor
+            }
+            NodeEnum::ClosePortalStmt(statement) => {
+                self.doubtful = true;
+                if statement.portalname.is_empty() {
+                    self.out.unpins |= Pins::HOLD_CURSOR;
+                }
+                Kind::Cursor
+            }
+            NodeEnum::FetchStmt(_) => {
+                self.doubtful = true;
+                Kind::Cursor
+            }
+            NodeEnum::ExplainStmt(statement) => {
+                self.explain(statement);
+                Kind::Explain
+            }
+            NodeEnum::CopyStmt(statement) => self.copy(statement),
+            NodeEnum::ListenStmt(_) => {
+                self.writes = true;
+                self.out.pins |= Pins::LISTEN;
+                Kind::Notification
+            }
+            NodeEnum::UnlistenStmt(statement) => {
+                self.writes = true;
+                if statement.conditionname.is_empty() {
+                    self.out.unpins |= Pins::LISTEN;
+                }
+                Kind::Notification
+            }
+            NodeEnum::NotifyStmt(_) => {
+                self.writes = true;
+                Kind::Notification
+            }
+            NodeEnum::LoadStmt(_) => {
+                self.writes = true;
+                self.out.pins |= Pins::LOAD;
+                Kind::Utility
+            }
+            NodeEnum::DoStmt(_) => {
+                self.writes = true;
+                self.out.opaque = true;
+                Kind::Call
+            }
+            NodeEnum::CallStmt(statement) => {
+                self.writes = true;
+                self.out.opaque = true;
+                if let Some(call) = &statement.funccall {
+                    self.nodes(&call.args);
+                }
+                Kind::Call
+            }
+            NodeEnum::LockStmt(statement) => {
+                self.writes = true;
+                self.nodes(&statement.relations);
+                Kind::Lock
+            }
+            NodeEnum::VacuumStmt(_)
+            | NodeEnum::ClusterStmt(_)
+            | NodeEnum::ReindexStmt(_)
+            | NodeEnum::CheckPointStmt(_)
+            | NodeEnum::ConstraintsSetStmt(_)
+            | NodeEnum::AlterSystemStmt(_) => {
+                self.writes = true;
+                Kind::Utility
+            }
+            other => {
+                self.writes = true;
+                self.define(other);
+                Kind::Definition
+            }
+        };
+        (kind, TransactionEffect::None)
+    }
+
+    /// A statement that writes data.
+    fn data(&mut self, node: &NodeEnum, kind: StatementKind) -> StatementKind {
+        self.tree(Tree::Node(node));
+        kind
+    }
+
+    fn node(&mut self, node: &Option<Box<Node>>) {
+        if let Some(tree) = node.as_deref().and_then(Tree::of) {
+            self.tree(tree);
+        }
+    }
+
+    fn nodes(&mut self, nodes: &[Node]) {
+        for tree in nodes.iter().filter_map(Tree::of) {
+            self.tree(tree);
+        }
+    }
+
+    /// A place in the tree and everything below it. The decoder bounds how deep that is.
+    fn tree(&mut self, tree: Tree<'_>) {
+        match tree {
+            Tree::Table(table) => self.table(table),
+            Tree::Select(select) => {
+                if let Some(into) = into(select) {
+                    self.writes = true;
+                    self.created(into.rel.as_ref(), into.on_commit());
+                }
+                self.writes |= !select.locking_clause.is_empty();
+            }
+            Tree::Node(node) => match node {
+                NodeEnum::InsertStmt(_) | NodeEnum::DeleteStmt(_) | NodeEnum::MergeStmt(_) => {
+                    self.writes = true
+                }
+                NodeEnum::UpdateStmt(update) => {
+                    self.writes = true;
+                    // A rule of this view calls set_config().
+                    self.out.settings |= update
+                        .relation
+                        .as_ref()
+                        .is_some_and(|table| table.relname == "pg_settings");
+                }
+                NodeEnum::FuncCall(call) => self.call(call),
+                NodeEnum::ParamRef(parameter) => {
+                    let number = u16::try_from(parameter.number).unwrap_or(u16::MAX);
+                    self.out.parameters = self.out.parameters.max(number);
+                }
+                NodeEnum::CommonTableExpr(cte) => self.ctes.push(cte.ctename.clone()),
+                _ => {}
+            },
+        }
+        // The closure needs `self`, so the children are collected first: a handful of references.
+        let mut below = Vec::new();
+        self.unseen |= !children(tree, &mut |child| below.push(child));
+        for child in below {
+            self.tree(child);
+        }
+    }
+
+    fn table(&mut self, table: &pb::RangeVar) {
+        let schema = (!table.schemaname.is_empty()).then(|| Box::from(table.schemaname.as_str()));
+        // System views speak of the server they are asked on; of PostgreSQL's own relations only the catalogs are data.
+        let system = table.schemaname == "pg_catalog" || schema.is_none() && table.relname.starts_with("pg_");
+        self.doubtful |= system && CATALOGS.binary_search(&table.relname.as_str()).is_err();
+        if self.out.tables.len() < 4 * Understood::TABLES_MAX {
+            self.out.tables.push(TableName {
+                schema,
+                name: table.relname.as_str().into(),
+            });
+        }
+    }
+
+    fn call(&mut self, call: &pb::FuncCall) {
+        let parts = names(&call.funcname);
+        let (schema, name) = match parts.as_slice() {
+            [name] => (None, *name),
+            [.., schema, name] => (Some(*schema), *name),
+            [] => return,
+        };
+        match functions::known(schema, name, self.configured) {
+            Known::Reads | Known::Configured => {}
+            Known::Primary => {
+                self.doubtful = true;
+                self.out.opaque |= functions::runs_text(name);
+                self.effects_of(name, call);
+            }
+            Known::No => {
+                self.doubtful = true;
+                self.out.opaque = true;
+                if name.starts_with("dblink_connect") {
+                    self.out.pins |= Pins::OTHER;
+                }
+            }
+        }
+    }
+
+    /// What one of PostgreSQL's own functions leaves behind.
+    fn effects_of(&mut self, name: &str, call: &pb::FuncCall) {
+        match name {
+            "set_config" => {
+                self.out.by_literals = true;
+                if call.args.get(2).is_some_and(is_true) {
+                    return; // Ends with the transaction.
+                }
+                self.out.settings = true;
+                match call.args.first().and_then(string) {
+                    Some(setting) => self.setting(setting),
+                    None => self.out.pins |= Pins::OTHER,
+                }
+            }
+            "pg_advisory_lock"
+            | "pg_advisory_lock_shared"
+            | "pg_try_advisory_lock"
+            | "pg_try_advisory_lock_shared" => {
+                self.out.pins |= Pins::ADVISORY_LOCK;
+            }
+            "pg_advisory_unlock_all" => self.out.unpins |= Pins::ADVISORY_LOCK,
+            "setseed"
+            | "pg_backup_start"
+            | "pg_replication_origin_session_setup"
+            | "pg_create_physical_replication_slot"
+            | "pg_create_logical_replication_slot"
+            | "pg_copy_physical_replication_slot"
+            | "pg_copy_logical_replication_slot" => self.out.pins |= Pins::OTHER,
+            _ => {}
+        }
+    }
+
+    /// A setting that is changed by name.
+    fn setting(&mut self, name: &str) {
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "session_authorization" => self.out.pins |= Pins::SESSION_AUTHORIZATION,
+            "seed" => self.out.pins |= Pins::OTHER,
+            _ => {}
+        }
+        // With the session's own schema in front, every CREATE is one of something temporary.
+        if name == "search_path" && words::name_pg_temp(self.text) {
+            self.out.pins |= Pins::TEMP_TABLE;
+        }
+        if name == "role" || name.contains('.') {
+            self.out.setting_names.push(name.into());
+        }
+    }
+
+    fn set(&mut self, statement: &pb::VariableSetStmt) -> TransactionEffect {
+        use pb::VariableSetKind as Kind;
+        let kind = statement.kind();
+        self.out.by_literals = true;
+        if kind == Kind::VarSetMulti && statement.name.starts_with("TRANSACTION") {
+            return TransactionEffect::Characteristics;
+        }
+        if statement.is_local {
+            return TransactionEffect::None;
+        }
+        self.out.settings = true;
+        match kind {
+            Kind::VarSetMulti | Kind::VarResetAll => {}
+            Kind::VarSetDefault | Kind::VarReset if statement.name == "session_authorization" => {
+                self.out.unpins |= Pins::SESSION_AUTHORIZATION;
+                self.setting("role");
+            }
+            _ => self.setting(&statement.name),
+        }
+        TransactionEffect::None
+    }
+
+    fn discard(&mut self, target: pb::DiscardMode) {
+        match target {
+            pb::DiscardMode::DiscardAll => {
+                self.out.settings = true;
+                self.setting("role");
+                self.out.unpins |= Pins::DISCARDED;
+                self.out.discards_prepared = Discard::All;
+            }
+            pb::DiscardMode::DiscardTemp => self.out.unpins |= Pins::TEMP_TABLE,
+            _ => {}
+        }
+    }
+
+    fn deallocate(&mut self, statement: &pb::DeallocateStmt) {
+        if statement.isall || statement.name.is_empty() {
+            self.out.unpins |= Pins::SQL_PREPARE;
+            self.out.discards_prepared = Discard::All;
+            return;
+        }
+        let name = Box::from(statement.name.as_str());
+        match &mut self.out.discards_prepared {
+            Discard::All => {}
+            Discard::Named(names) => names.push(name),
+            none => *none = Discard::Named(vec![name]),
+        }
+    }
+
+    fn explain(&mut self, statement: &pb::ExplainStmt) {
+        let Some(inner) = statement.query.as_deref().and_then(|node| node.node.as_ref()) else {
+            return;
+        };
+        self.out.by_literals = true;
+        let before = (self.out.pins, self.out.unpins, self.out.settings, self.out.opaque);
+        self.statement(inner);
+        let runs = statement.options.iter().any(|option| {
+            matches!(&option.node, Some(NodeEnum::DefElem(option)) if option.defname.eq_ignore_ascii_case("analyze"))
+        });
+        if !runs {
+            (self.out.pins, self.out.unpins, self.out.settings, self.out.opaque) = before;
+        }
+    }
+
+    fn copy(&mut self, statement: &pb::CopyStmt) -> StatementKind {
+        self.writes |= statement.is_from || statement.is_program || !statement.filename.is_empty();
+        if let Some(table) = &statement.relation {
+            self.table(table);
+        }
+        self.node(&statement.query);
+        self.node(&statement.where_clause);
+        if statement.is_from {
+            StatementKind::CopyIn
+        } else {
+            StatementKind::CopyOut
+        }
+    }
+
+    /// CREATE, ALTER, DROP and whatever else is not listed.
+    fn define(&mut self, node: &NodeEnum) {
+        self.out.by_literals = true;
+        match node {
+            NodeEnum::CreateStmt(statement) => {
+                self.created(statement.relation.as_ref(), statement.oncommit())
+            }
+            NodeEnum::CreateTableAsStmt(statement) => {
+                if let Some(into) = &statement.into {
+                    self.created(into.rel.as_ref(), into.on_commit());
+                }
+                self.node(&statement.query);
+            }
+            NodeEnum::ViewStmt(statement) => {
+                self.created(statement.view.as_ref(), pb::OnCommitAction::OncommitNoop)
+            }
+            NodeEnum::CreateSeqStmt(statement) => {
+                self.created(statement.sequence.as_ref(), pb::OnCommitAction::OncommitNoop);
+            }
+            NodeEnum::CreateExtensionStmt(_) | NodeEnum::AlterExtensionStmt(_) => self.out.opaque = true,
+            _ => {}
+        }
+        // Functions, types and others can be made in the session's own schema too.
+        if words::name_pg_temp(self.text) {
+            self.out.pins |= Pins::TEMP_TABLE;
+        }
+    }
+
+    /// A table, view or sequence that is made.
+    fn created(&mut self, relation: Option<&pb::RangeVar>, on_commit: pb::OnCommitAction) {
+        let Some(relation) = relation else { return };
+        self.table(relation);
+        let temporary = relation.relpersistence == "t" || relation.schemaname.starts_with("pg_temp");
+        if temporary && on_commit != pb::OnCommitAction::OncommitDrop {
+            self.out.pins |= Pins::TEMP_TABLE;
+        }
+    }
+}
+
+/// The INTO of a SELECT; of a set operation it stands in the leftmost one.
+fn into(select: &pb::SelectStmt) -> Option<&pb::IntoClause> {
+    let mut select = select;
+    loop {
+        match (&select.into_clause, &select.larg) {
+            (Some(into), _) => return Some(into),
+            (None, Some(left)) => select = left,
+            (None, None) => return None,
+        }
+    }
+}
+
+fn transaction(statement: &pb::TransactionStmt) -> TransactionEffect {
+    use pb::TransactionStmtKind as Kind;
+    let chain = statement.chain;
+    match statement.kind() {
+        Kind::TransStmtBegin | Kind::TransStmtStart => {
+            let (mut read_only, mut isolation, mut deferrable) = (None, None, None);
+            for option in &statement.options {
+                let Some(NodeEnum::DefElem(option)) = &option.node else {
+                    continue;
+                };
+                match option.defname.as_str() {
+                    "transaction_read_only" => read_only = option.arg.as_deref().map(is_true),
+                    "transaction_deferrable" => deferrable = option.arg.as_deref().map(is_true),
+                    "transaction_isolation" => {
+                        isolation = match option.arg.as_deref().and_then(string) {
+                            Some("read uncommitted") => Some(Isolation::ReadUncommitted),
+                            Some("read committed") => Some(Isolation::ReadCommitted),
+                            Some("repeatable read") => Some(Isolation::RepeatableRead),
+                            Some("serializable") => Some(Isolation::Serializable),
+                            _ => isolation,
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            TransactionEffect::Begin {
+                read_only,
+                isolation,
+                deferrable,
+            }
+        }
+        Kind::TransStmtCommit => TransactionEffect::Commit { chain },
+        Kind::TransStmtRollback => TransactionEffect::Rollback { chain },
+        Kind::TransStmtSavepoint => TransactionEffect::Savepoint,
+        Kind::TransStmtRelease => TransactionEffect::Release,
+        Kind::TransStmtRollbackTo => TransactionEffect::RollbackTo,
+        Kind::TransStmtPrepare => TransactionEffect::Prepare,
+        Kind::TransStmtCommitPrepared => TransactionEffect::CommitPrepared,
+        Kind::TransStmtRollbackPrepared => TransactionEffect::RollbackPrepared,
+        Kind::Undefined => TransactionEffect::Mixed,
+    }
+}
+
+/// A constant, also under a cast.
+fn constant(node: &Node) -> Option<&Val> {
+    match node.node.as_ref()? {
+        NodeEnum::AConst(constant) => constant.val.as_ref(),
+        NodeEnum::TypeCast(cast) => constant(cast.arg.as_deref()?),
+        _ => None,
+    }
+}
+
+fn string(node: &Node) -> Option<&str> {
+    match constant(node)? {
+        Val::Sval(value) => Some(&value.sval),
+        _ => None,
+    }
+}
+
+/// Whether a node is certainly true: what PostgreSQL reads as a true boolean, in the forms people write.
+fn is_true(node: &Node) -> bool {
+    match constant(node) {
+        Some(Val::Boolval(value)) => value.boolval,
+        Some(Val::Ival(value)) => value.ival == 1,
+        Some(Val::Sval(value)) => ["t", "true", "on", "yes", "1"]
+            .iter()
+            .any(|word| value.sval.eq_ignore_ascii_case(word)),
+        _ => false,
+    }
+}
+
+/// PostgreSQL's own relations that hold data all servers of a cluster share: tables (not views) of the schema pg_catalog of
+/// PostgreSQL 15. Sorted.
+const CATALOGS: &[&str] = &[
+    "pg_aggregate",
+    "pg_am",
+    "pg_amop",
+    "pg_amproc",
+    "pg_attrdef",
+    "pg_attribute",
+    "pg_auth_members",
+    "pg_authid",
+    "pg_cast",
+    "pg_class",
+    "pg_collation",
+    "pg_constraint",
+    "pg_conversion",
+    "pg_database",
+    "pg_db_role_setting",
+    "pg_default_acl",
+    "pg_depend",
+    "pg_description",
+    "pg_enum",
+    "pg_event_trigger",
+    "pg_extension",
+    "pg_foreign_data_wrapper",
+    "pg_foreign_server",
+    "pg_foreign_table",
+    "pg_index",
+    "pg_inherits",
+    "pg_init_privs",
+    "pg_language",
+    "pg_largeobject",
+    "pg_largeobject_metadata",
+    "pg_namespace",
+    "pg_opclass",
+    "pg_operator",
+    "pg_opfamily",
+    "pg_parameter_acl",
+    "pg_partitioned_table",
+    "pg_policy",
+    "pg_proc",
+    "pg_publication",
+    "pg_publication_namespace",
+    "pg_publication_rel",
+    "pg_range",
+    "pg_replication_origin",
+    "pg_rewrite",
+    "pg_seclabel",
+    "pg_sequence",
+    "pg_shdepend",
+    "pg_shdescription",
+    "pg_shseclabel",
+    "pg_statistic",
+    "pg_statistic_ext",
+    "pg_statistic_ext_data",
+    "pg_subscription",
+    "pg_subscription_rel",
+    "pg_tablespace",
+    "pg_transform",
+    "pg_trigger",
+    "pg_ts_config",
+    "pg_ts_config_map",
+    "pg_ts_dict",
+    "pg_ts_parser",
+    "pg_ts_template",
+    "pg_type",
+    "pg_user_mapping",
+];

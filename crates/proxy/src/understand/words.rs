@@ -1,0 +1,54 @@
+//! What the words of a text may leave behind, for texts whose grammar is not known.
+//!
+//! A word counts wherever it stands, in a string or a comment too: a client that is pinned for nothing loses little, one that
+//! loses its temporary table is wrong.
+
+use super::Pins;
+
+/// Every pin that some word of the text could be the reason of.
+pub(super) fn pins(text: &[u8]) -> Pins {
+    let mut found = Pins::NONE;
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
+    for word in text.split(|byte| !is_word(byte)) {
+        if word.len() < 4 || word.len() > 64 {
+            continue;
+        }
+        let word = word.to_ascii_lowercase();
+        found |= match word.as_slice() {
+            b"temp" | b"temporary" | b"pg_temp" => Pins::TEMP_TABLE,
+            b"listen" => Pins::LISTEN,
+            b"hold" => Pins::HOLD_CURSOR,
+            b"prepare" => Pins::SQL_PREPARE,
+            b"authorization" => Pins::SESSION_AUTHORIZATION,
+            b"load" => Pins::LOAD,
+            b"set_config" | b"setseed" | b"seed" => Pins::OTHER,
+            b"pg_advisory_lock" | b"pg_advisory_lock_shared" => Pins::ADVISORY_LOCK,
+            b"pg_try_advisory_lock" | b"pg_try_advisory_lock_shared" => Pins::ADVISORY_LOCK,
+            word if word.starts_with(b"pg_temp_") => Pins::TEMP_TABLE,
+            _ => Pins::NONE,
+        };
+    }
+    found
+}
+
+/// Whether the session's own schema is named somewhere.
+pub(super) fn name_pg_temp(text: &[u8]) -> bool {
+    text.windows(7)
+        .any(|window| window.eq_ignore_ascii_case(b"pg_temp"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_anywhere_and_whole() {
+        assert_eq!(pins(b"frobnicate TEMPORARY thing"), Pins::TEMP_TABLE);
+        assert_eq!(pins(b"x(Pg_Advisory_Lock(1))"), Pins::ADVISORY_LOCK);
+        assert_eq!(pins(b"select temperature, holder from listeners"), Pins::NONE);
+        assert_eq!(
+            pins(b"'listen' pg_temp_3.x with hold"),
+            Pins::LISTEN | Pins::TEMP_TABLE | Pins::HOLD_CURSOR
+        );
+    }
+}

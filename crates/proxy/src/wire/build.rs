@@ -1,0 +1,186 @@
+//! Messages of the proxy's own, appended to a buffer.
+
+use super::error::Refusal;
+use super::{TransactionStatus, backend, frontend};
+
+/// Appends a message of `tag` whose body `body` writes.
+pub fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(tag);
+    let at = out.len();
+    out.extend([0; 4]);
+    body(out);
+    let length = (out.len() - at) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+fn text(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend(text);
+    out.push(0);
+}
+
+/// AuthenticationOk.
+pub fn authentication_ok(out: &mut Vec<u8>) {
+    message(out, backend::AUTHENTICATION, |out| out.extend([0; 4]));
+}
+
+/// ParameterStatus.
+pub fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
+    message(out, backend::PARAMETER_STATUS, |out| {
+        text(out, name.as_bytes());
+        text(out, value.as_bytes());
+    });
+}
+
+/// BackendKeyData.
+pub fn key_data(out: &mut Vec<u8>, pid: u32, secret: &[u8]) {
+    message(out, backend::KEY_DATA, |out| {
+        out.extend(pid.to_be_bytes());
+        out.extend(secret);
+    });
+}
+
+/// ReadyForQuery.
+pub fn ready(out: &mut Vec<u8>, status: TransactionStatus) {
+    message(out, backend::READY, |out| out.push(status.byte()));
+}
+
+/// NegotiateProtocolVersion: the newest minor version spoken here, and the options not known here.
+pub fn negotiate<'a>(out: &mut Vec<u8>, minor: u16, unknown: impl ExactSizeIterator<Item = &'a str>) {
+    message(out, backend::NEGOTIATE, |out| {
+        out.extend((3 << 16 | u32::from(minor)).to_be_bytes());
+        out.extend((unknown.len() as u32).to_be_bytes());
+        for name in unknown {
+            text(out, name.as_bytes());
+        }
+    });
+}
+
+/// ErrorResponse with severity ERROR.
+pub fn error(out: &mut Vec<u8>, refusal: &Refusal) {
+    problem(out, backend::ERROR, "ERROR", refusal);
+}
+
+/// ErrorResponse with severity FATAL: the connection ends after it.
+pub fn fatal(out: &mut Vec<u8>, refusal: &Refusal) {
+    problem(out, backend::ERROR, "FATAL", refusal);
+}
+
+/// NoticeResponse.
+pub fn notice(out: &mut Vec<u8>, refusal: &Refusal) {
+    problem(out, backend::NOTICE, "NOTICE", refusal);
+}
+
+fn problem(out: &mut Vec<u8>, tag: u8, severity: &str, refusal: &Refusal) {
+    message(out, tag, |out| {
+        for (field, value) in [
+            (b'S', Some(severity)),
+            (b'V', Some(severity)),
+            (b'C', Some(refusal.code)),
+            (b'M', Some(refusal.message.as_str())),
+            (b'D', refusal.detail.as_deref()),
+            (b'H', refusal.hint.as_deref()),
+        ] {
+            if let Some(value) = value {
+                out.push(field);
+                // A zero byte would end the field early.
+                out.extend(value.bytes().map(|byte| if byte == 0 { b'?' } else { byte }));
+                out.push(0);
+            }
+        }
+        out.push(0);
+    });
+}
+
+/// CommandComplete.
+pub fn command_complete(out: &mut Vec<u8>, tag: &str) {
+    message(out, backend::COMMAND_COMPLETE, |out| text(out, tag.as_bytes()));
+}
+
+/// A message without a body: ParseComplete, BindComplete, NoData, Sync, Flush, ...
+pub fn bare(out: &mut Vec<u8>, tag: u8) {
+    message(out, tag, |_| {});
+}
+
+/// The type of a column of text, as RowDescription names it.
+pub const TEXT_OID: u32 = 25;
+/// The type of a column of 64-bit integers.
+pub const INT8_OID: u32 = 20;
+
+/// RowDescription: names and type oids; text format.
+pub fn row_description<'a>(out: &mut Vec<u8>, columns: impl ExactSizeIterator<Item = (&'a str, u32)>) {
+    message(out, backend::ROW_DESCRIPTION, |out| {
+        out.extend((columns.len() as u16).to_be_bytes());
+        for (name, oid) in columns {
+            text(out, name.as_bytes());
+            out.extend([0; 6]);
+            out.extend(oid.to_be_bytes());
+            let size: i16 = if oid == INT8_OID { 8 } else { -1 };
+            out.extend(size.to_be_bytes());
+            out.extend((-1i32).to_be_bytes());
+            out.extend([0; 2]);
+        }
+    });
+}
+
+/// DataRow in text format; `None` is NULL.
+pub fn data_row<'a>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<&'a str>>) {
+    message(out, backend::DATA_ROW, |out| {
+        out.extend((values.len() as u16).to_be_bytes());
+        for value in values {
+            match value {
+                None => out.extend((-1i32).to_be_bytes()),
+                Some(value) => {
+                    out.extend((value.len() as u32).to_be_bytes());
+                    out.extend(value.as_bytes());
+                }
+            }
+        }
+    });
+}
+
+/// StartupMessage of protocol 3.0.
+pub fn startup<'a>(out: &mut Vec<u8>, parameters: impl Iterator<Item = (&'a str, &'a str)>) {
+    let at = out.len();
+    out.extend([0; 4]);
+    out.extend((3u32 << 16).to_be_bytes());
+    for (name, value) in parameters {
+        text(out, name.as_bytes());
+        text(out, value.as_bytes());
+    }
+    out.push(0);
+    let length = (out.len() - at) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// SSLRequest.
+pub const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// CancelRequest.
+pub fn cancel(out: &mut Vec<u8>, pid: u32, secret: &[u8]) {
+    out.extend((12 + secret.len() as u32).to_be_bytes());
+    out.extend(((1234u32 << 16) | 5678).to_be_bytes());
+    out.extend(pid.to_be_bytes());
+    out.extend(secret);
+}
+
+/// Query.
+pub fn query(out: &mut Vec<u8>, sql: &str) {
+    message(out, frontend::QUERY, |out| text(out, sql.as_bytes()));
+}
+
+/// Parse. `tail` is what follows the text in the message: the count of given types, then the types.
+pub fn parse(out: &mut Vec<u8>, name: &str, sql: &[u8], tail: &[u8]) {
+    message(out, frontend::PARSE, |out| {
+        text(out, name.as_bytes());
+        text(out, sql);
+        out.extend(tail);
+    });
+}
+
+/// Close of a prepared statement.
+pub fn close_statement(out: &mut Vec<u8>, name: &str) {
+    message(out, frontend::CLOSE, |out| {
+        out.push(b'S');
+        text(out, name.as_bytes());
+    });
+}

@@ -1,0 +1,124 @@
+//! What a client is told, and what a server said, when something is refused.
+
+use super::read;
+
+/// A refusal of the proxy's own, as PostgreSQL shapes one: message, detail, hint and SQLSTATE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The SQLSTATE.
+    pub code: &'static str,
+    /// The primary message.
+    pub message: String,
+    /// More, where it helps.
+    pub detail: Option<String>,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal with its message only.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            detail: None,
+            hint: None,
+        }
+    }
+
+    /// The same with a detail.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// SQLSTATEs used here.
+pub mod code {
+    /// The message cannot be.
+    pub const PROTOCOL_VIOLATION: &str = "08P01";
+    /// The server could not be reached.
+    pub const CANNOT_CONNECT: &str = "08001";
+    /// The server's connection was lost.
+    pub const CONNECTION_FAILURE: &str = "08006";
+    /// Not allowed by rules.
+    pub const INVALID_AUTHORIZATION: &str = "28000";
+    /// Wrong password.
+    pub const INVALID_PASSWORD: &str = "28P01";
+    /// No such database.
+    pub const INVALID_CATALOG: &str = "3D000";
+    /// Too many clients.
+    pub const TOO_MANY_CONNECTIONS: &str = "53300";
+    /// Not supported here.
+    pub const NOT_SUPPORTED: &str = "0A000";
+    /// Ended by an administrator.
+    pub const ADMIN_SHUTDOWN: &str = "57P01";
+    /// Not now.
+    pub const CANNOT_CONNECT_NOW: &str = "57P03";
+    /// Cancelled.
+    pub const QUERY_CANCELED: &str = "57014";
+    /// Idle too long.
+    pub const IDLE_TIMEOUT: &str = "57P05";
+    /// Idle too long in a transaction.
+    pub const IDLE_IN_TRANSACTION_TIMEOUT: &str = "25P03";
+    /// No such prepared statement.
+    pub const UNDEFINED_STATEMENT: &str = "26000";
+    /// A prepared statement of that name exists.
+    pub const DUPLICATE_STATEMENT: &str = "42P05";
+    /// A limit of the program.
+    pub const PROGRAM_LIMIT: &str = "54000";
+    /// Unknown command of the console.
+    pub const SYNTAX_ERROR: &str = "42601";
+    /// A command not allowed to this user.
+    pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
+}
+
+/// What an ErrorResponse or NoticeResponse of a server says: the fields used here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// The severity, not translated where the server says it so.
+    pub severity: String,
+    /// The SQLSTATE.
+    pub code: String,
+    /// The primary message.
+    pub message: String,
+}
+
+impl Reported {
+    /// Reads the body of an ErrorResponse; what is missing stays empty.
+    pub fn read(body: &[u8]) -> Self {
+        let mut reported = Self::default();
+        let mut rest = body;
+        while let Some((&field, after)) = rest.split_first() {
+            if field == 0 {
+                break;
+            }
+            let Some((value, after)) = read::text(after) else {
+                break;
+            };
+            let value = String::from_utf8_lossy(value).into_owned();
+            match field {
+                b'V' => reported.severity = value,
+                b'S' if reported.severity.is_empty() => reported.severity = value,
+                b'C' => reported.code = value,
+                b'M' => reported.message = value,
+                _ => {}
+            }
+            rest = after;
+        }
+        reported
+    }
+
+    /// Whether the connection ends with it.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self.severity.as_str(), "FATAL" | "PANIC")
+    }
+}

@@ -1,0 +1,174 @@
+//! The wire protocol of PostgreSQL, versions 3.0 and 3.2, as bytes: reading headers and the few bodies the proxy looks into, and
+//! building messages of its own.
+//!
+//! Order of calls: a connection's first packet goes to [`startup::Packet::read`]; from then on [`header`] finds message after
+//! message in a chunk, and [`read`] looks into those that matter. [`build`] appends messages to a buffer, [`error`] shapes what a
+//! client is told when the proxy itself refuses.
+//!
+//! What it is not: a protocol state machine; which message may follow which is known by the sessions in `core`.
+
+pub mod build;
+pub mod error;
+pub mod read;
+pub mod startup;
+
+/// Message types a client sends.
+pub mod frontend {
+    /// Bind.
+    pub const BIND: u8 = b'B';
+    /// Close.
+    pub const CLOSE: u8 = b'C';
+    /// CopyData.
+    pub const COPY_DATA: u8 = b'd';
+    /// CopyDone.
+    pub const COPY_DONE: u8 = b'c';
+    /// CopyFail.
+    pub const COPY_FAIL: u8 = b'f';
+    /// Describe.
+    pub const DESCRIBE: u8 = b'D';
+    /// Execute.
+    pub const EXECUTE: u8 = b'E';
+    /// Flush.
+    pub const FLUSH: u8 = b'H';
+    /// FunctionCall.
+    pub const FUNCTION_CALL: u8 = b'F';
+    /// Parse.
+    pub const PARSE: u8 = b'P';
+    /// PasswordMessage and the SASL responses.
+    pub const PASSWORD: u8 = b'p';
+    /// Query.
+    pub const QUERY: u8 = b'Q';
+    /// Sync.
+    pub const SYNC: u8 = b'S';
+    /// Terminate.
+    pub const TERMINATE: u8 = b'X';
+}
+
+/// Message types a server sends.
+pub mod backend {
+    /// Authentication requests.
+    pub const AUTHENTICATION: u8 = b'R';
+    /// BackendKeyData.
+    pub const KEY_DATA: u8 = b'K';
+    /// BindComplete.
+    pub const BIND_COMPLETE: u8 = b'2';
+    /// CloseComplete.
+    pub const CLOSE_COMPLETE: u8 = b'3';
+    /// CommandComplete.
+    pub const COMMAND_COMPLETE: u8 = b'C';
+    /// CopyBothResponse.
+    pub const COPY_BOTH: u8 = b'W';
+    /// CopyInResponse.
+    pub const COPY_IN: u8 = b'G';
+    /// CopyOutResponse.
+    pub const COPY_OUT: u8 = b'H';
+    /// DataRow.
+    pub const DATA_ROW: u8 = b'D';
+    /// EmptyQueryResponse.
+    pub const EMPTY_QUERY: u8 = b'I';
+    /// ErrorResponse.
+    pub const ERROR: u8 = b'E';
+    /// NegotiateProtocolVersion.
+    pub const NEGOTIATE: u8 = b'v';
+    /// NoData.
+    pub const NO_DATA: u8 = b'n';
+    /// NoticeResponse.
+    pub const NOTICE: u8 = b'N';
+    /// NotificationResponse.
+    pub const NOTIFICATION: u8 = b'A';
+    /// ParameterDescription.
+    pub const PARAMETER_DESCRIPTION: u8 = b't';
+    /// ParameterStatus.
+    pub const PARAMETER_STATUS: u8 = b'S';
+    /// ParseComplete.
+    pub const PARSE_COMPLETE: u8 = b'1';
+    /// PortalSuspended.
+    pub const PORTAL_SUSPENDED: u8 = b's';
+    /// ReadyForQuery.
+    pub const READY: u8 = b'Z';
+    /// RowDescription.
+    pub const ROW_DESCRIPTION: u8 = b'T';
+}
+
+/// Bytes of a message before its body: type and length.
+pub const HEADER_BYTES: usize = 5;
+
+/// What the first five bytes of a message say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The message type.
+    pub tag: u8,
+    /// Bytes of the whole message, type and length included.
+    pub total: usize,
+}
+
+/// A length no message can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid message length")]
+pub struct BadLength;
+
+/// The header at the start of `bytes`; `None` when fewer than five bytes are there.
+///
+/// # Errors
+/// When the length is below the four bytes of itself or beyond `i32::MAX`.
+#[inline]
+pub fn header(bytes: &[u8]) -> Result<Option<Header>, BadLength> {
+    let Some(&[tag, a, b, c, d]) = bytes.first_chunk::<HEADER_BYTES>() else {
+        return Ok(None);
+    };
+    let length = u32::from_be_bytes([a, b, c, d]);
+    if length < 4 || length > i32::MAX as u32 {
+        return Err(BadLength);
+    }
+    Ok(Some(Header {
+        tag,
+        total: length as usize + 1,
+    }))
+}
+
+/// What a session says of its transaction in ReadyForQuery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TransactionStatus {
+    /// No transaction.
+    #[default]
+    Idle,
+    /// In a transaction.
+    Open,
+    /// In a transaction that failed.
+    Failed,
+}
+
+impl TransactionStatus {
+    /// From the byte of ReadyForQuery; `None` for one the protocol does not know.
+    pub fn of(byte: u8) -> Option<Self> {
+        match byte {
+            b'I' => Some(Self::Idle),
+            b'T' => Some(Self::Open),
+            b'E' => Some(Self::Failed),
+            _ => None,
+        }
+    }
+
+    /// The byte of ReadyForQuery.
+    pub fn byte(self) -> u8 {
+        match self {
+            Self::Idle => b'I',
+            Self::Open => b'T',
+            Self::Failed => b'E',
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers() {
+        assert_eq!(header(b"Q\0\0\0"), Ok(None));
+        let found = header(b"Q\0\0\0\x05\0").expect("a length").expect("five bytes");
+        assert_eq!(found, Header { tag: b'Q', total: 6 });
+        assert_eq!(header(b"Q\0\0\0\x03"), Err(BadLength));
+        assert_eq!(header(b"Q\xff\0\0\x03"), Err(BadLength));
+    }
+}
