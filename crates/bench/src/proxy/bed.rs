@@ -26,6 +26,7 @@ pub struct Bed {
     current: Found<pgbouncer::Program>,
     corun: Found<PathBuf>,
     scale: usize,
+    peers: bool,
     scratch: Scratch,
 }
 
@@ -61,7 +62,6 @@ impl Bed {
         let bouncer =
             |program: Result<pgbouncer::Program, BenchError>, name: &str| -> Result<_, BenchError> {
                 match program {
-                    _ if !peers => Ok(Err("peers are not wanted".to_owned())),
                     Err(error) => Ok(Err(super::text(&error))),
                     Ok(program) => Ok(Ok(pgbouncer::Program {
                         path: copied(&program.path, &kept.join(name))?,
@@ -77,6 +77,7 @@ impl Bed {
             programs,
             account,
             scale,
+            peers,
             scratch,
         })
     }
@@ -109,6 +110,11 @@ impl Bed {
     /// The program with the proxy.
     pub fn corun(&self) -> &Found<PathBuf> {
         &self.corun
+    }
+
+    /// Whether PgBouncer is wanted.
+    pub fn peers(&self) -> bool {
+        self.peers
     }
 
     /// pgbench's scale.

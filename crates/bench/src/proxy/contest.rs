@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::bed::Bed;
 use super::case::{Case, Work};
 use super::pgbench::{self, Load, Script};
-use super::sides::{Gone, Side};
+use super::sides::{Gone, Kind, Side, Spec};
 use super::text;
 use super::transfers::Books;
 use crate::error::BenchError;
@@ -78,23 +78,17 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Corun, the last side, with each other one.
-    pub fn standard(sides: usize) -> Compared {
-        let corun = sides.saturating_sub(1);
+    /// Each further way of corun with the first, and the first with everything that is not corun.
+    pub fn of(specs: &[Spec]) -> Compared {
+        let corun = |place: &usize| matches!(specs[*place].kind, Kind::Corun(_));
+        let (ways, others): (Vec<usize>, Vec<usize>) = (0..specs.len()).partition(corun);
+        let control = ways.first().copied().unwrap_or_default();
+        let further = ways.into_iter().skip(1).map(|way| (way, control));
         Compared {
-            pairs: (0..corun).map(|other| (corun, other)).collect(),
-            control: corun,
-        }
-    }
-
-    /// All ways of corun with corun as it is when everything is off, the third side, and that with the two before it.
-    pub fn mixed(sides: usize) -> Compared {
-        const OFF: usize = 2;
-        let ways = (OFF + 1..sides).map(|way| (way, OFF));
-        let others = (0..OFF).map(|other| (OFF, other));
-        Compared {
-            pairs: ways.chain(others).collect(),
-            control: OFF,
+            pairs: further
+                .chain(others.into_iter().map(|other| (control, other)))
+                .collect(),
+            control,
         }
     }
 }
@@ -315,6 +309,7 @@ fn undecided(tracks: &[Track], compared: &Compared) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::configuration::Corun;
 
     fn track(rates: &[Option<f64>]) -> Track {
         let rounds = rates.iter().map(|rate| {
@@ -340,17 +335,26 @@ mod tests {
         assert_eq!(ratios(&subject, &other, |round| round.rss_bytes), [0.0; 0]);
     }
 
+    fn specs(names: &[&str]) -> Vec<Spec> {
+        let spec = |name: &&str| Spec {
+            name: (*name).to_owned(),
+            kind: match *name {
+                "direct" => Kind::Direct,
+                "pgbouncer" => Kind::PgBouncer {
+                    program: Err("unused".to_owned()),
+                    processes: 1,
+                },
+                _ => Kind::Corun(Corun::DEFAULT),
+            },
+            pool: 8,
+        };
+        names.iter().map(spec).collect()
+    }
+
     #[test]
     fn only_near_comparisons_go_on() {
         let of = |tps: f64| track(&[Some(tps); 5]);
-        let compared = Compared::standard(3);
-        assert_eq!(
-            compared,
-            Compared {
-                pairs: vec![(2, 0), (2, 1)],
-                control: 2
-            }
-        );
+        let compared = Compared::of(&specs(&["direct", "pgbouncer", "corun"]));
         // Direct is far away, PgBouncer near, then corun and its control.
         let near = track(&[99.0, 101.0, 100.0, 99.0, 101.0].map(Some));
         let mut tracks = vec![of(200.0), near, of(100.0), of(100.0)];
@@ -360,13 +364,18 @@ mod tests {
     }
 
     #[test]
-    fn ways_are_compared_with_everything_off() {
+    fn corun_is_compared_with_others_and_its_ways_with_the_first() {
+        let pairs = |names: &[&str]| {
+            let Compared { pairs, control } = Compared::of(&specs(names));
+            (pairs, control)
+        };
         assert_eq!(
-            Compared::mixed(5),
-            Compared {
-                pairs: vec![(3, 2), (4, 2), (2, 0), (2, 1)],
-                control: 2
-            }
+            pairs(&["direct", "pgbouncer", "corun"]),
+            (vec![(2, 0), (2, 1)], 2)
+        );
+        assert_eq!(
+            pairs(&["direct", "corun_off", "corun_on", "corun_auto"]),
+            (vec![(2, 1), (3, 1), (1, 0)], 1)
         );
     }
 }

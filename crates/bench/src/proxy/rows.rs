@@ -166,7 +166,7 @@ mod tests {
         let mut take = |row| rows.push(row);
         let mut runner = Runner::new(Plan::standard(), &mut take, &Silent);
         let case = cases(true, Transport::Tcp)[0];
-        emit(&case, 1, &specs, &Compared::standard(3), tracks, &mut runner);
+        emit(&case, 1, &specs, &Compared::of(&specs), tracks, &mut runner);
         let failures = runner.finish().failures;
         (rows, failures)
     }

@@ -62,7 +62,7 @@ pub enum Gone {
     Failed(String),
 }
 
-/// The sides of a case whose pooler is as users have it. The last one is corun.
+/// The sides of a case in which poolers are as users have them.
 pub fn standard(bed: &Bed) -> Vec<Spec> {
     let bouncer = |name: &str, program: &Found<pgbouncer::Program>, processes, pool| Spec {
         name: name.to_owned(),
@@ -72,38 +72,42 @@ pub fn standard(bed: &Bed) -> Vec<Spec> {
         },
         pool,
     };
-    vec![
-        Spec {
-            name: "direct".to_owned(),
-            kind: Kind::Direct,
-            pool: 0,
-        },
-        bouncer("pgbouncer", bed.packaged(), 1, POOL),
-        bouncer("pgbouncer_x2", bed.packaged(), 2, POOL),
-        bouncer("pgbouncer_pool20", bed.packaged(), 1, POOL_OF_PGBOUNCER),
-        bouncer("pgbouncer_current", bed.current(), 1, POOL),
-        Spec {
-            name: CORUN.to_owned(),
-            kind: Kind::Corun(Corun::DEFAULT),
-            pool: POOL,
-        },
-    ]
+    let mut all = vec![Spec {
+        name: "direct".to_owned(),
+        kind: Kind::Direct,
+        pool: 0,
+    }];
+    if bed.peers() {
+        all.extend([
+            bouncer("pgbouncer", bed.packaged(), 1, POOL),
+            bouncer("pgbouncer_x2", bed.packaged(), 2, POOL),
+            bouncer("pgbouncer_pool20", bed.packaged(), 1, POOL_OF_PGBOUNCER),
+            bouncer("pgbouncer_current", bed.current(), 1, POOL),
+        ]);
+    }
+    all.push(corun(CORUN.to_owned(), Corun::DEFAULT));
+    all
 }
 
-/// The sides of a case of many shapes: the server, PgBouncer, and corun in all its ways. The third one is corun with all of them off.
+fn corun(name: String, own: Corun) -> Spec {
+    Spec {
+        name,
+        kind: Kind::Corun(own),
+        pool: POOL,
+    }
+}
+
+/// The sides of a case of many shapes: the server, PgBouncer, and corun in all its ways, first with all of them off.
 pub fn mixed(bed: &Bed) -> Vec<Spec> {
-    let mut all = standard(bed);
-    all.truncate(2);
+    let wanted = |spec: &Spec| matches!(spec.name.as_str(), "direct" | pgbouncer::PEER);
+    let mut all: Vec<Spec> = standard(bed).into_iter().filter(wanted).collect();
     for cohorts in ["off", "on", "auto"] {
         for auto_prepare in ["off", "exact", "parameterize"] {
-            all.push(Spec {
-                name: format!("{CORUN}_{cohorts}_{auto_prepare}"),
-                kind: Kind::Corun(Corun {
-                    cohorts,
-                    auto_prepare,
-                }),
-                pool: POOL,
-            });
+            let own = Corun {
+                cohorts,
+                auto_prepare,
+            };
+            all.push(corun(format!("{CORUN}_{cohorts}_{auto_prepare}"), own));
         }
     }
     all

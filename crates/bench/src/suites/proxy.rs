@@ -45,8 +45,10 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
             return Ok(());
         }
     };
-    runner.progress().note("proxy: filling PostgreSQL's tables");
-    let bed = Bed::new(programs, scale, args.program.as_deref(), args.peers)?;
+    runner.progress().begin("proxy: filling PostgreSQL's tables", 1);
+    let bed = Bed::new(programs, scale, args.program.as_deref(), args.peers);
+    runner.progress().end();
+    let bed = bed?;
     for found in [
         bed.packaged().as_ref().err(),
         bed.current().as_ref().err(),
@@ -70,10 +72,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
             }
             let specs = if mixes { mixed(&bed) } else { standard(&bed) };
             let mut sides = start(&specs, &bed, transport, args.quick);
-            let compared = match mixes {
-                true => Compared::mixed(specs.len()),
-                false => Compared::standard(specs.len()),
-            };
+            let compared = Compared::of(&specs);
             for case in cases(mixes) {
                 let plan = plan(runner.plan());
                 let progress = runner.progress();
