@@ -111,6 +111,7 @@ max_client_conn = {CLIENTS_MAX}
 server_idle_timeout = 0
 log_connections = false
 log_disconnections = false
+log_stats = false
 
 [databases."*"]
 host = "{server_host}"
