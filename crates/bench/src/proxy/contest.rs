@@ -102,9 +102,9 @@ pub fn ratios(subject: &Track, other: &Track, metric: impl Fn(&Measured) -> Opti
     pair_ratios(&other, &subject)
 }
 
-/// How long a turn lasts.
-pub fn seconds(quick: bool) -> usize {
-    if quick { 1 } else { 3 }
+/// How long a turn lasts. pgbench counts the time in which clients connect, so many get more.
+pub fn seconds(quick: bool, clients: usize) -> usize {
+    if quick { 1 } else { 3 + clients / 200 }
 }
 
 /// Runs a case.
@@ -149,7 +149,7 @@ pub fn run(
             script,
             protocol: case.protocol,
             clients: case.clients,
-            seconds: seconds(quick),
+            seconds: seconds(quick, case.clients),
             reconnect: case.work == Work::Storm,
         },
         pause: !quick,

@@ -2,6 +2,9 @@
 //!
 //! Dropped, it is asked to end and then killed. When this process is killed nothing of it runs any more; so each child is started by
 //! `setpriv`, which asks the kernel for a signal at the parent's death, and which changes the account on the way.
+//!
+//! Each is in a session of its own, as a daemon is. Where the scheduler shares out CPU time by sessions (`sched_autogroup_enabled`), a
+//! pooler in the load generator's session would have to share that one's part with it, while each backend of PostgreSQL has its own.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -45,10 +48,11 @@ pub struct Guarded {
     words: PathBuf,
 }
 
-/// A command that runs as `account` and dies with the thread that starts it.
+/// A command that runs as `account`, in a session of its own, and dies with the thread that starts it. The process started is the
+/// program itself in the end: none of those on the way forks.
 pub fn command(program: impl AsRef<OsStr>, account: Option<Account>, signal: Signal) -> Command {
-    let mut command = Command::new("setpriv");
-    command.arg("--pdeathsig").arg(signal.name());
+    let mut command = Command::new("setsid");
+    command.args(["setpriv", "--pdeathsig", signal.name()]);
     if let Some(Account { user, group }) = account {
         command.args([
             "--reuid",
@@ -92,7 +96,7 @@ impl Guarded {
             .stdout(out)
             .stderr(errors)
             .spawn()
-            .map_err(|error| failed(name, format!("could not be started by setpriv: {error}")))?;
+            .map_err(|error| failed(name, format!("could not be started by setsid: {error}")))?;
         Ok(Guarded {
             child,
             name,

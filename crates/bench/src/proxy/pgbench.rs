@@ -172,7 +172,7 @@ fn account(said: &str) -> Result<(u64, f64), String> {
     }
     match (transactions, tps) {
         (Some(transactions), Some(tps)) if transactions > 0.0 => Ok((transactions as u64, tps)),
-        _ => Err("its account cannot be read, or is empty".to_owned()),
+        _ => Err("no transaction ended in time, or its account cannot be read".to_owned()),
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Spec {
 /// Why a side has no numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// It is not here, or cannot do this, or is a peer that failed.
+    /// It is not here, or cannot do this, or failed and is not ours.
     Unavailable(String),
     /// It is ours and failed.
     Failed(String),
@@ -177,11 +177,11 @@ impl Spec {
         })
     }
 
-    /// What its failure is: ours must work.
+    /// What its failure is: ours must work, and the server may collapse under too many clients.
     pub fn gone(&self, reason: String) -> Gone {
         match self.kind {
-            Kind::PgBouncer { .. } => Gone::Unavailable(reason),
-            Kind::Direct | Kind::Corun(_) => Gone::Failed(reason),
+            Kind::Direct | Kind::PgBouncer { .. } => Gone::Unavailable(reason),
+            Kind::Corun(_) => Gone::Failed(reason),
         }
     }
 
