@@ -29,6 +29,8 @@ use crate::out;
   corun autosteps --function fetch -- ./client
                               where a team of threads that run `fetch` should switch, by tracing it
   corun partition plan        how the shared cache could be divided between queries, and why
+  corun proxy run --config corun.toml
+                              a pooler in front of PostgreSQL
   corun bench join --quick    a benchmark suite, small
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage. `corun COMMAND --help` has more examples."
@@ -58,6 +60,10 @@ pub enum Command {
     Autosteps(crate::autosteps::AutostepsArgs),
     /// Divide the shared cache between classes of queries: plan, apply, status, clear (needs resctrl).
     Partition(crate::partition::PartitionArgs),
+    /// Serve PostgreSQL clients through a pool of connections whose queues know caches.
+    Proxy(crate::proxy::ProxyArgs),
+    /// Check a configuration file.
+    Config(crate::config::ConfigArgs),
     /// Run a benchmark suite: every published number comes from here.
     Bench(crate::bench::BenchArgs),
     /// What `corun bench steps` traces.

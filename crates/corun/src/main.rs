@@ -4,12 +4,14 @@
 mod autosteps;
 mod bench;
 mod cli;
+mod config;
 mod demo;
 mod facts;
 mod failure;
 mod out;
 mod partition;
 mod progress;
+mod proxy;
 mod report_file;
 mod simulate;
 mod sql;
@@ -32,7 +34,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(stop) => return stop.finish(),
     };
-    out::start_logging(arguments.verbose);
+    if !matches!(&arguments.command, cli::Command::Proxy(args) if args.logs_itself()) {
+        out::start_logging(arguments.verbose);
+    }
     let result = match arguments.command {
         cli::Command::Demo(args) => demo::run(args),
         cli::Command::Sql(args) => sql::run(args),
@@ -40,6 +44,8 @@ fn main() -> ExitCode {
         cli::Command::Simulate(args) => simulate::run(args),
         cli::Command::Autosteps(args) => autosteps::run(args),
         cli::Command::Partition(args) => partition::run(args),
+        cli::Command::Proxy(args) => proxy::run(args, arguments.verbose),
+        cli::Command::Config(args) => config::run(args),
         cli::Command::Bench(args) => bench::run(args),
         cli::Command::StepsSubject(args) => steps_subject::run(args),
     };

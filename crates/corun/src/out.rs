@@ -43,6 +43,19 @@ pub fn error(report: &Report) {
     let _ = io::stderr().lock().write_all(report.lines().as_bytes());
 }
 
+/// Sends the logs of a server to stderr: with times, as text or one JSON object a line.
+pub fn start_server_logging(level: LevelFilter, json: bool) {
+    let logs = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(level)
+        .with_target(false);
+    if json {
+        logs.json().flatten_event(true).init();
+    } else {
+        logs.with_ansi(io::stderr().is_terminal()).init();
+    }
+}
+
 /// Sends logs to stderr: warnings by default, more with each `-v`.
 pub fn start_logging(verbose: u8) {
     let level = match verbose {

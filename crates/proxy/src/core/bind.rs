@@ -17,7 +17,11 @@ impl<R: Reactor> EventLoop<R> {
         if switch == Switch::Off || server.pid == 0 {
             return;
         }
-        let route = match (&server.address, reactor.peer(server.token()), reactor.local(server.token())) {
+        let route = match (
+            &server.address,
+            reactor.peer(server.token()),
+            reactor.local(server.token()),
+        ) {
             (Some(Address::Unix(_)), Some(Peer::Unix { pid, .. }), _) => Route::Unix { listener: pid },
             (Some(Address::Tcp(_)), Some(Peer::Tcp(peer)), Some(local)) => Route::Tcp { local, peer },
             _ => return,

@@ -85,7 +85,9 @@ impl Queue {
     /// The client that goes next; `queries` is what the pool has answered so far.
     pub fn pop(&mut self, now: Duration, queries: u64) -> Option<Waiting> {
         self.judge(now, queries);
-        let next = self.waiting.pop(u64::try_from(now.as_micros()).unwrap_or(u64::MAX));
+        let next = self
+            .waiting
+            .pop(u64::try_from(now.as_micros()).unwrap_or(u64::MAX));
         match next {
             Some(next) => {
                 self.taken += 1;

@@ -391,7 +391,12 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
-        let refused: Vec<usize> = pool.waiting.drain().iter().map(|waiting| waiting.client).collect();
+        let refused: Vec<usize> = pool
+            .waiting
+            .drain()
+            .iter()
+            .map(|waiting| waiting.client)
+            .collect();
         for client in refused {
             if let Some(client) = self.clients.get_mut(client) {
                 client.waiting = None;

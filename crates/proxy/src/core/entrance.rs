@@ -7,8 +7,8 @@ use machine::reactor::{Peer, Reactor};
 use ring::rand::SecureRandom;
 
 use super::cancel;
-use super::cohorts::Queue;
 use super::client::{Client, Entrance, Phase};
+use super::cohorts::Queue;
 use super::event_loop::{EventLoop, Todo};
 use super::fleet::{PROBE, Way};
 use super::pool::{Greeting, Pool, PoolKey};

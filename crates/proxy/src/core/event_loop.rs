@@ -326,7 +326,8 @@ impl<R: Reactor> EventLoop<R> {
             };
             let moved = effective.moves(&pool.effective);
             pool.effective = effective;
-            pool.waiting.configure(pool.effective.cohorts, &self.world.config.corun);
+            pool.waiting
+                .configure(pool.effective.cohorts, &self.world.config.corun);
             (pool.size, pool.reserve) =
                 self.world
                     .shares(&pool.effective, self.index, self.shared.mailboxes.len());

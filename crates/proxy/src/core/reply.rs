@@ -142,8 +142,8 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::BIND_COMPLETE
                     | backend::NO_DATA
                     | backend::COPY_IN
-            )
-            || (tag == backend::ROW_DESCRIPTION && self.server.lifted.is_some()) || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
+            ) || (tag == backend::ROW_DESCRIPTION && self.server.lifted.is_some())
+                || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.heard.broken = Some("it sent a message that is too long");
@@ -209,7 +209,9 @@ impl<'a, R: Reactor> Way<'a, R> {
     fn look_at_lifted(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
         let lifted = self.server.lifted.as_mut()?;
         match tag {
-            backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE | backend::BIND_COMPLETE | backend::NO_DATA => None,
+            backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE | backend::BIND_COMPLETE | backend::NO_DATA => {
+                None
+            }
             backend::ROW_DESCRIPTION if !lifted.relayed => {
                 lifted.head = Vec::with_capacity(body.len() + HEADER_BYTES);
                 lifted.head.push(tag);

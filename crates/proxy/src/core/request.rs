@@ -353,12 +353,12 @@ impl<R: Reactor> Way<'_, R> {
         {
             return false;
         }
-        let statement = self
-            .desk
-            .statements
-            .intern_under(sql, &[0, 0], &read_when_parsed(&self.client.settings), || {
-                Arc::clone(understood)
-            });
+        let statement =
+            self.desk
+                .statements
+                .intern_under(sql, &[0, 0], &read_when_parsed(&self.client.settings), || {
+                    Arc::clone(understood)
+                });
         let prepared = Prepared { statement, stamp: 0 };
         let mut out = Vec::with_capacity(64);
         self.ensure(&prepared, &mut out);

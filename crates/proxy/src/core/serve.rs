@@ -15,8 +15,8 @@ use crate::config::PoolMode;
 use crate::hosts::Report;
 use crate::session::settings::{self, Settings};
 use crate::understand::{Pins, Shape};
-use crate::wire::{TransactionStatus, build, frontend};
 use crate::wire::error::{Refusal, Reported, code};
+use crate::wire::{TransactionStatus, build, frontend};
 
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client that is logged in.

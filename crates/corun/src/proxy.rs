@@ -1,0 +1,66 @@
+//! `corun proxy`: the PostgreSQL proxy as a program: arguments, signals, logs. What it does is the proxy crate's.
+
+mod import;
+mod serve;
+
+use std::path::PathBuf;
+
+/// Serve PostgreSQL clients through a pool of connections, or take over another pooler's configuration.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  corun proxy run --config corun.toml            serve; SIGHUP reloads, SIGINT waits for transactions, SIGQUIT does not
+  corun proxy import pgbouncer.ini userlist.txt  a corun.toml that does what PgBouncer did; what cannot be is said
+  corun config check corun.toml                  is the configuration right?
+  psql -h 127.0.0.1 -p 6432 pgbouncer -c 'show pools'
+
+Clients change host and port, nothing else.")]
+pub struct ProxyArgs {
+    /// What to do.
+    #[command(subcommand)]
+    command: ProxyCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ProxyCommand {
+    /// Serve clients until a signal ends it.
+    #[command(after_help = "\
+Examples:
+  corun proxy run --config corun.toml
+  corun proxy run --config /etc/corun/corun.toml
+
+Signals: HUP reads the configuration again; INT and TERM end it when clients are between transactions (shutdown_timeout
+bounds that), a second one and QUIT at once.")]
+    Run(serve::RunArgs),
+    /// Turn PgBouncer's configuration into corun's.
+    #[command(after_help = "\
+Examples:
+  corun proxy import /etc/pgbouncer/pgbouncer.ini > corun.toml
+  corun proxy import pgbouncer.ini userlist.txt --output corun.toml
+
+What has no counterpart is reported on stderr, with what to do instead; the result passes `corun config check`.")]
+    Import(import::ImportArgs),
+}
+
+impl ProxyArgs {
+    /// Whether the command logs in its own way, as its configuration says.
+    pub fn logs_itself(&self) -> bool {
+        matches!(self.command, ProxyCommand::Run(_))
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What the configuration or the system refuses.
+pub fn run(args: ProxyArgs, verbose: u8) -> anyhow::Result<()> {
+    match args.command {
+        ProxyCommand::Run(args) => serve::run(&args, verbose),
+        ProxyCommand::Import(args) => import::run(&args),
+    }
+}
+
+/// The configuration file, where none is named.
+pub fn default_config() -> PathBuf {
+    PathBuf::from("corun.toml")
+}

@@ -1,0 +1,120 @@
+//! `corun proxy run`: starts the proxy, then waits for signals.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use proxy::config::{LogFormat, LogLevel};
+use proxy::{Proxy, World};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::out;
+
+/// Time between two looks at whether everything has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Serve clients until a signal ends it.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// The configuration file.
+    #[arg(long, short, value_name = "FILE", default_value_os_t = super::default_config())]
+    config: PathBuf,
+}
+
+/// Serves until a signal ends it.
+///
+/// # Errors
+/// What the configuration or the system refuses at the start.
+pub fn run(args: &RunArgs, verbose: u8) -> anyhow::Result<()> {
+    let (world, warnings) = World::load(&args.config)?;
+    out::start_server_logging(
+        level(world.config.corun.log_level, verbose),
+        world.config.corun.log_format == LogFormat::Json,
+    );
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    for warning in &world.warnings {
+        tracing::warn!("{warning}");
+    }
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT]).context("cannot wait for signals")?;
+    let timeout = world.config.corun.shutdown_timeout;
+    let proxy = Proxy::start(world)?;
+    for address in proxy.addresses() {
+        tracing::info!("listening at {address}");
+    }
+    for socket in proxy.sockets() {
+        tracing::info!("listening at {}", socket.display());
+    }
+    wait(&proxy, &mut signals, &args.config, timeout);
+    proxy.join();
+    tracing::info!("ended");
+    Ok(())
+}
+
+/// Until everything has ended.
+fn wait(proxy: &Proxy, signals: &mut Signals, file: &Path, timeout: Duration) {
+    let mut ending: Option<Instant> = None;
+    while !proxy.has_ended() {
+        for signal in signals.pending() {
+            match signal {
+                SIGHUP => reload(proxy, file),
+                SIGQUIT => {
+                    tracing::info!("ending at once");
+                    proxy.stop(true);
+                }
+                _ if ending.is_some() => {
+                    tracing::info!("ending at once");
+                    proxy.stop(true);
+                }
+                _ => {
+                    tracing::info!("ending when clients are between transactions");
+                    ending = Some(Instant::now());
+                    proxy.stop(false);
+                }
+            }
+        }
+        if let Some(began) = ending
+            && !timeout.is_zero()
+            && began.elapsed() > timeout
+        {
+            tracing::warn!("shutdown_timeout: ending at once");
+            proxy.stop(true);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Takes over the file as it is now; a wrong one changes nothing.
+fn reload(proxy: &Proxy, file: &Path) {
+    match World::load(file) {
+        Ok((world, warnings)) => {
+            for warning in warnings {
+                tracing::warn!("{warning}");
+            }
+            let restart = proxy.reload(world);
+            tracing::info!("configuration read again");
+            if !restart.is_empty() {
+                tracing::warn!("changed, but read at the start only: {}", restart.join(", "));
+            }
+        }
+        Err(error) => tracing::error!("the configuration stays as it was: {error}"),
+    }
+}
+
+fn level(configured: LogLevel, verbose: u8) -> LevelFilter {
+    let configured = match configured {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    match verbose {
+        0 => configured,
+        1 => configured.max(LevelFilter::DEBUG),
+        _ => LevelFilter::TRACE,
+    }
+}
