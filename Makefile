@@ -11,7 +11,7 @@ TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"t
 
 # Crates without DataFusion are tested in the dev profile (debug assertions on, seconds to build). The others only ever build
 # in the release profile, so that DataFusion is compiled once.
-SMALL := -p model -p cachesim -p machine -p exec -p store -p oltp
+SMALL := -p model -p cachesim -p machine -p exec -p store -p oltp -p proxy
 LARGE := -p fusion -p bench -p corun
 
 # The one place that names the nightly toolchain. It serves Miri, sanitizers and fuzzing only; nothing shipped is built with it.
@@ -24,7 +24,7 @@ BENCH_FLAGS ?=
 STEPS_SQLITE ?=
 # A workspace of its own; its SQLite takes a minute to compile.
 STEPS_SQLITE_CARGO = CARGO_TARGET_DIR="$(TARGET)/steps-sqlite" $(CARGO)
-BENCH_SUITES ?= floor join ssb tpch smt llc oltp steps proxy
+BENCH_SUITES ?= floor join ssb tpch smt llc oltp steps proxy proxy
 
 help: ## list the targets
 	@echo "usage: make TARGET"
