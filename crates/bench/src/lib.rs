@@ -19,6 +19,7 @@ pub mod llc;
 pub mod oltp;
 pub mod oracle;
 pub mod parallel;
+pub mod proxy;
 pub mod smt;
 pub mod ssb;
 pub mod steps;

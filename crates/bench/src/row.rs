@@ -136,7 +136,7 @@ const FIXED_KEYS: [&str; 11] = [
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The suite: `floor`, `join`, `ssb`, `tpch`, `smt`, `llc`, `oltp`, `steps`.
+    /// The suite: `floor`, `join`, `ssb`, `tpch`, `smt`, `llc`, `oltp`, `steps`, `proxy`.
     pub suite: String,
     /// The case within the suite; `--case` selects by it.
     pub case: String,
@@ -285,9 +285,10 @@ impl Row {
     ];
 
     /// The row as cells of a table for people. Parameters other than `engine` are left out: the case's name says them. Suites that
-    /// compare modes of one engine have the mode in its place, and those that run queries side by side say who beside whom.
+    /// compare modes of one engine have the mode in its place, those that compare ways to a server the side, and those that run queries side by side say who beside whom.
     pub fn cells(&self) -> [String; 10] {
-        let engine = self.parameter("engine").or_else(|| self.parameter("mode"));
+        let names = ["engine", "mode", "side"];
+        let engine = names.into_iter().find_map(|name| self.parameter(name));
         let who = match (engine, self.parameter("query"), self.parameter("corunner")) {
             (Some(engine), Some(query), Some(corunner)) => self.side_by_side(engine, query, corunner),
             (engine, ..) => engine.map_or_else(String::new, Value::to_string),

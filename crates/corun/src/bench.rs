@@ -30,6 +30,7 @@ use crate::{facts, out};
   llc    the experiments of the paper on the shared last-level cache: queries beside each other
   oltp   TPC-C and YCSB on the transactional store, against SQLite, redb and RocksDB
   steps  the experiments of the paper on instruction misses: transactions in teams, against one after the other
+  proxy  PostgreSQL asked directly, through PgBouncer and through corun: throughput, latency, CPU time, memory
 
 Examples:
   corun bench join --quick                                small and fast: checks answers, claims nothing about time
@@ -42,6 +43,7 @@ Examples:
   corun bench oltp --case tpcc --scale 4 --folder /data   four warehouses, files on the disk of /data
   corun bench oltp --case _durable_t2 --report oltp.html  every workload with durable commits on two cores
   corun bench steps --case index_fetch --report steps.html  teams against serial execution: misses simulated, time measured
+  corun bench proxy --case simple_tcp_c50                 fifty clients; --case _unix_ takes Unix sockets instead of TCP
 
 Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster; slow-downs above 1
 mean that a query was slower beside others.")]
@@ -66,11 +68,12 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     repetitions: Option<usize>,
 
-    /// Thread counts (oltp: workers) of the suites but smt, llc and steps, such as 1,2 [default: 1 and all cores].
+    /// Thread counts (oltp: workers) of the suites but smt, llc, steps and proxy, such as 1,2 [default: 1 and all cores].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     threads: Vec<usize>,
 
-    /// Scale factor of ssb and tpch [default: 1]; warehouses of oltp [default: 2].
+    /// Scale factor of ssb and tpch [default: 1]; warehouses of oltp [default: 2]; hundreds of thousands of
+    /// accounts of proxy [default: 10].
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     scale: Option<f64>,
 
@@ -103,7 +106,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Leave out engines outside this program, such as DuckDB or SQLite.
+    /// Leave out engines outside this program, such as DuckDB, SQLite or PgBouncer.
     #[arg(long)]
     no_peers: bool,
 
@@ -160,7 +163,7 @@ impl BenchArgs {
             (
                 "--scale",
                 self.scale.is_some(),
-                &[Suite::Ssb, Suite::Tpch, Suite::Oltp],
+                &[Suite::Ssb, Suite::Tpch, Suite::Oltp, Suite::Proxy],
             ),
             ("--records", self.records.is_some(), oltp_only),
             ("--folder", self.folder.is_some(), oltp_only),

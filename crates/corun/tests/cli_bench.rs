@@ -298,7 +298,7 @@ fn flags_of_another_suite_are_usage_errors() {
         ),
         (
             &["bench", "floor", "--scale", "1"],
-            "--scale is for ssb, tpch, oltp, not for floor",
+            "--scale is for ssb, tpch, oltp, proxy, not for floor",
         ),
         (
             &["bench", "join", "--folder", "/tmp"],

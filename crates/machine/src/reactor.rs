@@ -1,6 +1,6 @@
 //! Sockets as a thing that delivers bytes: one thread, many connections, no waiting but in one place.
 //!
-//! Order of calls: make a reactor ([`Epoll`], the simulated [`Twin`]), [`Reactor::listen`] and [`Reactor::connect`], then
+//! Order of calls: make a reactor ([`Epoll`], [`Uring`] or the simulated [`Twin`]), [`Reactor::listen`] and [`Reactor::connect`], then
 //! [`Reactor::turn`] for ever. A turn waits for the kernel once and tells a [`Handler`] what happened, event by event;
 //! the handler calls the reactor back from inside the event.
 //!
@@ -35,6 +35,7 @@ mod output;
 mod stream;
 mod table;
 pub mod twin;
+mod uring;
 mod waker;
 
 use std::io;
@@ -46,6 +47,7 @@ pub use epoll::Epoll;
 pub use listen::{ListenOptions, Listener};
 pub use stream::{KeepAlive, Peer, Stream, TcpOptions};
 pub use twin::Twin;
+pub use uring::Uring;
 pub use waker::Waker;
 
 /// The caller's name of a connection or listener; unique among those alive in one reactor, and below [`TOKEN_END`].
@@ -145,7 +147,8 @@ pub trait Reactor {
     fn connect(&mut self, token: Token, address: &Address) -> io::Result<()>;
 
     /// Sends bytes, in the order of the calls. Never blocks: small pieces are gathered and written when the event's handler
-    /// returns, large ones at once, and what the kernel does not take is kept until it does.
+    /// returns (over io_uring: when the next turn begins), large ones at once, and what the kernel does not take is kept
+    /// until it does.
     fn send(&mut self, token: Token, bytes: &[u8]);
 
     /// Bytes the kernel has refused so far and those sent after them; the caller bounds them by pausing the other side. Zero
@@ -158,7 +161,7 @@ pub trait Reactor {
     /// Delivers data again.
     fn resume(&mut self, token: Token);
 
-    /// Closes now, without an event. Unsent output gets one last try.
+    /// Closes now, without an event; over io_uring when the next turn begins. Unsent output gets one last try.
     fn close(&mut self, token: Token);
 
     /// Closes without an event, but only after what is queued was sent and the other side has seen the end of it, or after

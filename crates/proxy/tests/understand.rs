@@ -470,6 +470,14 @@ fn of_bytes(text: &[u8]) -> Arc<Understood> {
 
 #[test]
 fn long_and_deep_texts_are_unknown_and_harmless() {
+    // Longer than anybody would allow, to get at the parser.
+    let of = |text: &str| {
+        let limits = Limits {
+            text_bytes_max: 256 << 10,
+            ..Limits::default()
+        };
+        Understanding::new(limits).of(text.as_bytes())
+    };
     let deep = [
         format!("select {}1{}", "(".repeat(100_000), ")".repeat(100_000)),
         format!("select {}1", "1+".repeat(100_000)),
@@ -506,6 +514,12 @@ fn long_and_deep_texts_are_unknown_and_harmless() {
         (understood.kind, understood.pins),
         (Kind::Unknown, Pins::TEMP_TABLE)
     );
+    let long = format!(
+        "insert into t values ('{}', 'please hold and prepare')",
+        "y".repeat(300_000)
+    );
+    let understood = of(&long);
+    assert_eq!((understood.kind, understood.pins), (Kind::Unknown, Pins::NONE));
     let wide = format!("select * from t where a in ({}1)", "1, ".repeat(50_000));
     assert_eq!(of(&wide).access, Access::Read);
     let wide = format!("select a{} from t", "[1]".repeat(10_000));

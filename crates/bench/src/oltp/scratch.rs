@@ -31,9 +31,17 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made.
     pub fn new(parent: Option<&Path>) -> Result<Scratch, BenchError> {
+        Scratch::named("corun-oltp-", parent)
+    }
+
+    /// The same, with a name that begins otherwise.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn named(prefix: &str, parent: Option<&Path>) -> Result<Scratch, BenchError> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let folder = tempfile::Builder::new()
-            .prefix("corun-oltp-")
+            .prefix(prefix)
             .tempdir_in(&parent)
             .map_err(|source| {
                 BenchError::io(
@@ -81,7 +89,7 @@ pub fn remove(path: &Path) -> std::io::Result<()> {
 fn start_cleaner(folder: &Path) -> Option<(Child, ChildStdin)> {
     let folder = std::path::absolute(folder).ok()?;
     let mut child = Command::new("sh")
-        .args(["-c", CLEANER, "corun-oltp-cleaner"])
+        .args(["-c", CLEANER, "corun-cleaner"])
         .arg(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::duckdb::PEERS_VARIABLE;
 use crate::error::BenchError;
 use crate::oltp::case::{SEED, Setup, Work};
 use crate::oltp::measured::{Loaded, Measured, per_thousand};
@@ -45,38 +44,13 @@ fn failed(reason: impl Into<String>) -> BenchError {
     }
 }
 
-/// Where the program may be, the most specific first.
-fn candidates() -> Vec<PathBuf> {
-    let program = |folder: &Path| folder.join("bin").join(PROGRAM);
-    if let Some(folder) = std::env::var_os(PEERS_VARIABLE) {
-        // Who names a folder means that one.
-        return vec![program(Path::new(&folder))];
-    }
-    let mut candidates = Vec::new();
-    if let Some(folder) = std::env::var_os("CARGO_TARGET_DIR") {
-        candidates.push(program(&Path::new(&folder).join("peers")));
-    }
-    candidates.push(program(Path::new("target/peers")));
-    // This program usually lies in target/release: its peers are beside that folder.
-    if let Ok(corun) = std::env::current_exe() {
-        candidates.extend(
-            corun
-                .ancestors()
-                .skip(2)
-                .take(2)
-                .map(|folder| program(&folder.join("peers"))),
-        );
-    }
-    candidates
-}
-
 impl Program {
     /// Finds the program and asks it for its engines.
     ///
     /// # Errors
     /// When there is none; the text says how to get it.
     pub fn find() -> Result<Program, BenchError> {
-        let path = candidates()
+        let path = super::places(PROGRAM)
             .into_iter()
             .find(|path| path.is_file())
             .ok_or_else(|| failed(format!("the program was not found; {HOW_TO_GET}")))?;

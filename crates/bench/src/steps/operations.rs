@@ -4,7 +4,9 @@ use super::geometry::{Processor, TODAY, half_of};
 use super::job::{Job, Mode, Operation, Pass, Points, Workload};
 use super::lab::{Lab, Traced};
 use super::rows::{Shape, metric};
-use super::stage::{Caches, TEAM, beside_serial, complain, emit, footprint_bytes, l1i_misses, pass, rows_of_table};
+use super::stage::{
+    Caches, TEAM, beside_serial, complain, emit, footprint_bytes, l1i_misses, pass, rows_of_table,
+};
 use super::training::{Trained, profile};
 use crate::error::BenchError;
 use crate::row::Row;

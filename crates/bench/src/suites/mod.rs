@@ -6,6 +6,7 @@ pub mod floor;
 pub mod join;
 pub mod llc;
 pub mod oltp;
+pub mod proxy;
 pub mod smt;
 pub mod ssb;
 pub mod steps;
@@ -42,11 +43,13 @@ pub enum Suite {
     Oltp,
     /// Paper 003's experiments: teams of transactions that share instructions, misses simulated, time measured.
     Steps,
+    /// PostgreSQL directly, through PgBouncer and through corun's proxy.
+    Proxy,
 }
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 8] = [
+    pub const ALL: [Suite; 9] = [
         Suite::Floor,
         Suite::Join,
         Suite::Ssb,
@@ -55,6 +58,7 @@ impl Suite {
         Suite::Llc,
         Suite::Oltp,
         Suite::Steps,
+        Suite::Proxy,
     ];
 
     /// The name used on the command line and in rows.
@@ -68,6 +72,7 @@ impl Suite {
             Suite::Llc => "llc",
             Suite::Oltp => "oltp",
             Suite::Steps => "steps",
+            Suite::Proxy => "proxy",
         }
     }
 
@@ -103,9 +108,9 @@ pub struct SuiteArgs {
     pub repetitions: Option<usize>,
     /// Thread counts to run with; empty: one, and all cores.
     pub threads: Vec<usize>,
-    /// Scale factor of `ssb` and `tpch`, warehouses of `oltp`.
+    /// Scale factor of `ssb` and `tpch`, warehouses of `oltp`, pgbench's scale in `proxy`.
     pub scale: Option<f64>,
-    /// Whether to run peers outside this process, such as DuckDB or SQLite.
+    /// Whether to run peers outside this process, such as DuckDB, SQLite or PgBouncer.
     pub peers: bool,
     /// Rows of the larger side of `join` instead of 16 million.
     pub probe_rows: Option<usize>,
@@ -119,7 +124,8 @@ pub struct SuiteArgs {
     pub records: Option<usize>,
     /// Where `oltp` keeps its files instead of the system's temporary folder.
     pub folder: Option<PathBuf>,
-    /// The program that `steps` traces, instead of a copy of this one; it must have the subcommand [`crate::steps::SUBCOMMAND`].
+    /// The program that `steps` traces, instead of a copy of this one; it must have the subcommand [`crate::steps::SUBCOMMAND`]. The
+    /// one whose proxy `proxy` measures.
     pub program: Option<PathBuf>,
 }
 
@@ -209,6 +215,7 @@ pub fn run(
         Suite::Llc => llc::run(args, &mut runner)?,
         Suite::Oltp => oltp::run(args, &mut runner)?,
         Suite::Steps => steps::run(args, &mut runner)?,
+        Suite::Proxy => proxy::run(args, &mut runner)?,
     }
     Ok(runner.finish())
 }
@@ -227,7 +234,7 @@ mod tests {
         assert!(error.is_usage());
         assert_eq!(
             error.hint().as_deref(),
-            Some("suites: floor, join, ssb, tpch, smt, llc, oltp, steps")
+            Some("suites: floor, join, ssb, tpch, smt, llc, oltp, steps, proxy")
         );
     }
 

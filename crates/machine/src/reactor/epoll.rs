@@ -398,7 +398,7 @@ impl Reactor for Epoll {
         self.check(token)?;
         register(
             self.poll.registry(),
-            listener.prepare()?,
+            listener.prepare(true)?,
             token,
             Interest::READABLE,
         )?;

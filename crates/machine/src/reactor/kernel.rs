@@ -71,6 +71,25 @@ impl KernelStream {
         (&self.socket).read(buffer)
     }
 
+    /// Reads without waiting, whatever the socket's mode.
+    pub fn read_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: the kernel writes at most the given number of bytes into `buffer`.
+        let count = unsafe {
+            libc::recv(
+                self.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// For io_uring: a request on a non-blocking socket fails where it should wait.
+    pub fn set_blocking(&self) -> io::Result<()> {
+        self.socket.set_nonblocking(false)
+    }
+
     pub fn shutdown_write(&self) {
         // Fails only where the other side has gone already.
         let _ = self.socket.shutdown(Shutdown::Write);
@@ -90,6 +109,12 @@ impl KernelStream {
         } else {
             Ok(())
         }
+    }
+
+    /// For the next reactor, after [`Self::set_blocking`].
+    pub fn into_nonblocking(self) -> io::Result<Stream> {
+        self.socket.set_nonblocking(true)?;
+        Ok(self.into_stream())
     }
 
     pub fn into_stream(self) -> Stream {

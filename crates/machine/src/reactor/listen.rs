@@ -103,11 +103,15 @@ impl Listener {
         }
     }
 
-    /// The descriptor, made non-blocking.
-    pub(super) fn prepare(&self) -> io::Result<RawFd> {
+    /// The descriptor, made non-blocking or, for io_uring, blocking.
+    pub(super) fn prepare(&self, nonblocking: bool) -> io::Result<RawFd> {
         match self {
-            Self::Tcp(listener) => listener.set_nonblocking(true).map(|()| listener.as_raw_fd()),
-            Self::Unix(listener) => listener.set_nonblocking(true).map(|()| listener.as_raw_fd()),
+            Self::Tcp(listener) => listener
+                .set_nonblocking(nonblocking)
+                .map(|()| listener.as_raw_fd()),
+            Self::Unix(listener) => listener
+                .set_nonblocking(nonblocking)
+                .map(|()| listener.as_raw_fd()),
             Self::Simulated(_) => Err(not_real()),
         }
     }

@@ -66,12 +66,15 @@ impl Output {
     }
 
     pub(super) fn clear(&mut self, spare: &mut Spare) {
-        let mut buffer = std::mem::take(&mut self.buffer);
         self.start = 0;
-        if (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) && spare.0.len() < SPARE_BUFFERS_MAX {
-            buffer.clear();
-            spare.0.push(buffer);
-        }
+        spare.give(std::mem::take(&mut self.buffer));
+    }
+
+    /// Everything, as a buffer of its own.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        std::mem::take(&mut self.buffer)
     }
 
     /// Writes what is queued and then `more`, until the kernel takes no more; what it refuses of `more` is queued. Empty
@@ -81,14 +84,15 @@ impl Output {
     /// When the connection is broken.
     pub(super) fn write(&mut self, to: BorrowedFd<'_>, mut more: &[u8], spare: &mut Spare) -> io::Result<()> {
         let socket = SockRef::from(&to);
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         while !self.is_empty() || !more.is_empty() {
             let result = if self.is_empty() {
-                socket.send_with_flags(more, libc::MSG_NOSIGNAL)
+                socket.send_with_flags(more, flags)
             } else if more.is_empty() {
-                socket.send_with_flags(self.bytes(), libc::MSG_NOSIGNAL)
+                socket.send_with_flags(self.bytes(), flags)
             } else {
                 let pieces = [IoSlice::new(self.bytes()), IoSlice::new(more)];
-                socket.send_vectored_with_flags(&pieces, libc::MSG_NOSIGNAL)
+                socket.send_vectored_with_flags(&pieces, flags)
             };
             match result {
                 Ok(written) => {
@@ -109,6 +113,16 @@ impl Output {
             }
         }
         Ok(())
+    }
+}
+
+impl Spare {
+    /// Keeps a buffer for later, or lets go of it.
+    pub(super) fn give(&mut self, mut buffer: Vec<u8>) {
+        if (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) && self.0.len() < SPARE_BUFFERS_MAX {
+            buffer.clear();
+            self.0.push(buffer);
+        }
     }
 }
 

@@ -21,8 +21,7 @@ struct Inner {
 pub(super) enum Bell {
     Mio(mio::Waker),
     /// An event counter that the reactor waits for itself.
-    #[expect(dead_code, reason = "the reactor over io_uring")]
-    Counter(File),
+    Counter(Arc<File>),
     /// Nobody sleeps: the twin asks.
     Silent,
 }
@@ -44,7 +43,7 @@ impl Waker {
         // Neither can fail but for a full counter, which wakes as well.
         match &self.0.bell {
             Bell::Mio(waker) => drop(waker.wake()),
-            Bell::Counter(file) => drop((&*file).write(&1u64.to_ne_bytes())),
+            Bell::Counter(file) => drop((&**file).write(&1u64.to_ne_bytes())),
             Bell::Silent => {}
         }
     }

@@ -48,3 +48,4 @@ macro_rules! all_on {
 }
 
 all_on!(epoll, machine::reactor::Epoll);
+all_on!(uring, machine::reactor::Uring);

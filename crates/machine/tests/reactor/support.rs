@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use machine::reactor::{Epoll, Event, Handler, ListenOptions, Listener, Reactor, Stream, Token};
+use machine::reactor::{Epoll, Event, Handler, ListenOptions, Listener, Reactor, Stream, Token, Uring};
 
 /// A reactor over the kernel.
 pub trait Real: Reactor + Sized {
@@ -14,6 +14,12 @@ pub trait Real: Reactor + Sized {
 }
 
 impl Real for Epoll {
+    fn make() -> Self {
+        Self::new().unwrap()
+    }
+}
+
+impl Real for Uring {
     fn make() -> Self {
         Self::new().unwrap()
     }

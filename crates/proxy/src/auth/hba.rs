@@ -38,7 +38,8 @@ pub struct Rule {
     pub line: usize,
     /// How clients show who they are.
     pub method: Method,
-    map: Option<String>,
+    /// The map of names of `cert` and `peer` ([`super::ident`]), if one is named.
+    pub map: Option<String>,
     kind: Kind,
     databases: Vec<Database>,
     users: Vec<User>,
@@ -115,11 +116,6 @@ impl Network {
 }
 
 impl Rule {
-    /// The map of names of `cert` and `peer` ([`super::ident`]), if one is named.
-    pub fn map_name(&self) -> Option<&str> {
-        self.map.as_deref()
-    }
-
     fn fits(&self, question: &Question<'_>) -> bool {
         let place = match (self.kind, question.address) {
             (Kind::Local, None) => true,

@@ -20,6 +20,8 @@
 //! - *Results keep their type.* After a table was changed the server refuses with 0A000 "cached plan must not change result
 //!   type". Outside transaction blocks and before anything was relayed, whoever runs the statement prepares it again; and it
 //!   forgets all of them after a statement of [`StatementKind::Definition`].
+//! - *Names keep their meaning.* A new table earlier in the search path is not noticed by a plan. So a client with something
+//!   temporary ([`Pins::TEMP_TABLE`]) runs every text as it came.
 //! - *Prepared statements can be seen* in pg_prepared_statements, and DEALLOCATE ALL drops them
 //!   ([`Understood::discards_prepared`]). Texts that look there are refused.
 //! - *Another plan may be chosen*, as with every prepared statement: rows without ORDER BY may come in another order, and of two
@@ -32,6 +34,7 @@
 //!
 //! [`Understood::plain`]: crate::understand::Understood::plain
 //! [`Understood::discards_prepared`]: crate::understand::Understood::discards_prepared
+//! [`Pins::TEMP_TABLE`]: crate::understand::Pins::TEMP_TABLE
 //! [`StatementKind::Definition`]: crate::understand::StatementKind::Definition
 
 mod exact;

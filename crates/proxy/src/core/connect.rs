@@ -391,7 +391,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
-        let refused: Vec<usize> = pool.waiting.drain(..).map(|waiting| waiting.client).collect();
+        let refused: Vec<usize> = pool.waiting.drain().iter().map(|waiting| waiting.client).collect();
         for client in refused {
             if let Some(client) = self.clients.get_mut(client) {
                 client.waiting = None;
@@ -542,7 +542,4 @@ impl<R: Reactor> EventLoop<R> {
             Question::Health { database, order } => self.probed(reactor, &database, order, &rows, error),
         }
     }
-
-    /// Binds the process behind a connection to this loop's core, where that is possible.
-    fn bind_backend(&mut self, _reactor: &mut R, _index: usize) {}
 }

@@ -7,6 +7,7 @@ use machine::reactor::{Peer, Reactor};
 use ring::rand::SecureRandom;
 
 use super::cancel;
+use super::cohorts::Queue;
 use super::client::{Client, Entrance, Phase};
 use super::event_loop::{EventLoop, Todo};
 use super::fleet::{PROBE, Way};
@@ -236,7 +237,7 @@ impl<R: Reactor> EventLoop<R> {
                 let rule = rules
                     .first_match(&question)
                     .map_err(|denial| denied(&denial, client))?;
-                map = rule.map_name().map(str::to_owned);
+                map = rule.map.clone();
                 rule.method
             }
             None => self.world.method(),
@@ -595,7 +596,8 @@ impl<R: Reactor> EventLoop<R> {
                 .shares(&effective, self.index, self.shared.mailboxes.len()),
             _ => (1, 0),
         };
-        let mut made = Pool::new(key.clone(), effective, size, reserve);
+        let queue = Queue::new(effective.cohorts, &self.world.config.corun);
+        let mut made = Pool::new(key.clone(), effective, size, reserve, queue);
         {
             let stopped = self.shared.stopped.lock();
             made.paused = stopped.is_paused(database);

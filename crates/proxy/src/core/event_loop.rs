@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use machine::reactor::{Event, Handler, Reactor, Stream, Token};
+use model::units::CpuId;
 use ring::rand::SecureRandom;
 use slab::Slab;
 
@@ -98,6 +99,8 @@ pub(crate) struct EventLoop<R> {
     pub(super) clock_ahead: Option<Duration>,
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
+    /// The core its backends are bound to.
+    pub(crate) cpu: Option<CpuId>,
     pub(crate) listeners: usize,
     pub(super) stopping: bool,
     pub(super) ticked: Duration,
@@ -136,6 +139,7 @@ impl<R: Reactor> EventLoop<R> {
             clock_ahead: None,
             now: Duration::ZERO,
             plain: Vec::new(),
+            cpu: None,
             listeners: 0,
             stopping: false,
             ticked: Duration::ZERO,
@@ -322,6 +326,7 @@ impl<R: Reactor> EventLoop<R> {
             };
             let moved = effective.moves(&pool.effective);
             pool.effective = effective;
+            pool.waiting.configure(pool.effective.cohorts, &self.world.config.corun);
             (pool.size, pool.reserve) =
                 self.world
                     .shares(&pool.effective, self.index, self.shared.mailboxes.len());

@@ -156,7 +156,7 @@ impl<R: Reactor> EventLoop<R> {
         self.probe(reactor, &database);
     }
 
-    /// The pool that logs clients in: the primary's.
+    /// The pool that tells clients on their way in what they are told: the primary's, or a replica's while there is none.
     pub(super) fn entrance_pool(&mut self, reactor: &mut R, pool: usize) -> Way {
         if !self.is_fleet(pool) {
             return Way::Pool(pool);
@@ -167,7 +167,14 @@ impl<R: Reactor> EventLoop<R> {
             return Way::Pool(pool);
         };
         let choice = match self.fleets.get_mut(&key.database) {
-            Some(fleet) => fleet.view.route(Want::Write, now, &[]),
+            Some(fleet) => match fleet.view.route(Want::Write, now, &[]) {
+                Choice::Host(host) => Choice::Host(host),
+                // A replica can let it in as well, so that reads go on.
+                none => match fleet.view.route(Want::Read { min_lsn: None }, now, &[]) {
+                    Choice::Host(host) => Choice::Host(host),
+                    _ => none,
+                },
+            },
             None => return Way::Pool(pool),
         };
         self.chosen(&key, choice)
@@ -344,6 +351,9 @@ impl<R: Reactor> EventLoop<R> {
             .filter(|(_, pool)| !pool.effective.replicas.is_empty())
             .map(|(index, pool)| {
                 pool.failed = None;
+                // What a replica told is not what the primary tells.
+                pool.welcome = None;
+                pool.greetings.clear();
                 index
             })
             .collect();
@@ -357,7 +367,7 @@ impl<R: Reactor> EventLoop<R> {
             let Some(pool) = self.pools.get_mut(pool) else {
                 continue;
             };
-            for waiting in std::mem::take(&mut pool.waiting) {
+            for waiting in pool.waiting.drain() {
                 if let Some(client) = self.clients.get_mut(waiting.client) {
                     client.waiting = None;
                     client.waited_from.get_or_insert(client.waiting_since);

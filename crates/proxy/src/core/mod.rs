@@ -5,6 +5,7 @@
 
 mod ask;
 mod batch;
+mod bind;
 mod cancel;
 mod client;
 mod cohorts;

@@ -1,9 +1,10 @@
 //! [`Pool`]: the server connections of one database and user on one event loop, and the clients that wait for one.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cohorts::Queue;
 use super::statistics::{Latencies, Totals};
 use crate::config::Effective;
 use crate::session::settings::Settings;
@@ -45,7 +46,7 @@ pub(super) struct Pool {
     pub connecting: usize,
     // Clients.
     pub clients: usize,
-    pub waiting: VecDeque<Waiting>,
+    pub waiting: Queue,
     // State.
     pub paused: bool,
     pub disabled: bool,
@@ -72,7 +73,7 @@ pub(super) struct Greeting {
 }
 
 impl Pool {
-    pub fn new(key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize) -> Self {
+    pub fn new(key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize, queue: Queue) -> Self {
         Self {
             key,
             effective,
@@ -82,7 +83,7 @@ impl Pool {
             servers: 0,
             connecting: 0,
             clients: 0,
-            waiting: VecDeque::new(),
+            waiting: queue,
             paused: false,
             disabled: false,
             failed: None,
@@ -103,7 +104,7 @@ impl Pool {
 
     /// Takes a client out of the queue.
     pub fn unqueue(&mut self, client: usize) {
-        self.waiting.retain(|waiting| waiting.client != client);
+        self.waiting.remove(client);
     }
 
     /// How long the client that waits longest has waited.

@@ -33,6 +33,8 @@ pub(super) struct Heard {
     pub broken: Option<&'static str>,
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
+    /// A simple query that was run as a prepared statement must be run as it came.
+    pub again: Option<Vec<u8>>,
 }
 
 /// Takes a chunk of what the server sent. `client` is who it is for; without one, only the server's own news are taken.
@@ -140,7 +142,8 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::BIND_COMPLETE
                     | backend::NO_DATA
                     | backend::COPY_IN
-            ) || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
+            )
+            || (tag == backend::ROW_DESCRIPTION && self.server.lifted.is_some()) || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.heard.broken = Some("it sent a message that is too long");
@@ -162,6 +165,11 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     /// Looks at a message for the client. Answers whether it gets it.
     fn look(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> bool {
+        if self.server.lifted.is_some()
+            && let Some(passes) = self.look_at_lifted(tag, body)
+        {
+            return passes;
+        }
         match tag {
             backend::DATA_ROW | backend::ROW_DESCRIPTION | backend::COMMAND_COMPLETE => true,
             backend::READY => {
@@ -194,6 +202,51 @@ impl<'a, R: Reactor> Way<'a, R> {
                 false
             }
             _ => true,
+        }
+    }
+
+    /// A message of the answer to a simple query that runs as a prepared statement. `None`: as usual.
+    fn look_at_lifted(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
+        let lifted = self.server.lifted.as_mut()?;
+        match tag {
+            backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE | backend::BIND_COMPLETE | backend::NO_DATA => None,
+            backend::ROW_DESCRIPTION if !lifted.relayed => {
+                lifted.head = Vec::with_capacity(body.len() + HEADER_BYTES);
+                lifted.head.push(tag);
+                lifted.head.extend((body.len() as u32 + 4).to_be_bytes());
+                lifted.head.extend(body);
+                Some(false)
+            }
+            backend::ERROR if !lifted.relayed && !lifted.in_block => {
+                lifted.refused = true;
+                self.error(None);
+                self.server.errors = self.server.errors.saturating_sub(1);
+                Some(false)
+            }
+            backend::READY => {
+                let lifted = self.server.lifted.take()?;
+                if !lifted.refused {
+                    return None;
+                }
+                if let Some(status) = read::ready(body) {
+                    self.server.status = status;
+                }
+                self.server.expects.ready();
+                self.heard.again = Some(lifted.sql);
+                Some(false)
+            }
+            backend::PARAMETER_STATUS | backend::NOTICE | backend::NOTIFICATION => None,
+            _ => {
+                lifted.relayed = true;
+                let head = std::mem::take(&mut lifted.head);
+                if !head.is_empty() {
+                    self.flush();
+                    if let Some(client) = &mut self.client {
+                        client.transport.send(self.reactor, &head);
+                    }
+                }
+                None
+            }
         }
     }
 

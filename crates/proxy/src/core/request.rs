@@ -14,10 +14,12 @@ use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 
 use super::client::Client;
 use super::expect::ParseSent;
-use super::server::Server;
+use super::server::{Lifted, Server};
+use crate::auto_prepare;
 use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statement, Statements};
-use crate::understand::{Access, Discard, Hint, Shape, TransactionEffect, Understanding, Understood};
+use crate::session::settings::Settings;
+use crate::understand::{Access, Discard, Shape, TransactionEffect, Understanding, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
@@ -341,14 +343,22 @@ impl<R: Reactor> Way<'_, R> {
     }
 
     /// Runs a simple query as a prepared statement, where that is known to give the same. `false`: it is not.
+    ///
+    /// Only where nothing else is under way: should the server refuse, the text runs as it came.
     fn prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
-        if self.server.expects.open() || !self.desk.repeats.again(sql) {
+        if !self.server.expects.settled()
+            || !self.client.pins.is_empty()
+            || !self.desk.repeats.again(sql)
+            || !auto_prepare::runs_alike(sql, understood)
+        {
             return false;
         }
         let statement = self
             .desk
             .statements
-            .intern(sql, &[0, 0], || Arc::clone(understood));
+            .intern_under(sql, &[0, 0], &read_when_parsed(&self.client.settings), || {
+                Arc::clone(understood)
+            });
         let prepared = Prepared { statement, stamp: 0 };
         let mut out = Vec::with_capacity(64);
         self.ensure(&prepared, &mut out);
@@ -361,6 +371,13 @@ impl<R: Reactor> Way<'_, R> {
         build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
         build::bare(&mut out, frontend::SYNC);
         self.server.expects.sync(true);
+        self.server.lifted = Some(Lifted {
+            sql: sql.to_vec(),
+            head: Vec::new(),
+            relayed: false,
+            refused: false,
+            in_block: self.server.status != TransactionStatus::Idle,
+        });
         self.began();
         self.replace(&out, end);
         true
@@ -592,6 +609,27 @@ impl<R: Reactor> Way<'_, R> {
         self.replace(&out, end);
         None
     }
+}
+
+/// The settings among a session's that decide what a text means when it is parsed, with their values.
+fn read_when_parsed(settings: &Settings) -> Vec<u8> {
+    let mut under = Vec::new();
+    if settings.is_empty() {
+        return under;
+    }
+    for (name, value) in &settings.0 {
+        let decides = name == "role"
+            || auto_prepare::SETTINGS_READ_WHEN_PARSED
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name));
+        if decides {
+            under.extend(name.as_bytes());
+            under.push(b'=');
+            under.extend(value.as_bytes());
+            under.push(0);
+        }
+    }
+    under
 }
 
 fn violation(message: impl Into<String>) -> Stop {

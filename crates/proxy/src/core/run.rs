@@ -7,14 +7,16 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use machine::reactor::{Epoll, ListenOptions, Listener, Reactor};
+use machine::affinity;
+use machine::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
+use model::units::CpuId;
 use ring::rand::SystemRandom;
 
 use super::event_loop::{EventLoop, listener_token};
 use super::shared::{Message, Shared};
 use super::world::World;
 use crate::auth::Mock;
-use crate::config::AutoCount;
+use crate::config::{AutoCount, Io};
 
 /// A proxy that runs.
 pub struct Proxy {
@@ -74,35 +76,23 @@ impl Proxy {
         let shared = Arc::new(Shared::new(loops, Arc::clone(&world), random, mock));
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);
+        let cpus = affinity::allowed_cpus().unwrap_or_default();
         for index in 0..loops {
-            let system = |what| move |error| StartError::System { what, error };
-            let mut reactor = Epoll::new().map_err(system("an event loop"))?;
-            shared.mailboxes[index].attend(reactor.waker());
-            let mut event_loop = EventLoop::new(index, Arc::clone(&shared));
-            // The first loop accepts for all.
-            for (number, listener) in listeners.take().into_iter().flatten().enumerate() {
-                reactor
-                    .listen(listener_token(number), listener)
-                    .map_err(system("a listener"))?;
-                event_loop.listeners = number + 1;
-            }
-            let run = move || {
-                loop {
-                    match event_loop.turn(&mut reactor) {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        Err(error) => {
-                            tracing::error!(%error, "an event loop cannot wait for its sockets");
-                            break;
-                        }
-                    }
-                }
+            let setup = Setup {
+                index,
+                shared: Arc::clone(&shared),
+                listeners: listeners.take().unwrap_or_default(),
+                cpu: (!cpus.is_empty()).then(|| cpus[index % cpus.len()]),
+                pin: world.config.corun.pin,
             };
-            let thread = std::thread::Builder::new()
-                .name(format!("corun-loop-{index}"))
-                .spawn(run)
-                .map_err(system("a thread"))?;
-            threads.push(thread);
+            let system = |error| StartError::System {
+                what: "an event loop",
+                error,
+            };
+            threads.push(match world.config.corun.io {
+                Io::Auto | Io::Epoll => setup.start(Epoll::new().map_err(system)?)?,
+                Io::IoUring => setup.start(Uring::new().map_err(system)?)?,
+            });
         }
         Ok(Self {
             shared,
@@ -163,6 +153,56 @@ impl Drop for Proxy {
         for socket in &self.sockets {
             let _ = std::fs::remove_file(socket);
         }
+    }
+}
+
+/// What an event loop begins with.
+struct Setup {
+    index: usize,
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    /// The core its backends are bound to.
+    cpu: Option<CpuId>,
+    /// Whether it stays there itself.
+    pin: bool,
+}
+
+impl Setup {
+    /// Starts the thread.
+    fn start<R: Reactor + Send + 'static>(self, mut reactor: R) -> Result<JoinHandle<()>, StartError> {
+        let system = |what| move |error| StartError::System { what, error };
+        self.shared.mailboxes[self.index].attend(reactor.waker());
+        let mut event_loop = EventLoop::new(self.index, self.shared);
+        event_loop.cpu = self.cpu;
+        // The first loop accepts for all.
+        for (number, listener) in self.listeners.into_iter().enumerate() {
+            reactor
+                .listen(listener_token(number), listener)
+                .map_err(system("a listener"))?;
+            event_loop.listeners = number + 1;
+        }
+        let cpu = self.cpu.filter(|_| self.pin);
+        let run = move || {
+            if let Some(cpu) = cpu
+                && let Err(error) = affinity::allow(&[cpu])
+            {
+                tracing::warn!(%error, "an event loop is not kept on its core");
+            }
+            loop {
+                match event_loop.turn(&mut reactor) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        tracing::error!(%error, "an event loop cannot wait for its sockets");
+                        break;
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name(format!("corun-loop-{}", self.index))
+            .spawn(run)
+            .map_err(system("a thread"))
     }
 }
 

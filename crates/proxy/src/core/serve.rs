@@ -15,7 +15,7 @@ use crate::config::PoolMode;
 use crate::hosts::Report;
 use crate::session::settings::{self, Settings};
 use crate::understand::{Pins, Shape};
-use crate::wire::TransactionStatus;
+use crate::wire::{TransactionStatus, build, frontend};
 use crate::wire::error::{Refusal, Reported, code};
 
 impl<R: Reactor> EventLoop<R> {
@@ -182,6 +182,7 @@ impl<R: Reactor> EventLoop<R> {
             && pool.waiting.is_empty()
             && let Some(server) = pick(&self.servers, &mut pool.idle, &client.settings)
         {
+            pool.waiting.ran(shape);
             return self.pair(reactor, index, server);
         }
         self.enqueue(reactor, index, pool_index, shape);
@@ -211,7 +212,7 @@ impl<R: Reactor> EventLoop<R> {
         client.waiting = Some(pool_index);
         client.waiting_since = client.waited_from.take().unwrap_or(self.now);
         client.told_to_wait = false;
-        pool.waiting.push_back(Waiting {
+        pool.waiting.push(Waiting {
             client: index,
             shape,
             since: self.now,
@@ -326,9 +327,28 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(task) = heard.task {
             return self.task_done(reactor, index, task);
         }
+        if let Some(sql) = heard.again {
+            return self.run_as_it_came(reactor, index, &sql);
+        }
         if heard.queries > 0 {
             self.after_answer(reactor, index);
         }
+    }
+
+    /// A simple query that a server refused as a prepared statement runs as the client sent it.
+    fn run_as_it_came(&mut self, reactor: &mut R, index: usize, sql: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let mut out = Vec::with_capacity(sql.len() + 6);
+        build::message(&mut out, frontend::QUERY, |out| {
+            out.extend(sql);
+            out.push(0);
+        });
+        server.statements.unnamed = None;
+        server.expects.query();
+        server.query_since = self.now;
+        server.transport.send(reactor, &out);
     }
 
     /// Parts a server and its client if nothing keeps them together.
@@ -444,7 +464,7 @@ impl<R: Reactor> EventLoop<R> {
             return self.close_server(reactor, index, "PAUSE");
         }
         // Somebody may have left the queue without leaving its entry.
-        while let Some(next) = super::cohorts::next(pool, self.now) {
+        while let Some(next) = pool.waiting.pop(self.now, pool.totals.queries) {
             if self.clients.get(next.client).is_some() {
                 let id = self.clients[next.client].id;
                 if self.pair(reactor, next.client, index) {

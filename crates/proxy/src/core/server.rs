@@ -64,6 +64,21 @@ pub(super) enum TaskKind {
     Ask(Question),
 }
 
+/// A simple query that runs as a prepared statement.
+#[derive(Debug)]
+pub(super) struct Lifted {
+    /// The text as it came.
+    pub sql: Vec<u8>,
+    /// Its RowDescription, kept until it is known that the statement does not fail at once.
+    pub head: Vec<u8>,
+    /// The client has got something of the answer.
+    pub relayed: bool,
+    /// The server refused; the text runs as it came once it is ready.
+    pub refused: bool,
+    /// Within a transaction block, where an error cannot be undone.
+    pub in_block: bool,
+}
+
 /// Who asked a question on a server connection.
 #[derive(Debug)]
 pub(super) enum Question {
@@ -111,6 +126,8 @@ pub(super) struct Server {
     pub stray_statements: Vec<Vec<u8>>,
     pub expects: Expects,
     pub shape: Shape,
+    /// A simple query that runs as a prepared statement.
+    pub lifted: Option<Lifted>,
     // Who uses it.
     pub client: Option<usize>,
     pub task: Option<Task>,
@@ -170,6 +187,7 @@ impl Server {
             stray_statements: Vec::new(),
             expects: Expects::default(),
             shape: Shape::UNKNOWN,
+            lifted: None,
             client: None,
             task: None,
             cancels: 0,

@@ -2,11 +2,12 @@
 //!
 //! A loop never waits for another: it leaves a [`Message`] in its [`Mailbox`] and goes on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use machine::process::Refusal;
 use machine::reactor::{Stream, Waker};
 use parking_lot::{Mutex, RwLock};
 use ring::rand::SystemRandom;
@@ -103,6 +104,8 @@ pub(crate) struct Shared {
     counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
     /// What clients' logins showed, by user.
     keys: Mutex<HashMap<Arc<str>, ClientKeys>>,
+    /// Reasons against binding backends that were told.
+    told: Mutex<HashSet<std::mem::Discriminant<Refusal>>>,
     /// What `auth_query` found, by user.
     secrets: Mutex<HashMap<Arc<str>, Secret>>,
 }
@@ -125,6 +128,7 @@ impl Shared {
             earlier: Mutex::default(),
             counts: Mutex::default(),
             keys: Mutex::default(),
+            told: Mutex::default(),
             secrets: Mutex::default(),
         }
     }
@@ -216,5 +220,10 @@ impl Shared {
     /// What `auth_query` found.
     pub fn secret(&self, user: &str) -> Option<Secret> {
         self.secrets.lock().get(user).cloned()
+    }
+
+    /// Whether a reason against binding backends comes up for the first time.
+    pub fn first_of_its_kind(&self, refusal: &Refusal) -> bool {
+        self.told.lock().insert(std::mem::discriminant(refusal))
     }
 }

@@ -74,11 +74,23 @@ impl Statements {
         types: &[u8],
         understood: impl FnOnce() -> Arc<Understood>,
     ) -> Arc<Statement> {
+        self.intern_under(sql, types, &[], understood)
+    }
+
+    /// The same for a text whose meaning depends on settings: those under which it is parsed are part of what it is known by.
+    pub fn intern_under(
+        &mut self,
+        sql: &[u8],
+        types: &[u8],
+        under: &[u8],
+        understood: impl FnOnce() -> Arc<Understood>,
+    ) -> Arc<Statement> {
         let mut key = Vec::with_capacity(sql.len() + types.len() + 1);
         key.extend(sql);
         // A text has no zero byte, so text and types cannot run into each other.
         key.push(0);
         key.extend(types);
+        key.extend(under);
         if let Some(found) = self.known.get(key.as_slice()).and_then(Weak::upgrade) {
             return found;
         }

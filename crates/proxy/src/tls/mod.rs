@@ -22,7 +22,6 @@ use std::path::PathBuf;
 
 pub use client::TlsClient;
 pub use files::{Protocols, TlsFiles, readable_by_others};
-pub use negotiate::{Answer, AnswerError, after_request, answer, direct_without_alpn, is_direct};
 pub use server::TlsServer;
 pub use session::{Progress, TlsSession};
 

@@ -90,30 +90,17 @@ impl TlsServer {
         })
     }
 
-    /// A session with a client that asked for one.
+    /// A session with a client that asked for one, or began with TLS at once ([`super::negotiate::is_direct`]). The latter must
+    /// name the protocol ([`TlsSession::speaks_postgresql`]), or it may be somebody's browser that was sent here.
     ///
     /// # Errors
     /// rustls refuses its own configuration; not seen.
     pub fn accept(&self) -> Result<TlsSession, TlsError> {
-        self.begin(false)
-    }
-
-    /// A session with a client that began with TLS at once ([`super::is_direct`]). It must name the protocol, or it may be
-    /// somebody's browser that was sent here: see [`TlsSession::is_direct_without_alpn`].
-    ///
-    /// # Errors
-    /// As [`TlsServer::accept`].
-    pub fn accept_direct(&self) -> Result<TlsSession, TlsError> {
-        self.begin(true)
-    }
-
-    fn begin(&self, direct: bool) -> Result<TlsSession, TlsError> {
         let connection = rustls::ServerConnection::new(self.config.clone())?;
-        let peer = Peer::Client {
-            server: self.clone(),
-            direct,
-        };
-        Ok(TlsSession::new(connection.into(), peer))
+        Ok(TlsSession::new(
+            connection.into(),
+            Peer::Client { server: self.clone() },
+        ))
     }
 
     /// `client_tls_sslmode`.

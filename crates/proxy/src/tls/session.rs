@@ -29,7 +29,7 @@ pub enum Progress {
 
 /// Who is at the other end.
 pub(super) enum Peer {
-    Client { server: TlsServer, direct: bool },
+    Client { server: TlsServer },
     Server,
 }
 
@@ -150,23 +150,16 @@ impl TlsSession {
         self.connection.is_handshaking()
     }
 
-    /// Whether the other side named our protocol (ALPN).
+    /// Whether the other side named our protocol (ALPN), as a client that began with TLS at once must; known after the handshake.
     pub fn speaks_postgresql(&self) -> bool {
         self.connection.alpn_protocol() == Some(ALPN)
-    }
-
-    /// Whether this is a client that began with TLS at once, whose handshake is over, and which did not name the protocol: it is
-    /// to be refused ([`super::direct_without_alpn`]).
-    pub fn is_direct_without_alpn(&self) -> bool {
-        let direct = matches!(self.peer, Peer::Client { direct: true, .. });
-        direct && !self.connection.is_handshaking() && !self.speaks_postgresql()
     }
 
     /// Hash of the certificate that logins over this session are bound to: ours towards clients, the server's towards servers
     /// (after the handshake). `None` where it is not defined.
     pub fn end_point_hash(&self) -> Option<Vec<u8>> {
         match &self.peer {
-            Peer::Client { server, .. } => server.end_point_hash().map(<[u8]>::to_vec),
+            Peer::Client { server } => server.end_point_hash().map(<[u8]>::to_vec),
             Peer::Server => certificate::end_point_hash(self.connection.peer_certificates()?.first()?),
         }
     }
@@ -175,7 +168,7 @@ impl TlsSession {
     /// towards servers and before the end of the handshake.
     pub fn client_common_name(&self) -> Option<String> {
         match &self.peer {
-            Peer::Client { server, .. } if !self.connection.is_handshaking() => {
+            Peer::Client { server } if !self.connection.is_handshaking() => {
                 server.verified_name(self.connection.peer_certificates()?)
             }
             _ => None,

@@ -435,7 +435,7 @@ fn clients_that_speak_something_else() {
     let mut server = files.server().accept().unwrap();
     assert!(server.received(&hello, &mut Vec::new(), &mut alert).is_err());
     assert!(!alert.is_empty(), "an alert says why");
-    // A client that names no protocol may come after an SSLRequest, but not with TLS at once.
+    // A client that names no protocol is let through, and known to have named none.
     let roots = rustls::RootCertStore::empty();
     let mut config = rustls::ClientConfig::builder()
         .with_root_certificates(roots)
@@ -446,19 +446,14 @@ fn clients_that_speak_something_else() {
             algorithms: rustls::crypto::ring::default_provider().signature_verification_algorithms,
             chain: None,
         }));
-    let config = std::sync::Arc::new(config);
-    for (session, refused) in [
-        (files.server().accept(), false),
-        (files.server().accept_direct(), true),
-    ] {
-        let mut server = session.unwrap();
-        let name = rustls::pki_types::ServerName::try_from("x").unwrap();
-        let client = rustls::ClientConnection::new(config.clone(), name).unwrap();
-        let mut client = TlsSession::new(client.into(), session::Peer::Server);
-        assert!(!server.is_direct_without_alpn());
-        handshake(&mut client, &mut server, usize::MAX).unwrap();
-        assert_eq!(server.is_direct_without_alpn(), refused);
-    }
+    let name = rustls::pki_types::ServerName::try_from("x").unwrap();
+    let client = rustls::ClientConnection::new(config.into(), name).unwrap();
+    let (mut client, mut server) = (
+        TlsSession::new(client.into(), session::Peer::Server),
+        files.server().accept().unwrap(),
+    );
+    handshake(&mut client, &mut server, usize::MAX).unwrap();
+    assert!(!server.speaks_postgresql());
     // A startup packet in clear text where TLS was announced.
     let mut server = files.server().accept().unwrap();
     assert!(

@@ -12,6 +12,7 @@
 //! that is known to be out of sight; views, triggers, rules, policies and overloads of PostgreSQL's own names are not even that.
 
 mod cache;
+mod constant;
 mod functions;
 mod hint;
 mod parse;
@@ -19,6 +20,7 @@ mod pins;
 mod relations;
 pub mod rough;
 mod statement;
+mod transaction;
 mod tree;
 mod understood;
 mod words;

@@ -7,7 +7,7 @@ use pg_query::ParserOptions;
 use pg_query::protobuf as pb;
 
 use super::statement::Reader;
-use super::{Hint, ReadFunctions, Shape, Understood, words};
+use super::{Hint, ReadFunctions, Shape, Understood, rough, words};
 
 /// How the server reads the text, as far as its settings matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -81,7 +81,12 @@ pub(super) fn understand(
     configured: &ReadFunctions,
 ) -> Understood {
     let hint = Hint::of(text);
-    let unknown = || Understood::unknown(hint, words::pins(text));
+    let unknown = || {
+        // Without its strings, where they can be told apart: data may hold any word.
+        let mut skeleton = Vec::new();
+        let plain = rough::skeleton(text, &mut skeleton).is_some();
+        Understood::unknown(hint, words::pins(if plain { &skeleton } else { text }))
+    };
     if text.len() > text_max {
         return unknown();
     }

@@ -21,25 +21,41 @@ const fn is_word(byte: u8) -> bool {
     is_word_start(byte) || byte.is_ascii_digit() || byte == b'$'
 }
 
+/// Bytes that are copied as they are, wherever they stand: letters, blanks, and signs that begin nothing.
+static COPIED: [bool; 256] = {
+    let mut copied = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        copied[byte] = is_word_start(byte as u8)
+            || matches!(byte as u8, b'\t' | b'\n' | b'\r' | b' ' | b'!' | b'#' | b'%')
+            || matches!(byte as u8, b'('..=b',' | b':'..=b'@' | b'[' | b']' | b'^' | b'`' | b'{'..=b'~');
+        byte += 1;
+    }
+    copied
+};
+
 /// Appends the skeleton of `text` to `out` and answers how many literals and comments it stands for; `None` where it is
 /// doubtful, with anything appended.
 pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.reserve(text.len());
     let (mut at, mut count) = (0, 0);
     let next = |at: usize| text.get(at).copied().unwrap_or(0);
-    while at < text.len() {
+    loop {
+        let begin = at;
+        while at < text.len() && COPIED[text[at] as usize] {
+            at += 1;
+        }
+        out.extend_from_slice(&text[begin..at]);
+        if at == text.len() {
+            return Some(count);
+        }
         let byte = text[at];
+        let before = if at == 0 { b' ' } else { text[at - 1] };
         match byte {
-            _ if is_word_start(byte) => {
-                let begin = at;
-                while at < text.len() && is_word(text[at]) {
-                    at += 1;
-                }
-                out.extend_from_slice(&text[begin..at]);
-                // E'', B'', X'', N'', and U& below.
-                if next(at) == b'\'' {
-                    return None;
-                }
+            // Inside a word.
+            b'0'..=b'9' | b'$' if is_word(before) => {
+                out.push(byte);
+                at += 1;
             }
             b'0'..=b'9' => {
                 let (end, decimal) = number(text, at)?;
@@ -47,11 +63,14 @@ pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
                 count += 1;
                 out.push(if decimal { DECIMAL } else { INTEGER });
             }
+            // E'', B'', X'', N'', U&''.
+            b'\'' if is_word(before) || before == b'&' => return None,
             b'\'' => {
                 at = string_end(text, at)?;
                 count += 1;
                 out.push(STRING);
             }
+            b'"' if before == b'&' => return None,
             b'"' => {
                 let length = 1 + text[at + 1..].iter().position(|byte| *byte == b'"')?;
                 out.extend_from_slice(&text[at..=at + length]);
@@ -73,7 +92,6 @@ pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
                 }
             }
             b'.' if next(at + 1).is_ascii_digit() => return None,
-            b'&' if matches!(next(at + 1), b'\'' | b'"') => return None,
             b'-' if next(at + 1) == b'-' => {
                 let length = text[at..].iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
                 if speaks_to_us(&text[at..at + length]) {
@@ -96,15 +114,14 @@ pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
                 count += 1;
                 out.push(COMMENT);
             }
-            b'\\' => return None,
-            b' '..=b'~' | b'\t' | b'\n' | b'\r' => {
+            b'.' | b'-' | b'/' | b'&' => {
                 out.push(byte);
                 at += 1;
             }
+            // A backslash or a control character.
             _ => return None,
         }
     }
-    Some(count)
 }
 
 /// The end of a number, and whether it has a point or an exponent.

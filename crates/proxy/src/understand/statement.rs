@@ -1,15 +1,16 @@
 //! [`Reader`]: from parse trees to an [`Understood`], statement by statement.
 
 use pg_query::protobuf as pb;
-use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
 
+use super::constant::{is_true, string};
 use super::functions::{self, Known};
 use super::relations;
+use super::transaction::transaction;
 use super::tree::{Tree, children, names};
 use super::{
-    Access, Discard, Hint, Isolation, Pins, ReadFunctions, Shape, StatementKind, TableName,
-    TransactionEffect, Understood, words,
+    Access, Discard, Hint, Pins, ReadFunctions, Shape, StatementKind, TableName, TransactionEffect,
+    Understood, words,
 };
 
 /// Reads the statements of one text.
@@ -512,76 +513,5 @@ fn into(select: &pb::SelectStmt) -> Option<&pb::IntoClause> {
             (None, Some(left)) => select = left,
             (None, None) => return None,
         }
-    }
-}
-
-fn transaction(statement: &pb::TransactionStmt) -> TransactionEffect {
-    use pb::TransactionStmtKind as Kind;
-    let chain = statement.chain;
-    match statement.kind() {
-        Kind::TransStmtBegin | Kind::TransStmtStart => {
-            let (mut read_only, mut isolation, mut deferrable) = (None, None, None);
-            for option in &statement.options {
-                let Some(NodeEnum::DefElem(option)) = &option.node else {
-                    continue;
-                };
-                match option.defname.as_str() {
-                    "transaction_read_only" => read_only = option.arg.as_deref().map(is_true),
-                    "transaction_deferrable" => deferrable = option.arg.as_deref().map(is_true),
-                    "transaction_isolation" => {
-                        isolation = match option.arg.as_deref().and_then(string) {
-                            Some("read uncommitted") => Some(Isolation::ReadUncommitted),
-                            Some("read committed") => Some(Isolation::ReadCommitted),
-                            Some("repeatable read") => Some(Isolation::RepeatableRead),
-                            Some("serializable") => Some(Isolation::Serializable),
-                            _ => isolation,
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            TransactionEffect::Begin {
-                read_only,
-                isolation,
-                deferrable,
-            }
-        }
-        Kind::TransStmtCommit => TransactionEffect::Commit { chain },
-        Kind::TransStmtRollback => TransactionEffect::Rollback { chain },
-        Kind::TransStmtSavepoint => TransactionEffect::Savepoint,
-        Kind::TransStmtRelease => TransactionEffect::Release,
-        Kind::TransStmtRollbackTo => TransactionEffect::RollbackTo,
-        Kind::TransStmtPrepare => TransactionEffect::Prepare,
-        Kind::TransStmtCommitPrepared => TransactionEffect::CommitPrepared,
-        Kind::TransStmtRollbackPrepared => TransactionEffect::RollbackPrepared,
-        Kind::Undefined => TransactionEffect::Mixed,
-    }
-}
-
-/// A constant, also under a cast.
-fn constant(node: &Node) -> Option<&Val> {
-    match node.node.as_ref()? {
-        NodeEnum::AConst(constant) => constant.val.as_ref(),
-        NodeEnum::TypeCast(cast) => constant(cast.arg.as_deref()?),
-        _ => None,
-    }
-}
-
-fn string(node: &Node) -> Option<&str> {
-    match constant(node)? {
-        Val::Sval(value) => Some(&value.sval),
-        _ => None,
-    }
-}
-
-/// Whether a node is certainly true: what PostgreSQL reads as a true boolean, in the forms people write.
-fn is_true(node: &Node) -> bool {
-    match constant(node) {
-        Some(Val::Boolval(value)) => value.boolval,
-        Some(Val::Ival(value)) => value.ival == 1,
-        Some(Val::Sval(value)) => ["t", "true", "on", "yes", "1"]
-            .iter()
-            .any(|word| value.sval.eq_ignore_ascii_case(word)),
-        _ => false,
     }
 }

@@ -1,32 +1,46 @@
 //! What the words of a text may leave behind, for texts whose grammar is not known.
 //!
-//! A word counts wherever it stands, in a string or a comment too: a client that is pinned for nothing loses little, one that
-//! loses its temporary table is wrong.
+//! A word counts wherever it stands, also in a string where strings cannot be told apart: a client that is pinned for nothing loses
+//! little, one that loses its temporary table is wrong.
 
 use super::Pins;
 
+/// Words and what they may be the reason of.
+const WORDS: &[(&[u8], Pins)] = &[
+    (b"temp", Pins::TEMP_TABLE),
+    (b"temporary", Pins::TEMP_TABLE),
+    (b"pg_temp", Pins::TEMP_TABLE),
+    (b"listen", Pins::LISTEN),
+    (b"hold", Pins::HOLD_CURSOR),
+    (b"prepare", Pins::SQL_PREPARE),
+    (b"authorization", Pins::SESSION_AUTHORIZATION),
+    (b"session_authorization", Pins::SESSION_AUTHORIZATION),
+    (b"load", Pins::LOAD),
+    (b"seed", Pins::OTHER),
+    (b"setseed", Pins::OTHER),
+    (b"set_config", Pins::OTHER),
+    (b"pg_advisory_lock", Pins::ADVISORY_LOCK),
+    (b"pg_advisory_lock_shared", Pins::ADVISORY_LOCK),
+    (b"pg_try_advisory_lock", Pins::ADVISORY_LOCK),
+    (b"pg_try_advisory_lock_shared", Pins::ADVISORY_LOCK),
+];
+
 /// Every pin that some word of the text could be the reason of.
 pub(super) fn pins(text: &[u8]) -> Pins {
-    let mut found = Pins::NONE;
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
-    for word in text.split(|byte| !is_word(byte)) {
-        if word.len() < 4 || word.len() > 64 {
-            continue;
+    let mut found = Pins::NONE;
+    for word in text.split(|byte| !is_word(byte)).filter(|word| word.len() >= 4) {
+        for (name, pin) in WORDS {
+            if name.len() == word.len() && word.eq_ignore_ascii_case(name) {
+                found |= *pin;
+            }
         }
-        let word = word.to_ascii_lowercase();
-        found |= match word.as_slice() {
-            b"temp" | b"temporary" | b"pg_temp" => Pins::TEMP_TABLE,
-            b"listen" => Pins::LISTEN,
-            b"hold" => Pins::HOLD_CURSOR,
-            b"prepare" => Pins::SQL_PREPARE,
-            b"authorization" => Pins::SESSION_AUTHORIZATION,
-            b"load" => Pins::LOAD,
-            b"set_config" | b"setseed" | b"seed" => Pins::OTHER,
-            b"pg_advisory_lock" | b"pg_advisory_lock_shared" => Pins::ADVISORY_LOCK,
-            b"pg_try_advisory_lock" | b"pg_try_advisory_lock_shared" => Pins::ADVISORY_LOCK,
-            word if word.starts_with(b"pg_temp_") => Pins::TEMP_TABLE,
-            _ => Pins::NONE,
-        };
+        if word
+            .get(..8)
+            .is_some_and(|begin| begin.eq_ignore_ascii_case(b"pg_temp_"))
+        {
+            found |= Pins::TEMP_TABLE;
+        }
     }
     found
 }

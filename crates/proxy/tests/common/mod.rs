@@ -5,6 +5,7 @@
 #![allow(dead_code)] // Each test program uses another part.
 
 pub mod child;
+pub mod log;
 pub mod message;
 pub mod pipeline;
 pub mod postgres;

@@ -285,7 +285,11 @@ impl Raw {
                 self.start = 0;
             }
             let mut more = [0; 16 * 1024];
-            let count = self.link.read(&mut more)?;
+            let count = match self.link.read(&mut more) {
+                // A signal to the process, or a machine that was frozen for a while, is no answer.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            };
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -1,7 +1,11 @@
 //! What stands between a client and the server in a test: nothing, PgBouncer (to see what the tests themselves are worth), or the
-//! proxy under test. `CORUN_TEST_TARGET` (`direct`, `pgbouncer`, `corun`) chooses.
+//! proxy under test. `CORUN_TEST_TARGET` (`direct`, `pgbouncer`, `corun`) chooses; the proxy runs in the test program, with one event
+//! loop unless `CORUN_TEST_EVENT_LOOPS` says more.
 
 use std::time::{Duration, Instant};
+
+use proxy::config::Config;
+use proxy::{Proxy, World};
 
 use super::child::{Folder, Running, command, free_port, give};
 use super::postgres::Postgres;
@@ -83,14 +87,16 @@ const USERS: &str = "\"app\" \"\"\n\"postgres\" \"\"\n\"other\" \"\"\n\"app_scra
 pub enum Kind {
     Direct,
     PgBouncer,
+    Corun,
 }
 
 /// What the environment chooses.
 pub fn kind() -> Kind {
     match std::env::var("CORUN_TEST_TARGET").as_deref() {
         Ok("pgbouncer") => Kind::PgBouncer,
-        Ok("direct") | Err(_) => Kind::Direct,
-        Ok(other) => panic!("CORUN_TEST_TARGET must be direct or pgbouncer, not `{other}`"),
+        Ok("direct") => Kind::Direct,
+        Ok("corun") | Err(_) => Kind::Corun,
+        Ok(other) => panic!("CORUN_TEST_TARGET must be corun, direct or pgbouncer, not `{other}`"),
     }
 }
 
@@ -153,7 +159,9 @@ impl Scene {
 pub struct Target {
     kind: Kind,
     port: u16,
-    guard: Option<(Running, Folder)>,
+    process: Option<Running>,
+    proxy: Option<(Proxy, String)>,
+    folder: Option<Folder>,
 }
 
 impl Target {
@@ -163,9 +171,12 @@ impl Target {
             Kind::Direct => Target {
                 kind: Kind::Direct,
                 port: server.port(),
-                guard: None,
+                process: None,
+                proxy: None,
+                folder: None,
             },
             Kind::PgBouncer => pgbouncer(server, pooling),
+            Kind::Corun => corun(server, pooling),
         }
     }
 
@@ -191,17 +202,40 @@ impl Target {
 
     /// Memory of the process that is the target; nothing where there is none.
     pub fn resident_bytes(&self) -> u64 {
-        let Some((running, _)) = &self.guard else {
-            return 0;
+        let process = match (self.kind, &self.process) {
+            (Kind::PgBouncer, Some(running)) => running.pid().to_string(),
+            (Kind::Corun, _) => "self".to_owned(),
+            _ => return 0,
         };
-        let file = format!("/proc/{}/status", running.pid());
-        let status = std::fs::read_to_string(file).expect("the target runs");
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("the target runs");
         let kilobytes = status
             .lines()
             .find_map(|line| line.strip_prefix("VmRSS:"))
             .and_then(|rest| rest.split_whitespace().next())
             .and_then(|number| number.parse::<u64>().ok());
         kilobytes.expect("VmRSS") << 10
+    }
+
+    /// Reads the configuration again.
+    pub fn reload(&self) {
+        match &self.proxy {
+            Some((proxy, text)) => {
+                proxy.reload(world(text));
+            }
+            None => {
+                let database = if self.kind == Kind::Direct {
+                    "app"
+                } else {
+                    "pgbouncer"
+                };
+                let mut console = self.client_as(&self.login("postgres").database(database));
+                console.lines(if self.kind == Kind::Direct {
+                    "select pg_reload_conf()"
+                } else {
+                    "reload"
+                });
+            }
+        }
     }
 
     fn wait_until_it_listens(&self) {
@@ -218,16 +252,33 @@ impl Target {
 
     /// What the target has logged.
     pub fn log(&self) -> String {
-        self.guard
-            .as_ref()
-            .map(|(_, folder)| std::fs::read_to_string(folder.path().join("log")).unwrap_or_default())
-            .unwrap_or_default()
+        match (&self.folder, self.kind) {
+            (_, Kind::Corun) => super::log::all(),
+            (Some(folder), _) => std::fs::read_to_string(folder.path().join("log")).unwrap_or_default(),
+            (None, _) => String::new(),
+        }
     }
 }
 
-fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
-    let folder = pooling.folder();
-    let port = free_port();
+impl Drop for Target {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!(
+                "log of the target:\n{}",
+                lines[lines.len().saturating_sub(60)..].join("\n")
+            );
+        }
+        if let Some((proxy, _)) = self.proxy.take() {
+            proxy.stop(true);
+            proxy.join();
+        }
+    }
+}
+
+/// The settings of every test, by PgBouncer's names, then the test's own.
+fn settings(pooling: &Pooling, folder: &Folder, port: u16) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = [
         ("listen_addr", "127.0.0.1"),
         ("listen_port", &port.to_string()),
@@ -238,17 +289,62 @@ fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
         ("default_pool_size", &pooling.pool_size.to_string()),
         ("admin_users", "postgres"),
         ("max_client_conn", "2000"),
-        ("ignore_startup_parameters", "extra_float_digits,options"),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
     .to_vec();
-    settings.extend(pooling.settings.iter().cloned());
+    for (name, value) in &pooling.settings {
+        settings.retain(|(old, _)| old != name);
+        settings.push((name.clone(), value.clone()));
+    }
+    for (_, value) in &mut settings {
+        *value = value.replace("{folder}", &folder.path().display().to_string());
+    }
+    settings
+}
+
+fn world(text: &str) -> World {
+    let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    World::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn corun(server: &Postgres, pooling: &Pooling) -> Target {
+    super::log::keep();
+    let folder = pooling.folder();
+    let port = free_port();
+    let mut text = "[proxy]\n".to_owned();
+    for (name, value) in settings(pooling, &folder, port) {
+        let bare = value.parse::<i64>().is_ok() || value == "true" || value == "false";
+        let quoted = format!("{value:?}");
+        let value = match name.as_str() {
+            "listen_addr" | "admin_users" => format!("[{quoted}]"),
+            _ if bare => value,
+            _ => quoted,
+        };
+        text.push_str(&format!("{name} = {value}\n"));
+    }
+    let loops = super::number_from_environment("CORUN_TEST_EVENT_LOOPS", 1);
+    text.push_str(&format!(
+        "[corun]\nevent_loops = {loops}\n[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n",
+        server.port()
+    ));
+    let proxy = Proxy::start(world(&text)).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    Target {
+        kind: Kind::Corun,
+        port,
+        process: None,
+        proxy: Some((proxy, text)),
+        folder: Some(folder),
+    }
+}
+
+fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
+    let folder = pooling.folder();
+    let port = free_port();
     let mut ini = format!(
-        "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\n",
+        "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nignore_startup_parameters = extra_float_digits,options\n",
         server.port()
     );
-    for (name, value) in settings {
-        let value = value.replace("{folder}", &folder.path().display().to_string());
+    for (name, value) in settings(pooling, &folder, port) {
         ini.push_str(&format!("{name} = {value}\n"));
     }
     let file = folder.path().join("pgbouncer.ini");
@@ -260,7 +356,9 @@ fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
     let target = Target {
         kind: Kind::PgBouncer,
         port,
-        guard: Some((running, folder)),
+        process: Some(running),
+        proxy: None,
+        folder: Some(folder),
     };
     target.wait_until_it_listens();
     target

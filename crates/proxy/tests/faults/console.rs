@@ -20,7 +20,7 @@ fn console(scene: &Scene) -> Raw {
 }
 
 /// Clients that check every answer while commands run.
-fn under_load(scene: &Scene, commands: impl FnOnce(&mut Raw)) {
+fn under_load(scene: &Scene, commands: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..6)
@@ -41,8 +41,7 @@ fn under_load(scene: &Scene, commands: impl FnOnce(&mut Raw)) {
                 })
             })
             .collect();
-        let mut console = console(scene);
-        commands(&mut console);
+        commands();
         stop.store(true, Ordering::Relaxed);
         for client in clients {
             assert!(client.join().expect("a client") > 10);
@@ -53,14 +52,9 @@ fn under_load(scene: &Scene, commands: impl FnOnce(&mut Raw)) {
 #[test]
 fn reload_under_load() {
     let scene = Scene::transactions(3);
-    under_load(&scene, |console| {
+    under_load(&scene, || {
         for _ in 0..100 {
-            let reload = if scene.target.shares_servers() {
-                "reload"
-            } else {
-                "select pg_reload_conf()"
-            };
-            console.lines(reload);
+            scene.target.reload();
             std::thread::sleep(Duration::from_millis(5));
         }
     });
@@ -72,7 +66,8 @@ fn pause_and_resume_under_load() {
     if !scene.target.shares_servers() {
         return;
     }
-    under_load(&scene, |console| {
+    under_load(&scene, || {
+        let mut console = console(&scene);
         for _ in 0..10 {
             console.rows("pause");
             let busy = scene.sql("select count(*) from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
@@ -94,7 +89,8 @@ fn reconnect_under_load() {
         return;
     }
     let before = scene.client().value("select pg_backend_pid()");
-    under_load(&scene, |console| {
+    under_load(&scene, || {
+        let mut console = console(&scene);
         for _ in 0..5 {
             console.rows("reconnect");
             std::thread::sleep(Duration::from_millis(50));

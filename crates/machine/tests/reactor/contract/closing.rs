@@ -20,6 +20,7 @@ pub fn half_closed_connections_are_answered<R: Real>() {
         turn_until(&mut reactor, &mut log, |_, log| log.closed(1).is_some());
         assert_eq!(log.events(1), ["data", "closed"]);
         assert_eq!(log.closed(1), Some(None));
+        turn_a_while(&mut reactor, &mut log);
         let mut answer = Vec::new();
         other.read_to_end(&mut answer).unwrap();
         assert_eq!(answer, b"question");

@@ -185,6 +185,7 @@ pub fn output_is_gathered_in_order<R: Real>() {
         let sent = numbered(1000);
         other.write_all(&sent).unwrap();
         turn_until(&mut reactor, &mut log, |_, log| log.data(1).len() == 1000);
+        turn_a_while(&mut reactor, &mut log);
         // An answer for each event; the kernel may have split the thousand bytes.
         let mut answer = vec![0; 1000 + 10_001];
         other.read_exact(&mut answer).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use machine::reactor::Stream;
 
-use crate::support::{Log, Real, connection, descriptors, echo, ignore, loopback, turn_until};
+use crate::support::{Log, Real, connection, descriptors, echo, ignore, loopback, turn_a_while, turn_until};
 
 pub fn echo_of_many_connections<R: Real>() {
     let (listener, address) = loopback();
@@ -62,6 +62,7 @@ pub fn ten_thousand_connections<R: Real>() {
         turn_until(&mut reactor, &mut log, |_, log| {
             (0..count).all(|token| log.data(token).len() == bytes)
         });
+        turn_a_while(&mut reactor, &mut log);
         for (token, other) in others.iter_mut().enumerate() {
             let mut answer = [0; 4];
             other.read_exact(&mut answer).unwrap();

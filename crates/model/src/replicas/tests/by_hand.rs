@@ -320,7 +320,10 @@ fn lag_is_what_the_primary_had_when_the_replica_was_asked() {
     fleet.probed(1, replica(100, 10_000, 1), ms(170));
     assert_eq!(fleet.hosts()[1].lag().bytes, Some(0));
     // What the replica itself has received is behind it too, whatever the primary said last.
-    let receives = Probe { received: Some(Lsn(99_500)), ..replica(200, 99_000, 1) };
+    let receives = Probe {
+        received: Some(Lsn(99_500)),
+        ..replica(200, 99_000, 1)
+    };
     fleet.probed(1, receives, ms(201));
     assert_eq!(fleet.hosts()[1].lag().bytes, Some(500));
 }

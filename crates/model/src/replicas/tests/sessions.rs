@@ -246,7 +246,6 @@ proptest! {
         let mut session = Session::new();
         let (mut log, mut own, mut shown, mut now) = (1000_u64, 0_u64, 1000_u64, 10_u64);
         let mut on: Option<usize> = None;
-        let mut hinted = false;
         for step in steps {
             now += 10;
             match step {
@@ -256,7 +255,7 @@ proptest! {
                     let Some(want) = session.want(&RULES, place, &fleet, ms(now)) else {
                         continue;
                     };
-                    hinted = ask.hint == Some(Hint::Replica);
+                    let hinted = ask.hint == Some(Hint::Replica);
                     let host = match fleet.route(want, ms(now), &[], 0) {
                         Choice::Host(host) => host,
                         other => return Err(TestCaseError::fail(format!("{other:?}"))),

@@ -1,0 +1,274 @@
+//! [`run`]: one turn of load from `pgbench`, and what it tells: its own account, and percentiles from its log of transactions.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::address::Address;
+use super::guarded::{Guarded, Signal, command, last_line};
+use super::{DATABASE, USER, failed};
+use crate::error::BenchError;
+use crate::stats::percentile;
+
+const PEER: &str = "pgbench";
+/// Threads that drive the clients: the same for all sides, and enough not to be what is measured.
+const THREADS: usize = 2;
+/// How much longer than asked a turn may take: for connecting, and for a server that collapses.
+const GRACE: Duration = Duration::from_secs(120);
+
+/// How statements are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// As text in one message.
+    Simple,
+    /// Parsed, bound and executed each time.
+    Extended,
+    /// Parsed once for each connection, under a name.
+    Prepared,
+}
+
+impl Protocol {
+    /// pgbench's word for it, also in names of cases and in rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Protocol::Simple => "simple",
+            Protocol::Extended => "extended",
+            Protocol::Prepared => "prepared",
+        }
+    }
+}
+
+/// What clients do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// pgbench's own point select.
+    SelectOnly,
+    /// pgbench's own transfers, which write.
+    TpcB,
+    /// One of these files, drawn anew for each transaction.
+    Files(Vec<PathBuf>),
+}
+
+/// One turn of load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// What clients do.
+    pub script: Script,
+    /// How they say it.
+    pub protocol: Protocol,
+    /// How many there are.
+    pub clients: usize,
+    /// For how many seconds.
+    pub seconds: usize,
+    /// Whether they connect anew for each transaction.
+    pub reconnect: bool,
+}
+
+/// What a turn gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turn {
+    /// Transactions.
+    pub transactions: u64,
+    /// Transactions a second once all clients were connected; with [`Load::reconnect`], connecting included.
+    pub tps: f64,
+    /// Half of the transactions took at most so long, in microseconds.
+    pub p50_us: f64,
+    /// 99 of 100 transactions.
+    pub p99_us: f64,
+}
+
+impl Load {
+    /// The part of transactions that is logged. All where there are few: a percentile needs many.
+    fn sampled(&self) -> f64 {
+        match self.script {
+            Script::TpcB => 1.0,
+            _ if self.reconnect => 1.0,
+            _ => 0.1,
+        }
+    }
+
+    fn arguments(&self, address: &Address, seed: usize, log: &Path) -> Vec<String> {
+        let mut arguments: Vec<String> = [
+            ("--host", address.host()),
+            ("--port", address.port.to_string()),
+            ("--username", USER.to_owned()),
+            ("--protocol", self.protocol.as_str().to_owned()),
+            ("--client", self.clients.to_string()),
+            ("--jobs", THREADS.min(self.clients).to_string()),
+            ("--time", self.seconds.to_string()),
+            ("--random-seed", seed.to_string()),
+            ("--sampling-rate", self.sampled().to_string()),
+            ("--log-prefix", log.display().to_string()),
+        ]
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_owned(), value])
+        .collect();
+        arguments.extend(["--no-vacuum", "--log"].map(str::to_owned));
+        if self.reconnect {
+            arguments.push("--connect".to_owned());
+        }
+        match &self.script {
+            Script::SelectOnly => arguments.extend(["--builtin", "select-only"].map(str::to_owned)),
+            Script::TpcB => arguments.extend(["--builtin", "tpcb-like"].map(str::to_owned)),
+            Script::Files(files) => {
+                for file in files {
+                    arguments.extend(["--file".to_owned(), file.display().to_string()]);
+                }
+            }
+        }
+        arguments.push(DATABASE.to_owned());
+        arguments
+    }
+}
+
+/// Runs the load against a server. Its files are in `folder`, which is empty afterwards again.
+///
+/// # Errors
+/// When pgbench or one of its clients failed, which any error of the server makes it do, or when it did not end.
+pub fn run(
+    program: &Path,
+    load: &Load,
+    address: &Address,
+    seed: usize,
+    folder: &Path,
+) -> Result<Turn, BenchError> {
+    let (log, words) = (folder.join("log"), folder.join("said"));
+    let mut pgbench = command(program, None, Signal::Terminate);
+    // Asking for encryption, and being refused, would be a part of each connection.
+    pgbench.env("PGSSLMODE", "disable").env("PGGSSENCMODE", "disable");
+    pgbench.args(load.arguments(address, seed, &log));
+    let mut pgbench = Guarded::start(pgbench, PEER, Signal::Terminate, words.clone())?;
+    let ended = pgbench.wait(Duration::from_secs(load.seconds as u64) + GRACE);
+    let said = std::fs::read_to_string(&words).unwrap_or_default();
+    let (latencies, last) = (latencies(folder)?, last_line(&words));
+    empty(folder)?;
+    if !ended?.success() {
+        // The first error is the cause; what follows are the other clients.
+        let first = said.lines().find(|line| line.contains("error:")).unwrap_or(&last);
+        return Err(failed(PEER, format!("failed: {first}")));
+    }
+    let account = account(&said).map_err(|what| failed(PEER, what))?;
+    let at = |percent| percentile(&latencies, percent);
+    let (Some(p50_us), Some(p99_us)) = (at(50.0), at(99.0)) else {
+        return Err(failed(PEER, format!("logged none of {} transactions", account.0)));
+    };
+    Ok(Turn {
+        transactions: account.0,
+        tps: account.1,
+        p50_us,
+        p99_us,
+    })
+}
+
+/// Transactions and transactions a second, of what pgbench says at its end.
+fn account(said: &str) -> Result<(u64, f64), String> {
+    let after = |what: &str| said.lines().find_map(|line| line.strip_prefix(what));
+    let number =
+        |text: Option<&str>| text.and_then(|text| text.split([' ', '/']).next()?.parse::<f64>().ok());
+    let transactions = number(after("number of transactions actually processed: "));
+    let tps = number(after("tps = "));
+    let failures = number(after("number of failed transactions: ")).unwrap_or(0.0);
+    if failures > 0.0 {
+        return Err(format!("{failures} transactions failed"));
+    }
+    match (transactions, tps) {
+        (Some(transactions), Some(tps)) if transactions > 0.0 => Ok((transactions as u64, tps)),
+        _ => Err("no transaction ended in time, or its account cannot be read".to_owned()),
+    }
+}
+
+/// Microseconds of every transaction in the log files of all threads.
+fn latencies(folder: &Path) -> Result<Vec<f64>, BenchError> {
+    let unreadable = |source| BenchError::io(format!("could not read {}", folder.display()), source);
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        if entry.file_name().to_string_lossy().starts_with("log.") {
+            let text = std::fs::read_to_string(entry.path()).map_err(unreadable)?;
+            all.extend(text.lines().filter_map(latency));
+        }
+    }
+    Ok(all)
+}
+
+/// The third field of a line: client, transaction, microseconds, script, time.
+fn latency(line: &str) -> Option<f64> {
+    line.split(' ').nth(2)?.parse().ok()
+}
+
+fn empty(folder: &Path) -> Result<(), BenchError> {
+    let emptied = std::fs::remove_dir_all(folder).and_then(|()| std::fs::create_dir(folder));
+    emptied.map_err(|source| BenchError::io(format!("could not empty {}", folder.display()), source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::address::Transport;
+
+    #[test]
+    fn its_account_is_read_and_failures_are_errors() {
+        let said = "\
+transaction type: <builtin: select only>
+number of transactions actually processed: 12345
+number of failed transactions: 0 (0.000%)
+latency average = 0.081 ms
+tps = 12330.500000 (without initial connection time)
+";
+        assert_eq!(account(said), Ok((12_345, 12_330.5)));
+        let counted = said.replace("processed: 12345", "processed: 12345/20000");
+        assert_eq!(account(&counted), Ok((12_345, 12_330.5)));
+        let failing = said.replace(
+            "failed transactions: 0 (0.000%)",
+            "failed transactions: 2 (0.016%)",
+        );
+        assert!(account(&failing).is_err_and(|what| what.contains('2')));
+        assert!(account("").is_err());
+        assert!(account(&said.replace("12345", "0")).is_err());
+    }
+
+    #[test]
+    fn latencies_are_of_all_threads_and_their_files_go() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().join("turn");
+        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::write(
+            folder.join("log.12"),
+            "0 1 150 0 1700000000 1\n0 2 90 0 1700000000 2\n",
+        )
+        .expect("a file");
+        std::fs::write(folder.join("log.12.1"), "1 1 200 0 1700000000 1\nnonsense\n").expect("a file");
+        std::fs::write(folder.join("said"), "0 1 999").expect("a file");
+        let mut found = latencies(&folder).expect("readable");
+        found.sort_by(f64::total_cmp);
+        assert_eq!(found, [90.0, 150.0, 200.0]);
+        empty(&folder).expect("ours");
+        assert_eq!(std::fs::read_dir(&folder).expect("there").count(), 0);
+    }
+
+    #[test]
+    fn every_side_is_asked_the_same_way() {
+        let load = Load {
+            script: Script::Files(vec!["a.sql".into(), "b.sql".into()]),
+            protocol: Protocol::Prepared,
+            clients: 1,
+            seconds: 3,
+            reconnect: false,
+        };
+        let address = Address {
+            transport: Transport::Unix,
+            folder: "/run/a".into(),
+            port: 20_001,
+        };
+        let line = load.arguments(&address, 7, Path::new("/t/log")).join(" ");
+        for part in [
+            "--host /run/a --port 20001",
+            "--jobs 1",
+            "--random-seed 7",
+            "--file a.sql --file b.sql",
+            "prepared",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+        assert!(!line.contains("--connect"));
+    }
+}
