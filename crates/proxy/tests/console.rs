@@ -1,6 +1,5 @@
 //! The console of a running proxy in front of a real server: what it shows, and what its orders do.
 
-#[allow(dead_code)]
 #[path = "common/mod.rs"]
 mod common;
 

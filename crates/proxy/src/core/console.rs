@@ -294,7 +294,13 @@ impl<R: Reactor> EventLoop<R> {
             Show::Sockets => Table::of(&rows::sockets(parts, unix_now, false)),
             Show::ActiveSockets => Table::of(&rows::sockets(parts, unix_now, true)),
             Show::Cores => Table::of(&rows::cores(parts)),
-            Show::Hosts => Table::of(&rows::hosts(parts, config)),
+            Show::Hosts => {
+                let status = |name: &str| {
+                    let hosts = self.shared.fleets.lock().get(name).map(Arc::clone);
+                    hosts.map(|hosts| hosts.status()).unwrap_or_default()
+                };
+                Table::of(&rows::hosts(parts, config, status, self.shared.started.elapsed()))
+            }
             Show::Lists => Table::of(&rows::lists(parts, config)),
             Show::Memory => Table::of(&rows::memory(parts)),
             Show::Databases => self.databases(parts),

@@ -9,6 +9,7 @@ use crate::admin::{
     ClientRow, CoreRow, HostRow, ListRow, MemoryRow, PoolRow, ServerRow, SocketRow, Stats, timestamp,
 };
 use crate::config::{Config, Endpoint};
+use crate::hosts::HostStatus;
 
 /// Both halves of a time, in the console's way.
 fn halves(time: Duration) -> (u64, u64) {
@@ -298,38 +299,70 @@ pub(super) fn memory(parts: &[Part]) -> Vec<MemoryRow> {
     .to_vec()
 }
 
-/// `SHOW HOSTS`: where the databases of the file are, and how many connections lead there.
-pub(super) fn hosts(parts: &[Part], config: &Config) -> Vec<HostRow> {
+/// `SHOW HOSTS`: where the databases of the file are, and how many connections lead there. `status` tells of a database's
+/// hosts in their order, those of `host` first, where they are probed; bans count from `now`.
+pub(super) fn hosts(
+    parts: &[Part],
+    config: &Config,
+    status: impl Fn(&str) -> Vec<HostStatus>,
+    now: Duration,
+) -> Vec<HostRow> {
     let mut rows = Vec::new();
     for name in config.databases.keys() {
         let Some(effective) = config.effective_database(name, "") else {
             continue;
         };
-        let mut add = |endpoint: &Endpoint, replica: bool| {
-            let servers = parts
-                .iter()
-                .flat_map(|part| &part.servers)
-                .filter(|server| *server.database == **name && server.replica == replica)
-                .filter(|server| {
-                    place(&server.address)
-                        == place(
-                            &endpoint
-                                .socket()
-                                .map_or_else(|| endpoint.to_string(), |socket| socket.display().to_string()),
-                        )
-                });
-            rows.push(HostRow {
+        let status = status(name);
+        for (at, endpoint) in effective.hosts.iter().chain(&effective.replicas).enumerate() {
+            let mut row = HostRow {
                 database: name.clone(),
                 host: endpoint.host.to_string(),
                 port: u64::from(endpoint.port),
-                role: if replica { "replica" } else { "primary" }.to_owned(),
+                role: "unknown".to_owned(),
                 state: "unknown".to_owned(),
-                servers: servers.count() as u64,
+                servers: connections(parts, name, endpoint),
                 ..HostRow::default()
-            });
-        };
-        effective.hosts.iter().for_each(|endpoint| add(endpoint, false));
-        effective.replicas.iter().for_each(|endpoint| add(endpoint, true));
+            };
+            if let Some(status) = status.get(at) {
+                tell(&mut row, status, now);
+            }
+            rows.push(row);
+        }
     }
     rows
+}
+
+/// How many connections of a database lead to a host.
+fn connections(parts: &[Part], database: &str, endpoint: &Endpoint) -> u64 {
+    let there = match endpoint.socket() {
+        Some(socket) => socket.display().to_string(),
+        None => endpoint.to_string(),
+    };
+    let servers = parts.iter().flat_map(|part| &part.servers);
+    servers
+        .filter(|server| *server.database == *database && server.address == there)
+        .count() as u64
+}
+
+fn tell(row: &mut HostRow, status: &HostStatus, now: Duration) {
+    let host = &status.host;
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    row.role = status.role.as_str().to_owned();
+    row.state = match (host.is_banned(), host.known(), host.is_lagging()) {
+        (true, _, _) => "banned",
+        (false, None, _) => "unknown",
+        (false, Some(_), true) => "lagging",
+        (false, Some(_), false) => "up",
+    }
+    .to_owned();
+    row.lag_us = host.lag().time.map(micros);
+    row.lag_bytes = host.lag().bytes;
+    row.lsn = host
+        .known()
+        .and_then(|known| known.probe.lsn)
+        .map(|lsn| lsn.to_string());
+    row.timeline = host.known().and_then(|known| known.probe.timeline).map(u64::from);
+    row.failures = u64::from(host.failures());
+    row.ban_us = host.banned_until().map(|until| micros(until.saturating_sub(now)));
+    row.error = status.error.clone().unwrap_or_default();
 }
