@@ -35,7 +35,12 @@ impl Sides {
     fn start(mode: Mode, clients: usize) -> Sides {
         let (server, twin) = (Postgres::start(), Postgres::start());
         let target = Target::start(&twin, &Pooling::new(mode, clients));
-        Sides { server, twin, target }
+        Sides {
+            server,
+            twin,
+            target,
+            mode,
+        }
     }
 
     /// A database of a round on both sides, and its clients.
