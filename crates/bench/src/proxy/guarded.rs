@@ -25,9 +25,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How a child is asked to end. A number would do for `kill`; `setpriv` takes names too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// PostgreSQL's immediate shutdown, which removes its shared memory; killed, it would leave it.
+    /// Ends PostgreSQL and corun at once. Killed, PostgreSQL would leave its shared memory behind.
     Quit,
-    /// What ends poolers at once.
+    /// Ends other programs.
     Terminate,
 }
 

@@ -337,14 +337,11 @@ fn run(spec: &Spec, bed: &Bed, transport: Transport) -> Result<Running, BenchErr
                 .map_err(|reason| failed(CORUN, reason.clone()))?;
             let file = folder.join("corun.toml");
             write(&file, &configuration::corun(&pooler, *own))?;
-            let mut command = command(program, bed.account(), Signal::Terminate);
+            // Terminated, it would wait for its clients.
+            let mut command = command(program, bed.account(), Signal::Quit);
             command.args(["proxy", "run", "--config"]).arg(&file);
-            vec![Guarded::start(
-                command,
-                CORUN,
-                Signal::Terminate,
-                folder.join("words"),
-            )?]
+            let words = folder.join("words");
+            vec![Guarded::start(command, CORUN, Signal::Quit, words)?]
         }
     };
     let mut running = Running { address, processes };
