@@ -277,6 +277,46 @@ fn an_interrupted_oltp_run_leaves_no_files() {
 }
 
 #[test]
+fn proxy_measures_this_program_in_front_of_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = [
+        "bench",
+        "proxy",
+        "--quick",
+        "--no-peers",
+        "--case",
+        "simple_tcp_c8",
+        "--json",
+    ];
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!(run.code, 0, "{run:?}");
+    if run.out.contains("no PostgreSQL") {
+        return;
+    }
+    let rows: Vec<serde_json::Value> = run
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    for metric in ["tps", "p50_us", "p99_us", "proxy_cpu_us_per_tx", "rss_bytes"] {
+        let found = rows
+            .iter()
+            .find(|row| row["target"] == "corun" && row["metric"] == metric);
+        let row = found.unwrap_or_else(|| panic!("{metric}: {run:?}"));
+        assert_eq!(
+            (&row["answer_ok"], &row["label"]),
+            (&true.into(), &"measured".into()),
+            "{row}"
+        );
+    }
+    let ratio = |versus: &str| {
+        rows.iter()
+            .any(|row| row["metric"] == "ratio" && row["versus"] == versus)
+    };
+    assert!(ratio("direct") && ratio("corun"), "{run:?}");
+}
+
+#[test]
 fn flags_of_another_suite_are_usage_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     for (arguments, message) in [
