@@ -29,7 +29,7 @@ use crate::out;
   corun autosteps --function fetch -- ./client
                               where a team of threads that run `fetch` should switch, by tracing it
   corun partition plan        how the shared cache could be divided between queries, and why
-  corun proxy run --config corun.toml
+  corun proxy --config corun.toml
                               a pooler in front of PostgreSQL
   corun bench join --quick    a benchmark suite, small
 

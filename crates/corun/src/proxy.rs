@@ -7,31 +7,27 @@ use std::path::PathBuf;
 
 /// Serve PostgreSQL clients through a pool of connections, or take over another pooler's configuration.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
-  corun proxy run --config corun.toml            serve; SIGHUP reloads, SIGINT waits for transactions, SIGQUIT does not
+  corun proxy --config corun.toml                serve; SIGHUP reloads, SIGINT waits for transactions, SIGQUIT does not
   corun proxy import pgbouncer.ini userlist.txt  a corun.toml that does what PgBouncer did; what cannot be is said
   corun config check corun.toml                  is the configuration right?
   psql -h 127.0.0.1 -p 6432 pgbouncer -c 'show pools'
 
-Clients change host and port, nothing else.")]
+Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT and TERM end it when clients are
+between transactions (shutdown_timeout bounds that), a second one and QUIT at once.")]
 pub struct ProxyArgs {
-    /// What to do.
+    #[command(flatten)]
+    run: serve::RunArgs,
+
+    /// What to do instead of serving.
     #[command(subcommand)]
-    command: ProxyCommand,
+    command: Option<ProxyCommand>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum ProxyCommand {
-    /// Serve clients until a signal ends it.
-    #[command(after_help = "\
-Examples:
-  corun proxy run --config corun.toml
-  corun proxy run --config /etc/corun/corun.toml
-
-Signals: HUP reads the configuration again; INT and TERM end it when clients are between transactions (shutdown_timeout
-bounds that), a second one and QUIT at once.")]
-    Run(serve::RunArgs),
     /// Turn PgBouncer's configuration into corun's.
     #[command(after_help = "\
 Examples:
@@ -45,7 +41,7 @@ What has no counterpart is reported on stderr, with what to do instead; the resu
 impl ProxyArgs {
     /// Whether the command logs in its own way, as its configuration says.
     pub fn logs_itself(&self) -> bool {
-        matches!(self.command, ProxyCommand::Run(_))
+        self.command.is_none()
     }
 }
 
@@ -55,8 +51,8 @@ impl ProxyArgs {
 /// What the configuration or the system refuses.
 pub fn run(args: ProxyArgs, verbose: u8) -> anyhow::Result<()> {
     match args.command {
-        ProxyCommand::Run(args) => serve::run(&args, verbose),
-        ProxyCommand::Import(args) => import::run(&args),
+        None => serve::run(&args.run, verbose),
+        Some(ProxyCommand::Import(args)) => import::run(&args),
     }
 }
 

@@ -65,6 +65,14 @@ fn report(shard: usize) {
     PEAK.0.fetch_max(live, Relaxed);
 }
 
+/// Resident memory of this process as the kernel counts it; `None` where `/proc` does not tell.
+pub fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
 /// Heap bytes live now, over all threads. Exact while no other thread allocates.
 pub fn live_bytes() -> u64 {
     let shards: i64 = SHARD.iter().map(|shard| shard.0.load(Relaxed)).sum();

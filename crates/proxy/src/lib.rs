@@ -16,4 +16,4 @@ pub mod tls;
 pub mod understand;
 pub mod wire;
 
-pub use crate::core::{LATENCY_BUCKETS, Latencies, Proxy, StartError, Totals, World, WorldError};
+pub use crate::core::{Proxy, StartError, Totals, World, WorldError};

@@ -339,7 +339,7 @@ fn run(spec: &Spec, bed: &Bed, transport: Transport) -> Result<Running, BenchErr
             write(&file, &configuration::corun(&pooler, *own))?;
             // Terminated, it would wait for its clients.
             let mut command = command(program, bed.account(), Signal::Quit);
-            command.args(["proxy", "run", "--config"]).arg(&file);
+            command.args(["proxy", "--config"]).arg(&file);
             let words = folder.join("words");
             vec![Guarded::start(command, CORUN, Signal::Quit, words)?]
         }

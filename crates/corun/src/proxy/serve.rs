@@ -1,9 +1,10 @@
-//! `corun proxy run`: starts the proxy, then waits for signals.
+//! `corun proxy`: starts the proxy, then waits for signals.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use machine::notify::{State, notify};
 use proxy::config::{LogFormat, LogLevel};
 use proxy::{Proxy, World};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -48,10 +49,21 @@ pub fn run(args: &RunArgs, verbose: u8) -> anyhow::Result<()> {
     for socket in proxy.sockets() {
         tracing::info!("listening at {}", socket.display());
     }
+    if let Some(address) = proxy.metrics() {
+        tracing::info!("metrics at http://{address}/metrics");
+    }
+    tell(State::Ready);
     wait(&proxy, &mut signals, &args.config, timeout);
     proxy.join();
     tracing::info!("ended");
     Ok(())
+}
+
+/// Tells the supervisor, if there is one.
+fn tell(state: State<'_>) {
+    if let Err(error) = notify(state) {
+        tracing::debug!(%error, "the supervisor could not be told");
+    }
 }
 
 /// Until everything has ended.
@@ -59,8 +71,15 @@ fn wait(proxy: &Proxy, signals: &mut Signals, file: &Path, timeout: Duration) {
     let mut ending: Option<Instant> = None;
     while !proxy.has_ended() {
         for signal in signals.pending() {
+            if signal != SIGHUP {
+                tell(State::Stopping);
+            }
             match signal {
-                SIGHUP => reload(proxy, file),
+                SIGHUP => {
+                    tell(State::Reloading);
+                    reload(proxy, file);
+                    tell(State::Ready);
+                }
                 SIGQUIT => {
                     tracing::info!("ending at once");
                     proxy.stop(true);

@@ -15,7 +15,7 @@ use super::client::Phase;
 use super::event_loop::{EventLoop, Todo};
 use super::server::pin_names;
 use super::shared::Message;
-use super::statistics::{Latencies, Totals};
+use super::statistics::{Times, Totals};
 use crate::wire::TransactionStatus;
 use crate::wire::error::{Refusal, code};
 
@@ -66,6 +66,9 @@ pub(crate) enum Tell {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub event_loop: usize,
+    /// The core its backends are bound to.
+    pub cpu: Option<u32>,
+    pub io: &'static str,
     pub clients: Vec<ClientView>,
     pub servers: Vec<ServerView>,
     pub pools: Vec<PoolView>,
@@ -132,7 +135,12 @@ pub(crate) struct PoolView {
     pub paused: bool,
     pub disabled: bool,
     pub totals: Totals,
-    pub latencies: Latencies,
+    pub times: Times,
+    /// Cohorts are formed now.
+    pub cohorts: bool,
+    /// Statements taken from the queue, and those of them that followed one of their shape.
+    pub taken: u64,
+    pub alike: u64,
 }
 
 impl Answers {
@@ -380,7 +388,10 @@ impl<R: Reactor> EventLoop<R> {
                 paused: pool.paused,
                 disabled: pool.disabled,
                 totals: pool.totals,
-                latencies: pool.latencies.clone(),
+                times: pool.times.clone(),
+                cohorts: pool.waiting.forms(),
+                taken: pool.waiting.taken,
+                alike: pool.waiting.alike,
             };
             for (_, server) in mine {
                 view.servers_active += usize::from(server.client.is_some());
@@ -395,6 +406,8 @@ impl<R: Reactor> EventLoop<R> {
         });
         Part {
             event_loop: self.index,
+            cpu: self.cpu.map(|cpu| cpu.0),
+            io: self.io,
             clients: clients.collect(),
             servers: servers.collect(),
             pools: pools.collect(),

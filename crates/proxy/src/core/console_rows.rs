@@ -239,7 +239,8 @@ pub(super) fn cores(parts: &[Part]) -> Vec<CoreRow> {
         .iter()
         .map(|part| CoreRow {
             core: part.event_loop as u64,
-            io: "epoll".to_owned(),
+            cpu: part.cpu.map(u64::from),
+            io: part.io.to_owned(),
             clients: part.clients.len() as u64,
             waiting: sum(part, |pool| pool.clients_waiting as u64),
             servers: part.servers.len() as u64,
@@ -251,6 +252,7 @@ pub(super) fn cores(parts: &[Part]) -> Vec<CoreRow> {
                 .count() as u64,
             xact_count: sum(part, |pool| pool.totals.transactions),
             query_count: sum(part, |pool| pool.totals.queries),
+            cohort_count: sum(part, |pool| pool.alike),
             ..CoreRow::default()
         })
         .collect()

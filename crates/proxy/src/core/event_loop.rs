@@ -101,6 +101,8 @@ pub(crate) struct EventLoop<R> {
     pub(super) plain: Vec<u8>,
     /// The core its backends are bound to.
     pub(crate) cpu: Option<CpuId>,
+    /// How its sockets are driven.
+    pub(crate) io: &'static str,
     pub(crate) listeners: usize,
     pub(super) stopping: bool,
     pub(super) ticked: Duration,
@@ -140,6 +142,7 @@ impl<R: Reactor> EventLoop<R> {
             now: Duration::ZERO,
             plain: Vec::new(),
             cpu: None,
+            io: "epoll",
             listeners: 0,
             stopping: false,
             ticked: Duration::ZERO,

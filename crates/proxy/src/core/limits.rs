@@ -6,7 +6,6 @@ use machine::reactor::Reactor;
 
 use super::client::Phase;
 use super::event_loop::{EventLoop, Todo};
-use crate::config::PoolMode;
 use crate::wire::TransactionStatus;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};
@@ -177,12 +176,5 @@ impl<R: Reactor> EventLoop<R> {
                 return;
             }
         }
-    }
-
-    /// Whether a pool is one whose clients keep their servers.
-    pub(super) fn is_session(&self, pool: usize) -> bool {
-        self.pools
-            .get(pool)
-            .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session)
     }
 }

@@ -17,6 +17,7 @@ mod event_loop;
 mod expect;
 mod fleet;
 mod limits;
+mod metrics;
 mod pool;
 mod repeats;
 mod reply;
@@ -32,5 +33,5 @@ mod transport;
 mod world;
 
 pub use run::{Proxy, StartError};
-pub use statistics::{LATENCY_BUCKETS, Latencies, Totals};
+pub use statistics::Totals;
 pub use world::{World, WorldError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cohorts::Queue;
-use super::statistics::{Latencies, Totals};
+use super::statistics::{Times, Totals};
 use crate::config::Effective;
 use crate::session::settings::Settings;
 use crate::understand::Shape;
@@ -59,7 +59,7 @@ pub(super) struct Pool {
     /// Index of the next host to connect to.
     pub next_host: usize,
     pub totals: Totals,
-    pub latencies: Latencies,
+    pub times: Times,
 }
 
 /// ParameterStatus: names and values.
@@ -91,7 +91,7 @@ impl Pool {
             greetings: HashMap::new(),
             next_host: 0,
             totals: Totals::default(),
-            latencies: Latencies::default(),
+            times: Times::default(),
         }
     }
 

@@ -9,8 +9,9 @@ use machine::reactor::Reactor;
 
 use super::client::Client;
 use super::server::{Server, Task};
+use crate::session::prepared::PREFIX;
 use crate::wire::error::Reported;
-use crate::wire::{HEADER_BYTES, TransactionStatus, backend, header, read};
+use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build, header, read};
 
 /// A small message that must be whole to be looked into is at most this long; a server that says otherwise is not one.
 const LOOKED_INTO_MAX: usize = 1 << 20;
@@ -180,8 +181,18 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::CLOSE_COMPLETE => !self.server.expects.close_complete(),
             backend::BIND_COMPLETE | backend::NO_DATA => !self.server.expects.lifted(),
             backend::ERROR => {
+                let renamed = self.renamed(body);
                 self.error(whole.then(|| &self.bytes[self.at..end]));
-                true
+                match renamed {
+                    None => true,
+                    Some(renamed) => {
+                        self.flush();
+                        if let Some(client) = &mut self.client {
+                            client.transport.send(self.reactor, &renamed);
+                        }
+                        false
+                    }
+                }
             }
             backend::PARAMETER_STATUS => {
                 if let Some((name, value)) = read::parameter_status(body)
@@ -203,6 +214,35 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             _ => true,
         }
+    }
+
+    /// An error that calls a statement of the client's by its name on servers, with the client's own name for it.
+    fn renamed(&self, body: &[u8]) -> Option<Vec<u8>> {
+        let client = self.client.as_ref()?;
+        // Most errors name none: looking for the common part of the names first spares going through them all.
+        if !body.windows(PREFIX.len()).any(|part| part == PREFIX) {
+            return None;
+        }
+        let (name, called) = client
+            .statements
+            .named()
+            .filter(|(_, prepared)| {
+                let called = prepared.statement.name.as_bytes();
+                body.windows(called.len()).any(|part| part == called)
+            })
+            .map(|(name, prepared)| (name, prepared.statement.name.as_bytes()))
+            .max_by_key(|(_, called)| called.len())?;
+        let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
+        build::message(&mut out, backend::ERROR, |out| {
+            let mut rest = body;
+            while let Some(at) = rest.windows(called.len()).position(|part| part == called) {
+                out.extend(&rest[..at]);
+                out.extend(name);
+                rest = &rest[at + called.len()..];
+            }
+            out.extend(rest);
+        });
+        Some(out)
     }
 
     /// A message of the answer to a simple query that runs as a prepared statement. `None`: as usual.

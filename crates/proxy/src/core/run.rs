@@ -13,6 +13,7 @@ use model::units::CpuId;
 use ring::rand::SystemRandom;
 
 use super::event_loop::{EventLoop, listener_token};
+use super::metrics;
 use super::shared::{Message, Shared};
 use super::world::World;
 use crate::auth::Mock;
@@ -24,6 +25,7 @@ pub struct Proxy {
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
     sockets: Vec<PathBuf>,
+    metrics: Option<SocketAddr>,
 }
 
 /// Why it does not start.
@@ -84,6 +86,11 @@ impl Proxy {
                 listeners: listeners.take().unwrap_or_default(),
                 cpu: (!cpus.is_empty()).then(|| cpus[index % cpus.len()]),
                 pin: world.config.corun.pin,
+                io: if world.config.corun.io == Io::IoUring {
+                    "io_uring"
+                } else {
+                    "epoll"
+                },
             };
             let system = |error| StartError::System {
                 what: "an event loop",
@@ -94,11 +101,25 @@ impl Proxy {
                 Io::IoUring => setup.start(Uring::new().map_err(system)?)?,
             });
         }
+        let metrics = match world.config.corun.prometheus_listen {
+            None => None,
+            Some(address) => {
+                let (local, thread) =
+                    metrics::serve(address, Arc::clone(&shared)).map_err(|error| StartError::Listen {
+                        place: address.to_string(),
+                        error,
+                        hint: "see prometheus_listen",
+                    })?;
+                threads.push(thread);
+                Some(local)
+            }
+        };
         Ok(Self {
             shared,
             threads,
             addresses,
             sockets,
+            metrics,
         })
     }
 
@@ -110,6 +131,11 @@ impl Proxy {
     /// Unix sockets connections are accepted at.
     pub fn sockets(&self) -> &[PathBuf] {
         &self.sockets
+    }
+
+    /// Where metrics are scraped.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
     /// The configuration in use.
@@ -165,6 +191,7 @@ struct Setup {
     cpu: Option<CpuId>,
     /// Whether it stays there itself.
     pin: bool,
+    io: &'static str,
 }
 
 impl Setup {
@@ -174,6 +201,7 @@ impl Setup {
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
         event_loop.cpu = self.cpu;
+        event_loop.io = self.io;
         // The first loop accepts for all.
         for (number, listener) in self.listeners.into_iter().enumerate() {
             reactor

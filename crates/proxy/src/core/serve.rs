@@ -11,6 +11,7 @@ use super::pool::Waiting;
 use super::reply;
 use super::request::{self, Stop, Wish};
 use super::server::{Server, Task, TaskKind, lost};
+use super::statistics::micros;
 use crate::config::PoolMode;
 use crate::hosts::Report;
 use crate::session::settings::{self, Settings};
@@ -250,7 +251,9 @@ impl<R: Reactor> EventLoop<R> {
         server.query_since = self.now;
         server.errors = 0;
         if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
-            pool.totals.wait_time += self.now.saturating_sub(client.waiting_since);
+            let waited = self.now.saturating_sub(client.waiting_since);
+            pool.totals.wait_time += waited;
+            pool.times.wait.record(micros(waited));
         }
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.totals.attached += 1;
@@ -311,7 +314,10 @@ impl<R: Reactor> EventLoop<R> {
             totals.query_time += heard.query_time;
             totals.transaction_time += heard.transaction_time;
             for took in heard.latencies.iter().take(heard.queries as usize) {
-                pool.latencies.add(*took);
+                pool.times.query.record(micros(*took));
+            }
+            if heard.transactions == 1 {
+                pool.times.transaction.record(micros(heard.transaction_time));
             }
         }
         if let Some(client) = client {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::admin::Histogram;
+
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -49,94 +51,27 @@ impl Totals {
     }
 }
 
-/// Buckets of [`Latencies`].
-pub const LATENCY_BUCKETS: usize = 128;
-
-/// How long queries took, in buckets of which four make a doubling: a quantile is at most a fifth too high.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Latencies {
-    /// Queries by bucket.
-    pub counts: Box<[u64; LATENCY_BUCKETS]>,
+/// How long things took, in microseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Queries.
+    pub query: Histogram,
+    /// Transactions.
+    pub transaction: Histogram,
+    /// Waiting for a server.
+    pub wait: Histogram,
 }
 
-impl Default for Latencies {
-    fn default() -> Self {
-        Self {
-            counts: Box::new([0; LATENCY_BUCKETS]),
-        }
-    }
-}
-
-impl Latencies {
-    /// The bucket of a time.
-    fn bucket(took: Duration) -> usize {
-        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        if us < 4 {
-            return us as usize;
-        }
-        let doubling = us.ilog2();
-        let quarter = (us >> (doubling - 2)) & 3;
-        (((doubling - 1) * 4) as usize + quarter as usize).min(LATENCY_BUCKETS - 1)
-    }
-
-    /// The longest time of a bucket, exclusive, in microseconds.
-    pub fn upper_us(bucket: usize) -> u64 {
-        if bucket < 4 {
-            return bucket as u64 + 1;
-        }
-        let (doubling, quarter) = ((bucket / 4 + 1) as u32, (bucket % 4) as u64);
-        (4 + quarter + 1) << (doubling - 2)
-    }
-
-    /// Counts a query.
-    #[inline]
-    pub fn add(&mut self, took: Duration) {
-        self.counts[Self::bucket(took)] += 1;
-    }
-
+impl Times {
     /// These and those.
     pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.counts.iter_mut().zip(other.counts.iter()) {
-            *count += more;
-        }
-    }
-
-    /// The time that this share (0 to 1) of the queries stayed below, in microseconds; `None` without queries.
-    pub fn quantile_us(&self, share: f64) -> Option<u64> {
-        let all: u64 = self.counts.iter().sum();
-        let rank = (share * all as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        self.counts.iter().enumerate().find_map(|(bucket, count)| {
-            seen += count;
-            (all > 0 && seen >= rank).then(|| Self::upper_us(bucket))
-        })
+        self.query.merge(&other.query);
+        self.transaction.merge(&other.transaction);
+        self.wait.merge(&other.wait);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_hold_what_they_say() {
-        for us in (0..5000).chain([1 << 20, (1 << 20) + 1, 123_456_789]) {
-            let bucket = Latencies::bucket(Duration::from_micros(us));
-            assert!(us < Latencies::upper_us(bucket), "{us}");
-            assert!(bucket == 0 || us >= Latencies::upper_us(bucket - 1), "{us}");
-        }
-    }
-
-    #[test]
-    fn quantiles() {
-        let mut latencies = Latencies::default();
-        assert_eq!(latencies.quantile_us(0.5), None);
-        for us in 1..=1000 {
-            latencies.add(Duration::from_micros(us));
-        }
-        let median = latencies.quantile_us(0.5).expect("queries");
-        assert!((500..=600).contains(&median), "{median}");
-        let mut twice = latencies.clone();
-        twice.merge(&latencies);
-        assert_eq!(twice.quantile_us(0.5), Some(median));
-    }
+/// A time as histograms count it.
+pub fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

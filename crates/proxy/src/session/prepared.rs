@@ -23,6 +23,9 @@ use crate::understand::Understood;
 /// Statements one client may have at most; the next Parse is refused.
 pub const CLIENT_STATEMENTS_MAX: usize = 100_000;
 
+/// How all names on servers begin.
+pub(crate) const PREFIX: &[u8] = b"corun_";
+
 /// A text with the types given for its parameters.
 #[derive(Debug)]
 pub struct Statement {
@@ -178,6 +181,11 @@ impl ClientStatements {
     pub fn clear(&mut self) {
         self.named = HashMap::new();
         self.unnamed = None;
+    }
+
+    /// Those with names.
+    pub fn named(&self) -> impl Iterator<Item = (&[u8], &Prepared)> {
+        self.named.iter().map(|(name, prepared)| (&**name, prepared))
     }
 
     /// How many have names.
