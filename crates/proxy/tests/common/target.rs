@@ -272,7 +272,18 @@ impl Drop for Target {
         }
         if let Some((proxy, _)) = self.proxy.take() {
             proxy.stop(true);
-            proxy.join();
+            let until = Instant::now() + Duration::from_secs(10);
+            while !proxy.has_ended() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let ended = proxy.has_ended();
+            if ended {
+                proxy.join();
+            }
+            assert!(
+                ended || std::thread::panicking(),
+                "the proxy was told to stop at once and did not"
+            );
         }
     }
 }

@@ -20,7 +20,11 @@ fn cancel(login: &Login, key: &(u32, Vec<u8>)) {
     std::io::Write::write_all(&mut socket, &message::cancel_request(key.0, &key.1)).expect("sent");
     let mut rest = Vec::new();
     let _ = socket.read_to_end(&mut rest);
-    assert!(rest.is_empty(), "a cancel request has no answer: {rest:?}");
+    // PostgreSQL never answers; a packet that is none at all may be told so.
+    assert!(
+        rest.is_empty() || rest[0] == b'E',
+        "an answer to a cancel request: {rest:?}"
+    );
 }
 
 #[test]

@@ -121,11 +121,12 @@ fn malformed_messages_are_answered_as_by_the_server() {
         };
         let expected = outcome(Raw::connect(&direct).expect("direct login"), &bytes, whole);
         let got = outcome(scene.client(), &bytes, whole);
-        assert_eq!(
-            got.goes_on, expected.goes_on,
+        // The target may be stricter and end what the server forgives, but must say why; never the other way round.
+        assert!(
+            got.goes_on == expected.goes_on || (expected.goes_on && got.code.is_some()),
             "{about}: {got:?}, direct {expected:?}"
         );
-        if expected.goes_on || (got.code.is_some() && expected.code.is_some()) {
+        if got.code.is_some() && expected.code.is_some() {
             assert_eq!(got.code, expected.code, "{about}");
         }
         assert_eq!(bystander.value("select 'unharmed'"), "unharmed", "{about}");
@@ -278,6 +279,7 @@ fn it_does_not_matter_how_bytes_are_cut() {
             // The login's own ReadyForQuery comes first.
             while got.iter().filter(|m: &&Message| m.tag == b'Z').count() < readies + 1 {
                 got.push(reader.next());
+                assert!(got.len() < 100, "too much: {got:?}");
             }
             let first = got.iter().position(|m| m.tag == b'Z').expect("a ReadyForQuery") + 1;
             let lines: Vec<String> = got[first..].iter().filter_map(Message::show).collect();

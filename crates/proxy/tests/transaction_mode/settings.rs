@@ -233,6 +233,8 @@ fn nobody_runs_as_the_role_of_another() {
     assert_eq!(b.value("select current_user"), "app");
     assert_eq!(a.value("select current_user"), "other");
 
+    // Who acts as another session user may keep its server.
+    let scene = Scene::transactions(2);
     let login = scene.target.login("postgres").database(&scene.database);
     let (mut root, mut second) = (scene.target.client_as(&login), scene.target.client_as(&login));
     root.rows("set session authorization app");
