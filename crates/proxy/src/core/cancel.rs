@@ -14,7 +14,8 @@ use machine::reactor::{Address, Reactor, Token};
 use super::event_loop::{EventLoop, Todo, cancel_token};
 use super::shared::Message;
 use crate::auth::scram::same;
-use crate::wire::build;
+use crate::wire::error::{Refusal, code};
+use crate::wire::{TransactionStatus, build, frontend, header};
 
 /// Cancel requests on their way at most; more are dropped, as a server with too many connections would.
 const CANCELS_MAX: usize = 1024;
@@ -68,8 +69,33 @@ impl<R: Reactor> EventLoop<R> {
             }
             Some((_, server)) if server.task.is_some() => client.cancel_wanted = !client.inbox.is_empty(),
             Some(_) => {}
-            None => client.cancel_wanted = client.waiting.is_some(),
+            None if client.waiting.is_some() && client.is_ready() => self.cancel_waiting(reactor, slot),
+            None => {}
         }
+    }
+
+    /// Cancels the request of a client that has no server yet: it is dropped and answered here.
+    fn cancel_waiting(&mut self, reactor: &mut R, slot: usize) {
+        let Some(client) = self.clients.get_mut(slot) else {
+            return;
+        };
+        let Some(request) = request_bytes(&client.inbox) else {
+            // The end of the request has not come: it is cancelled once a server has it.
+            client.cancel_wanted = true;
+            return;
+        };
+        client.inbox.drain(..request);
+        if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
+            pool.unqueue(slot);
+        }
+        let mut out = Vec::new();
+        build::error(
+            &mut out,
+            &Refusal::new(code::QUERY_CANCELED, "canceling statement due to user request"),
+        );
+        build::ready(&mut out, TransactionStatus::Idle);
+        client.transport.send(reactor, &out);
+        self.todo.push_back(Todo::Serve(slot, client.id));
     }
 
     /// Sends a cancel request to a server.
@@ -144,6 +170,24 @@ impl<R: Reactor> EventLoop<R> {
                 server.closing = Some("a cancel request for it was not answered");
             }
             self.cancel_closed(index);
+        }
+    }
+}
+
+/// Bytes of the first request in `bytes`: a Query, or what goes up to a Sync. `None`: it is not whole.
+fn request_bytes(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let head = header(&bytes[at..]).ok()??;
+        at += head.total;
+        if at > bytes.len() {
+            return None;
+        }
+        if matches!(
+            head.tag,
+            frontend::QUERY | frontend::SYNC | frontend::FUNCTION_CALL
+        ) {
+            return Some(at);
         }
     }
 }

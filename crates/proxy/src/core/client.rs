@@ -79,11 +79,15 @@ pub(super) struct Client {
     /// It began with TLS without asking.
     pub direct_tls: bool,
     // The session.
+    /// What its start-up packet asked for: its defaults.
+    pub start: Arc<Settings>,
     pub settings: Arc<Settings>,
     pub statements: ClientStatements,
     pub pins: Pins,
     /// Pins that end once what was sent has succeeded.
     pub unpins: Pins,
+    /// Something that pins it may be gone: the server is asked before the pins count.
+    pub ask_pins: bool,
     /// Settings may differ: they are read back before the server goes to somebody else.
     pub read_back: bool,
     /// Settings that the server's view does not list and that may have changed.
@@ -146,10 +150,12 @@ impl Client {
             counted: false,
             asked_for_tls: false,
             direct_tls: false,
+            start: Arc::default(),
             settings: Arc::default(),
             statements: ClientStatements::default(),
             pins: Pins::NONE,
             unpins: Pins::NONE,
+            ask_pins: false,
             read_back: false,
             touched: Vec::new(),
             discard_all: false,

@@ -23,6 +23,13 @@ use crate::wire::error::{Refusal, code};
 use crate::wire::startup::{MINOR_MAX, Packet, Startup};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
 
+/// Settings that only take effect while a server process starts, or that are none of a client's.
+const NOT_AT_START: [&str; 4] = [
+    "session_authorization",
+    "is_superuser",
+    "local_preload_libraries",
+    "session_preload_libraries",
+];
 /// Bytes of a client that is not logged in that are kept at most.
 const INBOX_MAX: usize = 16 << 10;
 /// The other name of the console's database.
@@ -526,8 +533,7 @@ impl<R: Reactor> EventLoop<R> {
             if ignored(name) {
                 return Ok(());
             }
-            if name.eq_ignore_ascii_case("session_authorization") || name.eq_ignore_ascii_case("is_superuser")
-            {
+            if NOT_AT_START.iter().any(|known| known.eq_ignore_ascii_case(name)) {
                 return Err(refused(name));
             }
             settings.set(name, value);
@@ -641,6 +647,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         client.settings = Arc::clone(&greeting.settings);
+        client.start = Arc::clone(&greeting.settings);
         let mut out = Vec::with_capacity(512);
         welcome(
             client,

@@ -294,12 +294,18 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     fn error(&mut self, message: Option<&[u8]>) {
         self.server.errors += 1;
+        if let Some(client) = &mut self.client {
+            client.ask_pins = true;
+        }
         self.server.last_error = message.map(<[u8]>::to_vec);
         for failed in self.server.expects.error() {
             if let Some(id) = failed.id {
                 self.server.statements.forget(id);
             } else {
                 self.server.statements.unnamed = None;
+                if let Some(client) = self.client.as_mut().filter(|_| !failed.swallow) {
+                    client.statements.unnamed = None;
+                }
             }
             if let (Some((name, stamp)), Some(client)) = (failed.defines, &mut self.client) {
                 client.statements.undo(&name, stamp);

@@ -19,12 +19,31 @@ use crate::auto_prepare;
 use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statement, Statements};
 use crate::session::settings::Settings;
-use crate::understand::{Access, Discard, Shape, TransactionEffect, Understanding, Understood};
+use crate::understand::{
+    Access, Discard, Shape, StatementKind, TransactionEffect, Understanding, Understood,
+};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
 /// Texts and Parse messages up to this many bytes are collected to be understood. Longer ones stream through.
 pub(super) const COLLECTED_MAX: usize = 16 << 20;
+
+/// Longest message, type and length included, of the kinds that are never long. PostgreSQL has the same limit.
+const SMALL_MAX: usize = 10_001;
+
+fn is_small(tag: u8) -> bool {
+    matches!(
+        tag,
+        frontend::CLOSE
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::FLUSH
+            | frontend::SYNC
+            | frontend::TERMINATE
+            | frontend::COPY_DONE
+            | frontend::COPY_FAIL
+    )
+}
 
 /// What an event loop's requests have in common.
 pub(super) struct Desk {
@@ -35,13 +54,13 @@ pub(super) struct Desk {
 
 impl Desk {
     /// The statement of a Parse.
-    fn intern(&mut self, parsed: &read::Parse<'_>) -> Arc<Statement> {
+    fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8]) -> Arc<Statement> {
         let Self {
             understanding,
             statements,
             ..
         } = self;
-        statements.intern(parsed.sql, parsed.types, || understanding.of(parsed.sql))
+        statements.intern_under(parsed.sql, parsed.types, under, || understanding.of(parsed.sql))
     }
 }
 
@@ -138,6 +157,9 @@ impl<R: Reactor> Way<'_, R> {
             }
             if self.must_leave(head.tag) {
                 return Stop::Held;
+            }
+            if is_small(head.tag) && head.total > SMALL_MAX {
+                return violation("invalid message length");
             }
             let whole = rest >= head.total;
             let before = self.at;
@@ -392,7 +414,8 @@ impl<R: Reactor> Way<'_, R> {
         }
         client.unpins = client.unpins.without(understood.pins);
         client.pins |= understood.pins;
-        if understood.settings {
+        client.ask_pins |= !understood.pins.is_empty() || may_unpin(understood);
+        if understood.settings || (understood.opaque && understood.kind == StatementKind::Call) {
             client.read_back = true;
             client.touched.extend(understood.setting_names.iter().cloned());
         }
@@ -415,7 +438,8 @@ impl<R: Reactor> Way<'_, R> {
         let Some(parsed) = read::parse(body) else {
             return Some(violation("invalid message format"));
         };
-        let statement = self.desk.intern(&parsed);
+        let under = read_when_parsed(&self.client.settings);
+        let statement = self.desk.intern(&parsed, &under);
         if self.rules.mode == PoolMode::Statement
             && statement.understood.transaction != TransactionEffect::None
         {
@@ -429,15 +453,15 @@ impl<R: Reactor> Way<'_, R> {
         let stamp = self.desk.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() || !self.rules.carry_statements {
-            if parsed.name.is_empty() {
-                self.server.statements.unnamed = Some((self.client.id, stamp));
-                self.client.statements.unnamed = Some(prepared);
-            }
-            self.server.expects.parse(ParseSent {
+            let noted = self.server.expects.parse(ParseSent {
                 swallow: false,
                 id: None,
                 defines: None,
             });
+            if parsed.name.is_empty() && noted {
+                self.server.statements.unnamed = Some((self.client.id, stamp));
+                self.client.statements.unnamed = Some(prepared);
+            }
             self.at = end;
             return None;
         }
@@ -452,8 +476,9 @@ impl<R: Reactor> Way<'_, R> {
             )));
         }
         let mut out = Vec::with_capacity(body.len() + 64);
-        self.parse_on_server(&prepared, &mut out, Some((parsed.name.into(), stamp)));
-        self.client.statements.define(parsed.name, prepared);
+        if self.parse_on_server(&prepared, &mut out, Some((parsed.name.into(), stamp))) {
+            self.client.statements.define(parsed.name, prepared);
+        }
         self.replace(&out, end);
         None
     }
@@ -479,8 +504,14 @@ impl<R: Reactor> Way<'_, R> {
         self.at = end;
     }
 
-    /// Appends what makes the server parse the statement; an older copy and those used longest ago go away.
-    fn parse_on_server(&mut self, prepared: &Prepared, out: &mut Vec<u8>, defines: Option<(Box<[u8]>, u64)>) {
+    /// Appends what makes the server parse the statement; an older copy and those used longest ago go away. `false`: the server skips
+    /// it, because of an error before.
+    fn parse_on_server(
+        &mut self,
+        prepared: &Prepared,
+        out: &mut Vec<u8>,
+        defines: Option<(Box<[u8]>, u64)>,
+    ) -> bool {
         let statement = &prepared.statement;
         build::close_statement(out, &statement.name);
         self.server.expects.close(true);
@@ -493,13 +524,14 @@ impl<R: Reactor> Way<'_, R> {
         if !noted {
             // The server skips it.
             self.server.statements.forget(statement.id);
-            return;
+            return false;
         }
         let stamp = self.desk.statements.stamp();
         for closed in self.server.statements.parse(statement.id, stamp) {
             build::close_statement(out, &self.desk.statements.name(closed));
             self.server.expects.close(true);
         }
+        true
     }
 
     /// Appends what it takes that the server has the statement.
@@ -632,6 +664,31 @@ fn read_when_parsed(settings: &Settings) -> Vec<u8> {
     under
 }
 
+/// Whether something that pins a client may be gone after a text.
+fn may_unpin(understood: &Understood) -> bool {
+    match understood.kind {
+        // Unlocking is a function that writes.
+        StatementKind::Select => understood.access != Access::Read,
+        StatementKind::Transaction => matches!(
+            understood.transaction,
+            TransactionEffect::Commit { .. }
+                | TransactionEffect::Rollback { .. }
+                | TransactionEffect::RollbackTo
+        ),
+        StatementKind::Insert
+        | StatementKind::Update
+        | StatementKind::Delete
+        | StatementKind::Merge
+        | StatementKind::CopyIn
+        | StatementKind::CopyOut
+        | StatementKind::Set
+        | StatementKind::Show
+        | StatementKind::Execute
+        | StatementKind::Empty => false,
+        _ => true,
+    }
+}
+
 fn violation(message: impl Into<String>) -> Stop {
     Stop::Violation(Refusal::new(code::PROTOCOL_VIOLATION, message))
 }
@@ -667,6 +724,9 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
             .hint("Raise max_packet_size."),
         );
     }
+    if is_small(head.tag) && head.total > SMALL_MAX {
+        return Wish::Violation(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length"));
+    }
     let whole = bytes.len() >= head.total;
     let body = &bytes[HEADER_BYTES..head.total.min(bytes.len())];
     let of = |understood: Arc<Understood>| {
@@ -682,7 +742,7 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
             None => anything,
         },
         frontend::PARSE => match read::parse(body) {
-            Some(parsed) => of(Arc::clone(&desk.intern(&parsed).understood)),
+            Some(parsed) => of(desk.understanding.of(parsed.sql)),
             None => anything,
         },
         frontend::BIND => match read::bind(body) {
@@ -693,7 +753,7 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
             None if whole => anything,
             None => Wish::Unknown,
         },
-        frontend::DESCRIBE if !whole => Wish::Unknown,
+        frontend::DESCRIBE | frontend::CLOSE if !whole => Wish::Unknown,
         frontend::DESCRIBE => match read::target(body) {
             Some((b'S', name)) => match client.statements.get(name) {
                 Some(prepared) => of(Arc::clone(&prepared.statement.understood)),

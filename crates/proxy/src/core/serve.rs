@@ -379,6 +379,11 @@ impl<R: Reactor> EventLoop<R> {
             .pools
             .get(server.pool)
             .map_or(PoolMode::Session, |pool| pool.effective.pool_mode);
+        if mode != PoolMode::Session && std::mem::take(&mut client.ask_pins) && client.pins.can_be_asked() {
+            client.parting = true;
+            server.start(reactor, TaskKind::Pins, Pins::QUESTION);
+            return;
+        }
         let stays = mode == PoolMode::Session || !client.pins.is_empty() || server.expects.murky();
         if stays {
             if self.stopping {
@@ -580,8 +585,29 @@ impl<R: Reactor> EventLoop<R> {
                     let refusal = lost(task.error.as_ref());
                     return self.lose_both(reactor, index, &refusal);
                 }
-                client.settings = settings;
+                // What was reset is again what the client asked for when it began.
+                let mut own = Settings::clone(&settings);
+                for (name, value) in &client.start.0 {
+                    own.0.entry(name.clone()).or_insert_with(|| value.clone());
+                }
+                client.settings = if own == *settings { settings } else { Arc::new(own) };
+                let id = client.id;
                 self.after_answer(reactor, index);
+                self.todo
+                    .extend(client_index.map(|client| Todo::Serve(client, id)));
+            }
+            TaskKind::Pins => {
+                let Some(client) = client_index.and_then(|client| self.clients.get_mut(client)) else {
+                    return self.close_server(reactor, index, "its client left");
+                };
+                client.parting = false;
+                let (id, row) = (client.id, task.rows.first());
+                if let (None, Some(row)) = (&task.error, row) {
+                    client.pins = client.pins.as_answered(row);
+                }
+                let client = client_index.unwrap_or(usize::MAX);
+                self.after_answer(reactor, index);
+                self.todo.push_back(Todo::Serve(client, id));
             }
             TaskKind::Rollback { reset } => {
                 if task.error.is_some() || server.status != TransactionStatus::Idle {
@@ -600,7 +626,15 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 match client_index {
                     // Statements that stood in the way are gone.
-                    Some(_) => self.after_answer(reactor, index),
+                    Some(client_index) => {
+                        let Some(client) = self.clients.get_mut(client_index) else {
+                            return;
+                        };
+                        client.parting = false;
+                        let id = client.id;
+                        self.after_answer(reactor, index);
+                        self.todo.push_back(Todo::Serve(client_index, id));
+                    }
                     None => {
                         if self
                             .world

@@ -50,6 +50,8 @@ pub(super) enum TaskKind {
     Replay(Arc<Settings>),
     /// What the client has set.
     ReadBack,
+    /// Which of the client's pins still hold.
+    Pins,
     /// The end of a transaction that a client left open; then a reset, if that is needed.
     Rollback { reset: bool },
     /// Cleaning up after a client.

@@ -40,6 +40,42 @@ impl Pins {
         (Pins::OTHER, "other"),
     ];
 
+    /// A query whose row tells which reasons hold, in the order of [`Pins::ASKED`].
+    pub const QUESTION: &str = "SELECT \
+        EXISTS (SELECT FROM pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()) \
+        OR EXISTS (SELECT FROM pg_catalog.pg_type WHERE typnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()) \
+        OR EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()), \
+        EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype OPERATOR(pg_catalog.=) 'advisory' \
+            AND pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid()), \
+        EXISTS (SELECT FROM pg_catalog.pg_listening_channels()), \
+        EXISTS (SELECT FROM pg_catalog.pg_cursors WHERE is_holdable), \
+        EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql)";
+    /// What [`Pins::QUESTION`] asks about.
+    pub const ASKED: [Pins; 5] = [
+        Pins::TEMP_TABLE,
+        Pins::ADVISORY_LOCK,
+        Pins::LISTEN,
+        Pins::HOLD_CURSOR,
+        Pins::SQL_PREPARE,
+    ];
+
+    /// Whether the server knows about one of these reasons.
+    pub fn can_be_asked(self) -> bool {
+        Pins::ASKED.iter().any(|&asked| self.contains(asked))
+    }
+
+    /// These after the answer to [`Pins::QUESTION`]: a row of `t` and `f`. Reasons it does not tell about stay.
+    #[must_use]
+    pub fn as_answered(self, row: &[Option<String>]) -> Pins {
+        let mut pins = self;
+        for (asked, answer) in Pins::ASKED.iter().zip(row) {
+            if answer.as_deref() == Some("f") {
+                pins = pins.without(*asked);
+            }
+        }
+        pins
+    }
+
     /// Whether there is no reason.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
