@@ -2,18 +2,19 @@
 //!
 //! ```text
 //!  sent:      Parse'  Bind  Execute  Sync   Query   Parse Bind Execute Sync
-//!  queue:     Parse'                 Ready  Ready   Parse              Ready          (' injected: its answer is swallowed)
+//!  queue:     Parse'  Bind  Execute  Ready  Ready   Parse Bind Execute Ready          (' injected: its answer is swallowed)
 //!  answers:   1       2     C        Z      T D C Z 1     2    C       Z
 //! ```
 //!
-//! Only Parse, Close and what ends with ReadyForQuery stand in it, because only their answers are swallowed, undone or counted. After an
-//! error in the extended protocol a server skips everything up to Sync, and so does the queue. While a server copies in, it ignores
-//! Sync: those sent before the copy's end owe no answer.
+//! After an error in the extended protocol a server skips everything up to Sync, and so does the queue; after one in a simple query it
+//! does not. Which of the two it was is told by what stands first. While a server copies in, it ignores Sync: those sent before the
+//! copy's end owe no answer.
 //!
-//! What it is not: a check of the protocol. The server refuses what is out of order; where its answers could not be told apart any more,
-//! [`Expects::murky`] says so and the connection is not used for anybody else.
+//! What it is not: a check of the protocol. The server refuses what is out of order.
 
 use std::collections::VecDeque;
+
+use crate::session::prepared::Prepared;
 
 /// An answer that is owed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +25,33 @@ pub(super) enum Expect {
     Close {
         /// The client did not ask for it.
         swallow: bool,
+        /// What the client called the statement it closes, and the statement.
+        removed: Option<Removed>,
     },
+    /// What ends a Bind, Describe or Execute.
+    Step(Step),
     /// The client has ended a copy before the server said that it copies in.
     CopyEnd,
     /// ReadyForQuery.
     Ready(ReadySent),
+}
+
+/// A message of the extended protocol whose answer is the client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Bind,
+    Describe,
+    Execute,
+}
+
+/// A statement a client closes: its name and itself.
+pub(super) type Removed = (Box<[u8]>, Prepared);
+
+/// What a server did not do, because of an error before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Undone {
+    pub parses: Vec<ParseSent>,
+    pub closes: Vec<Removed>,
 }
 
 /// A Parse under way.
@@ -49,6 +72,8 @@ pub(super) struct ReadySent {
     pub sync: bool,
     /// A simple query that runs as a prepared statement: the answers of Parse, Bind and NoData are swallowed.
     pub lifted: bool,
+    /// The client did not ask for any of it.
+    pub swallow: bool,
 }
 
 /// The queue.
@@ -62,7 +87,6 @@ pub(super) struct Expects {
     skipping: bool,
     /// The server copies in.
     copying: bool,
-    murky: bool,
 }
 
 impl Expects {
@@ -74,11 +98,6 @@ impl Expects {
     /// Whether messages were sent that no Sync has followed yet.
     pub fn open(&self) -> bool {
         self.open || self.skipping
-    }
-
-    /// Whether answers could not be told apart any more.
-    pub fn murky(&self) -> bool {
-        self.murky
     }
 
     /// Whether nothing is owed and nothing is open.
@@ -98,14 +117,40 @@ impl Expects {
 
     /// A Close goes out.
     pub fn close(&mut self, swallow: bool) {
+        self.close_of(swallow, None);
+    }
+
+    /// The same for one of the client's own statements. `false`: the server skips it, it is not noted.
+    pub fn close_of(&mut self, swallow: bool, removed: Option<Removed>) -> bool {
+        self.open = true;
+        if self.skipping {
+            return false;
+        }
+        self.queue.push_back(Expect::Close { swallow, removed });
+        true
+    }
+
+    /// A Bind, Describe or Execute goes out.
+    pub fn step(&mut self, step: Step) {
         self.open = true;
         if !self.skipping {
-            self.queue.push_back(Expect::Close { swallow });
+            self.queue.push_back(Expect::Step(step));
         }
     }
 
-    /// Another message of the extended protocol goes out.
-    pub fn extended(&mut self) {
+    /// What ends a Bind, Describe or Execute came.
+    #[inline]
+    pub fn step_complete(&mut self, step: Step) {
+        if self.queue.front() == Some(&Expect::CopyEnd) {
+            self.pass_copy_ends();
+        }
+        if self.queue.front() == Some(&Expect::Step(step)) {
+            self.queue.pop_front();
+        }
+    }
+
+    /// A Flush goes out.
+    pub fn flush(&mut self) {
         self.open = true;
     }
 
@@ -114,12 +159,11 @@ impl Expects {
         if self.skipping {
             return;
         }
-        // The answer to an error could be one ReadyForQuery or two.
-        self.murky |= self.open;
         self.open = false;
         self.push_ready(ReadySent {
             sync: false,
             lifted: false,
+            swallow: false,
         });
     }
 
@@ -130,7 +174,34 @@ impl Expects {
             return;
         }
         self.skipping = false;
-        self.push_ready(ReadySent { sync: true, lifted });
+        self.push_ready(ReadySent {
+            sync: true,
+            lifted,
+            swallow: false,
+        });
+    }
+
+    /// A Sync of the proxy's own goes out, behind messages whose answers nobody gets.
+    pub fn own_sync(&mut self) {
+        self.open = false;
+        self.push_ready(ReadySent {
+            sync: true,
+            lifted: false,
+            swallow: true,
+        });
+    }
+
+    /// Whether what is answered now is for nobody.
+    pub fn swallowed(&self) -> bool {
+        self.front().is_some_and(|sent| sent.swallow)
+    }
+
+    /// What the answers now belong to.
+    fn front(&self) -> Option<ReadySent> {
+        self.queue.iter().find_map(|expect| match expect {
+            Expect::Ready(sent) => Some(*sent),
+            _ => None,
+        })
     }
 
     fn push_ready(&mut self, sent: ReadySent) {
@@ -147,8 +218,16 @@ impl Expects {
         }
     }
 
+    /// What comes behind the end of a copy is answered: there was no copy to end.
+    fn pass_copy_ends(&mut self) {
+        while self.queue.front() == Some(&Expect::CopyEnd) {
+            self.queue.pop_front();
+        }
+    }
+
     /// ParseComplete came. Answers whether it is swallowed.
     pub fn parse_complete(&mut self) -> bool {
+        self.pass_copy_ends();
         if let Some(Expect::Parse(sent)) = self.queue.front() {
             let swallow = sent.swallow;
             self.queue.pop_front();
@@ -159,7 +238,9 @@ impl Expects {
 
     /// CloseComplete came. Answers whether it is swallowed.
     pub fn close_complete(&mut self) -> bool {
-        if let Some(&Expect::Close { swallow }) = self.queue.front() {
+        self.pass_copy_ends();
+        if let Some(Expect::Close { swallow, .. }) = self.queue.front() {
+            let swallow = *swallow;
             self.queue.pop_front();
             return swallow;
         }
@@ -168,13 +249,7 @@ impl Expects {
 
     /// Whether what is answered now is a simple query that runs as a prepared statement.
     pub fn lifted(&self) -> bool {
-        self.queue
-            .iter()
-            .find_map(|expect| match expect {
-                Expect::Ready(sent) => Some(sent.lifted),
-                _ => None,
-            })
-            .unwrap_or(false)
+        self.front().is_some_and(|sent| sent.lifted)
     }
 
     /// CopyInResponse came: every Sync sent since and before the copy's end is ignored.
@@ -196,34 +271,35 @@ impl Expects {
         }
     }
 
-    /// ErrorResponse came. Answers what Parses failed with it.
-    pub fn error(&mut self) -> Vec<ParseSent> {
+    /// ErrorResponse came. Answers what the server did not do with it.
+    pub fn error(&mut self) -> Undone {
         self.copying = false;
-        let mut failed = Vec::new();
-        let first_sync = |queue: &VecDeque<Expect>| {
-            queue
-                .iter()
-                .position(|expect| matches!(expect, Expect::Ready(sent) if sent.sync))
-        };
-        match self.queue.iter().find_map(|expect| match expect {
-            Expect::Ready(sent) => Some(*sent),
-            _ => None,
-        }) {
+        let mut undone = Undone::default();
+        self.pass_copy_ends();
+        if let Some(Expect::Ready(sent)) = self.queue.front()
+            && !sent.sync
+        {
             // A simple query: ReadyForQuery follows.
-            Some(sent) if !sent.sync => {
-                self.queue.retain(|expect| !matches!(expect, Expect::CopyEnd));
-                return failed;
-            }
-            Some(_) => {}
-            None => self.skipping = self.open,
+            return undone;
         }
-        let until = first_sync(&self.queue).unwrap_or(self.queue.len());
+        let sync = self
+            .queue
+            .iter()
+            .position(|expect| matches!(expect, Expect::Ready(sent) if sent.sync));
+        if sync.is_none() {
+            self.skipping = self.open || !self.queue.is_empty();
+        }
+        let until = sync.unwrap_or(self.queue.len());
         for expect in self.queue.drain(..until) {
-            if let Expect::Parse(sent) = expect {
-                failed.push(sent);
+            match expect {
+                Expect::Parse(sent) => undone.parses.push(sent),
+                Expect::Close { removed, .. } => undone.closes.extend(removed),
+                // A query that is skipped is not answered.
+                Expect::Ready(_) => self.ready -= 1,
+                Expect::CopyEnd | Expect::Step(_) => {}
             }
         }
-        failed
+        undone
     }
 
     /// ReadyForQuery came. Answers what it belongs to, `None` when none was owed.
@@ -256,7 +332,7 @@ mod tests {
         let mut expects = Expects::default();
         expects.close(true);
         assert!(expects.parse(parse(true, 1)));
-        expects.extended();
+        expects.step(Step::Execute);
         assert!(!expects.settled());
         expects.sync(false);
         expects.parse(parse(false, 2));
@@ -275,16 +351,11 @@ mod tests {
     fn an_error_skips_to_the_sync() {
         let mut expects = Expects::default();
         expects.parse(parse(false, 1));
-        expects.parse(parse(true, 2));
-        expects.query();
-        assert!(expects.murky());
-        let mut expects = Expects::default();
-        expects.parse(parse(false, 1));
-        expects.extended();
+        expects.step(Step::Execute);
         expects.sync(false);
         expects.parse(parse(true, 2));
         expects.sync(false);
-        assert_eq!(expects.error(), [parse(false, 1)]);
+        assert_eq!(expects.error().parses, [parse(false, 1)]);
         assert!(expects.ready().is_some());
         assert!(expects.parse_complete());
         assert!(expects.ready().is_some());
@@ -292,10 +363,33 @@ mod tests {
     }
 
     #[test]
+    fn an_error_before_a_query_skips_the_query() {
+        // Execute (fails), Query, Sync: one ReadyForQuery.
+        let mut expects = Expects::default();
+        expects.step(Step::Execute);
+        expects.query();
+        expects.sync(false);
+        assert_eq!(expects.outstanding(), 2);
+        expects.error();
+        assert_eq!(expects.outstanding(), 1);
+        assert!(expects.ready().is_some_and(|sent| sent.sync));
+        assert!(expects.settled());
+        // Execute, Query (fails), Sync: two.
+        expects.step(Step::Execute);
+        expects.query();
+        expects.sync(false);
+        expects.step_complete(Step::Execute);
+        expects.error();
+        assert!(expects.ready().is_some_and(|sent| !sent.sync));
+        assert!(expects.ready().is_some_and(|sent| sent.sync));
+        assert!(expects.settled());
+    }
+
+    #[test]
     fn what_follows_an_error_before_the_sync_is_not_owed() {
         let mut expects = Expects::default();
         expects.parse(parse(false, 1));
-        assert_eq!(expects.error(), [parse(false, 1)]);
+        assert_eq!(expects.error().parses, [parse(false, 1)]);
         assert!(!expects.parse(parse(false, 2)));
         expects.query();
         assert_eq!(expects.outstanding(), 0);
@@ -310,7 +404,7 @@ mod tests {
     fn a_copy_of_the_extended_protocol_ignores_syncs() {
         // Execute, Sync (ignored), data, CopyDone, Sync.
         let mut expects = Expects::default();
-        expects.extended();
+        expects.step(Step::Execute);
         expects.sync(false);
         expects.copy_in();
         assert_eq!(expects.outstanding(), 0);
@@ -322,7 +416,7 @@ mod tests {
         assert!(expects.settled());
         // All of it sent before the server says that it copies in.
         let mut expects = Expects::default();
-        expects.extended();
+        expects.step(Step::Execute);
         expects.sync(false);
         expects.copy_end();
         expects.sync(false);
@@ -345,7 +439,7 @@ mod tests {
         // The server gives up.
         expects.query();
         expects.copy_in();
-        assert_eq!(expects.error(), []);
+        assert_eq!(expects.error(), Undone::default());
         assert!(expects.ready().is_some());
         assert!(expects.settled());
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use machine::reactor::Reactor;
 
 use super::client::Client;
+use super::expect::Step;
 use super::server::{Server, Task};
 use crate::session::prepared::PREFIX;
 use crate::wire::error::Reported;
@@ -32,6 +33,8 @@ pub(super) struct Heard {
     pub latencies: [Duration; 4],
     /// The server cannot be used any more: it says what does not fit.
     pub broken: Option<&'static str>,
+    /// Messages of the proxy's own have been answered.
+    pub own: bool,
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
     /// A simple query that was run as a prepared statement must be run as it came.
@@ -172,18 +175,40 @@ impl<'a, R: Reactor> Way<'a, R> {
             return passes;
         }
         match tag {
-            backend::DATA_ROW | backend::ROW_DESCRIPTION | backend::COMMAND_COMPLETE => true,
+            backend::DATA_ROW => true,
+            backend::COMMAND_COMPLETE | backend::EMPTY_QUERY | backend::PORTAL_SUSPENDED => {
+                self.server.expects.step_complete(Step::Execute);
+                true
+            }
+            backend::ROW_DESCRIPTION => {
+                self.server.expects.step_complete(Step::Describe);
+                true
+            }
+            backend::READY if self.server.expects.swallowed() => {
+                self.server.expects.ready();
+                self.heard.own = true;
+                false
+            }
             backend::READY => {
                 self.ready(body);
                 true
             }
             backend::PARSE_COMPLETE => !self.server.expects.parse_complete(),
             backend::CLOSE_COMPLETE => !self.server.expects.close_complete(),
-            backend::BIND_COMPLETE | backend::NO_DATA => !self.server.expects.lifted(),
+            backend::BIND_COMPLETE | backend::NO_DATA => {
+                let step = if tag == backend::NO_DATA {
+                    Step::Describe
+                } else {
+                    Step::Bind
+                };
+                self.server.expects.step_complete(step);
+                !self.server.expects.lifted()
+            }
             backend::ERROR => {
-                let renamed = self.renamed(body);
+                let swallowed = self.server.expects.swallowed();
                 self.error(whole.then(|| &self.bytes[self.at..end]));
-                match renamed {
+                match self.renamed(body) {
+                    _ if swallowed => false,
                     None => true,
                     Some(renamed) => {
                         self.flush();
@@ -298,10 +323,11 @@ impl<'a, R: Reactor> Way<'a, R> {
             client.ask_pins = true;
         }
         self.server.last_error = message.map(<[u8]>::to_vec);
-        for failed in self.server.expects.error() {
+        let undone = self.server.expects.error();
+        for failed in undone.parses {
             if let Some(id) = failed.id {
                 self.server.statements.forget(id);
-            } else {
+            } else if failed.defines.is_none() {
                 self.server.statements.unnamed = None;
                 if let Some(client) = self.client.as_mut().filter(|_| !failed.swallow) {
                     client.statements.unnamed = None;
@@ -309,6 +335,11 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             if let (Some((name, stamp)), Some(client)) = (failed.defines, &mut self.client) {
                 client.statements.undo(&name, stamp);
+            }
+        }
+        if let Some(client) = &mut self.client {
+            for (name, prepared) in undone.closes {
+                client.statements.restore(name, prepared);
             }
         }
     }

@@ -13,12 +13,13 @@ use machine::reactor::Reactor;
 use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 
 use super::client::Client;
-use super::expect::ParseSent;
+use super::expect::{ParseSent, Step};
 use super::server::{Lifted, Server};
 use crate::auto_prepare;
 use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statement, Statements};
 use crate::session::settings::Settings;
+use crate::understand::Pins;
 use crate::understand::{
     Access, Discard, Shape, StatementKind, TransactionEffect, Understanding, Understood,
 };
@@ -182,8 +183,12 @@ impl<R: Reactor> Way<'_, R> {
                     }
                     self.describe_or_close(head.tag, body, end)
                 }
-                frontend::EXECUTE | frontend::FLUSH => {
-                    self.server.expects.extended();
+                frontend::EXECUTE => {
+                    self.server.expects.step(Step::Execute);
+                    None
+                }
+                frontend::FLUSH => {
+                    self.server.expects.flush();
                     None
                 }
                 frontend::SYNC => {
@@ -279,6 +284,12 @@ impl<R: Reactor> Way<'_, R> {
         {
             return stop;
         }
+        if !understood.executes.is_empty() {
+            if !self.server.expects.settled() {
+                return Some(Stop::Held);
+            }
+            self.show_to_sql(&understood);
+        }
         self.note(&understood);
         // A simple query ends the unnamed statement.
         self.client.statements.unnamed = None;
@@ -303,9 +314,7 @@ impl<R: Reactor> Way<'_, R> {
             && !self.in_transaction()
             && tag != frontend::SYNC
             && tag != frontend::TERMINATE;
-        let free = self.client.pins.is_empty()
-            && !self.server.expects.murky()
-            && self.rules.mode != PoolMode::Session;
+        let free = self.client.pins.is_empty() && self.rules.mode != PoolMode::Session;
         if !self.server.replica || !begins || !free {
             return false;
         }
@@ -475,12 +484,52 @@ impl<R: Reactor> Way<'_, R> {
                 format!("more than {CLIENT_STATEMENTS_MAX} prepared statements"),
             )));
         }
+        if self.client.pins.contains(Pins::SQL_PREPARE) {
+            // A statement of SQL may have the name; the server knows.
+            let noted = self.server.expects.parse(ParseSent {
+                swallow: false,
+                id: None,
+                defines: Some((parsed.name.into(), stamp)),
+            });
+            if noted {
+                self.server.stray_statements.push(parsed.name.to_vec());
+                self.client.statements.define(parsed.name, prepared);
+            }
+            self.at = end;
+            return None;
+        }
         let mut out = Vec::with_capacity(body.len() + 64);
         if self.parse_on_server(&prepared, &mut out, Some((parsed.name.into(), stamp))) {
             self.client.statements.define(parsed.name, prepared);
         }
         self.replace(&out, end);
         None
+    }
+
+    /// A text runs statements by EXECUTE that the client may have prepared by the protocol: they are put on the server under the
+    /// client's names, until it has another client.
+    fn show_to_sql(&mut self, understood: &Understood) {
+        let mut out = Vec::new();
+        for name in &understood.executes {
+            let Some(prepared) = self.client.statements.get(name.as_bytes()).cloned() else {
+                continue;
+            };
+            build::close_statement(&mut out, name);
+            self.server.expects.close(true);
+            build::parse(&mut out, name, &prepared.statement.sql, &prepared.statement.types);
+            self.server.expects.parse(ParseSent {
+                swallow: true,
+                id: None,
+                defines: None,
+            });
+            self.server.stray_statements.push(name.as_bytes().to_vec());
+        }
+        if !out.is_empty() {
+            build::bare(&mut out, frontend::SYNC);
+            self.server.expects.own_sync();
+            self.flush();
+            self.server.transport.send(self.reactor, &out);
+        }
     }
 
     /// A Parse of a name the client has: PostgreSQL refuses it, and shall say so itself. So the name is taken on the server first.
@@ -570,23 +619,25 @@ impl<R: Reactor> Way<'_, R> {
                 Stop::Unfinished
             });
         };
-        self.server.expects.extended();
         if name.is_empty() {
             if let Some(prepared) = &self.client.statements.unnamed {
                 let understood = Arc::clone(&prepared.statement.understood);
                 self.note(&understood);
                 self.ensure_unnamed();
             }
+            self.server.expects.step(Step::Bind);
             return None;
         }
         let Some(prepared) = self.client.statements.get(name).cloned() else {
             // One of SQL, or none: the server knows.
+            self.server.expects.step(Step::Bind);
             return None;
         };
         self.note(&prepared.statement.understood);
         self.server.shape = prepared.statement.understood.shape;
         let mut out = Vec::with_capacity(body.len() + 64);
         self.ensure(&prepared, &mut out);
+        self.server.expects.step(Step::Bind);
         let target = prepared.statement.name.as_bytes();
         out.push(frontend::BIND);
         let length = total - 1 - name.len() + target.len();
@@ -615,24 +666,35 @@ impl<R: Reactor> Way<'_, R> {
                         self.server.statements.unnamed = None;
                     }
                     name => {
-                        self.client.statements.remove(name);
+                        let removed = self.client.statements.remove(name);
+                        let removed = removed.map(|prepared| (Box::from(name), prepared));
+                        if !self.server.expects.close_of(false, removed.clone())
+                            && let Some((name, prepared)) = removed
+                        {
+                            self.client.statements.restore(name, prepared);
+                        }
+                        return None;
                     }
                 }
             }
             self.server.expects.close(false);
             return None;
         }
-        self.server.expects.extended();
-        if kind != b'S' {
+        let prepared = match (kind, name) {
+            (b'S', b"") => {
+                self.ensure_unnamed();
+                None
+            }
+            (b'S', name) => self.client.statements.get(name).cloned(),
+            _ => None,
+        };
+        let Some(prepared) = prepared else {
+            self.server.expects.step(Step::Describe);
             return None;
-        }
-        if name.is_empty() {
-            self.ensure_unnamed();
-            return None;
-        }
-        let prepared = self.client.statements.get(name).cloned()?;
+        };
         let mut out = Vec::with_capacity(64);
         self.ensure(&prepared, &mut out);
+        self.server.expects.step(Step::Describe);
         build::message(&mut out, frontend::DESCRIBE, |out| {
             out.push(b'S');
             out.extend(prepared.statement.name.as_bytes());

@@ -336,7 +336,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(sql) = heard.again {
             return self.run_as_it_came(reactor, index, &sql);
         }
-        if heard.queries > 0 {
+        if heard.queries > 0 || heard.own {
             self.after_answer(reactor, index);
         }
     }
@@ -384,7 +384,7 @@ impl<R: Reactor> EventLoop<R> {
             server.start(reactor, TaskKind::Pins, Pins::QUESTION);
             return;
         }
-        let stays = mode == PoolMode::Session || !client.pins.is_empty() || server.expects.murky();
+        let stays = mode == PoolMode::Session || !client.pins.is_empty();
         if stays {
             if self.stopping {
                 return self.refuse_client(reactor, client_index, &goodbye());
@@ -410,13 +410,19 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         if !server.stray_statements.is_empty() {
-            client.parting = true;
-            let sql: String = server
-                .stray_statements
-                .drain(..)
-                .map(|name| format!("DEALLOCATE {};", quoted(&name)))
-                .collect();
-            server.start(reactor, TaskKind::Reset, &sql);
+            // Closing what is not there is no error.
+            let mut out = Vec::new();
+            for name in server.stray_statements.drain(..) {
+                build::message(&mut out, frontend::CLOSE, |out| {
+                    out.push(b'S');
+                    out.extend(name);
+                    out.push(0);
+                });
+                server.expects.close(true);
+            }
+            build::bare(&mut out, frontend::SYNC);
+            server.expects.own_sync();
+            server.transport.send(reactor, &out);
             return;
         }
         self.part(reactor, index, client_index);
@@ -501,7 +507,7 @@ impl<R: Reactor> EventLoop<R> {
             // Its settings may be half there: nobody else gets it.
             return self.close_server(reactor, index, "its client left while it was being prepared");
         }
-        if client.passing > 0 || server.passing > 0 || !server.expects.settled() || server.expects.murky() {
+        if client.passing > 0 || server.passing > 0 || !server.expects.settled() {
             if server.expects.outstanding() > 0 {
                 self.start_cancel(reactor, index);
             }
@@ -625,16 +631,7 @@ impl<R: Reactor> EventLoop<R> {
                     return self.close_server(reactor, index, "it could not be reset");
                 }
                 match client_index {
-                    // Statements that stood in the way are gone.
-                    Some(client_index) => {
-                        let Some(client) = self.clients.get_mut(client_index) else {
-                            return;
-                        };
-                        client.parting = false;
-                        let id = client.id;
-                        self.after_answer(reactor, index);
-                        self.todo.push_back(Todo::Serve(client_index, id));
-                    }
+                    Some(_) => self.close_server(reactor, index, "it was reset for nobody"),
                     None => {
                         if self
                             .world
@@ -765,10 +762,6 @@ fn pick(servers: &slab::Slab<Box<Server>>, idle: &mut Vec<usize>, settings: &Arc
         Some(at) => Some(idle.remove(from + at)),
         None => idle.pop(),
     }
-}
-
-fn quoted(name: &[u8]) -> String {
-    format!("\"{}\"", String::from_utf8_lossy(name).replace('"', "\"\""))
 }
 
 /// Only to say that a phase exists; the console has no servers.

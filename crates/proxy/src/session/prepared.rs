@@ -139,6 +139,15 @@ pub struct Prepared {
     pub stamp: u64,
 }
 
+/// One Parse of one client is the same as itself only.
+impl PartialEq for Prepared {
+    fn eq(&self, other: &Self) -> bool {
+        self.stamp == other.stamp && self.statement.id == other.statement.id
+    }
+}
+
+impl Eq for Prepared {}
+
 /// The statements of one client. Takes no memory on the heap until the first.
 #[derive(Debug, Default)]
 pub struct ClientStatements {
@@ -162,8 +171,13 @@ impl ClientStatements {
     }
 
     /// Forgets a named one, whichever it is.
-    pub fn remove(&mut self, name: &[u8]) -> bool {
-        self.named.remove(name).is_some()
+    pub fn remove(&mut self, name: &[u8]) -> Option<Prepared> {
+        self.named.remove(name)
+    }
+
+    /// Takes one back whose Close did not happen, unless the name has been given again.
+    pub fn restore(&mut self, name: Box<[u8]>, prepared: Prepared) {
+        self.named.entry(name).or_insert(prepared);
     }
 
     /// Forgets a named one if it still is the one parsed at `stamp`: its Parse failed.
