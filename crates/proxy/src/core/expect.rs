@@ -100,6 +100,18 @@ impl Expects {
         self.open || self.skipping
     }
 
+    /// Whether an earlier batch, whose end has not been answered, may still change which statements there are: those with names, or
+    /// the unnamed one. False within a batch: what fails there takes what follows with it.
+    pub fn unsure(&self, named: bool) -> bool {
+        !self.open()
+            && self.ready > 0
+            && self.queue.iter().any(|expect| match expect {
+                Expect::Parse(sent) => named == (sent.id.is_some() || sent.defines.is_some()),
+                Expect::Close { .. } => named,
+                _ => false,
+            })
+    }
+
     /// Whether nothing is owed and nothing is open.
     pub fn settled(&self) -> bool {
         self.ready == 0 && !self.open() && !self.copying

@@ -167,6 +167,9 @@ impl<R: Reactor> Way<'_, R> {
             let end = self.at + head.total.min(rest);
             let bytes = self.bytes;
             let body = &bytes[self.at + HEADER_BYTES..end];
+            if self.must_wait(head.tag, body) {
+                return Stop::Held;
+            }
             let stop = match head.tag {
                 frontend::QUERY | frontend::PARSE if !whole => {
                     if head.total <= COLLECTED_MAX {
@@ -219,6 +222,29 @@ impl<R: Reactor> Way<'_, R> {
                 self.at = end;
             }
         }
+    }
+
+    /// Whether what a message means depends on statements that an earlier batch of the client's may fail to make.
+    fn must_wait(&self, tag: u8, body: &[u8]) -> bool {
+        if self.server.expects.outstanding() == 0 || !self.rules.carry_statements {
+            return false;
+        }
+        let named = match tag {
+            frontend::PARSE => read::text(body).is_some_and(|(name, _)| !name.is_empty()),
+            frontend::BIND => match read::bind(body) {
+                Some((_, name, _)) => !name.is_empty(),
+                None => return false,
+            },
+            frontend::DESCRIBE | frontend::CLOSE => match read::target(body) {
+                Some((b'S', name)) => !name.is_empty(),
+                _ => return false,
+            },
+            _ => return false,
+        };
+        if tag == frontend::PARSE && !named {
+            return false;
+        }
+        self.server.expects.unsure(named)
     }
 
     /// Sends the messages that go as they are.
@@ -536,6 +562,8 @@ impl<R: Reactor> Way<'_, R> {
     fn define_again(&mut self, name: &[u8], end: usize) {
         let mut out = Vec::new();
         let taken = String::from_utf8_lossy(name).into_owned();
+        build::close_statement(&mut out, &taken);
+        self.server.expects.close(true);
         build::parse(&mut out, &taken, b"", &[0, 0]);
         self.server.expects.parse(ParseSent {
             swallow: true,
