@@ -35,27 +35,21 @@ row! {
         busy_us: u64,
     }
 
-    /// `SHOW COHORTS`: a row for each shape that waits or ran lately.
+    /// `SHOW COHORTS`: a row for each pool of each event loop.
     CohortRow {
         /// Event loop, from 0.
         core: u64,
         /// Database.
         database: String,
-        /// Number of the shape.
-        shape: String,
-        /// Statement without its constants, shortened.
-        statement: String,
-        /// Statements of the shape that wait now.
+        /// User.
+        user: String,
+        /// Clients that wait now.
         waiting: u64,
-        /// Statements so far.
+        /// Statements that waited, so far.
         query_count: u64,
         /// Of these, how many ran right after one of the same shape.
         cohort_count: u64,
-        /// Longest run.
-        length_max: u64,
-        /// Mean time of a statement, in microseconds.
-        query_time_us: u64,
-        /// `on`, `off` or `measuring`.
+        /// `on` or `off`: what holds now, also where `auto` decides.
         state: String,
     }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::{CohortRow, CoreRow, DatabaseRow, Histogram, HostRow, PoolRow, Stats};
+use super::{CoreRow, DatabaseRow, Histogram, HostRow, PoolRow, Stats};
 
 /// The content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -33,8 +33,6 @@ pub struct Snapshot {
     pub stats: Vec<(String, Stats)>,
     /// Event loops.
     pub cores: Vec<CoreRow>,
-    /// Shapes; only their sums by event loop are shown, as their number has no bound.
-    pub cohorts: Vec<CohortRow>,
     /// Servers behind databases.
     pub hosts: Vec<HostRow>,
     /// Times by database in microseconds.
@@ -379,22 +377,6 @@ fn cores(text: &mut Text, snapshot: &Snapshot) {
             text.sample(name, &[("core", &row.core.to_string())], value(row));
         });
     }
-    text.family(
-        (
-            "core_shapes",
-            "gauge",
-            "Shapes of statements an event loop knows as cohorts.",
-        ),
-        &snapshot.cores,
-        |text, row| {
-            let shapes = snapshot
-                .cohorts
-                .iter()
-                .filter(|cohort| cohort.core == row.core)
-                .count();
-            text.sample("core_shapes", &[("core", &row.core.to_string())], shapes);
-        },
-    );
 }
 
 fn hosts(text: &mut Text, snapshot: &Snapshot) {

@@ -66,7 +66,7 @@ pub(crate) enum Tell {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub event_loop: usize,
-    /// The core its backends are bound to.
+    /// The core its backends are bound to, where it is one.
     pub cpu: Option<u32>,
     pub io: &'static str,
     pub clients: Vec<ClientView>,
@@ -74,8 +74,6 @@ pub(crate) struct Part {
     pub pools: Vec<PoolView>,
     /// Things done, by orders that do something: clients or servers found.
     pub touched: usize,
-    pub understood: crate::understand::Statistics,
-    pub statements: usize,
 }
 
 /// A client as others may see it.
@@ -123,7 +121,6 @@ pub(crate) struct PoolView {
     pub user: Arc<str>,
     pub host: usize,
     pub mode: &'static str,
-    pub size: usize,
     pub clients: usize,
     pub clients_active: usize,
     pub clients_waiting: usize,
@@ -132,8 +129,6 @@ pub(crate) struct PoolView {
     pub servers_login: usize,
     pub servers_cancelled: usize,
     pub waited: Duration,
-    pub paused: bool,
-    pub disabled: bool,
     pub totals: Totals,
     pub times: Times,
     /// Cohorts are formed now.
@@ -362,7 +357,11 @@ impl<R: Reactor> EventLoop<R> {
                     .client
                     .and_then(|client| self.clients.get(client))
                     .map(|client| client.id),
-                bound: server.bound,
+                bound: server
+                    .bound
+                    .as_ref()
+                    .filter(|bound| !bound.loose)
+                    .map(|bound| bound.cpu.0),
                 prepared: server.statements.len(),
                 replica: server.replica,
                 closing: server.closing.is_some(),
@@ -376,7 +375,6 @@ impl<R: Reactor> EventLoop<R> {
                 user: Arc::clone(&pool.key.user),
                 host: pool.key.host,
                 mode: pool.effective.pool_mode.word(),
-                size: pool.size,
                 clients: pool.clients,
                 clients_active: 0,
                 clients_waiting: pool.waiting.len(),
@@ -385,8 +383,6 @@ impl<R: Reactor> EventLoop<R> {
                 servers_login: pool.connecting,
                 servers_cancelled: 0,
                 waited: pool.waited(self.now),
-                paused: pool.paused,
-                disabled: pool.disabled,
                 totals: pool.totals,
                 times: pool.times.clone(),
                 cohorts: pool.waiting.forms(),
@@ -406,14 +402,15 @@ impl<R: Reactor> EventLoop<R> {
         });
         Part {
             event_loop: self.index,
-            cpu: self.cpu.map(|cpu| cpu.0),
+            cpu: match self.cpus.as_slice() {
+                [cpu] => Some(cpu.0),
+                _ => None,
+            },
             io: self.io,
             clients: clients.collect(),
             servers: servers.collect(),
             pools: pools.collect(),
             touched: 0,
-            understood: self.desk.understanding.statistics(),
-            statements: self.desk.statements.len(),
         }
     }
 }

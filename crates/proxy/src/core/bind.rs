@@ -1,36 +1,90 @@
-//! Each backend's process to the core of its queue, where server and system allow it (paper 004, section 2).
+//! Each backend's process to a core of its queue, where server and system allow it (paper 004, section 2).
+//!
+//! An event loop has some of the machine's cores, all together have each once or more; a backend goes to the core of its loop that has
+//! the fewest. One whose query lasts longer than [`LONG`] is let go, so that long queries spread over the machine as the system sees
+//! fit, and bound again when it has ended.
 
-use machine::process::{self, Refusal, Route, SystemProcesses};
+use std::time::Duration;
+
+use machine::process::{self, Backend, Refusal, Route, SystemProcesses};
 use machine::reactor::{Address, Peer, Reactor};
+use model::units::CpuId;
 
 use super::event_loop::EventLoop;
 use crate::config::Switch;
 
+/// A query that lasts longer is not one that gains from the caches of its core. Unmeasured.
+const LONG: Duration = Duration::from_millis(200);
+
+/// A backend that may be bound.
+#[derive(Debug)]
+pub(super) struct Bound {
+    backend: Backend,
+    pub cpu: CpuId,
+    /// It runs where the system puts it, for now.
+    pub loose: bool,
+}
+
 impl<R: Reactor> EventLoop<R> {
-    /// Binds the process behind a connection to this loop's core. Where that cannot be, it runs where the system puts it; why is said
-    /// once for each reason.
+    /// Binds the process behind a connection to one of this loop's cores. Where that cannot be, it runs where the system puts it; why
+    /// is said once for each reason.
     pub(super) fn bind_backend(&mut self, reactor: &R, index: usize) {
         let switch = self.world.config.corun.bind_backends;
-        let (Some(cpu), Some(server)) = (self.cpu, self.servers.get_mut(index)) else {
+        let bound = |cpu: CpuId| {
+            let servers = self
+                .servers
+                .iter()
+                .filter_map(|(_, server)| server.bound.as_ref());
+            servers.filter(|bound| bound.cpu == cpu).count()
+        };
+        let cpu = self.cpus.iter().copied().min_by_key(|&cpu| bound(cpu));
+        let (Some(cpu), Some(server)) = (cpu, self.servers.get_mut(index)) else {
             return;
         };
         if switch == Switch::Off || server.pid == 0 {
             return;
         }
-        let route = match (
-            &server.address,
-            reactor.peer(server.token()),
-            reactor.local(server.token()),
-        ) {
+        let token = server.token();
+        let route = match (&server.address, reactor.peer(token), reactor.local(token)) {
             (Some(Address::Unix(_)), Some(Peer::Unix { pid, .. }), _) => Route::Unix { listener: pid },
             (Some(Address::Tcp(_)), Some(Peer::Tcp(peer)), Some(local)) => Route::Tcp { local, peer },
             _ => return,
         };
-        let bound = process::verify_backend(&SystemProcesses, server.pid, &route)
-            .and_then(|backend| process::bind(&SystemProcesses, &backend, cpu));
-        match bound {
-            Ok(()) => server.bound = Some(cpu.0),
+        let backend = process::verify_backend(&SystemProcesses, server.pid, &route)
+            .and_then(|backend| process::bind(&SystemProcesses, &backend, cpu).map(|()| backend));
+        match backend {
+            Ok(backend) => {
+                server.bound = Some(Bound {
+                    backend,
+                    cpu,
+                    loose: false,
+                });
+            }
             Err(refusal) => self.unbound(&refusal, switch),
+        }
+    }
+
+    /// Lets backends with long queries go, and binds those again whose long query has ended.
+    pub(super) fn bind_tick(&mut self) {
+        for (_, server) in &mut self.servers {
+            let busy = server.expects.outstanding() > 0;
+            let long = busy && self.now.saturating_sub(server.query_since) > LONG;
+            let Some(bound) = &mut server.bound else {
+                continue;
+            };
+            if long == bound.loose {
+                continue;
+            }
+            let done = if long {
+                process::unbind(&SystemProcesses, &bound.backend)
+            } else {
+                process::bind(&SystemProcesses, &bound.backend, bound.cpu)
+            };
+            match done {
+                Ok(()) => bound.loose = long,
+                // It has ended, or may not be moved any more.
+                Err(_) => server.bound = None,
+            }
         }
     }
 
@@ -45,5 +99,39 @@ impl<R: Reactor> EventLoop<R> {
         } else {
             tracing::info!("server processes are not bound to cores: {refusal}. {remains}");
         }
+    }
+}
+
+/// The cores of an event loop among all that may be used: those left over when every loop has one are shared out in turn.
+pub(super) fn cpus_of(event_loop: usize, loops: usize, cpus: &[CpuId]) -> Vec<CpuId> {
+    if cpus.is_empty() {
+        return Vec::new();
+    }
+    let own = |at: &usize| at % loops == event_loop % cpus.len().min(loops);
+    (0..cpus.len()).filter(|at| own(at)).map(|at| cpus[at]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_core_has_a_loop_and_every_loop_a_core() {
+        for cores in 1..9u32 {
+            let cpus: Vec<CpuId> = (0..cores).map(CpuId).collect();
+            for loops in 1..12 {
+                let of: Vec<Vec<CpuId>> = (0..loops).map(|index| cpus_of(index, loops, &cpus)).collect();
+                assert!(
+                    of.iter().all(|own| !own.is_empty()),
+                    "{cores} cores, {loops} loops: {of:?}"
+                );
+                assert!(
+                    cpus.iter().all(|cpu| of.iter().any(|own| own.contains(cpu))),
+                    "{cores} cores, {loops} loops: {of:?}"
+                );
+            }
+        }
+        assert_eq!(cpus_of(0, 1, &[CpuId(0), CpuId(1)]), [CpuId(0), CpuId(1)]);
+        assert_eq!(cpus_of(1, 2, &[CpuId(0), CpuId(1)]), [CpuId(1)]);
     }
 }

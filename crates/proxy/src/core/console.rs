@@ -17,8 +17,8 @@ use super::console_rows as rows;
 use super::event_loop::EventLoop;
 use super::world::World;
 use crate::admin::{
-    Answer, CohortRow, Command, Console, DnsHostRow, PreparedRow, Show, Shutdown, StateRow, Stats, StatsRow,
-    Step, Table, TotalsRow, config_rows, database_rows, overall, user_rows,
+    Answer, Command, Console, DnsHostRow, PreparedRow, Show, Shutdown, StateRow, Stats, StatsRow, Step,
+    Table, TotalsRow, config_rows, database_rows, overall, user_rows,
 };
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, header};
@@ -307,7 +307,7 @@ impl<R: Reactor> EventLoop<R> {
             Show::Users => self.users(parts),
             Show::State => self.state(),
             Show::Stats | Show::StatsTotals | Show::StatsAverages | Show::Totals => self.stats(show, parts),
-            Show::Cohorts => Table::of::<CohortRow>(&[]),
+            Show::Cohorts => Table::of(&rows::cohorts(parts)),
             Show::Prepared => Table::of::<PreparedRow>(&[]),
             Show::DnsHosts => Table::of::<DnsHostRow>(&[]),
             // The console answers these by itself.

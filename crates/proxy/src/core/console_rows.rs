@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::ask::{ClientView, Part, PoolView, ServerView};
 use super::statistics::Totals;
 use crate::admin::{
-    ClientRow, CoreRow, HostRow, ListRow, MemoryRow, PoolRow, ServerRow, SocketRow, Stats, timestamp,
+    ClientRow, CohortRow, CoreRow, HostRow, ListRow, MemoryRow, PoolRow, ServerRow, SocketRow, Stats,
+    timestamp,
 };
 use crate::config::{Config, Endpoint};
 use crate::hosts::HostStatus;
@@ -41,7 +42,8 @@ fn peer_pid(origin: &str) -> u64 {
 /// `SHOW POOLS`: the pools of all loops and hosts of one database and user together.
 pub(super) fn pools(parts: &[Part]) -> Vec<PoolRow> {
     let mut rows: BTreeMap<(String, String), (PoolRow, Duration)> = BTreeMap::new();
-    for view in parts.iter().flat_map(|part| &part.pools) {
+    let served = |view: &&PoolView| view.host & super::fleet::PROBE == 0;
+    for view in parts.iter().flat_map(|part| &part.pools).filter(served) {
         let key = (view.database.to_string(), view.user.to_string());
         let (row, waited) = rows.entry(key.clone()).or_insert_with(|| {
             let row = PoolRow {
@@ -256,6 +258,23 @@ pub(super) fn cores(parts: &[Part]) -> Vec<CoreRow> {
             ..CoreRow::default()
         })
         .collect()
+}
+
+/// `SHOW COHORTS`.
+pub(super) fn cohorts(parts: &[Part]) -> Vec<CohortRow> {
+    let all = parts
+        .iter()
+        .flat_map(|part| part.pools.iter().map(move |view| (part.event_loop, view)));
+    all.map(|(core, view)| CohortRow {
+        core: core as u64,
+        database: view.database.to_string(),
+        user: view.user.to_string(),
+        waiting: view.clients_waiting as u64,
+        query_count: view.taken,
+        cohort_count: view.alike,
+        state: if view.cohorts { "on" } else { "off" }.to_owned(),
+    })
+    .collect()
 }
 
 /// `SHOW LISTS`.

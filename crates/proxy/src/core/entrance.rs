@@ -249,7 +249,6 @@ impl<R: Reactor> EventLoop<R> {
             }
             None => self.world.method(),
         };
-        // The console lets nobody in without proof but the user who runs the proxy.
         let unknown_options = startup
             .parameters
             .iter()

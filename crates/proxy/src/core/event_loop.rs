@@ -99,8 +99,8 @@ pub(crate) struct EventLoop<R> {
     pub(super) clock_ahead: Option<Duration>,
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
-    /// The core its backends are bound to.
-    pub(crate) cpu: Option<CpuId>,
+    /// The cores its backends are bound to.
+    pub(crate) cpus: Vec<CpuId>,
     /// How its sockets are driven.
     pub(crate) io: &'static str,
     pub(crate) listeners: usize,
@@ -141,7 +141,7 @@ impl<R: Reactor> EventLoop<R> {
             clock_ahead: None,
             now: Duration::ZERO,
             plain: Vec::new(),
-            cpu: None,
+            cpus: Vec::new(),
             io: "epoll",
             listeners: 0,
             stopping: false,

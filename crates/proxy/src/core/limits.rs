@@ -19,6 +19,7 @@ impl<R: Reactor> EventLoop<R> {
         self.limit_clients(reactor);
         self.limit_servers(reactor);
         self.cancels_tick(reactor);
+        self.bind_tick();
         self.fleet_tick(reactor);
         self.run_questions(reactor);
         self.consoles_tick();

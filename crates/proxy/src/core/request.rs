@@ -790,8 +790,8 @@ pub(super) enum Wish {
     Unknown,
     /// It needs no server: these bytes are answered here, with this.
     Answered(usize, Vec<u8>),
-    /// It needs a server: what is known of its text, `None` where it has none.
-    Server(Option<Arc<Understood>>, Shape),
+    /// It needs a server, to run a text of this shape.
+    Server(Shape),
     /// Goodbye.
     Goodbye,
     /// Refused.
@@ -819,11 +819,8 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     }
     let whole = bytes.len() >= head.total;
     let body = &bytes[HEADER_BYTES..head.total.min(bytes.len())];
-    let of = |understood: Arc<Understood>| {
-        let shape = understood.shape;
-        Wish::Server(Some(understood), shape)
-    };
-    let anything = Wish::Server(None, Shape::UNKNOWN);
+    let of = |understood: Arc<Understood>| Wish::Server(understood.shape);
+    let anything = Wish::Server(Shape::UNKNOWN);
     match head.tag {
         frontend::QUERY | frontend::PARSE if !whole && head.total <= COLLECTED_MAX => Wish::Unknown,
         frontend::QUERY | frontend::PARSE if !whole => anything,

@@ -12,6 +12,7 @@ use machine::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
 use model::units::CpuId;
 use ring::rand::SystemRandom;
 
+use super::bind::cpus_of;
 use super::event_loop::{EventLoop, listener_token};
 use super::metrics;
 use super::shared::{Message, Shared};
@@ -84,7 +85,7 @@ impl Proxy {
                 index,
                 shared: Arc::clone(&shared),
                 listeners: listeners.take().unwrap_or_default(),
-                cpu: (!cpus.is_empty()).then(|| cpus[index % cpus.len()]),
+                cpus: cpus_of(index, loops, &cpus),
                 pin: world.config.corun.pin,
                 io: if world.config.corun.io == Io::IoUring {
                     "io_uring"
@@ -187,8 +188,8 @@ struct Setup {
     index: usize,
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
-    /// The core its backends are bound to.
-    cpu: Option<CpuId>,
+    /// The cores its backends are bound to.
+    cpus: Vec<CpuId>,
     /// Whether it stays there itself.
     pin: bool,
     io: &'static str,
@@ -200,7 +201,7 @@ impl Setup {
         let system = |what| move |error| StartError::System { what, error };
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
-        event_loop.cpu = self.cpu;
+        event_loop.cpus.clone_from(&self.cpus);
         event_loop.io = self.io;
         // The first loop accepts for all.
         for (number, listener) in self.listeners.into_iter().enumerate() {
@@ -209,10 +210,10 @@ impl Setup {
                 .map_err(system("a listener"))?;
             event_loop.listeners = number + 1;
         }
-        let cpu = self.cpu.filter(|_| self.pin);
+        let cpus = if self.pin { self.cpus } else { Vec::new() };
         let run = move || {
-            if let Some(cpu) = cpu
-                && let Err(error) = affinity::allow(&[cpu])
+            if !cpus.is_empty()
+                && let Err(error) = affinity::allow(&cpus)
             {
                 tracing::warn!(%error, "an event loop is not kept on its core");
             }

@@ -107,8 +107,7 @@ impl<R: Reactor> EventLoop<R> {
                         self.refuse_client(reactor, index, &refusal);
                         return bytes.len();
                     }
-                    Wish::Server(understood, shape) => {
-                        let _ = understood;
+                    Wish::Server(shape) => {
                         if !self.attach(reactor, index, &bytes[at..], shape) {
                             return at;
                         }

@@ -118,8 +118,8 @@ pub(super) struct Server {
     pub secret: Vec<u8>,
     /// ParameterStatus by name.
     pub parameters: Vec<(String, String)>,
-    /// CPU its process was bound to.
-    pub bound: Option<u32>,
+    /// Its process, where it is bound to a core.
+    pub bound: Option<super::bind::Bound>,
     // What the session is now.
     pub status: TransactionStatus,
     pub settings: Arc<Settings>,
