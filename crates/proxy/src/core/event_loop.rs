@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use lru::LruCache;
 use machine::reactor::{Event, Handler, Reactor, Stream, Token};
 use model::units::CpuId;
 use ring::rand::SecureRandom;
@@ -133,6 +134,7 @@ impl<R: Reactor> EventLoop<R> {
                 understanding: Understanding::new(limits),
                 statements: Statements::new(u64::from_ne_bytes(nonce)),
                 repeats: Repeats::default(),
+                lifted: LruCache::unbounded(),
             },
             todo: VecDeque::new(),
             questions: VecDeque::new(),

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lru::LruCache;
 use machine::reactor::Reactor;
 use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 
@@ -46,11 +47,16 @@ fn is_small(tag: u8) -> bool {
     )
 }
 
+/// Statements made of simple queries that an event loop remembers.
+const LIFTED_MAX: usize = 4096;
+
 /// What an event loop's requests have in common.
 pub(super) struct Desk {
     pub understanding: Understanding,
     pub statements: Statements,
     pub repeats: super::repeats::Repeats,
+    /// Statements made of simple queries, by number: no client holds them.
+    pub lifted: LruCache<u64, Arc<Statement>>,
 }
 
 impl Desk {
@@ -416,6 +422,15 @@ impl<R: Reactor> Way<'_, R> {
                 .intern_under(sql, &[0, 0], &read_when_parsed(&self.client.settings), || {
                     Arc::clone(understood)
                 });
+        if self
+            .desk
+            .lifted
+            .put(statement.id, Arc::clone(&statement))
+            .is_none()
+            && self.desk.lifted.len() > LIFTED_MAX
+        {
+            self.desk.lifted.pop_lru();
+        }
         let prepared = Prepared { statement, stamp: 0 };
         let mut out = Vec::with_capacity(64);
         self.ensure(&prepared, &mut out);

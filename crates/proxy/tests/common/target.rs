@@ -37,6 +37,8 @@ pub struct Pooling {
     pub pool_size: usize,
     /// More settings, `name = value`.
     pub settings: Vec<(String, String)>,
+    /// Settings of every database that only ours has, as lines of its file.
+    pub ours: String,
     /// Files beside the configuration, by name; `{folder}` in a setting is where they are.
     pub files: Vec<(String, String)>,
 }
@@ -48,6 +50,7 @@ impl Pooling {
             mode,
             pool_size,
             settings: Vec::new(),
+            ours: String::new(),
             files: Vec::new(),
         }
     }
@@ -55,6 +58,13 @@ impl Pooling {
     /// The same with one more setting.
     pub fn set(mut self, name: &str, value: &str) -> Pooling {
         self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same with a setting of every database that only ours has: `name = value` as in its file.
+    pub fn ours(mut self, line: &str) -> Pooling {
+        self.ours.push_str(line);
+        self.ours.push('\n');
         self
     }
 
@@ -335,8 +345,9 @@ fn corun(server: &Postgres, pooling: &Pooling) -> Target {
     }
     let loops = super::number_from_environment("CORUN_TEST_EVENT_LOOPS", 1);
     text.push_str(&format!(
-        "[corun]\nevent_loops = {loops}\n[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n",
-        server.port()
+        "[corun]\nevent_loops = {loops}\n[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n{}",
+        server.port(),
+        pooling.ours
     ));
     let proxy = Proxy::start(world(&text)).unwrap_or_else(|error| panic!("{error}\n{text}"));
     Target {

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod auto_prepare;
 mod pins;
 mod prepared;
 mod prepared_many;
