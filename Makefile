@@ -77,12 +77,15 @@ steps-sqlite: bootstrap ## teams for an engine nobody changed: SQLite, patched (
 		if [ $$# != 0 ]; then exec "$$program" "$$@"; fi; \
 		"$$program" choose --profile "$$profile"; "$$program" bench --profile "$$profile"
 
-soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills, the peers' own tests, the demo for SOAK_MINUTES
+soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills, the peers' own tests, PostgreSQL's and drivers' suites through the proxy, the demo for SOAK_MINUTES
 	PROPTEST_CASES=20000 STORE_ROUNDS=30 $(CARGO) test --release $(SMALL)
 	@scripts/crash-soak "$(SOAK_KILLS)" "$(TARGET)/crash-soak.jsonl"
 	$(CARGO) test --release --manifest-path peers/oltp/Cargo.toml
 	$(STEPS_SQLITE_CARGO) test --locked --release --manifest-path peers/steps-sqlite/Cargo.toml
 	@scripts/soak "$(TARGET)/release/corun" "$(SOAK_MINUTES)"
+	@# Suites of others through the proxy; what differs from a direct connection is listed.
+	-@CORUN="$(TARGET)/release/corun" scripts/pg-regress corun
+	-@CORUN="$(TARGET)/release/corun" scripts/drivers corun
 
 miri: bootstrap ## every unsafe path of exec and store under Miri, in three minutes (nightly)
 	@scripts/nightly miri rust-src >/dev/null
