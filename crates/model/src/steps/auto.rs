@@ -188,7 +188,6 @@ impl AutoTeams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     /// Runs intervals with a cost for each mode and returns how many ran as teams.
     fn run(auto: &mut AutoTeams, intervals: usize, mut cost: impl FnMut(TeamsMode) -> u64) -> usize {
@@ -278,18 +277,24 @@ mod tests {
         assert_eq!(auto.interval(TeamsMode::Serial, 1, 1), TeamsMode::Teams);
     }
 
-    proptest! {
-        /// Equal sides with noise: teams are won by chance only rarely, so that the cost stays small.
-        #[test]
-        fn equal_sides_with_noise_rarely_win(costs in prop::collection::vec(900_u64..1100, 20_000), noisy in any::<bool>()) {
-            let mut auto = if noisy { AutoTeams::noisy() } else { AutoTeams::new() };
-            let mut costs = costs.into_iter();
-            let mut won = 0;
-            let mut trials = 0;
-            let mut before = false;
-            for _ in 0..20_000 {
+    /// Equal sides with noise: teams are won by chance only rarely, so that the cost stays small. The rate over many trials is what is
+    /// promised, so it is one long run of numbers that are always the same.
+    #[test]
+    fn equal_sides_with_noise_rarely_win() {
+        for (noisy, percent_max) in [(false, 12), (true, 12)] {
+            let mut auto = if noisy {
+                AutoTeams::noisy()
+            } else {
+                AutoTeams::new()
+            };
+            let (mut won, mut trials, mut before) = (0, 0, false);
+            let mut noise = 88_172_645_463_325_252_u64;
+            for _ in 0..2_000_000 {
+                noise ^= noise << 13;
+                noise ^= noise >> 7;
+                noise ^= noise << 17;
                 let mode = auto.mode();
-                auto.interval(mode, 100, costs.next().expect("enough"));
+                auto.interval(mode, 100, 900 + noise % 200);
                 let resting = matches!(auto.state, State::Rest { .. });
                 if resting && !before {
                     trials += 1;
@@ -297,8 +302,11 @@ mod tests {
                 }
                 before = resting;
             }
-            prop_assert!(trials >= 15, "{trials}");
-            prop_assert!(won * 4 <= trials, "{won} of {trials}");
+            assert!(trials >= 1_000, "{trials}");
+            assert!(
+                won * 100 <= trials * percent_max,
+                "noisy: {noisy}, {won} of {trials}"
+            );
         }
     }
 }
