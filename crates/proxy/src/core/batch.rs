@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::replicas::split::{Ask, Defaults, Form, Hint, Statement};
 
 use super::client::Client;
-use super::request::Desk;
+use super::desk::Desk;
 use crate::hosts::ask;
 use crate::session::settings::Settings;
 use crate::understand::Understood;

@@ -12,24 +12,15 @@ use super::cohorts::Queue;
 use super::event_loop::{EventLoop, Todo};
 use super::fleet::{PROBE, Way};
 use super::pool::{Greeting, Pool, PoolKey};
-use super::server::Question;
 use crate::auth::authenticator::BODY_BYTES_MAX;
-use crate::auth::{Authenticator, Denial, Facts, Lookup, Secret, Step, TlsFacts, hba};
+use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
 use crate::config::{CONSOLE, PoolMode};
-use crate::session::settings::Settings;
 use crate::tls;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
 use crate::wire::startup::{MINOR_MAX, Packet, Startup};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
 
-/// Settings that only take effect while a server process starts, or that are none of a client's.
-const NOT_AT_START: [&str; 4] = [
-    "session_authorization",
-    "is_superuser",
-    "local_preload_libraries",
-    "session_preload_libraries",
-];
 /// Bytes of a client that is not logged in that are kept at most.
 const INBOX_MAX: usize = 16 << 10;
 /// The other name of the console's database.
@@ -287,49 +278,13 @@ impl<R: Reactor> EventLoop<R> {
         self.authenticate(reactor, index, entrance, lookup);
     }
 
-    /// The answer of `auth_query`: the secret of the user, if there is one.
-    pub(super) fn secret_found(
+    pub(super) fn authenticate(
         &mut self,
         reactor: &mut R,
         index: usize,
-        id: u64,
-        rows: &[Vec<Option<String>>],
-        failed: bool,
+        entrance: Box<Entrance>,
+        lookup: Lookup<'_>,
     ) {
-        let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
-            return;
-        };
-        if !matches!(client.phase, Phase::Looking(_)) {
-            return;
-        }
-        let Phase::Looking(entrance) = std::mem::replace(&mut client.phase, Phase::Closing) else {
-            return;
-        };
-        if failed {
-            let refusal = Refusal::new(code::CANNOT_CONNECT, "could not look up the user")
-                .hint("The proxy's log says why auth_query failed.");
-            return self.refuse_client(reactor, index, &refusal);
-        }
-        let user = Arc::clone(&client.user);
-        let row = rows.first();
-        // The name must be the one asked for: a query that folds names could give another user's secret.
-        let named = row.and_then(|row| row.first()?.as_deref()) == Some(&*user);
-        let secret = row
-            .filter(|_| named)
-            .and_then(|row| row.get(1)?.as_deref())
-            .and_then(|text| Secret::parse(text.as_bytes()));
-        if let Some(secret) = &secret {
-            self.shared.keep_secret(&user, secret.clone());
-        }
-        let lookup = match (&secret, named) {
-            (Some(secret), _) => Lookup::Found(secret),
-            (None, true) => Lookup::NoSecret,
-            (None, false) => Lookup::Unknown,
-        };
-        self.authenticate(reactor, index, entrance, lookup);
-    }
-
-    fn authenticate(&mut self, reactor: &mut R, index: usize, entrance: Box<Entrance>, lookup: Lookup<'_>) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -505,74 +460,6 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// The settings a client's start-up packet asks for.
-    fn start_settings(&self, index: usize) -> Result<Settings, Refusal> {
-        let mut settings = Settings::default();
-        let Some(client) = self.clients.get(index) else {
-            return Ok(settings);
-        };
-        let Phase::Greeting(entrance) = &client.phase else {
-            return Ok(settings);
-        };
-        let proxy = &self.world.config.proxy;
-        let ignored = |name: &str| {
-            proxy
-                .ignore_startup_parameters
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(name))
-        };
-        let refused = |name: &str| {
-            Refusal::new(
-                code::PROTOCOL_VIOLATION,
-                format!("unsupported startup parameter: {name}"),
-            )
-            .hint("Name it in ignore_startup_parameters to have it dropped.")
-        };
-        let mut set = |name: &str, value: &str| {
-            if ignored(name) {
-                return Ok(());
-            }
-            if NOT_AT_START.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                return Err(refused(name));
-            }
-            settings.set(name, value);
-            Ok(())
-        };
-        for (name, value) in &entrance.startup.parameters {
-            match name.as_str() {
-                "user" | "database" | "replication" => {}
-                name if name.starts_with("_pq_.") => {}
-                "options" if ignored("options") => {}
-                "options" => {
-                    for (name, value) in
-                        options(value).map_err(|word| refused(&format!("options ({word})")))?
-                    {
-                        set(&name, &value)?;
-                    }
-                }
-                name => set(name, value)?,
-            }
-        }
-        if proxy.application_name_add_host {
-            let name = settings
-                .0
-                .get("application_name")
-                .cloned()
-                .unwrap_or_else(|| "app".to_owned());
-            settings.set("application_name", &format!("{name} - {}", client.origin()));
-        } else if !settings.0.contains_key("application_name")
-            && let Some(name) = self
-                .world
-                .config
-                .databases
-                .get(&*client.database)
-                .and_then(|database| database.application_name.clone())
-        {
-            settings.set("application_name", &name);
-        }
-        Ok(settings)
-    }
-
     /// The pool of a database and user, made when it is not there.
     pub(super) fn pool(
         &mut self,
@@ -719,32 +606,6 @@ impl<R: Reactor> EventLoop<R> {
         build::ready(&mut out, TransactionStatus::Idle);
         client.transport.send(reactor, &out);
     }
-
-    /// Asks a server for a user's secret. `false`: nobody is there to be asked.
-    fn ask_for_secret(&mut self, reactor: &mut R, index: usize, _entrance: &Entrance) -> bool {
-        let Some(client) = self.clients.get(index) else {
-            return false;
-        };
-        let Some(effective) = self.world.effective(&client.database, &client.user) else {
-            return false;
-        };
-        let Some(auth_user) = effective.auth_user.clone() else {
-            return false;
-        };
-        let database: Arc<str> = match &effective.auth_dbname {
-            Some(name) => name.as_str().into(),
-            None => Arc::clone(&client.database),
-        };
-        let user: Arc<str> = auth_user.as_str().into();
-        let question = Question::Secret {
-            client: index,
-            id: client.id,
-        };
-        let sql = effective
-            .auth_query
-            .replace("$1", &crate::session::settings::literal(&client.user));
-        self.ask_server(reactor, &database, &user, 0, question, sql)
-    }
 }
 
 /// What every client that gets in is told first.
@@ -791,60 +652,4 @@ fn denied(denial: &Denial, client: &Client) -> Refusal {
 /// An IPv4 address that came in over an IPv6 socket is an IPv4 address to rules.
 fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
-}
-
-/// The settings in `options`: `-c name=value`, `-cname=value` and `--name=value`, with backslashes before spaces.
-fn options(text: &str) -> Result<Vec<(String, String)>, String> {
-    let mut words = vec![String::new()];
-    let mut escaped = false;
-    for c in text.chars() {
-        let last = words.last_mut().map(|word| word as &mut String);
-        match (c, escaped, last) {
-            (c, true, Some(word)) => {
-                word.push(c);
-                escaped = false;
-            }
-            ('\\', false, _) => escaped = true,
-            (c, false, _) if c.is_ascii_whitespace() => words.push(String::new()),
-            (c, _, Some(word)) => word.push(c),
-            (_, _, None) => {}
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    let mut settings = Vec::new();
-    let mut rest = words.into_iter();
-    while let Some(word) = rest.next() {
-        let pair = if word == "-c" {
-            rest.next().ok_or_else(|| word.clone())?
-        } else if let Some(pair) = word.strip_prefix("-c").or_else(|| word.strip_prefix("--")) {
-            pair.to_owned()
-        } else {
-            return Err(word);
-        };
-        let (name, value) = pair.split_once('=').ok_or_else(|| pair.clone())?;
-        // As PostgreSQL does: dashes in a name of the command line are underscores.
-        settings.push((name.replace('-', "_"), value.to_owned()));
-    }
-    Ok(settings)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::options;
-
-    #[test]
-    fn options_of_a_startup_packet() {
-        let found = options(r"-c a=b -cc.d=1 --search-path=x\ y,z -c e=\\").expect("options");
-        let pairs: Vec<(&str, &str)> = found
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        assert_eq!(
-            pairs,
-            [("a", "b"), ("c.d", "1"), ("search_path", "x y,z"), ("e", "\\")]
-        );
-        assert_eq!(options("-d 5"), Err("-d".to_owned()));
-        assert_eq!(options("-c"), Err("-c".to_owned()));
-        assert_eq!(options("--a"), Err("a".to_owned()));
-    }
 }

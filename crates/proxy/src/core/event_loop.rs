@@ -24,10 +24,10 @@ use slab::Slab;
 
 use super::cancel::Cancel;
 use super::client::{Client, Phase};
+use super::desk::{Desk, Rules};
 use super::fleet::Fleet;
 use super::pool::{Pool, PoolKey};
 use super::repeats::Repeats;
-use super::request::{Desk, Rules};
 use super::server::{Question, Server};
 use super::shared::{Message, Shared};
 use super::transport::Opened;

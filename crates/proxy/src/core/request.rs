@@ -7,82 +7,25 @@
 //! What it is not: the choice of a server; the client has one when this is called.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use lru::LruCache;
 use machine::reactor::Reactor;
 use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 
 use super::client::Client;
+use super::desk::{Desk, LIFTED_MAX, Rules, may_unpin, read_when_parsed};
 use super::expect::{ParseSent, Step};
 use super::server::{Lifted, Server};
+use super::wish::{SMALL_MAX, is_small};
 use crate::auto_prepare;
 use crate::config::{AutoPrepare, PoolMode};
-use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared, Statement, Statements};
-use crate::session::settings::Settings;
+use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared};
 use crate::understand::Pins;
-use crate::understand::{
-    Access, Discard, Shape, StatementKind, TransactionEffect, Understanding, Understood,
-};
+use crate::understand::{Access, Discard, StatementKind, TransactionEffect, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
 /// Texts and Parse messages up to this many bytes are collected to be understood. Longer ones stream through.
 pub(super) const COLLECTED_MAX: usize = 16 << 20;
-
-/// Longest message, type and length included, of the kinds that are never long. PostgreSQL has the same limit.
-const SMALL_MAX: usize = 10_001;
-
-fn is_small(tag: u8) -> bool {
-    matches!(
-        tag,
-        frontend::CLOSE
-            | frontend::DESCRIBE
-            | frontend::EXECUTE
-            | frontend::FLUSH
-            | frontend::SYNC
-            | frontend::TERMINATE
-            | frontend::COPY_DONE
-            | frontend::COPY_FAIL
-    )
-}
-
-/// Statements made of simple queries that an event loop remembers.
-const LIFTED_MAX: usize = 4096;
-
-/// What an event loop's requests have in common.
-pub(super) struct Desk {
-    pub understanding: Understanding,
-    pub statements: Statements,
-    pub repeats: super::repeats::Repeats,
-    /// Statements made of simple queries, by number: no client holds them.
-    pub lifted: LruCache<u64, Arc<Statement>>,
-}
-
-impl Desk {
-    /// The statement of a Parse.
-    fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8]) -> Arc<Statement> {
-        let Self {
-            understanding,
-            statements,
-            ..
-        } = self;
-        statements.intern_under(parsed.sql, parsed.types, under, || understanding.of(parsed.sql))
-    }
-}
-
-/// What holds for a client's pool.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
-    pub mode: PoolMode,
-    pub auto_prepare: AutoPrepare,
-    /// Reads may be on replicas, so a write must not follow them there.
-    pub split: bool,
-    /// Statements of the protocol follow the client.
-    pub carry_statements: bool,
-    pub packet_bytes_max: usize,
-    pub now: Duration,
-}
 
 /// Why [`forward`] stopped.
 #[derive(Debug)]
@@ -748,137 +691,6 @@ impl<R: Reactor> Way<'_, R> {
     }
 }
 
-/// The settings among a session's that decide what a text means when it is parsed, with their values.
-fn read_when_parsed(settings: &Settings) -> Vec<u8> {
-    let mut under = Vec::new();
-    if settings.is_empty() {
-        return under;
-    }
-    for (name, value) in &settings.0 {
-        let decides = name == "role"
-            || auto_prepare::SETTINGS_READ_WHEN_PARSED
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(name));
-        if decides {
-            under.extend(name.as_bytes());
-            under.push(b'=');
-            under.extend(value.as_bytes());
-            under.push(0);
-        }
-    }
-    under
-}
-
-/// Whether something that pins a client may be gone after a text.
-fn may_unpin(understood: &Understood) -> bool {
-    match understood.kind {
-        // Unlocking is a function that writes.
-        StatementKind::Select => understood.access != Access::Read,
-        StatementKind::Transaction => matches!(
-            understood.transaction,
-            TransactionEffect::Commit { .. }
-                | TransactionEffect::Rollback { .. }
-                | TransactionEffect::RollbackTo
-        ),
-        StatementKind::Insert
-        | StatementKind::Update
-        | StatementKind::Delete
-        | StatementKind::Merge
-        | StatementKind::CopyIn
-        | StatementKind::CopyOut
-        | StatementKind::Set
-        | StatementKind::Show
-        | StatementKind::Execute
-        | StatementKind::Empty => false,
-        _ => true,
-    }
-}
-
 fn violation(message: impl Into<String>) -> Stop {
     Stop::Violation(Refusal::new(code::PROTOCOL_VIOLATION, message))
-}
-
-/// What the first message of a request says about where it should run.
-#[derive(Debug)]
-pub(super) enum Wish {
-    /// More bytes are needed to know.
-    Unknown,
-    /// It needs no server: these bytes are answered here, with this.
-    Answered(usize, Vec<u8>),
-    /// It needs a server, to run a text of this shape.
-    Server(Shape),
-    /// Goodbye.
-    Goodbye,
-    /// Refused.
-    Violation(Refusal),
-}
-
-/// Looks at the first message of a client without a server.
-pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]) -> Wish {
-    let head = match header(bytes) {
-        Ok(Some(head)) => head,
-        Ok(None) => return Wish::Unknown,
-        Err(_) => return Wish::Violation(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length")),
-    };
-    if head.total > rules.packet_bytes_max {
-        return Wish::Violation(
-            Refusal::new(
-                code::PROGRAM_LIMIT,
-                format!("message of {} bytes is too long", head.total),
-            )
-            .hint("Raise max_packet_size."),
-        );
-    }
-    if is_small(head.tag) && head.total > SMALL_MAX {
-        return Wish::Violation(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length"));
-    }
-    let whole = bytes.len() >= head.total;
-    let body = &bytes[HEADER_BYTES..head.total.min(bytes.len())];
-    let of = |understood: Arc<Understood>| Wish::Server(understood.shape);
-    let anything = Wish::Server(Shape::UNKNOWN);
-    match head.tag {
-        frontend::QUERY | frontend::PARSE if !whole && head.total <= COLLECTED_MAX => Wish::Unknown,
-        frontend::QUERY | frontend::PARSE if !whole => anything,
-        frontend::QUERY => match read::query(body) {
-            Some(sql) => of(desk.understanding.of(sql)),
-            None => anything,
-        },
-        frontend::PARSE => match read::parse(body) {
-            Some(parsed) => of(desk.understanding.of(parsed.sql)),
-            None => anything,
-        },
-        frontend::BIND => match read::bind(body) {
-            Some((_, name, _)) => match client.statements.get(name) {
-                Some(prepared) => of(Arc::clone(&prepared.statement.understood)),
-                None => anything,
-            },
-            None if whole => anything,
-            None => Wish::Unknown,
-        },
-        frontend::DESCRIBE | frontend::CLOSE if !whole => Wish::Unknown,
-        frontend::DESCRIBE => match read::target(body) {
-            Some((b'S', name)) => match client.statements.get(name) {
-                Some(prepared) => of(Arc::clone(&prepared.statement.understood)),
-                None => anything,
-            },
-            _ => anything,
-        },
-        // Outside of a transaction there is nothing for it to end.
-        frontend::SYNC => {
-            let mut out = Vec::new();
-            build::ready(&mut out, TransactionStatus::Idle);
-            Wish::Answered(head.total.min(bytes.len()), out)
-        }
-        // A server that does not copy ignores these.
-        frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if whole => {
-            Wish::Answered(head.total, Vec::new())
-        }
-        frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Wish::Unknown,
-        frontend::TERMINATE => Wish::Goodbye,
-        frontend::CLOSE | frontend::EXECUTE | frontend::FLUSH | frontend::FUNCTION_CALL => anything,
-        tag => Wish::Violation(Refusal::new(
-            code::PROTOCOL_VIOLATION,
-            format!("invalid frontend message type {tag}"),
-        )),
-    }
 }

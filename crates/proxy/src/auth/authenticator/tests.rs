@@ -1,3 +1,5 @@
+//! Logins of clients: every method, right and wrong.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Rules: what they match and how mistakes are told.
+
 use super::*;
 
 fn rules(text: &str) -> Rules {

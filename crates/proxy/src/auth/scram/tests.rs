@@ -1,3 +1,5 @@
+//! SCRAM: vectors, exchanges, attacks.
+
 use proptest::prelude::*;
 
 use super::client::{ChannelBinding, ScramClient, ScramClientError, ScramSecret};

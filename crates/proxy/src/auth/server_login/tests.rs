@@ -1,3 +1,5 @@
+//! Logins to servers: every method, right and wrong.
+
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
 

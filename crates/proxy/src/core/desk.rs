@@ -1,0 +1,96 @@
+//! [`Desk`]: what an event loop's requests have in common, and the [`Rules`] of a client's pool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lru::LruCache;
+
+use crate::auto_prepare;
+use crate::config::{AutoPrepare, PoolMode};
+use crate::session::prepared::{Statement, Statements};
+use crate::session::settings::Settings;
+use crate::understand::{Access, StatementKind, TransactionEffect, Understanding, Understood};
+use crate::wire::read;
+
+/// Statements made of simple queries that an event loop remembers.
+pub(super) const LIFTED_MAX: usize = 4096;
+
+/// What an event loop's requests have in common.
+pub(super) struct Desk {
+    pub understanding: Understanding,
+    pub statements: Statements,
+    pub repeats: super::repeats::Repeats,
+    /// Statements made of simple queries, by number: no client holds them.
+    pub lifted: LruCache<u64, Arc<Statement>>,
+}
+
+impl Desk {
+    /// The statement of a Parse.
+    pub fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8]) -> Arc<Statement> {
+        let Self {
+            understanding,
+            statements,
+            ..
+        } = self;
+        statements.intern_under(parsed.sql, parsed.types, under, || understanding.of(parsed.sql))
+    }
+}
+
+/// What holds for a client's pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub mode: PoolMode,
+    pub auto_prepare: AutoPrepare,
+    /// Reads may be on replicas, so a write must not follow them there.
+    pub split: bool,
+    /// Statements of the protocol follow the client.
+    pub carry_statements: bool,
+    pub packet_bytes_max: usize,
+    pub now: Duration,
+}
+
+/// Whether something that pins a client may be gone after a text.
+pub(super) fn may_unpin(understood: &Understood) -> bool {
+    match understood.kind {
+        // Unlocking is a function that writes.
+        StatementKind::Select => understood.access != Access::Read,
+        StatementKind::Transaction => matches!(
+            understood.transaction,
+            TransactionEffect::Commit { .. }
+                | TransactionEffect::Rollback { .. }
+                | TransactionEffect::RollbackTo
+        ),
+        StatementKind::Insert
+        | StatementKind::Update
+        | StatementKind::Delete
+        | StatementKind::Merge
+        | StatementKind::CopyIn
+        | StatementKind::CopyOut
+        | StatementKind::Set
+        | StatementKind::Show
+        | StatementKind::Execute
+        | StatementKind::Empty => false,
+        _ => true,
+    }
+}
+
+/// The settings among a session's that decide what a text means when it is parsed, with their values.
+pub(super) fn read_when_parsed(settings: &Settings) -> Vec<u8> {
+    let mut under = Vec::new();
+    if settings.is_empty() {
+        return under;
+    }
+    for (name, value) in &settings.0 {
+        let decides = name == "role"
+            || auto_prepare::SETTINGS_READ_WHEN_PARSED
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name));
+        if decides {
+            under.extend(name.as_bytes());
+            under.push(b'=');
+            under.extend(value.as_bytes());
+            under.push(0);
+        }
+    }
+    under
+}

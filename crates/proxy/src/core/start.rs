@@ -1,0 +1,142 @@
+//! The settings a client's start-up packet asks for.
+
+use machine::reactor::Reactor;
+
+use super::client::Phase;
+use super::event_loop::EventLoop;
+use crate::session::settings::Settings;
+use crate::wire::error::{Refusal, code};
+
+/// Settings that only take effect while a server process starts, or that are none of a client's.
+const NOT_AT_START: [&str; 4] = [
+    "session_authorization",
+    "is_superuser",
+    "local_preload_libraries",
+    "session_preload_libraries",
+];
+
+impl<R: Reactor> EventLoop<R> {
+    /// The settings a client's start-up packet asks for.
+    pub(super) fn start_settings(&self, index: usize) -> Result<Settings, Refusal> {
+        let mut settings = Settings::default();
+        let Some(client) = self.clients.get(index) else {
+            return Ok(settings);
+        };
+        let Phase::Greeting(entrance) = &client.phase else {
+            return Ok(settings);
+        };
+        let proxy = &self.world.config.proxy;
+        let ignored = |name: &str| {
+            proxy
+                .ignore_startup_parameters
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
+        let refused = |name: &str| {
+            Refusal::new(
+                code::PROTOCOL_VIOLATION,
+                format!("unsupported startup parameter: {name}"),
+            )
+            .hint("Name it in ignore_startup_parameters to have it dropped.")
+        };
+        let mut set = |name: &str, value: &str| {
+            if ignored(name) {
+                return Ok(());
+            }
+            if NOT_AT_START.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                return Err(refused(name));
+            }
+            settings.set(name, value);
+            Ok(())
+        };
+        for (name, value) in &entrance.startup.parameters {
+            match name.as_str() {
+                "user" | "database" | "replication" => {}
+                name if name.starts_with("_pq_.") => {}
+                "options" if ignored("options") => {}
+                "options" => {
+                    for (name, value) in
+                        options(value).map_err(|word| refused(&format!("options ({word})")))?
+                    {
+                        set(&name, &value)?;
+                    }
+                }
+                name => set(name, value)?,
+            }
+        }
+        if proxy.application_name_add_host {
+            let name = settings
+                .0
+                .get("application_name")
+                .cloned()
+                .unwrap_or_else(|| "app".to_owned());
+            settings.set("application_name", &format!("{name} - {}", client.origin()));
+        } else if !settings.0.contains_key("application_name")
+            && let Some(name) = self
+                .world
+                .config
+                .databases
+                .get(&*client.database)
+                .and_then(|database| database.application_name.clone())
+        {
+            settings.set("application_name", &name);
+        }
+        Ok(settings)
+    }
+}
+
+/// The settings in `options`: `-c name=value`, `-cname=value` and `--name=value`, with backslashes before spaces.
+fn options(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut words = vec![String::new()];
+    let mut escaped = false;
+    for c in text.chars() {
+        let last = words.last_mut().map(|word| word as &mut String);
+        match (c, escaped, last) {
+            (c, true, Some(word)) => {
+                word.push(c);
+                escaped = false;
+            }
+            ('\\', false, _) => escaped = true,
+            (c, false, _) if c.is_ascii_whitespace() => words.push(String::new()),
+            (c, _, Some(word)) => word.push(c),
+            (_, _, None) => {}
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    let mut settings = Vec::new();
+    let mut rest = words.into_iter();
+    while let Some(word) = rest.next() {
+        let pair = if word == "-c" {
+            rest.next().ok_or_else(|| word.clone())?
+        } else if let Some(pair) = word.strip_prefix("-c").or_else(|| word.strip_prefix("--")) {
+            pair.to_owned()
+        } else {
+            return Err(word);
+        };
+        let (name, value) = pair.split_once('=').ok_or_else(|| pair.clone())?;
+        // As PostgreSQL does: dashes in a name of the command line are underscores.
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::options;
+
+    #[test]
+    fn options_of_a_startup_packet() {
+        let found = options(r"-c a=b -cc.d=1 --search-path=x\ y,z -c e=\\").expect("options");
+        let pairs: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(
+            pairs,
+            [("a", "b"), ("c.d", "1"), ("search_path", "x y,z"), ("e", "\\")]
+        );
+        assert_eq!(options("-d 5"), Err("-d".to_owned()));
+        assert_eq!(options("-c"), Err("-c".to_owned()));
+        assert_eq!(options("--a"), Err("a".to_owned()));
+    }
+}

@@ -1,0 +1,112 @@
+//! Where a request should run: a look at the first message of a client without a server.
+
+use std::sync::Arc;
+
+use super::client::Client;
+use super::desk::{Desk, Rules};
+use super::request::COLLECTED_MAX;
+use crate::understand::{Shape, Understood};
+use crate::wire::error::{Refusal, code};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
+
+/// Longest message, type and length included, of the kinds that are never long. PostgreSQL has the same limit.
+pub(super) const SMALL_MAX: usize = 10_001;
+
+pub(super) fn is_small(tag: u8) -> bool {
+    matches!(
+        tag,
+        frontend::CLOSE
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::FLUSH
+            | frontend::SYNC
+            | frontend::TERMINATE
+            | frontend::COPY_DONE
+            | frontend::COPY_FAIL
+    )
+}
+
+/// What the first message of a request says about where it should run.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// More bytes are needed to know.
+    Unknown,
+    /// It needs no server: these bytes are answered here, with this.
+    Answered(usize, Vec<u8>),
+    /// It needs a server, to run a text of this shape.
+    Server(Shape),
+    /// Goodbye.
+    Goodbye,
+    /// Refused.
+    Violation(Refusal),
+}
+
+/// Looks at the first message of a client without a server.
+pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]) -> Wish {
+    let head = match header(bytes) {
+        Ok(Some(head)) => head,
+        Ok(None) => return Wish::Unknown,
+        Err(_) => return Wish::Violation(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length")),
+    };
+    if head.total > rules.packet_bytes_max {
+        return Wish::Violation(
+            Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("message of {} bytes is too long", head.total),
+            )
+            .hint("Raise max_packet_size."),
+        );
+    }
+    if is_small(head.tag) && head.total > SMALL_MAX {
+        return Wish::Violation(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length"));
+    }
+    let whole = bytes.len() >= head.total;
+    let body = &bytes[HEADER_BYTES..head.total.min(bytes.len())];
+    let of = |understood: Arc<Understood>| Wish::Server(understood.shape);
+    let anything = Wish::Server(Shape::UNKNOWN);
+    match head.tag {
+        frontend::QUERY | frontend::PARSE if !whole && head.total <= COLLECTED_MAX => Wish::Unknown,
+        frontend::QUERY | frontend::PARSE if !whole => anything,
+        frontend::QUERY => match read::query(body) {
+            Some(sql) => of(desk.understanding.of(sql)),
+            None => anything,
+        },
+        frontend::PARSE => match read::parse(body) {
+            Some(parsed) => of(desk.understanding.of(parsed.sql)),
+            None => anything,
+        },
+        frontend::BIND => match read::bind(body) {
+            Some((_, name, _)) => match client.statements.get(name) {
+                Some(prepared) => of(Arc::clone(&prepared.statement.understood)),
+                None => anything,
+            },
+            None if whole => anything,
+            None => Wish::Unknown,
+        },
+        frontend::DESCRIBE | frontend::CLOSE if !whole => Wish::Unknown,
+        frontend::DESCRIBE => match read::target(body) {
+            Some((b'S', name)) => match client.statements.get(name) {
+                Some(prepared) => of(Arc::clone(&prepared.statement.understood)),
+                None => anything,
+            },
+            _ => anything,
+        },
+        // Outside of a transaction there is nothing for it to end.
+        frontend::SYNC => {
+            let mut out = Vec::new();
+            build::ready(&mut out, TransactionStatus::Idle);
+            Wish::Answered(head.total.min(bytes.len()), out)
+        }
+        // A server that does not copy ignores these.
+        frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if whole => {
+            Wish::Answered(head.total, Vec::new())
+        }
+        frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Wish::Unknown,
+        frontend::TERMINATE => Wish::Goodbye,
+        frontend::CLOSE | frontend::EXECUTE | frontend::FLUSH | frontend::FUNCTION_CALL => anything,
+        tag => Wish::Violation(Refusal::new(
+            code::PROTOCOL_VIOLATION,
+            format!("invalid frontend message type {tag}"),
+        )),
+    }
+}
