@@ -16,7 +16,6 @@ use super::event_loop::{EventLoop, Todo};
 use super::server::pin_names;
 use super::shared::Message;
 use super::statistics::{Times, Totals};
-use crate::wire::TransactionStatus;
 use crate::wire::error::{Refusal, code};
 
 /// What a loop is asked to do.
@@ -414,6 +413,3 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 }
-
-/// A transaction is open unless the status says otherwise.
-const _: fn(TransactionStatus) -> u8 = TransactionStatus::byte;

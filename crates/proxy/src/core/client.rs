@@ -18,7 +18,7 @@ use super::transport::Transport;
 use crate::auth::Authenticator;
 use crate::session::prepared::ClientStatements;
 use crate::session::settings::Settings;
-use crate::understand::{Pins, Shape};
+use crate::understand::Pins;
 use crate::wire::startup::Startup;
 
 /// Where a connection stands.
@@ -116,7 +116,6 @@ pub(super) struct Client {
     pub held: bool,
     /// Its server needs it no more, but for a task of the proxy's own.
     pub parting: bool,
-    pub shape: Shape,
     // Reading.
     pub inbox: Vec<u8>,
     /// Bytes of a message that are still to come and go to the server.
@@ -170,7 +169,6 @@ impl Client {
             waited_from: None,
             held: false,
             parting: false,
-            shape: Shape::UNKNOWN,
             inbox: Vec::new(),
             passing: 0,
             paused: false,

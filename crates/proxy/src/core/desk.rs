@@ -10,7 +10,8 @@ use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{Statement, Statements};
 use crate::session::settings::Settings;
 use crate::understand::{Access, StatementKind, TransactionEffect, Understanding, Understood};
-use crate::wire::read;
+use crate::wire::error::{Refusal, code};
+use crate::wire::{Header, frontend, header, read};
 
 /// Statements made of simple queries that an event loop remembers.
 pub(super) const LIFTED_MAX: usize = 4096;
@@ -32,7 +33,7 @@ impl Desk {
             statements,
             ..
         } = self;
-        statements.intern_under(parsed.sql, parsed.types, under, || understanding.of(parsed.sql))
+        statements.intern(parsed.sql, parsed.types, under, || understanding.of(parsed.sql))
     }
 }
 
@@ -47,6 +48,47 @@ pub(super) struct Rules {
     pub carry_statements: bool,
     pub packet_bytes_max: usize,
     pub now: Duration,
+}
+
+/// Longest message, type and length included, of the kinds that are never long. PostgreSQL has the same limit.
+const SMALL_MAX: usize = 10_001;
+
+impl Rules {
+    /// The header at the start of a client's `bytes`; `None` when it is not whole.
+    ///
+    /// # Errors
+    /// When the length cannot be, or is more than is let through.
+    pub fn header(&self, bytes: &[u8]) -> Result<Option<Header>, Refusal> {
+        let invalid = || Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length");
+        let Some(head) = header(bytes).map_err(|_| invalid())? else {
+            return Ok(None);
+        };
+        if head.total > self.packet_bytes_max {
+            return Err(Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("message of {} bytes is too long", head.total),
+            )
+            .hint("Raise max_packet_size."));
+        }
+        if is_small(head.tag) && head.total > SMALL_MAX {
+            return Err(invalid());
+        }
+        Ok(Some(head))
+    }
+}
+
+fn is_small(tag: u8) -> bool {
+    matches!(
+        tag,
+        frontend::CLOSE
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::FLUSH
+            | frontend::SYNC
+            | frontend::TERMINATE
+            | frontend::COPY_DONE
+            | frontend::COPY_FAIL
+    )
 }
 
 /// Whether something that pins a client may be gone after a text.

@@ -65,6 +65,17 @@ pub(super) struct ParseSent {
     pub defines: Option<(Box<[u8]>, u64)>,
 }
 
+impl ParseSent {
+    /// A Parse that nothing is noted of: of the unnamed statement, or under a name of the client's on this server only.
+    pub fn of_nobody(swallow: bool) -> Self {
+        Self {
+            swallow,
+            id: None,
+            defines: None,
+        }
+    }
+}
+
 /// Something under way that ends with ReadyForQuery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadySent {

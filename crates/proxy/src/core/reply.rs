@@ -11,6 +11,7 @@ use super::client::Client;
 use super::expect::Step;
 use super::server::{Server, Task};
 use crate::session::prepared::PREFIX;
+use crate::understand::Pins;
 use crate::wire::error::Reported;
 use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build, header, read};
 
@@ -354,7 +355,6 @@ impl<'a, R: Reactor> Way<'a, R> {
             return;
         }
         let heard = &mut self.heard;
-        let before = self.server.status;
         self.server.status = status;
         let took = self.now.saturating_sub(self.server.query_since);
         if let Some(slot) = heard.latencies.get_mut(heard.queries as usize) {
@@ -363,27 +363,24 @@ impl<'a, R: Reactor> Way<'a, R> {
         heard.queries += 1;
         heard.query_time += took;
         self.server.query_since = self.now;
-        match (before, status) {
-            (_, TransactionStatus::Idle) => {
-                heard.transactions += 1;
-                heard.transaction_time += self.now.saturating_sub(self.server.transaction_since);
-                self.server.transaction_since = self.now;
-                if let Some(client) = &mut self.client {
-                    if self.server.errors == 0 {
-                        client.pins = client.pins.without(client.unpins);
-                        if client.discard_all {
-                            client.statements.clear();
-                        }
-                    }
-                    client.unpins = crate::understand::Pins::NONE;
-                    client.discard_all = false;
-                    client.began = self.server.expects.outstanding() > 0 && client.began;
-                }
-                self.server.errors = 0;
-            }
-            (TransactionStatus::Idle, _) => {}
-            _ => {}
+        if status != TransactionStatus::Idle {
+            return;
         }
+        heard.transactions += 1;
+        heard.transaction_time += self.now.saturating_sub(self.server.transaction_since);
+        self.server.transaction_since = self.now;
+        if let Some(client) = &mut self.client {
+            if self.server.errors == 0 {
+                client.pins = client.pins.without(client.unpins);
+                if client.discard_all {
+                    client.statements.clear();
+                }
+            }
+            client.unpins = Pins::NONE;
+            client.discard_all = false;
+            client.began = self.server.expects.outstanding() > 0 && client.began;
+        }
+        self.server.errors = 0;
     }
 
     /// A message of the answer to the proxy's own query. Nobody else gets it.

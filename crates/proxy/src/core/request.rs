@@ -15,14 +15,12 @@ use super::client::Client;
 use super::desk::{Desk, LIFTED_MAX, Rules, may_unpin, read_when_parsed};
 use super::expect::{ParseSent, Step};
 use super::server::{Lifted, Server};
-use super::wish::{SMALL_MAX, is_small};
 use crate::auto_prepare;
 use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared};
-use crate::understand::Pins;
-use crate::understand::{Access, Discard, StatementKind, TransactionEffect, Understood};
+use crate::understand::{Access, Discard, Pins, StatementKind, TransactionEffect, Understood};
 use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
 
 /// Texts and Parse messages up to this many bytes are collected to be understood. Longer ones stream through.
 pub(super) const COLLECTED_MAX: usize = 16 << 20;
@@ -91,25 +89,13 @@ impl<R: Reactor> Way<'_, R> {
                 }
                 continue;
             }
-            let head = match header(&self.bytes[self.at..]) {
+            let head = match self.rules.header(&self.bytes[self.at..]) {
                 Ok(Some(head)) => head,
                 Ok(None) => return Stop::Unfinished,
-                Err(_) => return violation("invalid message length"),
+                Err(refusal) => return Stop::Violation(refusal),
             };
-            if head.total > self.rules.packet_bytes_max {
-                return Stop::Violation(
-                    Refusal::new(
-                        code::PROGRAM_LIMIT,
-                        format!("message of {} bytes is too long", head.total),
-                    )
-                    .hint("Raise max_packet_size."),
-                );
-            }
             if self.must_leave(head.tag) {
                 return Stop::Held;
-            }
-            if is_small(head.tag) && head.total > SMALL_MAX {
-                return violation("invalid message length");
             }
             let whole = rest >= head.total;
             let before = self.at;
@@ -214,6 +200,14 @@ impl<R: Reactor> Way<'_, R> {
         self.run = end;
     }
 
+    /// Answers what goes up to `end` in the server's place, which has answered everything before.
+    fn answer(&mut self, out: &[u8], end: usize) {
+        self.flush();
+        self.client.transport.send(self.reactor, out);
+        self.at = end;
+        self.run = end;
+    }
+
     /// Something that ends with ReadyForQuery went out.
     fn began(&mut self) {
         if self.server.expects.outstanding() == 1 {
@@ -234,11 +228,7 @@ impl<R: Reactor> Way<'_, R> {
         } else {
             // Only the unnamed statement can be that long: a named one would have to be kept.
             self.client.statements.unnamed = None;
-            self.server.expects.parse(ParseSent {
-                swallow: false,
-                id: None,
-                defines: None,
-            });
+            self.server.expects.parse(ParseSent::of_nobody(false));
         }
         self.server.statements.unnamed = None;
         self.client.read_back = true;
@@ -268,7 +258,6 @@ impl<R: Reactor> Way<'_, R> {
         self.note(&understood);
         // A simple query ends the unnamed statement.
         self.client.statements.unnamed = None;
-        self.server.shape = understood.shape;
         if self.rules.auto_prepare != AutoPrepare::Off
             && understood.plain
             && self.prepared(sql, &understood, end)
@@ -316,10 +305,7 @@ impl<R: Reactor> Way<'_, R> {
             .hint("Use pool_mode = transaction for this database or user."),
         );
         build::ready(&mut out, TransactionStatus::Idle);
-        self.flush();
-        self.client.transport.send(self.reactor, &out);
-        self.at = end;
-        self.run = end;
+        self.answer(&out, end);
         None
     }
 
@@ -341,10 +327,7 @@ impl<R: Reactor> Way<'_, R> {
         let mut out = Vec::new();
         build::command_complete(&mut out, "DEALLOCATE");
         build::ready(&mut out, self.server.status);
-        self.flush();
-        self.client.transport.send(self.reactor, &out);
-        self.at = end;
-        self.run = end;
+        self.answer(&out, end);
         Some(None)
     }
 
@@ -362,7 +345,7 @@ impl<R: Reactor> Way<'_, R> {
         let statement =
             self.desk
                 .statements
-                .intern_under(sql, &[0, 0], &read_when_parsed(&self.client.settings), || {
+                .intern(sql, &[0, 0], &read_when_parsed(&self.client.settings), || {
                     Arc::clone(understood)
                 });
         if self
@@ -442,15 +425,10 @@ impl<R: Reactor> Way<'_, R> {
             )));
         }
         self.client.asked = true;
-        self.server.shape = statement.understood.shape;
         let stamp = self.desk.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() || !self.rules.carry_statements {
-            let noted = self.server.expects.parse(ParseSent {
-                swallow: false,
-                id: None,
-                defines: None,
-            });
+            let noted = self.server.expects.parse(ParseSent::of_nobody(false));
             if parsed.name.is_empty() && noted {
                 self.server.statements.unnamed = Some((self.client.id, stamp));
                 self.client.statements.unnamed = Some(prepared);
@@ -501,11 +479,7 @@ impl<R: Reactor> Way<'_, R> {
             build::close_statement(&mut out, name);
             self.server.expects.close(true);
             build::parse(&mut out, name, &prepared.statement.sql, &prepared.statement.types);
-            self.server.expects.parse(ParseSent {
-                swallow: true,
-                id: None,
-                defines: None,
-            });
+            self.server.expects.parse(ParseSent::of_nobody(true));
             self.server.stray_statements.push(name.as_bytes().to_vec());
         }
         if !out.is_empty() {
@@ -523,19 +497,11 @@ impl<R: Reactor> Way<'_, R> {
         build::close_statement(&mut out, &taken);
         self.server.expects.close(true);
         build::parse(&mut out, &taken, b"", &[0, 0]);
-        self.server.expects.parse(ParseSent {
-            swallow: true,
-            id: None,
-            defines: None,
-        });
+        self.server.expects.parse(ParseSent::of_nobody(true));
         self.server.stray_statements.push(name.to_vec());
         self.flush();
         self.server.transport.send(self.reactor, &out);
-        self.server.expects.parse(ParseSent {
-            swallow: false,
-            id: None,
-            defines: None,
-        });
+        self.server.expects.parse(ParseSent::of_nobody(false));
         self.at = end;
     }
 
@@ -587,11 +553,7 @@ impl<R: Reactor> Way<'_, R> {
         }
         let mut out = Vec::new();
         build::parse(&mut out, "", &prepared.statement.sql, &prepared.statement.types);
-        self.server.expects.parse(ParseSent {
-            swallow: true,
-            id: None,
-            defines: None,
-        });
+        self.server.expects.parse(ParseSent::of_nobody(true));
         self.server.statements.unnamed = owner;
         self.flush();
         self.server.transport.send(self.reactor, &out);
@@ -620,7 +582,6 @@ impl<R: Reactor> Way<'_, R> {
             return None;
         };
         self.note(&prepared.statement.understood);
-        self.server.shape = prepared.statement.understood.shape;
         let mut out = Vec::with_capacity(body.len() + 64);
         self.ensure(&prepared, &mut out);
         self.server.expects.step(Step::Bind);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use machine::reactor::Reactor;
 
-use super::client::{Client, Phase};
+use super::client::Client;
 use super::event_loop::{EventLoop, Todo, WAITING_INBOX_MAX, goodbye};
 use super::fleet::Way;
 use super::pool::Waiting;
@@ -177,7 +177,6 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return false;
         };
-        client.shape = shape;
         if !pool.paused
             && !pool.disabled
             && pool.waiting.is_empty()
@@ -598,6 +597,3 @@ fn pick(servers: &slab::Slab<Box<Server>>, idle: &mut Vec<usize>, settings: &Arc
         None => idle.pop(),
     }
 }
-
-/// Only to say that a phase exists; the console has no servers.
-const _: fn(&Phase) -> bool = |phase| matches!(phase, Phase::Console);

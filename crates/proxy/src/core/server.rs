@@ -17,7 +17,7 @@ use crate::auth::ServerLogin;
 use crate::hosts::Order;
 use crate::session::prepared::ServerStatements;
 use crate::session::settings::Settings;
-use crate::understand::{Pins, Shape};
+use crate::understand::Pins;
 use crate::wire::error::{Refusal, Reported};
 use crate::wire::{TransactionStatus, build};
 
@@ -127,7 +127,6 @@ pub(super) struct Server {
     /// Statements of clients' own names that stand on the server by accident.
     pub stray_statements: Vec<Vec<u8>>,
     pub expects: Expects,
-    pub shape: Shape,
     /// A simple query that runs as a prepared statement.
     pub lifted: Option<Lifted>,
     // Who uses it.
@@ -188,7 +187,6 @@ impl Server {
             statements: ServerStatements::new(statements_max),
             stray_statements: Vec::new(),
             expects: Expects::default(),
-            shape: Shape::UNKNOWN,
             lifted: None,
             client: None,
             task: None,

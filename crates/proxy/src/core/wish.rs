@@ -7,24 +7,7 @@ use super::desk::{Desk, Rules};
 use super::request::COLLECTED_MAX;
 use crate::understand::{Shape, Understood};
 use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
-
-/// Longest message, type and length included, of the kinds that are never long. PostgreSQL has the same limit.
-pub(super) const SMALL_MAX: usize = 10_001;
-
-pub(super) fn is_small(tag: u8) -> bool {
-    matches!(
-        tag,
-        frontend::CLOSE
-            | frontend::DESCRIBE
-            | frontend::EXECUTE
-            | frontend::FLUSH
-            | frontend::SYNC
-            | frontend::TERMINATE
-            | frontend::COPY_DONE
-            | frontend::COPY_FAIL
-    )
-}
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
 
 /// What the first message of a request says about where it should run.
 #[derive(Debug)]
@@ -43,23 +26,11 @@ pub(super) enum Wish {
 
 /// Looks at the first message of a client without a server.
 pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]) -> Wish {
-    let head = match header(bytes) {
+    let head = match rules.header(bytes) {
         Ok(Some(head)) => head,
         Ok(None) => return Wish::Unknown,
-        Err(_) => return Wish::Violation(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length")),
+        Err(refusal) => return Wish::Violation(refusal),
     };
-    if head.total > rules.packet_bytes_max {
-        return Wish::Violation(
-            Refusal::new(
-                code::PROGRAM_LIMIT,
-                format!("message of {} bytes is too long", head.total),
-            )
-            .hint("Raise max_packet_size."),
-        );
-    }
-    if is_small(head.tag) && head.total > SMALL_MAX {
-        return Wish::Violation(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length"));
-    }
     let whole = bytes.len() >= head.total;
     let body = &bytes[HEADER_BYTES..head.total.min(bytes.len())];
     let of = |understood: Arc<Understood>| Wish::Server(understood.shape);

@@ -70,18 +70,9 @@ impl Statements {
         format!("{}{id}", self.prefix)
     }
 
-    /// The statement of this text and these types. `understood` is asked only for new ones.
+    /// The statement of this text and these types, parsed under these settings where its meaning depends on them: they are part of what it
+    /// is known by. `understood` is asked only for new ones.
     pub fn intern(
-        &mut self,
-        sql: &[u8],
-        types: &[u8],
-        understood: impl FnOnce() -> Arc<Understood>,
-    ) -> Arc<Statement> {
-        self.intern_under(sql, types, &[], understood)
-    }
-
-    /// The same for a text whose meaning depends on settings: those under which it is parsed are part of what it is known by.
-    pub fn intern_under(
         &mut self,
         sql: &[u8],
         types: &[u8],
