@@ -208,7 +208,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::ERROR => {
                 let swallowed = self.server.expects.swallowed();
                 self.error(whole.then(|| &self.bytes[self.at..end]));
-                match self.renamed(body) {
+                match whole.then(|| self.renamed(body)).flatten() {
                     _ if swallowed => false,
                     None => true,
                     Some(renamed) => {
