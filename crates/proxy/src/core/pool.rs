@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::cohorts::Queue;
 use super::statistics::{Times, Totals};
-use crate::config::Effective;
+use crate::config::{Effective, PoolMode};
 use crate::session::settings::Settings;
 use crate::understand::Shape;
 use crate::wire::error::Refusal;
@@ -52,9 +52,7 @@ pub(super) struct Pool {
     pub disabled: bool,
     /// The last attempt to connect failed: why, and when the next may be made.
     pub failed: Option<(Refusal, Duration)>,
-    /// ParameterStatus of a fresh connection.
-    pub welcome: Option<Arc<Parameters>>,
-    /// The same by what clients ask for at start-up.
+    /// What clients are told, by what they ask for at start-up.
     pub greetings: HashMap<Vec<(String, String)>, Arc<Greeting>>,
     /// Index of the next host to connect to.
     pub next_host: usize,
@@ -87,7 +85,6 @@ impl Pool {
             paused: false,
             disabled: false,
             failed: None,
-            welcome: None,
             greetings: HashMap::new(),
             next_host: 0,
             totals: Totals::default(),
@@ -123,6 +120,13 @@ impl Pool {
         }
         let reserve = !reserve_after.is_zero() && self.waited(now) >= reserve_after;
         self.servers < self.size + if reserve { self.reserve } else { 0 }
+    }
+
+    /// A free connection that makes room for those that wait: in session mode it may serve none of them.
+    pub fn unfit(&self) -> Option<usize> {
+        let wanted = !self.paused && self.waiting.len() > self.connecting;
+        let session = self.effective.pool_mode == PoolMode::Session;
+        self.idle.first().copied().filter(|_| wanted && session)
     }
 
     /// Keeps what a client with these start-up settings is told.

@@ -7,15 +7,16 @@ use machine::reactor::Reactor;
 use super::client::Client;
 use super::event_loop::{EventLoop, Todo, WAITING_INBOX_MAX, goodbye};
 use super::fleet::Way;
-use super::pool::Waiting;
+use super::pool::{Pool, Waiting};
 use super::reply;
 use super::request::{self, Stop};
 use super::server::{Server, TaskKind, lost};
+use super::start::fits;
 use super::statistics::micros;
 use super::wish::{self, Wish};
 use crate::config::PoolMode;
 use crate::hosts::Report;
-use crate::session::settings::{self, Settings};
+use crate::session::settings;
 use crate::understand::{Pins, Shape};
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{TransactionStatus, build, frontend};
@@ -180,7 +181,7 @@ impl<R: Reactor> EventLoop<R> {
         if !pool.paused
             && !pool.disabled
             && pool.waiting.is_empty()
-            && let Some(server) = pick(&self.servers, &mut pool.idle, &client.settings)
+            && let Some(server) = pick(&self.servers, pool, client)
         {
             pool.waiting.ran(shape);
             return self.pair(reactor, index, server);
@@ -480,7 +481,13 @@ impl<R: Reactor> EventLoop<R> {
             return self.close_server(reactor, index, "PAUSE");
         }
         // Somebody may have left the queue without leaving its entry.
-        while let Some(next) = pool.waiting.pop(self.now, pool.totals.queries) {
+        while let Some(next) = match pool.effective.pool_mode {
+            PoolMode::Session => pool.waiting.take(|waiting| {
+                let client = self.clients.get(waiting.client);
+                client.is_none_or(|client| fits(&pool.effective, server, client))
+            }),
+            _ => pool.waiting.pop(self.now, pool.totals.queries),
+        } {
             if self.clients.get(next.client).is_some() {
                 let id = self.clients[next.client].id;
                 if self.pair(reactor, next.client, index) {
@@ -490,6 +497,10 @@ impl<R: Reactor> EventLoop<R> {
             }
         }
         pool.idle.push(index);
+        if !pool.waiting.is_empty() {
+            // It may serve none of those that wait, and make room for one that does.
+            self.todo.push_back(Todo::Connect(server.pool));
+        }
     }
 
     /// A client went away while it had this server.
@@ -583,16 +594,26 @@ impl Client {
     }
 }
 
-/// A free server for a client with these settings: one that has them, if it is among those used last.
-fn pick(servers: &slab::Slab<Box<Server>>, idle: &mut Vec<usize>, settings: &Arc<Settings>) -> Option<usize> {
+/// A free server for a client: one that has its settings, if it is among those used last.
+fn pick(servers: &slab::Slab<Box<Server>>, pool: &mut Pool, client: &Client) -> Option<usize> {
     const LOOKED_AT: usize = 8;
-    let fits = |index: &usize| {
+    let idle = &mut pool.idle;
+    if pool.effective.pool_mode == PoolMode::Session {
+        let fit = |index: &usize| {
+            servers
+                .get(*index)
+                .is_some_and(|server| fits(&pool.effective, server, client))
+        };
+        return idle.iter().rposition(fit).map(|at| idle.remove(at));
+    }
+    let settings = &client.settings;
+    let has = |index: &usize| {
         servers
             .get(*index)
             .is_some_and(|server| Arc::ptr_eq(&server.settings, settings) || server.settings == *settings)
     };
     let from = idle.len().saturating_sub(LOOKED_AT);
-    match idle[from..].iter().rposition(fits) {
+    match idle[from..].iter().rposition(has) {
         Some(at) => Some(idle.remove(from + at)),
         None => idle.pop(),
     }
