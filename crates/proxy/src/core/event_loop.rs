@@ -410,6 +410,16 @@ impl<R: Reactor> EventLoop<R> {
         self.remove_client(reactor, index, true);
     }
 
+    /// A client has said goodbye: it reads nothing more but what is on its way.
+    pub(super) fn said_goodbye(&mut self, reactor: &mut R, index: usize) {
+        if let Some(client) = self.clients.get(index)
+            && reactor.queued(client.token()) == 0
+        {
+            reactor.close(client.token());
+        }
+        self.close_client(reactor, index, "client said goodbye");
+    }
+
     /// Lets a client go without a word.
     pub(super) fn close_client(&mut self, reactor: &mut R, index: usize, why: &str) {
         if let Some(client) = self.clients.get(index)

@@ -102,7 +102,7 @@ impl<R: Reactor> EventLoop<R> {
                         }
                     }
                     Wish::Goodbye => {
-                        self.close_client(reactor, index, "client said goodbye");
+                        self.said_goodbye(reactor, index);
                         return bytes.len();
                     }
                     Wish::Violation(refusal) => {
@@ -142,7 +142,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 Stop::Held => client.held = true,
                 Stop::Goodbye => {
-                    self.close_client(reactor, index, "client said goodbye");
+                    self.said_goodbye(reactor, index);
                     return bytes.len();
                 }
                 Stop::Violation(refusal) => {
