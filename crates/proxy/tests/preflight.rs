@@ -85,12 +85,14 @@ fn a_server_as_it_should_be() {
 #[test]
 fn nothing_is_left_on_the_server() {
     let server = Postgres::start();
-    let state = "select (select count(*) from pg_class) || ' ' || (select count(*) from pg_prepared_statements) || ' ' || \
-                 (select count(*) from pg_stat_activity where backend_type = 'client backend')";
+    let alone = "select count(*) = 1 from pg_stat_activity where backend_type = 'client backend'";
+    let state = "select (select count(*) from pg_class) || ' ' || (select sum(n_tup_ins + n_tup_upd + n_tup_del) from \
+                 pg_stat_all_tables)";
+    server.wait_until(alone);
     let before = server.value(state);
     let (lines, _) = lines("", &(user("app_scram") + &database(server.port(), "")));
     assert_eq!(failed(&lines), [""; 0], "{lines:#?}");
-    server.wait_until("select count(*) = 1 from pg_stat_activity where backend_type = 'client backend'");
+    server.wait_until(alone);
     assert_eq!(server.value(state), before);
     assert!(!server.log().contains("unexpected EOF"), "{}", server.log());
 }
@@ -99,7 +101,7 @@ fn nothing_is_left_on_the_server() {
 fn the_server_is_asked_over_its_unix_socket() {
     let server = postgres::shared();
     let rest = format!(
-        "[users.app]\n[databases.app]\nhost = \"{}\"\nport = {}\n",
+        "[users.app]\npassword = \"unused\"\n[databases.app]\nhost = \"{}\"\nport = {}\n",
         server.socket_folder().display(),
         server.port()
     );
@@ -264,7 +266,7 @@ fn a_primary_and_its_replica() {
     let replica = primary.replica();
     let group = |more: &str| {
         format!(
-            "[users.app]\n[databases.app]\nhost = \"127.0.0.1\"\nport = {}\nreplicas = [\"127.0.0.1:{}\"]\n{more}",
+            "[users.app]\npassword = \"unused\"\n[databases.app]\nhost = \"127.0.0.1\"\nport = {}\nreplicas = [\"127.0.0.1:{}\"]\n{more}",
             primary.port(),
             replica.port()
         )
@@ -290,11 +292,11 @@ fn a_primary_and_its_replica() {
         "{found:#?}"
     );
     // A replica alone takes no writes.
-    let (found, worst) = lines("", &("[users.app]\n".to_owned() + &database(replica.port(), "")));
+    let (found, worst) = lines("", &("[users.app]\npassword = \"unused\"\n".to_owned() + &database(replica.port(), "")));
     assert_eq!((the(&found, "role").level, worst), (Level::Warn, Level::Warn), "{found:#?}");
     drop(primary);
     let group = format!(
-        "[users.app]\n[databases.app]\nhost = \"127.0.0.1\"\nport = {}\nreplicas = [\"127.0.0.1:{}\"]\n",
+        "[users.app]\npassword = \"unused\"\n[databases.app]\nhost = \"127.0.0.1\"\nport = {}\nreplicas = [\"127.0.0.1:{}\"]\n",
         common::child::free_port(),
         replica.port()
     );

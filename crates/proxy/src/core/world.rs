@@ -146,10 +146,11 @@ impl World {
         learnt: Option<ClientKeys>,
     ) -> Credentials {
         match &effective.password {
-            Some(password) => Credentials {
-                password: Some(password.reveal().as_bytes().to_vec()),
-                ..Credentials::default()
-            },
+            // A verifier or a hash may stand there as well, which is not the password.
+            Some(password) => {
+                let secret = Secret::parse(password.reveal().as_bytes());
+                Credentials::new(secret.as_ref(), learnt)
+            }
             None => {
                 let secret = match self.lookup(&effective.user) {
                     Lookup::Found(secret) => Some(secret),

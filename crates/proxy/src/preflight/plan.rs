@@ -192,7 +192,11 @@ mod tests {
     use crate::config::Config;
 
     fn planned(text: &str, options: &Options, loops: usize) -> Plan {
-        let config = Config::parse(text, "corun.toml").expect("a configuration").config;
+        let rest = text.strip_prefix("[proxy]\n").unwrap_or(text);
+        let text = format!("[proxy]\nauth_file = \"users.txt\"\n{rest}");
+        let mut config = Config::parse(&text, "corun.toml").expect("a configuration").config;
+        // Nothing is read here.
+        config.proxy.auth_file = None;
         plan(&World::of(config).expect("a world"), options, loops)
     }
 

@@ -251,7 +251,10 @@ mod tests {
     #[test]
     fn the_configuration_leads_to_its_own_console() {
         let address = |text: &str| {
-            let config = Config::parse(text, "corun.toml").expect("a configuration").config;
+            let text = text.replace("[proxy]", "[proxy]\nauth_file = \"users.txt\"");
+            let mut config = Config::parse(&text, "corun.toml").expect("a configuration").config;
+            // Nothing is read here.
+            config.proxy.auth_file = None;
             Address::of(&World::of(config).expect("a world"))
         };
         let found = address("[proxy]\nlisten_addr = \"*\"\nlisten_port = 7000\nadmin_users = [\"boss\"]\n").expect("found");
