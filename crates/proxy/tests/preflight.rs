@@ -143,6 +143,15 @@ fn a_server_that_is_down() {
 }
 
 #[test]
+fn nobody_to_log_in_as() {
+    let mut world = world("", &(user("a") + &database(postgres::shared().port(), "")));
+    world.config.users.clear();
+    let (found, worst) = lines_of(&world);
+    assert_eq!((the(&found, "login").level, worst), (Level::Warn, Level::Warn), "{found:#?}");
+    assert_eq!(the(&found, "reachable").level, Level::Ok);
+}
+
+#[test]
 fn something_that_is_no_server() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

@@ -3,12 +3,12 @@
 //! ```text
 //! corun 0.1.0  127.0.0.1:6432                       every 1 s
 //! rate     ...
-//! times    ...
+//! mean     ...
 //! clients  ...
 //! servers  ...
 //! 1 Pools (2)  2 Databases (1)  ...
 //! the tables below each other where all fit, otherwise the selected one
-//! tab table  ←→ sort  ...
+//! q quit  tab table  ...
 //! ```
 
 use ratatui::Frame as Target;
@@ -28,7 +28,7 @@ const ABOVE: usize = 6;
 /// The smallest terminal with something on it to read.
 const SMALLEST: (u16, u16) = (20, 4);
 
-const KEYS: &str = "tab table  left/right sort  r reverse  up/down scroll  p pause  q quit";
+const KEYS: &str = "q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
 
 /// Draws it.
 pub fn draw(target: &mut Target<'_>, screen: &Screen) {
@@ -119,7 +119,7 @@ fn title(screen: &Screen, width: usize) -> Line<'static> {
     let right = if screen.paused {
         "paused".to_owned()
     } else {
-        format!("every {}", units::time(screen.interval))
+        format!("every {} s", screen.interval.as_secs_f64())
     };
     let blanks = width.saturating_sub(left.width() + right.width());
     let style = if screen.paused {

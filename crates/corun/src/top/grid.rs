@@ -92,8 +92,8 @@ impl Grid {
             .iter()
             .enumerate()
             .map(|(at, (name, _))| match sorted.column == Some(at) {
-                true if sorted.ascending => format!("{name}^"),
-                true => format!("{name}v"),
+                true if sorted.ascending => format!("{name}↑"),
+                true => format!("{name}↓"),
                 false => (*name).to_owned(),
             })
             .collect();
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(rows[0], "b     db1                         10");
         assert_eq!(rows[2], "c     db2                          -");
         let (head, rows) = grid().lines(25, Order { column: Some(2), ascending: false });
-        assert_eq!(head, "name  host         valuev");
+        assert_eq!(head, "name  host         value↓");
         assert_eq!(rows[1], "a     a-host-wit…       9");
         // No room for the numbers.
         let (head, rows) = grid().lines(14, Order::default());

@@ -200,10 +200,18 @@ fn hosts(frame: &Frame) -> Grid {
             text(&host.error),
         ]
     });
+    // The last column is for errors; its room is for others where there are none.
+    let errors = frame.sample.hosts.iter().any(|host| !host.error.is_empty());
+    let columns = HOSTS.len() - usize::from(!errors);
     Grid {
         title: "Hosts",
-        headings: HOSTS,
-        rows: rows.collect(),
+        headings: &HOSTS[..columns],
+        rows: rows
+            .map(|mut row: Vec<Cell>| {
+                row.truncate(columns);
+                row
+            })
+            .collect(),
     }
 }
 
@@ -225,9 +233,9 @@ pub fn summary(frame: &Frame) -> [(&'static str, String); 4] {
             ),
         ),
         (
-            "times",
+            "mean",
             format!(
-                "query {}, transaction {}, wait {} (mean); longest wait now {}",
+                "query {}, transaction {}, wait {}; longest wait {}",
                 each(speed.and_then(|speed| speed.query_time)),
                 each(speed.and_then(|speed| speed.transaction_time)),
                 each(speed.and_then(|speed| speed.wait_time)),

@@ -10,11 +10,12 @@ use machine::reactor::{Peer, Stream};
 use super::judge::{self, Facts};
 use super::plan::{Account, Server};
 use super::{Line, accounts};
+use crate::auth::Credentials;
 use crate::config::Switch;
 use crate::core::World;
 use crate::hosts::ProbeError;
 use crate::hosts::probe::{Level as Ask, read_row};
-use crate::talk::{Conversation, Rows, TalkError};
+use crate::talk::{Conversation, Rows, TalkError, Target};
 
 /// Everything a server says of itself, for PostgreSQL 10 and newer and any account.
 const FACTS: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
@@ -53,6 +54,9 @@ pub(super) fn check(
     tell: &mut dyn FnMut(Line),
 ) {
     let about = server.endpoint.to_string();
+    if server.accounts.is_empty() {
+        tell(reach(world, server, &about, limit));
+    }
     let mut told = false;
     for account in &server.accounts {
         let target = accounts::target(world, &account.effective, &server.endpoint, limit);
@@ -84,6 +88,23 @@ pub(super) fn check(
         } else {
             login(&about, account, &mut talk, tell);
         }
+    }
+}
+
+/// Whether somebody is there, where nobody is known who could log in.
+fn reach(world: &World, server: &Server, about: &str, limit: Duration) -> Line {
+    let target = Target {
+        endpoint: server.endpoint.clone(),
+        database: String::new(),
+        user: String::new(),
+        credentials: Credentials::default(),
+        tls: world.tls_client.clone(),
+        parameters: Vec::new(),
+        limit,
+    };
+    match Conversation::reach(&target) {
+        Ok(()) => Line::ok("reachable", about, "connected; nobody logged in"),
+        Err(error) => judge::refused(about, "nobody", "none", &error),
     }
 }
 

@@ -151,7 +151,7 @@ fn users(world: &World, options: &Options, database: &str) -> Vec<String> {
         return options.users.clone();
     }
     let mut users: Vec<String> = world.config.users.keys().cloned().collect();
-    users.extend(world.users.secrets().map(|(user, _)| user.to_owned()));
+    users.extend(world.users.names().map(str::to_owned));
     users.sort();
     users.dedup();
     let effective = world.effective(database, "");

@@ -43,6 +43,14 @@ pub struct Conversation {
 }
 
 impl Conversation {
+    /// Connects, agrees on TLS, and leaves: is somebody there?
+    ///
+    /// # Errors
+    /// Nobody there, no TLS, or no answer in time.
+    pub fn reach(target: &Target) -> Result<(), TalkError> {
+        Line::open(target).map(drop)
+    }
+
     /// Connects and logs in.
     ///
     /// # Errors

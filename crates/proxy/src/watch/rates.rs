@@ -85,6 +85,10 @@ impl Rates {
             rates.databases.insert(now.database.clone(), growth.speed(seconds));
             sum = Some(sum.unwrap_or_default().plus(&growth));
         }
+        if later.stats().next().is_none() {
+            // Nobody has done anything yet.
+            sum = Some(Growth::default());
+        }
         rates.total = sum.map(|sum| sum.speed(seconds));
         for now in &later.cores {
             let before = earlier.cores.iter().find(|row| row.core == now.core);
@@ -283,6 +287,8 @@ mod tests {
         let idle = Rates::between(&one, &sample(3, one.stats.clone(), one.cores.clone()));
         let total = idle.total.expect("known");
         assert_eq!((total.transactions, total.query_time), (0.0, None));
+        let unused = Rates::between(&sample(1, vec![], vec![]), &sample(2, vec![], vec![]));
+        assert_eq!(unused.total, Some(Speed::default()));
         assert_eq!((idle.cores[&0].cohort_part, idle.cores[&0].busy_part), (None, None));
     }
 
