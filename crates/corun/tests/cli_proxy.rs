@@ -82,7 +82,8 @@ fn one_look_at_a_proxy_as_text_and_as_json() {
     let text = corun_in(folder, &["top", "--once", "--interval", "0.1"], "");
     assert_eq!((text.code, text.err.as_str()), (0, ""), "{text:?}");
     assert!(
-        text.out.starts_with(concat!("corun ", env!("CARGO_PKG_VERSION"), "  127.0.0.1:")),
+        text.out
+            .starts_with(concat!("corun ", env!("CARGO_PKG_VERSION"), "  127.0.0.1:")),
         "{text:?}"
     );
     assert!(text.out.contains("\nCores\nloop  "), "{text:?}");
@@ -124,8 +125,18 @@ fn top_says_why_it_cannot_look() {
         "postgres://USER@HOST",
     );
     check_error(&corun_in(folder, &["top", "--json"], ""), 2, "--once", "");
-    check_error(&corun_in(folder, &["top", "--interval", "0"], ""), 2, "above 0", "");
-    check_error(&corun_in(folder, &["top", "--config", "none.toml"], ""), 1, "none.toml", "--config");
+    check_error(
+        &corun_in(folder, &["top", "--interval", "0"], ""),
+        2,
+        "above 0",
+        "",
+    );
+    check_error(
+        &corun_in(folder, &["top", "--config", "none.toml"], ""),
+        1,
+        "none.toml",
+        "--config",
+    );
 }
 
 #[test]
@@ -135,7 +146,11 @@ fn preflight_says_what_fails_and_ends_with_1() {
     let run = corun_in(folder.path(), &["proxy", "preflight"], "");
     check_error(&run, 1, "1 failed", "");
     assert!(run.out.contains("\nfail  reachable    127.0.0.1:"), "{run:?}");
-    let run = corun_in(folder.path(), &["proxy", "preflight", "--json", "--user", "boss"], "");
+    let run = corun_in(
+        folder.path(),
+        &["proxy", "preflight", "--json", "--user", "boss"],
+        "",
+    );
     assert_eq!(run.code, 1);
     let found = objects(&run.out);
     let failed: Vec<_> = found.iter().filter(|object| object["level"] == "fail").collect();

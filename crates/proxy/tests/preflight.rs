@@ -25,7 +25,11 @@ fn lines_of(world: &World) -> (Vec<Line>, Level) {
         ..preflight::Options::default()
     };
     let worst = preflight::run(world, &options, &mut |line| lines.push(line));
-    assert_eq!(lines.iter().map(|line| line.level).max(), Some(worst), "{lines:#?}");
+    assert_eq!(
+        lines.iter().map(|line| line.level).max(),
+        Some(worst),
+        "{lines:#?}"
+    );
     (lines, worst)
 }
 
@@ -66,13 +70,28 @@ fn a_server_as_it_should_be() {
     let (lines, _) = lines("default_pool_size = 10", &rest);
     assert_eq!(failed(&lines), [""; 0], "{lines:#?}");
     for check in [
-        "reachable", "tls", "login", "version", "role", "connections", "direct", "reset", "activity", "clock",
+        "reachable",
+        "tls",
+        "login",
+        "version",
+        "role",
+        "connections",
+        "direct",
+        "reset",
+        "activity",
+        "clock",
     ] {
         assert_eq!(the(&lines, check).level, Level::Ok, "{lines:#?}");
     }
-    assert_eq!(the(&lines, "login").text, "app_scram to database app: scram-sha-256");
+    assert_eq!(
+        the(&lines, "login").text,
+        "app_scram to database app: scram-sha-256"
+    );
     assert_eq!(the(&lines, "role").text, "primary");
-    assert!(the(&lines, "version").text.starts_with("PostgreSQL "), "{lines:#?}");
+    assert!(
+        the(&lines, "version").text.starts_with("PostgreSQL "),
+        "{lines:#?}"
+    );
     // Here the server's processes are ours, or we are root: where neither, the line says why.
     let binding = the(&lines, "binding");
     assert!(
@@ -112,24 +131,39 @@ fn the_server_is_asked_over_its_unix_socket() {
 
 #[test]
 fn a_wrong_password() {
-    let rest = "[users.app_scram]\npassword = \"not it\"\n".to_owned() + &database(postgres::shared().port(), "");
+    let rest =
+        "[users.app_scram]\npassword = \"not it\"\n".to_owned() + &database(postgres::shared().port(), "");
     let (lines, worst) = lines("", &rest);
-    assert_eq!((failed(&lines), worst), (vec!["login"], Level::Fail), "{lines:#?}");
+    assert_eq!(
+        (failed(&lines), worst),
+        (vec!["login"], Level::Fail),
+        "{lines:#?}"
+    );
     let line = the(&lines, "login");
     assert!(line.text.contains("28P01"), "{line:?}");
-    assert!(line.hint.as_deref().is_some_and(|hint| hint.contains("auth_file")), "{line:?}");
+    assert!(
+        line.hint
+            .as_deref()
+            .is_some_and(|hint| hint.contains("auth_file")),
+        "{line:?}"
+    );
     assert!(!format!("{lines:?}").contains("not it"));
 }
 
 #[test]
 fn a_secret_that_lets_others_in_but_not_us() {
-    let verifier = postgres::shared()
-        .value("select rolpassword from pg_authid where rolname = 'app_scram'");
-    let rest = format!("[users.app_scram]\npassword = \"{verifier}\"\n") + &database(postgres::shared().port(), "");
+    let verifier = postgres::shared().value("select rolpassword from pg_authid where rolname = 'app_scram'");
+    let rest =
+        format!("[users.app_scram]\npassword = \"{verifier}\"\n") + &database(postgres::shared().port(), "");
     let (lines, worst) = lines("", &rest);
     assert_eq!((failed(&lines), worst), (vec![], Level::Warn), "{lines:#?}");
     let line = the(&lines, "login");
-    assert!(line.hint.as_deref().is_some_and(|hint| hint.contains("once a client")), "{line:?}");
+    assert!(
+        line.hint
+            .as_deref()
+            .is_some_and(|hint| hint.contains("once a client")),
+        "{line:?}"
+    );
     assert!(!format!("{lines:?}").contains(&verifier));
 }
 
@@ -139,7 +173,10 @@ fn a_server_that_is_down() {
     let (lines, _) = lines("", &(user("a") + &user("b") + &database(port, "")));
     assert_eq!(failed(&lines), ["reachable"], "{lines:#?}");
     let line = the(&lines, "reachable");
-    assert!(line.text.contains(&format!("127.0.0.1:{port}")) && line.hint.is_some(), "{line:?}");
+    assert!(
+        line.text.contains(&format!("127.0.0.1:{port}")) && line.hint.is_some(),
+        "{line:?}"
+    );
 }
 
 #[test]
@@ -147,7 +184,11 @@ fn nobody_to_log_in_as() {
     let mut world = world("", &(user("a") + &database(postgres::shared().port(), "")));
     world.config.users.clear();
     let (found, worst) = lines_of(&world);
-    assert_eq!((the(&found, "login").level, worst), (Level::Warn, Level::Warn), "{found:#?}");
+    assert_eq!(
+        (the(&found, "login").level, worst),
+        (Level::Warn, Level::Warn),
+        "{found:#?}"
+    );
     assert_eq!(the(&found, "reachable").level, Level::Ok);
 }
 
@@ -161,7 +202,10 @@ fn something_that_is_no_server() {
         // Until the other side has had enough.
         let _ = std::io::Read::read_to_end(&mut stream, &mut Vec::new());
     });
-    let (lines, _) = lines("server_tls_sslmode = \"disable\"", &(user("a") + &database(port, "")));
+    let (lines, _) = lines(
+        "server_tls_sslmode = \"disable\"",
+        &(user("a") + &database(port, "")),
+    );
     assert_eq!(failed(&lines), ["reachable"], "{lines:#?}");
     talker.join().expect("the other side has gone");
 }
@@ -183,8 +227,16 @@ fn too_few_connections() {
     assert_eq!(judged(10).level, Level::Ok);
     let line = judged(11);
     assert_eq!(line.level, Level::Fail);
-    assert!(line.text.contains("11 connections, and the server has 10"), "{line:?}");
-    assert!(line.hint.as_deref().is_some_and(|hint| hint.contains("default_pool_size")), "{line:?}");
+    assert!(
+        line.text.contains("11 connections, and the server has 10"),
+        "{line:?}"
+    );
+    assert!(
+        line.hint
+            .as_deref()
+            .is_some_and(|hint| hint.contains("default_pool_size")),
+        "{line:?}"
+    );
     let _others: Vec<_> = (0..3)
         .map(|_| common::raw::Raw::connect(&server.login("app")).expect("a connection"))
         .collect();
@@ -200,7 +252,10 @@ fn a_limit_of_the_role() {
         &(user("app_scram") + &database(server.port(), "") + "[corun]\nevent_loops = 1\n"),
     );
     assert_eq!(failed(&lines), ["login"], "{lines:#?}");
-    assert!(the(&lines, "login").text.contains("role is limited to 3"), "{lines:#?}");
+    assert!(
+        the(&lines, "login").text.contains("role is limited to 3"),
+        "{lines:#?}"
+    );
 }
 
 #[test]
@@ -211,9 +266,17 @@ fn pg_hba_does_not_let_us_in() {
     });
     let (lines, _) = lines("", &(user("app_scram") + &database(server.port(), "")));
     let line = the(&lines, "login");
-    assert_eq!((line.level, failed(&lines)), (Level::Fail, vec!["login"]), "{lines:#?}");
+    assert_eq!(
+        (line.level, failed(&lines)),
+        (Level::Fail, vec!["login"]),
+        "{lines:#?}"
+    );
     assert!(
-        line.text.contains("28000") && line.hint.as_deref().is_some_and(|hint| hint.contains("host app app_scram")),
+        line.text.contains("28000")
+            && line
+                .hint
+                .as_deref()
+                .is_some_and(|hint| hint.contains("host app app_scram")),
         "{line:?}"
     );
 }
@@ -223,7 +286,10 @@ fn a_database_that_is_not_there() {
     let rest = user("app_scram") + &database(postgres::shared().port(), "dbname = \"nowhere\"");
     let (lines, _) = lines("", &rest);
     let line = the(&lines, "login");
-    assert!(line.level == Level::Fail && line.text.contains("3D000"), "{line:?}");
+    assert!(
+        line.level == Level::Fail && line.text.contains("3D000"),
+        "{line:?}"
+    );
 }
 
 #[test]
@@ -254,7 +320,11 @@ fn auth_query_finds_secrets_or_says_why_not() {
     let line = judged("app_scram");
     assert_eq!(line.level, Level::Fail);
     assert!(
-        line.text.contains("42501") && line.hint.as_deref().is_some_and(|hint| hint.contains("SECURITY DEFINER")),
+        line.text.contains("42501")
+            && line
+                .hint
+                .as_deref()
+                .is_some_and(|hint| hint.contains("SECURITY DEFINER")),
         "{line:?}"
     );
     server.sql("create or replace function public.corun_secret(text) returns table(name text, secret text) language sql \
@@ -297,12 +367,22 @@ fn a_primary_and_its_replica() {
         )
     );
     assert!(
-        found.iter().filter(|line| line.check == "lag").all(|line| line.level == Level::Ok),
+        found
+            .iter()
+            .filter(|line| line.check == "lag")
+            .all(|line| line.level == Level::Ok),
         "{found:#?}"
     );
     // A replica alone takes no writes.
-    let (found, worst) = lines("", &("[users.app]\npassword = \"unused\"\n".to_owned() + &database(replica.port(), "")));
-    assert_eq!((the(&found, "role").level, worst), (Level::Warn, Level::Warn), "{found:#?}");
+    let (found, worst) = lines(
+        "",
+        &("[users.app]\npassword = \"unused\"\n".to_owned() + &database(replica.port(), "")),
+    );
+    assert_eq!(
+        (the(&found, "role").level, worst),
+        (Level::Warn, Level::Warn),
+        "{found:#?}"
+    );
     drop(primary);
     let group = format!(
         "[users.app]\npassword = \"unused\"\n[databases.app]\nhost = \"127.0.0.1\"\nport = {}\nreplicas = [\"127.0.0.1:{}\"]\n",

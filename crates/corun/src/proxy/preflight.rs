@@ -104,6 +104,9 @@ mod tests {
             text: "none".to_owned(),
             hint: Some("Set ssl = on.".to_owned()),
         };
-        assert_eq!(text(&line), "warn  tls          db1:5432: none\n      hint: Set ssl = on.");
+        assert_eq!(
+            text(&line),
+            "warn  tls          db1:5432: none\n      hint: Set ssl = on."
+        );
     }
 }

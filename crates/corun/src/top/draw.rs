@@ -80,7 +80,14 @@ fn lines(screen: &Screen, width: usize, height: usize) -> Vec<Line<'static>> {
             table(&mut lines, grid, screen, at, width, usize::MAX);
         }
     } else {
-        table(&mut lines, &grids[screen.selected], screen, screen.selected, width, room);
+        table(
+            &mut lines,
+            &grids[screen.selected],
+            screen,
+            screen.selected,
+            width,
+            room,
+        );
     }
     lines.truncate(height - 1);
     lines.resize(height - 1, Line::default());
@@ -89,14 +96,7 @@ fn lines(screen: &Screen, width: usize, height: usize) -> Vec<Line<'static>> {
 }
 
 /// Heading and rows of a table, within `room` lines; the selected one scrolls.
-fn table(
-    lines: &mut Vec<Line<'static>>,
-    grid: &Grid,
-    screen: &Screen,
-    at: usize,
-    width: usize,
-    room: usize,
-) {
+fn table(lines: &mut Vec<Line<'static>>, grid: &Grid, screen: &Screen, at: usize, width: usize, room: usize) {
     let (head, rows) = grid.lines(width, screen.orders[at]);
     lines.push(Line::styled(head, Style::new().add_modifier(Modifier::DIM)));
     let shown = room.saturating_sub(1);
@@ -108,7 +108,9 @@ fn table(
     };
     let below = rows.len().saturating_sub(offset + shown);
     let mut rows: Vec<String> = rows.into_iter().skip(offset).take(shown).collect();
-    if below > 0 && let Some(last) = rows.last_mut() {
+    if below > 0
+        && let Some(last) = rows.last_mut()
+    {
         *last = format!("... {} more", below + 1);
     }
     lines.extend(rows.into_iter().map(Line::raw));
@@ -266,15 +268,32 @@ pub(super) mod tests {
     #[test]
     fn everything_fits_on_a_usual_terminal() {
         let lines = drawn(&screen(1), 80, 24);
-        assert_eq!(
-            lines,
-            [
-                "corun 0.1.0  127.0.0.1:6432                                            every 1.0 s",
-                "",
-            ],
-            "{}",
-            lines.join("\n")
-        );
+        let expected = "\
+corun 0.1.0  127.0.0.1:6432                                            every 1 s
+rate     12,000 tps, 24,000 qps, 1.1 MB/s in, 4.6 MB/s out
+mean     query 400 µs, transaction 850 µs, wait 120 µs; longest wait 1.5 ms
+clients  50 active, 12 waiting
+servers  10 active, 0 idle, 0 used, 0 busy (reset, login, cancel)
+ 1 Pools (1)  2 Databases (1)  3 Cores (2)  4 Cohorts (2)  5 Hosts (1)
+Pools
+database  user   clients  waiting  longest  servers  idle  used  busy  mode
+shop      user0       50       12   1.5 ms       10     0     0     0  transact…
+Databases
+database     tps     qps   query    xact    wait    in/s   out/s
+shop      12,000  24,000  400 µs  850 µs  120 µs  1.1 MB  4.6 MB
+Cores
+loop  cpu  clients  queue  backends  active  bound    tps     qps  cohort  awake
+   0    0       31      0         5       0      5  6,000  12,000    50 %      -
+   1    1       31      0         5       0      5  6,000  12,000    50 %      -
+Cohorts
+loop  database  user   queue  queued/s  cohort  cohorts
+   0  shop      user0      0     6,000    50 %  on
+   1  shop      user0      0     6,000    50 %  on
+Hosts
+database  host            role     state  lag  behind  backends  failures
+shop      127.0.0.1:5432  primary  up       -       -        10         0
+q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
+        assert_eq!(lines.join("\n"), expected);
     }
 
     #[test]
@@ -282,7 +301,7 @@ pub(super) mod tests {
         let mut screen = screen(40);
         let lines = drawn(&screen, 80, 24);
         assert!(lines[6].starts_with("database  user"), "{}", lines.join("\n"));
-        assert_eq!(lines[22], "... 26 more");
+        assert_eq!(lines[22], "... 25 more");
         screen.offset = 30;
         let lines = drawn(&screen, 80, 24);
         assert!(lines[22].contains("user39"), "{}", lines.join("\n"));
@@ -305,13 +324,27 @@ pub(super) mod tests {
             lines[23],
             "cannot connect to 127.0.0.1:6432: Connection refused; trying again in 2.0 s"
         );
-        assert!(lines[1].contains("12,000 tps"), "what was known stays: {}", lines[1]);
+        assert!(
+            lines[1].contains("12,000 tps"),
+            "what was known stays: {}",
+            lines[1]
+        );
     }
 
     #[test]
     fn every_size_can_be_drawn() {
         let screen = screen(3);
-        for (width, height) in [(0, 0), (1, 1), (19, 50), (20, 4), (20, 5), (30, 8), (40, 12), (200, 3), (300, 90)] {
+        for (width, height) in [
+            (0, 0),
+            (1, 1),
+            (19, 50),
+            (20, 4),
+            (20, 5),
+            (30, 8),
+            (40, 12),
+            (200, 3),
+            (300, 90),
+        ] {
             let lines = drawn(&screen, width, height);
             assert_eq!(lines.len(), usize::from(height));
         }

@@ -18,7 +18,9 @@ impl Frame {
     pub fn of(place: &str, later: Sample, earlier: Option<&Sample>) -> Self {
         Self {
             place: place.to_owned(),
-            rates: earlier.map(|earlier| Rates::between(earlier, &later)).unwrap_or_default(),
+            rates: earlier
+                .map(|earlier| Rates::between(earlier, &later))
+                .unwrap_or_default(),
             sample: later,
         }
     }

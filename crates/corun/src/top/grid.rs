@@ -230,15 +230,27 @@ mod tests {
         assert_eq!(head, "name  host                     value");
         assert_eq!(rows[0], "b     db1                         10");
         assert_eq!(rows[2], "c     db2                          -");
-        let (head, rows) = grid().lines(25, Order { column: Some(2), ascending: false });
+        let (head, rows) = grid().lines(
+            25,
+            Order {
+                column: Some(2),
+                ascending: false,
+            },
+        );
         assert_eq!(head, "name  host         value↓");
         assert_eq!(rows[1], "a     a-host-wit…       9");
         // No room for the numbers.
         let (head, rows) = grid().lines(14, Order::default());
-        assert_eq!((head.as_str(), rows[1].as_str()), ("name  host", "a     a-host-…"));
+        assert_eq!(
+            (head.as_str(), rows[1].as_str()),
+            ("name  host", "a     a-host-…")
+        );
         for width in 0..60 {
             let (head, rows) = grid().lines(width, Order::default());
-            assert!(head.width() <= width && rows.iter().all(|row| row.width() <= width), "{width}");
+            assert!(
+                head.width() <= width && rows.iter().all(|row| row.width() <= width),
+                "{width}"
+            );
         }
     }
 

@@ -21,7 +21,9 @@ pub fn print(frame: &Frame) -> anyhow::Result<()> {
 }
 
 fn micros(time: Option<Duration>) -> Value {
-    time.map_or(Value::Null, |time| json!(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))
+    time.map_or(Value::Null, |time| {
+        json!(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+    })
 }
 
 /// Adds the rates to an object.
@@ -103,7 +105,10 @@ mod tests {
     #[test]
     fn every_object_names_its_table_and_the_unknown_is_null() {
         let objects = objects(&busy());
-        let tables: Vec<&str> = objects.iter().filter_map(|object| object["table"].as_str()).collect();
+        let tables: Vec<&str> = objects
+            .iter()
+            .filter_map(|object| object["table"].as_str())
+            .collect();
         assert_eq!(tables[..2], ["total", "pool"]);
         for table in ["database", "core", "cohort", "host"] {
             assert!(tables.contains(&table), "{table}");

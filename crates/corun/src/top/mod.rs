@@ -110,11 +110,16 @@ pub fn run(args: TopArgs) -> anyhow::Result<()> {
 }
 
 fn address(args: &TopArgs) -> anyhow::Result<Address> {
-    let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let variable = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|value: &String| !value.is_empty())
+    };
     let mut address = match &args.dsn {
         Some(dsn) => {
             let user = variable("PGUSER").or_else(|| variable("USER"));
-            Address::parse(dsn, user.as_deref().unwrap_or("postgres")).map_err(|error| Usage(error.to_string()))?
+            Address::parse(dsn, user.as_deref().unwrap_or("postgres"))
+                .map_err(|error| Usage(error.to_string()))?
         }
         None => {
             let file = args.config.clone().unwrap_or_else(default_config);

@@ -97,7 +97,9 @@ impl Screen {
             KeyCode::Char('p' | ' ') => self.pause(),
             KeyCode::Tab => self.select(1),
             KeyCode::BackTab => self.select(TABLES - 1),
-            KeyCode::Char(digit @ '1'..='5') => self.select(digit as usize - '1' as usize + TABLES - self.selected),
+            KeyCode::Char(digit @ '1'..='5') => {
+                self.select(digit as usize - '1' as usize + TABLES - self.selected)
+            }
             KeyCode::Left => self.sort_by(false),
             KeyCode::Right => self.sort_by(true),
             KeyCode::Char('r') => {
@@ -169,7 +171,10 @@ mod tests {
         screen.news(frame(3));
         assert_eq!(screen.frame.sample.at, Duration::from_secs(1));
         press(&mut screen, KeyCode::Char('p'));
-        assert_eq!((screen.frame.sample.at, screen.paused), (Duration::from_secs(3), false));
+        assert_eq!(
+            (screen.frame.sample.at, screen.paused),
+            (Duration::from_secs(3), false)
+        );
     }
 
     #[test]
@@ -199,9 +204,21 @@ mod tests {
         assert_eq!(screen.selected, 1);
         press(&mut screen, KeyCode::Right);
         let order = |screen: &Screen| screen.orders[1];
-        assert_eq!(order(&screen), Order { column: Some(0), ascending: true });
+        assert_eq!(
+            order(&screen),
+            Order {
+                column: Some(0),
+                ascending: true
+            }
+        );
         press(&mut screen, KeyCode::Right);
-        assert_eq!(order(&screen), Order { column: Some(1), ascending: false });
+        assert_eq!(
+            order(&screen),
+            Order {
+                column: Some(1),
+                ascending: false
+            }
+        );
         press(&mut screen, KeyCode::Char('r'));
         assert!(order(&screen).ascending);
         press(&mut screen, KeyCode::Left);

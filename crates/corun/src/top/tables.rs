@@ -73,7 +73,13 @@ const HOSTS: &[Heading] = &[
 
 /// All tables, always in this order.
 pub fn tables(frame: &Frame) -> [Grid; TABLES] {
-    [pools(frame), databases(frame), cores(frame), cohorts(frame), hosts(frame)]
+    [
+        pools(frame),
+        databases(frame),
+        cores(frame),
+        cohorts(frame),
+        hosts(frame),
+    ]
 }
 
 fn number(value: u64) -> Cell {
@@ -194,7 +200,11 @@ fn hosts(frame: &Frame) -> Grid {
             text(&host.role),
             text(&host.state),
             duration(host.lag_us.map(Duration::from_micros)),
-            Cell::maybe(host.lag_bytes, |behind| behind as f64, |behind| bytes(behind as f64)),
+            Cell::maybe(
+                host.lag_bytes,
+                |behind| behind as f64,
+                |behind| bytes(behind as f64),
+            ),
             number(host.servers),
             number(host.failures),
             text(&host.error),

@@ -40,7 +40,10 @@ mod tests {
     #[test]
     fn a_frame_is_readable_without_a_terminal() {
         let text = lines(&busy()).join("\n");
-        assert!(text.starts_with("corun 0.1.0  127.0.0.1:6432\nrate     12,000 tps, 24,000 qps, "), "{text}");
+        assert!(
+            text.starts_with("corun 0.1.0  127.0.0.1:6432\nrate     12,000 tps, 24,000 qps, "),
+            "{text}"
+        );
         assert!(text.contains("clients  50 active, 12 waiting\n"), "{text}");
         assert!(text.contains("\nPools\ndatabase  user"), "{text}");
     }

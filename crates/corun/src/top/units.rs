@@ -66,17 +66,40 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([count(0), count(999), count(1_000), count(1_234_567)], ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([rate(0.0), rate(0.44), rate(9.96), rate(12_345.6)], ["0", "0.4", "10", "12,346"]);
         assert_eq!(
-            [bytes(0.0), bytes(999.0), bytes(1_000.0), bytes(150_000.0), bytes(5e9), bytes(5e15)],
+            [count(0), count(999), count(1_000), count(1_234_567)],
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [rate(0.0), rate(0.44), rate(9.96), rate(12_345.6)],
+            ["0", "0.4", "10", "12,346"]
+        );
+        assert_eq!(
+            [
+                bytes(0.0),
+                bytes(999.0),
+                bytes(1_000.0),
+                bytes(150_000.0),
+                bytes(5e9),
+                bytes(5e15)
+            ],
             ["0 B", "999 B", "1.0 kB", "146 kB", "4.7 GB", "4547.5 TB"]
         );
         let micros = |micros| time(Duration::from_micros(micros));
         assert_eq!(
-            [micros(0), micros(999), micros(1_250), micros(45_678), micros(1_500_000), micros(200_000_000)],
+            [
+                micros(0),
+                micros(999),
+                micros(1_250),
+                micros(45_678),
+                micros(1_500_000),
+                micros(200_000_000)
+            ],
             ["0 µs", "999 µs", "1.2 ms", "45 ms", "1.5 s", "200 s"]
         );
-        assert_eq!([percent(0.0), percent(0.666), percent(1.0)], ["0 %", "67 %", "100 %"]);
+        assert_eq!(
+            [percent(0.0), percent(0.666), percent(1.0)],
+            ["0 %", "67 %", "100 %"]
+        );
     }
 }

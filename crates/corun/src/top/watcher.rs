@@ -126,7 +126,9 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_are_bounded() {
-        let pauses: Vec<u128> = (0..6).map(|failures| pause_after(failures, false).as_millis()).collect();
+        let pauses: Vec<u128> = (0..6)
+            .map(|failures| pause_after(failures, false).as_millis())
+            .collect();
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 8000]);
         assert_eq!(pause_after(u32::MAX, false), PAUSE_MAX);
         assert_eq!(pause_after(0, true), PAUSE_MAX);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use machine::reactor::{KeepAlive, TcpOptions};
 
 use crate::auth::ident::IdentMaps;
-use crate::auth::userlist::Userlist;
 use crate::auth::scram::ClientKeys;
+use crate::auth::userlist::Userlist;
 use crate::auth::{Credentials, Lookup, Method, Secret, hba};
 use crate::config::{AuthType, AutoCount, Config, ConfigError, Effective, Finding};
 use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};

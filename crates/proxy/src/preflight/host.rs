@@ -77,13 +77,18 @@ pub(super) fn check(
         };
         if !told {
             told = true;
-            let text = format!("connected and logged in within {:.1} ms", began.elapsed().as_secs_f64() * 1e3);
+            let text = format!(
+                "connected and logged in within {:.1} ms",
+                began.elapsed().as_secs_f64() * 1e3
+            );
             tell(Line::ok("reachable", &about, text));
             tell(judge::tls(&about, talk.tls().as_deref(), talk.is_local()));
             login(&about, account, &mut talk, tell);
             if let Err(error) = look(world, server, &about, &mut talk, roles, tell) {
-                tell(Line::fail("questions", &about, error.to_string())
-                    .hint("The account must be able to run a plain SELECT."));
+                tell(
+                    Line::fail("questions", &about, error.to_string())
+                        .hint("The account must be able to run a plain SELECT."),
+                );
             }
         } else {
             login(&about, account, &mut talk, tell);
@@ -137,7 +142,10 @@ fn look(
     roles: &mut Roles,
     tell: &mut dyn FnMut(Line),
 ) -> Result<(), TalkError> {
-    let shown = talk.reported("server_version").unwrap_or("of unknown version").to_owned();
+    let shown = talk
+        .reported("server_version")
+        .unwrap_or("of unknown version")
+        .to_owned();
     let number = talk.query("SHOW server_version_num")?;
     let number = number.value(0).and_then(|text| text.parse().ok()).unwrap_or(0);
     let line = judge::version(about, number, &shown);
@@ -194,7 +202,10 @@ fn lag(about: &str, talk: &mut Conversation) -> Result<Line, TalkError> {
         let failed = match talk.query(level.sql()) {
             Ok(found) => {
                 let row = found.rows.first().cloned().unwrap_or_default();
-                let row: Vec<Option<&[u8]>> = row.iter().map(|value| value.as_deref().map(str::as_bytes)).collect();
+                let row: Vec<Option<&[u8]>> = row
+                    .iter()
+                    .map(|value| value.as_deref().map(str::as_bytes))
+                    .collect();
                 match read_row(&row, Duration::ZERO) {
                     Ok(_) => return Ok(judge::lag(about, level == Ask::Full, &why)),
                     Err(error) => error,
@@ -216,7 +227,11 @@ fn lag(about: &str, talk: &mut Conversation) -> Result<Line, TalkError> {
 
 /// Prepares a statement, cleans the session, and counts what is left. Nothing of it outlives the connection.
 fn reset(talk: &mut Conversation) -> Result<Result<u64, String>, TalkError> {
-    for sql in ["PREPARE corun_preflight AS SELECT 1", "EXECUTE corun_preflight", "DISCARD ALL"] {
+    for sql in [
+        "PREPARE corun_preflight AS SELECT 1",
+        "EXECUTE corun_preflight",
+        "DISCARD ALL",
+    ] {
         match talk.query(sql) {
             Ok(_) => {}
             Err(error) if error.is_harmless() => return Ok(Err(error.to_string())),
@@ -238,7 +253,13 @@ fn binding(switch: Switch, about: &str, talk: &Conversation) -> Line {
             Some(local) => Route::Tcp { local, peer },
             None => return Line::warn("binding", about, "the connection has no address of its own"),
         },
-        _ => return Line::warn("binding", about, "the kernel does not say who is at the other end"),
+        _ => {
+            return Line::warn(
+                "binding",
+                about,
+                "the kernel does not say who is at the other end",
+            );
+        }
     };
     let cpus = affinity::allowed_cpus().unwrap_or_default();
     let bound = process::verify_backend(&SystemProcesses, talk.pid(), &route).and_then(|backend| {
@@ -251,14 +272,16 @@ fn binding(switch: Switch, about: &str, talk: &Conversation) -> Line {
         Ok(()) => Line::ok(
             "binding",
             about,
-            format!("backends can be bound to all {} processors of the proxy", cpus.len()),
+            format!(
+                "backends can be bound to all {} processors of the proxy",
+                cpus.len()
+            ),
         ),
         Err(refusal) => {
             let local = !matches!(refusal, Refusal::Remote { .. });
             let level = judge::unless(local || switch == Switch::On);
-            Line::new(level, "binding", about, refusal.to_string()).hint(
-                "Everything else works without; bind_backends = \"off\" says that it is not wanted.",
-            )
+            Line::new(level, "binding", about, refusal.to_string())
+                .hint("Everything else works without; bind_backends = \"off\" says that it is not wanted.")
         }
     }
 }

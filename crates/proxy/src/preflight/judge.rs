@@ -39,7 +39,9 @@ pub(super) struct Facts {
 
 /// Soft and hard limit of open files in the text of `/proc/self/limits`.
 pub(super) fn files(limits: &str) -> Option<(u64, u64)> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
     let mut numbers = line.split_whitespace().map(|word| match word {
         "unlimited" => Some(u64::MAX),
         word => word.parse().ok(),
@@ -83,7 +85,11 @@ pub(super) fn version(about: &str, number: u64, text: &str) -> Line {
         VERSION_END.. => Line::warn("version", about, format!("{shown} is newer than this program"))
             .hint("The proxy is made for 10 to 18, and tested with 15."),
         _ if number / 10_000 == 15 => Line::ok("version", about, shown),
-        _ => Line::ok("version", about, format!("{shown}; the proxy is tested with 15, and made for 10 to 18")),
+        _ => Line::ok(
+            "version",
+            about,
+            format!("{shown}; the proxy is tested with 15, and made for 10 to 18"),
+        ),
     }
 }
 
@@ -123,8 +129,12 @@ pub(super) fn role(about: &str, facts: &Facts, grouped: bool) -> Line {
         }
         (false, _) => Line::ok("role", about, "primary"),
         (true, true) => Line::ok("role", about, "replica"),
-        (true, false) => Line::warn("role", about, "replica, and the database has no other host: writes are refused")
-            .hint("Name the primary in host and this one in replicas, if writes are wanted."),
+        (true, false) => Line::warn(
+            "role",
+            about,
+            "replica, and the database has no other host: writes are refused",
+        )
+        .hint("Name the primary in host and this one in replicas, if writes are wanted."),
     }
 }
 
@@ -238,7 +248,9 @@ pub(super) fn login(
         if let Ok(limit) = u64::try_from(limit)
             && limit < wanted
         {
-            let text = format!("{text}; its pool may open {wanted} connections, and the {whose} is limited to {limit}");
+            let text = format!(
+                "{text}; its pool may open {wanted} connections, and the {whose} is limited to {limit}"
+            );
             return Line::fail("login", about, text).hint(format!(
                 "Lower its pool_size, or ALTER {} ... CONNECTION LIMIT on the server.",
                 whose.to_uppercase()
@@ -264,22 +276,36 @@ pub(super) fn between(about: &str, told: u32, answered: u32) -> Line {
     if told == answered {
         return Line::ok("direct", about, "no other pooler in between");
     }
-    let text = format!("the login told of process {told}, and {answered} answers: another pooler is in between");
-    Line::warn("direct", about, text)
-        .hint("Connect to the server itself: cancel requests, settings and bound processes are not to be trusted.")
+    let text =
+        format!("the login told of process {told}, and {answered} answers: another pooler is in between");
+    Line::warn("direct", about, text).hint(
+        "Connect to the server itself: cancel requests, settings and bound processes are not to be trusted.",
+    )
 }
 
 /// Whether a setting that others look at is on.
 pub(super) fn titles(about: &str, facts: &Facts, binds_over_tcp: bool) -> Line {
     if !facts.titles && binds_over_tcp {
-        return Line::warn("activity", about, "update_process_title is off: over TCP a backend cannot be told from others")
-            .hint("Set it to on, or connect over the Unix socket, to have backends bound to cores.");
+        return Line::warn(
+            "activity",
+            about,
+            "update_process_title is off: over TCP a backend cannot be told from others",
+        )
+        .hint("Set it to on, or connect over the Unix socket, to have backends bound to cores.");
     }
     if !facts.activities {
-        return Line::warn("activity", about, "track_activities is off: pg_stat_activity shows no statements")
-            .hint("Set it to on to see what the proxy's connections do; the proxy itself does not need it.");
+        return Line::warn(
+            "activity",
+            about,
+            "track_activities is off: pg_stat_activity shows no statements",
+        )
+        .hint("Set it to on to see what the proxy's connections do; the proxy itself does not need it.");
     }
-    Line::ok("activity", about, "track_activities and update_process_title are on")
+    Line::ok(
+        "activity",
+        about,
+        "track_activities and update_process_title are on",
+    )
 }
 
 /// How much a probe of role and lag was told.

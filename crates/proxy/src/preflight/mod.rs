@@ -117,7 +117,11 @@ pub fn run(world: &World, options: &Options, tell: &mut dyn FnMut(Line)) -> Leve
     };
     let loops = system::event_loops(world);
     let plan = plan::plan(world, options, loops);
-    system::check(world, plan.servers.iter().map(|server| server.wanted).sum(), &mut tell);
+    system::check(
+        world,
+        plan.servers.iter().map(|server| server.wanted).sum(),
+        &mut tell,
+    );
     for line in plan.remarks {
         tell(line);
     }

@@ -57,7 +57,11 @@ pub(super) fn plan(world: &World, options: &Options, loops: usize) -> Plan {
         plan.names.push(name);
     }
     if plan.servers.is_empty() {
-        let line = Line::fail("databases", "configuration", "it names no database that could be looked at");
+        let line = Line::fail(
+            "databases",
+            "configuration",
+            "it names no database that could be looked at",
+        );
         plan.remarks
             .push(line.hint("Add [databases.NAME] or [databases.\"*\"]."));
     }
@@ -73,10 +77,20 @@ fn names(world: &World, options: &Options) -> Vec<String> {
         .collect();
     if known.contains_key(WILDCARD) {
         let any = [ANY_DATABASE.to_owned()];
-        let more = if options.databases.is_empty() { &any[..] } else { &options.databases };
+        let more = if options.databases.is_empty() {
+            &any[..]
+        } else {
+            &options.databases
+        };
         names.extend(more.iter().filter(|name| !known.contains_key(*name)).cloned());
     } else {
-        names.extend(options.databases.iter().filter(|name| !known.contains_key(*name)).cloned());
+        names.extend(
+            options
+                .databases
+                .iter()
+                .filter(|name| !known.contains_key(*name))
+                .cloned(),
+        );
     }
     if !options.databases.is_empty() {
         names.retain(|name| options.databases.contains(name));
@@ -89,7 +103,8 @@ fn add(plan: &mut Plan, world: &World, options: &Options, loops: usize, name: &s
     let users = users(world, options, name);
     let Some(first) = world.effective(name, users.first().map_or("", String::as_str)) else {
         let line = Line::fail("databases", name, "the configuration has no such database");
-        plan.remarks.push(line.hint("Name one of it, or add [databases.\"*\"]."));
+        plan.remarks
+            .push(line.hint("Name one of it, or add [databases.\"*\"]."));
         return;
     };
     if users.is_empty() {
@@ -119,7 +134,11 @@ fn add(plan: &mut Plan, world: &World, options: &Options, loops: usize, name: &s
     let grouped = !first.replicas.is_empty();
     let endpoints: Vec<&Endpoint> = first.hosts.iter().chain(&first.replicas).collect();
     for &endpoint in &endpoints {
-        let at = match plan.servers.iter().position(|server| server.endpoint == *endpoint) {
+        let at = match plan
+            .servers
+            .iter()
+            .position(|server| server.endpoint == *endpoint)
+        {
             Some(at) => at,
             None => {
                 plan.servers.push(Server {
@@ -133,7 +152,9 @@ fn add(plan: &mut Plan, world: &World, options: &Options, loops: usize, name: &s
             }
         };
         if let Some(server) = plan.servers.get_mut(at) {
-            server.accounts.extend(accounts.values().take(ACCOUNTS_MAX).cloned());
+            server
+                .accounts
+                .extend(accounts.values().take(ACCOUNTS_MAX).cloned());
             server.wanted = server.wanted.saturating_add(wanted);
             server.grouped |= grouped;
             server.wildcard |= first.wildcard;
@@ -162,7 +183,9 @@ fn users(world: &World, options: &Options, database: &str) -> Vec<String> {
         // Whoever logs in, the server sees one user.
         users.push(effective.user.clone());
     }
-    if let Some(auth_user) = effective.as_ref().and_then(|effective| effective.auth_user.clone())
+    if let Some(auth_user) = effective
+        .as_ref()
+        .and_then(|effective| effective.auth_user.clone())
         && !users.contains(&auth_user)
     {
         users.push(auth_user);
@@ -194,7 +217,9 @@ mod tests {
     fn planned(text: &str, options: &Options, loops: usize) -> Plan {
         let rest = text.strip_prefix("[proxy]\n").unwrap_or(text);
         let text = format!("[proxy]\nauth_file = \"users.txt\"\n{rest}");
-        let mut config = Config::parse(&text, "corun.toml").expect("a configuration").config;
+        let mut config = Config::parse(&text, "corun.toml")
+            .expect("a configuration")
+            .config;
         // Nothing is read here.
         config.proxy.auth_file = None;
         plan(&World::of(config).expect("a world"), options, loops)
@@ -217,15 +242,24 @@ mod tests {
         assert_eq!(plan.names, ["x", "y"]);
         // Every event loop has at least one connection of a pool.
         let plan = planned(TWO, &Options::default(), 8);
-        assert_eq!(wanted(&plan), [("db1:5432".to_owned(), (10 + 2) + (8 + 2) + (10 + 2), 3)]);
+        assert_eq!(
+            wanted(&plan),
+            [("db1:5432".to_owned(), (10 + 2) + (8 + 2) + (10 + 2), 3)]
+        );
     }
 
     #[test]
     fn limits_of_databases_and_users_hold() {
         let limited = format!("{TWO}max_db_connections = 5\n");
-        assert_eq!(planned(&limited, &Options::default(), 1).servers[0].wanted, 17 + 5);
+        assert_eq!(
+            planned(&limited, &Options::default(), 1).servers[0].wanted,
+            17 + 5
+        );
         let limited = TWO.replace("[users.a]\n", "[users.a]\nmax_user_connections = 1\n");
-        assert_eq!(planned(&limited, &Options::default(), 1).servers[0].wanted, 1 + 5 + 12);
+        assert_eq!(
+            planned(&limited, &Options::default(), 1).servers[0].wanted,
+            1 + 5 + 12
+        );
     }
 
     #[test]
@@ -237,7 +271,11 @@ mod tests {
         );
         let places = ["db1:5432", "db2:5432", "db3:6000"].map(str::to_owned);
         assert_eq!(plan.groups, [("x".to_owned(), places.to_vec())]);
-        assert!(plan.servers.iter().all(|server| server.grouped && server.wanted == 20));
+        assert!(
+            plan.servers
+                .iter()
+                .all(|server| server.grouped && server.wanted == 20)
+        );
     }
 
     #[test]

@@ -151,14 +151,14 @@ impl Conversation {
                         .ok_or_else(|| self.line.strange("a description of rows is cut"))?;
                 }
                 backend::DATA_ROW => {
-                    let row = read::data_row(&message.body)
-                        .ok_or_else(|| self.line.strange("a row is cut"))?;
+                    let row =
+                        read::data_row(&message.body).ok_or_else(|| self.line.strange("a row is cut"))?;
                     if found.rows.len() == ROWS_MAX {
                         return Err(self.line.strange("too many rows"));
                     }
-                    let texts = row.into_iter().map(|value| {
-                        value.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-                    });
+                    let texts = row
+                        .into_iter()
+                        .map(|value| value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
                     found.rows.push(texts.collect());
                 }
                 backend::ERROR => {

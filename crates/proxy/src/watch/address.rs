@@ -42,10 +42,14 @@ pub enum Prefer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// It does not look like an address.
-    #[error("the address of the console is not right: {0}\nhint: write postgres://USER@HOST:PORT/corun, or ?host=/FOLDER for a Unix socket")]
+    #[error(
+        "the address of the console is not right: {0}\nhint: write postgres://USER@HOST:PORT/corun, or ?host=/FOLDER for a Unix socket"
+    )]
     Text(&'static str),
     /// Nobody may use the console.
-    #[error("no user of {0} may use the console\nhint: name one in admin_users or stats_users, or give --dsn")]
+    #[error(
+        "no user of {0} may use the console\nhint: name one in admin_users or stats_users, or give --dsn"
+    )]
     Nobody(&'static str),
     /// It listens nowhere we could guess.
     #[error("{0} says nowhere to connect to\nhint: set listen_addr or unix_socket_dir, or give --dsn")]
@@ -166,7 +170,9 @@ fn split_port(place: &str) -> Result<(&str, u16), AddressError> {
         return match rest.strip_prefix(':') {
             Some(port) => Ok((host, port_of(port)?)),
             None if rest.is_empty() => Ok((host, PORT)),
-            None => Err(AddressError::Text("something else than a port follows the brackets")),
+            None => Err(AddressError::Text(
+                "something else than a port follows the brackets",
+            )),
         };
     }
     match place.split_once(':') {
@@ -219,10 +225,19 @@ mod tests {
         for (text, expected) in [
             ("postgres://", "me@127.0.0.1:6432/pgbouncer Prefer -"),
             ("postgres://a@db1/corun", "a@db1:6432/corun Prefer -"),
-            ("postgresql://a:p%40ss@db1:99/x?sslmode=disable", "a@db1:99/x Disable p@ss"),
+            (
+                "postgresql://a:p%40ss@db1:99/x?sslmode=disable",
+                "a@db1:99/x Disable p@ss",
+            ),
             ("postgres://a@[::1]:5/corun", "a@[::1]:5/corun Prefer -"),
-            ("postgres://a@/corun?host=/run/corun&port=7", "a@/run/corun:7/corun Prefer -"),
-            ("postgres://a@%2Ftmp/corun?sslmode=require", "a@/tmp:6432/corun Require -"),
+            (
+                "postgres://a@/corun?host=/run/corun&port=7",
+                "a@/run/corun:7/corun Prefer -",
+            ),
+            (
+                "postgres://a@%2Ftmp/corun?sslmode=require",
+                "a@/tmp:6432/corun Require -",
+            ),
         ] {
             assert_eq!(shown(text), expected, "{text}");
         }
@@ -236,7 +251,10 @@ mod tests {
             "postgres://a%zz@db1",
             "postgres://a@d b",
         ] {
-            assert!(shown(wrong).starts_with("the address of the console is not right"), "{wrong}");
+            assert!(
+                shown(wrong).starts_with("the address of the console is not right"),
+                "{wrong}"
+            );
         }
     }
 
@@ -252,17 +270,21 @@ mod tests {
     fn the_configuration_leads_to_its_own_console() {
         let address = |text: &str| {
             let text = text.replace("[proxy]", "[proxy]\nauth_file = \"users.txt\"");
-            let mut config = Config::parse(&text, "corun.toml").expect("a configuration").config;
+            let mut config = Config::parse(&text, "corun.toml")
+                .expect("a configuration")
+                .config;
             // Nothing is read here.
             config.proxy.auth_file = None;
             Address::of(&World::of(config).expect("a world"))
         };
-        let found = address("[proxy]\nlisten_addr = \"*\"\nlisten_port = 7000\nadmin_users = [\"boss\"]\n").expect("found");
+        let found = address("[proxy]\nlisten_addr = \"*\"\nlisten_port = 7000\nadmin_users = [\"boss\"]\n")
+            .expect("found");
         assert_eq!(
             (found.endpoint.to_string(), found.user.as_str()),
             ("127.0.0.1:7000".to_owned(), "boss")
         );
-        let found = address("[proxy]\nunix_socket_dir = \"/run/corun\"\nstats_users = [\"guest\"]\n").expect("found");
+        let found =
+            address("[proxy]\nunix_socket_dir = \"/run/corun\"\nstats_users = [\"guest\"]\n").expect("found");
         assert_eq!(
             (found.endpoint.to_string(), found.user.as_str()),
             ("/run/corun:6432".to_owned(), "guest")

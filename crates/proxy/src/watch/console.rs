@@ -32,7 +32,9 @@ pub enum WatchError {
 /// The error with what to do about it.
 fn shown(error: &TalkError) -> String {
     let hint = match error {
-        TalkError::Unreachable { .. } => "is the proxy running, and does it listen there? See listen_addr and listen_port",
+        TalkError::Unreachable { .. } => {
+            "is the proxy running, and does it listen there? See listen_addr and listen_port"
+        }
         error if error.is_password() => {
             "give the password in PGPASSWORD; the user must be in admin_users or stats_users"
         }

@@ -82,7 +82,9 @@ impl Rates {
             let Some(growth) = Growth::between(before.unwrap_or(&TotalsRow::default()), now) else {
                 continue;
             };
-            rates.databases.insert(now.database.clone(), growth.speed(seconds));
+            rates
+                .databases
+                .insert(now.database.clone(), growth.speed(seconds));
             sum = Some(sum.unwrap_or_default().plus(&growth));
         }
         if later.stats().next().is_none() {
@@ -275,7 +277,10 @@ mod tests {
         assert!(!rates.databases.contains_key("a") && rates.cores.is_empty());
         assert_eq!(rates.databases["b"].transactions, 1.0);
         assert_eq!(rates.total.expect("b is known").transactions, 1.0);
-        let gone = Rates::between(&sample(1, vec![stats("a", 9)], vec![]), &sample(2, vec![stats("a", 1)], vec![]));
+        let gone = Rates::between(
+            &sample(1, vec![stats("a", 9)], vec![]),
+            &sample(2, vec![stats("a", 1)], vec![]),
+        );
         assert_eq!(gone.total, None);
     }
 
@@ -289,7 +294,10 @@ mod tests {
         assert_eq!((total.transactions, total.query_time), (0.0, None));
         let unused = Rates::between(&sample(1, vec![], vec![]), &sample(2, vec![], vec![]));
         assert_eq!(unused.total, Some(Speed::default()));
-        assert_eq!((idle.cores[&0].cohort_part, idle.cores[&0].busy_part), (None, None));
+        assert_eq!(
+            (idle.cores[&0].cohort_part, idle.cores[&0].busy_part),
+            (None, None)
+        );
     }
 
     #[test]
@@ -307,7 +315,10 @@ mod tests {
             ..sample(seconds, vec![], vec![])
         };
         let earlier = at(0, vec![row(0, "u", 10, 5), row(1, "u", 100, 0)]);
-        let later = at(1, vec![row(0, "u", 20, 10), row(1, "u", 50, 0), row(0, "v", 4, 1)]);
+        let later = at(
+            1,
+            vec![row(0, "u", 20, 10), row(1, "u", 50, 0), row(0, "v", 4, 1)],
+        );
         let rates = Rates::between(&earlier, &later);
         let key = |core, user: &str| (core, "a".to_owned(), user.to_owned());
         assert_eq!(rates.cohorts[&key(0, "u")].cohort_part, Some(0.5));

@@ -97,12 +97,20 @@ mod tests {
             ..PoolRow::default()
         };
         let sample = Sample {
-            pools: vec![pool("a", 3, 4, 5), pool("b", 10, 0, 0), pool("pgbouncer", 100, 0, 0)],
+            pools: vec![
+                pool("a", 3, 4, 5),
+                pool("b", 10, 0, 0),
+                pool("pgbouncer", 100, 0, 0),
+            ],
             ..Sample::default()
         };
         let totals = sample.totals();
         assert_eq!(
-            (totals.clients_active, totals.clients_waiting, totals.servers_active),
+            (
+                totals.clients_active,
+                totals.clients_waiting,
+                totals.servers_active
+            ),
             (13, 4, 4)
         );
         assert_eq!((totals.servers_idle, totals.servers_busy), (2, 2));
@@ -138,7 +146,10 @@ mod tests {
             error: "no".to_owned(),
             ..HostRow::default()
         };
-        let columns: Vec<String> = HostRow::COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let columns: Vec<String> = HostRow::COLUMNS
+            .iter()
+            .map(|(name, _)| (*name).to_owned())
+            .collect();
         let cells: Vec<Option<String>> = host.cells().iter().map(crate::admin::Cell::text).collect();
         assert_eq!(HostRow::read(&columns, &cells), Ok(host));
     }
