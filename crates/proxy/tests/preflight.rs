@@ -148,6 +148,13 @@ fn a_wrong_password() {
         "{line:?}"
     );
     assert!(!format!("{lines:?}").contains("not it"));
+    // One who runs the console need not be known to the server.
+    let (lines, worst) = self::lines("admin_users = [\"app_scram\"]", &rest);
+    assert_eq!(
+        (the(&lines, "login").level, worst),
+        (Level::Warn, Level::Warn),
+        "{lines:#?}"
+    );
 }
 
 #[test]

@@ -68,7 +68,12 @@ pub(super) fn check(
                     error,
                     TalkError::Unreachable { .. } | TalkError::Timeout { .. } | TalkError::Protocol { .. }
                 );
-                tell(judge::refused(&about, &target.user, &target.database, &error));
+                let line = judge::refused(&about, &target.user, &target.database, &error);
+                tell(if error.is_password() && may_be_the_consoles(world, account) {
+                    judge::only_console(line)
+                } else {
+                    line
+                });
                 if away {
                     return;
                 }
@@ -94,6 +99,15 @@ pub(super) fn check(
             login(&about, account, &mut talk, tell);
         }
     }
+}
+
+/// Whether an account may be nothing but a user of the console, whom servers need not know.
+fn may_be_the_consoles(world: &World, account: &Account) -> bool {
+    let (proxy, effective) = (&world.config.proxy, &account.effective);
+    let mut console = proxy.admin_users.iter().chain(&proxy.stats_users);
+    console.any(|user| *user == effective.user)
+        && !effective.forced_user
+        && effective.auth_user.as_ref() != Some(&effective.user)
 }
 
 /// Whether somebody is there, where nobody is known who could log in.

@@ -224,6 +224,15 @@ pub(super) fn refused(about: &str, user: &str, database: &str, error: &TalkError
     }
 }
 
+/// A refusal of one who may use nothing but the console, where servers are not asked.
+pub(super) fn only_console(line: Line) -> Line {
+    Line {
+        level: line.level.min(Level::Warn),
+        ..line
+    }
+    .hint("Fine if this user only uses the console (admin_users, stats_users); otherwise see what the server has.")
+}
+
 /// Whether others may read along.
 pub(super) fn tls(about: &str, session: Option<&str>, local: bool) -> Line {
     match (session, local) {
