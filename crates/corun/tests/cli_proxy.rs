@@ -132,7 +132,7 @@ fn top_says_why_it_cannot_look() {
         "",
     );
     check_error(
-        &corun_in(folder, &["top", "--config", "none.toml"], ""),
+        &corun_in(folder, &["top", "--once", "--config", "none.toml"], ""),
         1,
         "none.toml",
         "--config",
