@@ -1,3 +1,5 @@
+//! What each fact is judged to be: edges of every limit, and that every refusal says what to do.
+
 use super::*;
 use crate::wire::error::Reported;
 
