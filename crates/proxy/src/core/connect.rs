@@ -10,7 +10,7 @@ use super::resolve::Found;
 use super::server::{Phase, Question, Server, TaskKind};
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
-use crate::auth::{Credentials, LoginStep, Lookup, ServerLogin};
+use crate::auth::{LoginStep, ServerLogin};
 use crate::hosts::Report;
 use crate::tls;
 use crate::wire::error::{Refusal, Reported, code};
@@ -121,7 +121,7 @@ impl<R: Reactor> EventLoop<R> {
                 .world
                 .tls_client
                 .as_ref()
-                .is_some_and(|tls| tls.mode() != tls::TlsMode::Allow);
+                .is_some_and(tls::TlsClient::asks_first);
         if wants_tls {
             server.phase = Phase::AskedForTls;
             reactor.send(server.token(), &build::SSL_REQUEST);
@@ -140,20 +140,11 @@ impl<R: Reactor> EventLoop<R> {
         };
         let effective = Arc::clone(&pool.effective);
         let user = effective.user.as_str();
-        let credentials = match &effective.password {
-            Some(password) => Credentials {
-                password: Some(password.reveal().as_bytes().to_vec()),
-                ..Credentials::default()
-            },
-            None => {
-                let kept = self.shared.secret(user);
-                let secret = match self.world.lookup(user) {
-                    Lookup::Found(secret) => Some(secret),
-                    _ => kept.as_ref(),
-                };
-                Credentials::new(secret, self.shared.learnt(user))
-            }
-        };
+        let credentials = self.world.credentials(
+            &effective,
+            self.shared.secret(user).as_ref(),
+            self.shared.learnt(user),
+        );
         let session = server.transport.tls.as_deref();
         let local = match &server.address {
             Some(Address::Unix(_)) => true,
@@ -395,8 +386,7 @@ impl<R: Reactor> EventLoop<R> {
         pool.failed = Some((refusal.clone(), self.now + retry));
         let others_work = pool.servers > pool.connecting;
         // A wrong password is no fault of the host.
-        let at_fault =
-            !matches!(refusal.detail.as_deref(), Some(_) if refusal.message == "server login failed");
+        let at_fault = refusal.detail.is_none() || refusal.message != "server login failed";
         if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
             // There may be another host for them: they look again on the next tick.
             return self.questions_failed(reactor, index);
