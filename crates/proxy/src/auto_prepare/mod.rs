@@ -43,7 +43,7 @@ mod lifted;
 mod proof;
 mod sites;
 
-pub use exact::{SETTINGS_READ_WHEN_PARSED, TEXT_BYTES_MAX, runs_alike};
+pub use exact::{SETTINGS_READ_WHEN_PARSED, TEXT_BYTES_MAX, may_be_prepared, runs_alike};
 pub use lift::{LITERALS_MAX, lift};
 pub use lifted::{Lifted, LiftedShape, LiteralKind, Slot, Use, values_of};
 pub use proof::proven;

@@ -319,7 +319,16 @@ impl<R: Reactor> EventLoop<R> {
                 pool.times.transaction.record(micros(heard.transaction_time));
             }
         }
+        if let Some(proof) = &heard.proof {
+            self.desk.answered(proof);
+        }
         if let Some(client) = client {
+            if heard.transactions > 0
+                && server.status == TransactionStatus::Idle
+                && std::mem::take(&mut client.defines)
+            {
+                self.desk.defined();
+            }
             let limit = self.world.config.corun.connection_buffer_max.0 as usize;
             if !server.paused && reactor.queued(client.token()) > limit {
                 server.paused = true;
