@@ -150,7 +150,7 @@ impl Lifted {
 }
 
 /// Errors that are not the statement's: cancelled, no resources, no locks, a conflict with others. The client gets them as they are.
-fn is_of_the_moment(code: &str) -> bool {
+pub(super) fn is_of_the_moment(code: &str) -> bool {
     ["40", "53", "55", "57", "58", "XX"]
         .iter()
         .any(|class| code.starts_with(class))

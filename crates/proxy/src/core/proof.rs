@@ -1,8 +1,8 @@
 //! [`Proof`]: the question whether a lifted text is equal to the text it came from, and the server's answer.
 //!
 //! ```text
-//!  Parse(as it came) Describe   Close Parse(lifted) Describe   Sync     then the client's own message
-//!                    t T                            t T        Z        nobody gets these
+//!  lock_timeout   Parse(as it came) Describe   Close Parse(lifted) Describe   Sync     then the client's own message
+//!                                   t T                            t T        Z        nobody gets these
 //! ```
 //!
 //! It goes out in front of a simple query of any client with the same database, user and settings, outside of transaction blocks,
@@ -11,9 +11,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::lifted::is_of_the_moment;
 use crate::auto_prepare::{Lifted, proven};
 use crate::session::prepared::Statement;
 use crate::wire::backend;
+use crate::wire::error::code;
 
 /// Questions that wait for a client to go with.
 const WANTED_MAX: usize = 64;
@@ -74,7 +76,8 @@ pub(super) struct Proof {
     types: Option<Vec<u32>>,
     /// Row descriptions of both.
     rows: Vec<Box<[u8]>>,
-    failed: bool,
+    /// The error of the server that refused one of the two.
+    failed: Option<String>,
 }
 
 impl Proof {
@@ -84,7 +87,7 @@ impl Proof {
             wanted,
             types: None,
             rows: Vec::new(),
-            failed: false,
+            failed: None,
         }
     }
 
@@ -102,14 +105,24 @@ impl Proof {
     }
 
     /// The server refused one of the two.
-    pub fn fail(&mut self) {
-        self.failed = true;
+    pub fn fail(&mut self, code: &str) {
+        self.failed = Some(code.to_owned());
+    }
+
+    /// Whether nothing was found out: a lock is taken, for example.
+    pub fn again(&self) -> bool {
+        self.failed.as_deref().is_some_and(is_of_the_moment)
+    }
+
+    /// Whether it was cancelled.
+    pub fn cancelled(&self) -> bool {
+        self.failed.as_deref() == Some(code::QUERY_CANCELED)
     }
 
     /// The types of the parameters, if both texts are equal.
     pub fn proven(&self) -> Option<&[u32]> {
         match (&self.types, self.rows.as_slice()) {
-            (Some(types), [original, lifted]) if !self.failed => {
+            (Some(types), [original, lifted]) if self.failed.is_none() => {
                 proven(&self.wanted.lifted, types, original, lifted).then_some(types)
             }
             _ => None,
@@ -168,8 +181,9 @@ mod tests {
                 proof.hear(*tag, body);
             }
             if fail {
-                proof.fail();
+                proof.fail("42703");
             }
+            assert!(!proof.again() && !proof.cancelled());
             proof.proven().map(<[u32]>::to_vec)
         };
         let (nothing, integer): (&[u8], &[u8]) = (&[0, 0], &[0, 1, 0, 0, 0, 23]);

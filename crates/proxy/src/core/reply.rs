@@ -336,11 +336,14 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.server.expects.step_complete(Step::Describe);
             }
             backend::ERROR => {
-                proof.fail();
+                proof.fail(&Reported::read(body).code);
                 let end = self.at + HEADER_BYTES + body.len();
                 self.error(Some(&self.bytes[self.at..end]));
                 self.server.errors = self.server.errors.saturating_sub(1);
             }
+            backend::BIND_COMPLETE => self.server.expects.step_complete(Step::Bind),
+            backend::COMMAND_COMPLETE => self.server.expects.step_complete(Step::Execute),
+            backend::DATA_ROW | backend::NOTICE => {}
             backend::READY => {
                 self.heard.proof = self.server.proof.take();
                 return None;

@@ -210,6 +210,9 @@ impl Desk {
 
     /// A question was answered.
     pub fn answered(&mut self, proof: &Proof) {
+        if proof.again() {
+            return;
+        }
         let wanted = &proof.wanted;
         let stamp = wanted.stamp;
         let state = match proof.proven() {

@@ -13,6 +13,10 @@ use crate::session::prepared::Prepared;
 use crate::understand::{StatementKind, Understood};
 use crate::wire::{TransactionStatus, build, frontend};
 
+/// Begins a question: parsing waits for the locks of others, and the client's own message must not wait for these. It ends with the
+/// transaction, which is the question.
+const IMPATIENT: &[u8] = b"select pg_catalog.set_config('lock_timeout', '100ms', true)";
+
 impl<R: Reactor> Way<'_, R> {
     /// Runs a simple query as a prepared statement, where that is known to give the same. `false`: it is not.
     ///
@@ -79,7 +83,13 @@ impl<R: Reactor> Way<'_, R> {
         let Some(proof) = self.desk.ask(whose(client)) else {
             return;
         };
-        let mut out = Vec::with_capacity(2 * proof.wanted.sql.len() + 128);
+        let mut out = Vec::with_capacity(2 * proof.wanted.sql.len() + 256);
+        build::parse(&mut out, "", IMPATIENT, &[0, 0]);
+        self.server.expects.parse(ParseSent::of_nobody(true));
+        build::message(&mut out, frontend::BIND, |out| out.extend([0; 8]));
+        self.server.expects.step(Step::Bind);
+        build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
+        self.server.expects.step(Step::Execute);
         build::parse(&mut out, "", &proof.wanted.sql, &[0, 0]);
         self.server.expects.parse(ParseSent::of_nobody(true));
         self.server.statements.unnamed = None;
