@@ -95,7 +95,7 @@ impl<R: Reactor> Way<'_, R> {
                 Ok(None) => return Stop::Unfinished,
                 Err(refusal) => return Stop::Violation(refusal),
             };
-            if self.must_leave(head.tag) {
+            if self.must_leave(head.tag) || self.may_run_again() && head.tag != frontend::TERMINATE {
                 return Stop::Held;
             }
             let whole = rest >= head.total;

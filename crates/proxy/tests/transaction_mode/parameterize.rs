@@ -219,6 +219,7 @@ fn answer(client: &mut Raw, sql: &str) -> (Vec<String>, u8) {
     (lines, status)
 }
 
+/// One server for all.
 fn scene() -> Option<Scene> {
     scene_with(Pooling::new(Mode::Transaction, 1))
 }
@@ -237,7 +238,7 @@ fn prepared(client: &mut Raw) -> Vec<String> {
 
 #[test]
 fn random_statements_are_answered_as_by_the_server() {
-    let Some(scene) = scene() else {
+    let Some(scene) = scene_with(Pooling::new(Mode::Transaction, 2)) else {
         return;
     };
     let twin = postgres::new_database();
@@ -248,6 +249,7 @@ fn random_statements_are_answered_as_by_the_server() {
     }
     let mut direct = Raw::connect(&postgres::shared().login("app").database(&twin)).expect("a login");
     let mut clients = [scene.client(), scene.client()];
+    let mut holder = scene.client();
     let seed = number_from_environment("CORUN_TEST_SEED", 1);
     let mut texts = Texts(Random::new(seed));
     let (mut lifted, mut errors, mut asked) = (std::collections::BTreeSet::new(), 0, 0);
@@ -258,6 +260,10 @@ fn random_statements_are_answered_as_by_the_server() {
                 scene.sql(statement);
                 postgres::shared().sql_in(&twin, statement);
             }
+        }
+        // Sometimes another client has one of the two servers for itself.
+        if round % 3 == 0 {
+            holder.rows("begin; select 7");
         }
         let turn = texts.0.below(2);
         let block = texts.0.percent(40);
@@ -278,6 +284,9 @@ fn random_statements_are_answered_as_by_the_server() {
             status = after;
             asked += 1;
             errors += usize::from(expected.iter().any(|line| line.starts_with("error ")));
+        }
+        if round % 3 == 0 {
+            holder.rows("commit");
         }
         let now = prepared(&mut clients[turn]);
         lifted.extend(now.into_iter().filter(|text| text.contains("$1")));
@@ -408,6 +417,54 @@ fn settings_decide_what_literals_are() {
     }
     a.rows("commit");
     assert_eq!(a.value("select id from t where d = '01/02/2024'"), "1");
+}
+
+#[test]
+fn settings_of_a_session_decide_too() {
+    let Some(scene) = scene_with(Pooling::new(Mode::Session, 1)) else {
+        return;
+    };
+    let mut a = scene.client();
+    a.rows("create table t (id int, d date); insert into t values (1, '2024-01-02'), (2, '2024-02-01')");
+    for expected in [["1", "2024-01-02"], ["2", "2024-02-01"]] {
+        for _ in 0..4 {
+            assert_eq!(a.value("select id from t where d = '01/02/2024'"), expected[0]);
+            let dates = a.rows("select date '01/02/2024' from t where id = 1");
+            assert_eq!(dates[0][0].as_deref(), Some(expected[1]));
+        }
+        a.rows("set datestyle = 'ISO, DMY'");
+    }
+}
+
+#[test]
+fn what_is_sent_behind_a_query_does_not_overtake_it() {
+    let Some(scene) = scene() else {
+        return;
+    };
+    let mut a = scene.client();
+    a.rows("create table t (id int, d date); insert into t values (1, '2024-01-02')");
+    for _ in 0..4 {
+        assert_eq!(a.value("select id from t where d = '2024-01-02'"), "1");
+    }
+    // The first is refused with its literal lifted, and runs again.
+    let texts = [
+        "select id from t where d = 'no date'",
+        "select 2",
+        "select id from t where d = '2024-01-02'",
+    ];
+    let sent = texts.map(message::query).concat();
+    let mut direct =
+        Raw::connect(&postgres::shared().login("app").database(&scene.database)).expect("a login");
+    for client in [&mut a, &mut direct] {
+        client.send(&sent).expect("sent");
+    }
+    for _ in texts {
+        let [seen, expected] = [&mut a, &mut direct].map(|client| {
+            let messages = client.until_ready();
+            messages.iter().filter_map(Message::show).collect::<Vec<_>>()
+        });
+        assert_eq!(seen, expected);
+    }
 }
 
 #[test]

@@ -18,6 +18,11 @@ use crate::wire::{TransactionStatus, build, frontend};
 const IMPATIENT: &[u8] = b"select pg_catalog.set_config('lock_timeout', '100ms', true)";
 
 impl<R: Reactor> Way<'_, R> {
+    /// Whether a simple query that is under way may have to run as it came: what the client sends behind it must not overtake it.
+    pub(super) fn may_run_again(&self) -> bool {
+        self.server.lifted.as_ref().is_some_and(|lifted| !lifted.in_block)
+    }
+
     /// Runs a simple query as a prepared statement, where that is known to give the same. `false`: it is not.
     ///
     /// Only where nothing else is under way: should the server refuse, the text runs as it came. And only where it is known what
