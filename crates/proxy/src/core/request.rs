@@ -497,9 +497,19 @@ impl<R: Reactor> Way<'_, R> {
         }
     }
 
-    /// The same for the client's unnamed statement.
+    /// The same for the client's unnamed statement. If it has none, one that the server has is another client's, or one that a simple
+    /// query ended: it is closed, and the server says that there is none.
     fn ensure_unnamed(&mut self) {
         let Some(prepared) = &self.client.statements.unnamed else {
+            if self.server.statements.unnamed.is_some() {
+                let mut out = Vec::new();
+                build::close_statement(&mut out, "");
+                self.server.expects.close(true);
+                // Nobody's: an error before may keep the server from closing it.
+                self.server.statements.unnamed = Some((0, 0));
+                self.flush();
+                self.server.transport.send(self.reactor, &out);
+            }
             return;
         };
         let owner = Some((self.client.id, prepared.stamp));
@@ -526,8 +536,8 @@ impl<R: Reactor> Way<'_, R> {
             if let Some(prepared) = &self.client.statements.unnamed {
                 let understood = Arc::clone(&prepared.statement.understood);
                 self.note(&understood);
-                self.ensure_unnamed();
             }
+            self.ensure_unnamed();
             self.server.expects.step(Step::Bind);
             return None;
         }
