@@ -126,7 +126,7 @@ impl Lifted {
 
     fn error(&mut self, body: &[u8], whole: bool, may_refuse: bool) -> Said {
         self.state.head = Vec::new();
-        let reported = whole.then(|| Reported::read(body)).unwrap_or_default();
+        let reported = Reported::read(body);
         if may_refuse && whole && !reported.is_fatal() && !is_of_the_moment(&reported.code) {
             self.state.notices = Vec::new();
             self.state.refused = true;
