@@ -257,10 +257,7 @@ mod tests {
             shapes.learn(number.to_string().as_bytes(), None);
         }
         assert_eq!(shapes.entries.len(), SHAPES_MAX);
-        let long = format!(
-            "select a from t where b = 5 and {} > 0",
-            "a + ".repeat(3000) + "a"
-        );
+        let long = format!("select {}a from t where b = 5", "a, ".repeat(4000));
         let long = lifted(&long).expect("a literal");
         for number in 0..2 * SHAPES_MAX {
             shapes.learn(number.to_string().as_bytes(), Some(Arc::clone(&long)));
