@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lru::LruCache;
 use machine::reactor::{Event, Handler, Reactor, Stream, Token};
 use model::units::CpuId;
 use ring::rand::SecureRandom;
@@ -27,14 +26,12 @@ use super::client::{Client, Phase};
 use super::desk::{Desk, Rules};
 use super::fleet::Fleet;
 use super::pool::{Pool, PoolKey};
-use super::repeats::Repeats;
 use super::server::{Question, Server};
 use super::shared::{Message, Shared};
 use super::transport::Opened;
 use super::world::World;
 use crate::config::PoolMode;
-use crate::session::prepared::Statements;
-use crate::understand::{Limits, Understanding};
+use crate::understand::Limits;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};
 
@@ -121,6 +118,7 @@ impl<R: Reactor> EventLoop<R> {
             entries_max: world.config.corun.statement_cache_size as usize,
             ..Limits::default()
         };
+        let desk = Desk::new(limits, u64::from_ne_bytes(nonce), Arc::clone(&shared.definitions));
         Self {
             index,
             shared,
@@ -130,12 +128,7 @@ impl<R: Reactor> EventLoop<R> {
             cancels: Slab::new(),
             pools: Slab::new(),
             pool_of: HashMap::new(),
-            desk: Desk {
-                understanding: Understanding::new(limits),
-                statements: Statements::new(u64::from_ne_bytes(nonce)),
-                repeats: Repeats::default(),
-                lifted: LruCache::unbounded(),
-            },
+            desk,
             todo: VecDeque::new(),
             questions: VecDeque::new(),
             fleets: HashMap::new(),

@@ -320,7 +320,17 @@ impl<R: Reactor> EventLoop<R> {
                 pool.times.transaction.record(micros(heard.transaction_time));
             }
         }
+        if let Some(proof) = &heard.proof {
+            self.desk.answered(proof);
+        }
+        let cancel_again = heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
         if let Some(client) = client {
+            if heard.transactions > 0
+                && server.status == TransactionStatus::Idle
+                && std::mem::take(&mut client.defines)
+            {
+                self.desk.defined();
+            }
             let limit = self.world.config.corun.connection_buffer_max.0 as usize;
             if !server.paused && reactor.queued(client.token()) > limit {
                 server.paused = true;
@@ -335,6 +345,10 @@ impl<R: Reactor> EventLoop<R> {
         }
         if let Some(sql) = heard.again {
             return self.run_as_it_came(reactor, index, &sql);
+        }
+        if cancel_again {
+            // It has struck the question; it was meant for what follows.
+            self.start_cancel(reactor, index);
         }
         if heard.queries > 0 || heard.own {
             self.after_answer(reactor, index);
