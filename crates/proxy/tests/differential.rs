@@ -96,7 +96,11 @@ impl Pair {
                 .collect()
         };
         let (expected, must_end) = answer(&mut self.direct, step, whole);
+        let started = std::time::Instant::now();
         let (seen, ended) = answer(&mut self.through, step, whole);
+        if started.elapsed().as_millis() > 300 {
+            println!("SLOW {about} {:?}: {}\n{:#?}", started.elapsed(), step.shown, show(&seen));
+        }
         if must_end.is_some() {
             // The server gave up on the connection. Its last words may be lost on the way, as bytes it had not read are left.
             assert!(
@@ -115,6 +119,7 @@ impl Pair {
             return true;
         }
         let (expected_lines, lines) = (show(&expected), show(&seen));
+        if std::env::var("DBG").is_ok() { println!("STEP {about} {}\n   D {expected_lines:?}\n   T {lines:?}", step.shown); }
         if let Some(error) = ended {
             panic!(
                 "{about}: {error}\nsteps:\n{}\nexpected {expected_lines:#?}\nonly got {lines:#?}",
@@ -141,13 +146,18 @@ impl Pair {
         true
     }
 
-    /// Exceptions of transaction mode. In a transaction block that has failed, a statement that was prepared on another server
-    /// connection cannot be parsed on this one: the server says that the block has failed, and not what else is wrong with the message.
+    /// Errors that may be others.
+    ///
+    /// In transaction mode: in a transaction block that has failed, a statement that was prepared on another server connection cannot be
+    /// parsed on this one: the server says that the block has failed, and not what else is wrong with the message.
+    ///
+    /// In every mode: a simple query that fails within a block leaves its portal behind, with a text that PostgreSQL has freed; which of
+    /// the two errors an Execute of it gets is by chance.
     fn excepted(&self, direct: &str, through: &str) -> bool {
-        self.mode == Mode::Transaction
-            && direct.starts_with("error ")
-            && through.starts_with("error ")
-            && through.contains(" C25P02 ")
+        let is = |line: &str, code: &str| line.starts_with("error ") && line.contains(&format!(" C{code} "));
+        let carried = self.mode == Mode::Transaction && direct.starts_with("error ") && is(through, "25P02");
+        let left = |one: &str, other: &str| is(one, "25P02") && is(other, "55000");
+        carried || left(direct, through) || left(through, direct)
     }
 
     fn last(&self) -> String {
