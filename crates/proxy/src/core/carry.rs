@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use machine::reactor::Reactor;
 
-use super::change::{Change, Unnamed};
+use super::change::{Change, Name, Unnamed};
 use super::desk::read_when_parsed;
 use super::expect::Step;
 use super::request::{Stop, Way, no_blocks, violation};
@@ -53,7 +53,7 @@ impl<R: Reactor> Way<'_, R> {
             self.at = end;
             return None;
         }
-        if self.client.statements.get(parsed.name).is_some() {
+        if self.named(parsed.name).is_some() {
             self.define_again(parsed.name, end);
             return None;
         }
@@ -65,21 +65,32 @@ impl<R: Reactor> Way<'_, R> {
         }
         if self.client.pins.contains(Pins::SQL_PREPARE) {
             // A statement of SQL may have the name; the server knows.
-            let change = Change::Parsed {
-                copy: None,
-                name: Some(parsed.name.into()),
-            };
-            self.server.expects.parse(false, change);
+            let name = Some(self.define(parsed.name, prepared));
+            self.server
+                .expects
+                .parse(false, Change::Parsed { copy: None, name });
             self.server.stray_statements.push(parsed.name.to_vec());
-            self.client.statements.define(parsed.name, prepared);
             self.at = end;
             return None;
         }
+        let name = self.define(parsed.name, prepared.clone());
         let mut out = Vec::with_capacity(body.len() + 64);
-        self.parse_on_server(&prepared, &mut out, Some(parsed.name.into()));
-        self.client.statements.define(parsed.name, prepared);
+        self.parse_on_server(&prepared, &mut out, Some(name));
         self.replace(&out, end);
         None
+    }
+
+    /// The statement the client calls so, unless this batch takes it away first.
+    fn named(&self, name: &[u8]) -> Option<&Prepared> {
+        let prepared = self.client.statements.get(name)?;
+        (!self.server.expects.takes_away(prepared.stamp)).then_some(prepared)
+    }
+
+    fn define(&mut self, name: &[u8], prepared: Prepared) -> Name {
+        Name {
+            name: name.into(),
+            before: self.client.statements.define(name, prepared),
+        }
     }
 
     /// Client and server have another unnamed statement, or none. Answers how to take it back.
@@ -129,7 +140,7 @@ impl<R: Reactor> Way<'_, R> {
 
     /// Appends what makes the server parse the statement; an older copy and those used longest ago go away. `name`: what the client calls
     /// it, where the client's own Parse it is.
-    fn parse_on_server(&mut self, prepared: &Prepared, out: &mut Vec<u8>, name: Option<Box<[u8]>>) {
+    fn parse_on_server(&mut self, prepared: &Prepared, out: &mut Vec<u8>, name: Option<Name>) {
         let statement = &prepared.statement;
         build::close_statement(out, &statement.name);
         self.server.expects.close(true, Change::Nothing);
@@ -196,7 +207,7 @@ impl<R: Reactor> Way<'_, R> {
             self.server.expects.step(Step::Bind, 0);
             return None;
         }
-        let Some(prepared) = self.client.statements.get(name).cloned() else {
+        let Some(prepared) = self.named(name).cloned() else {
             // One of SQL, or none: the server knows.
             self.server.expects.step(Step::Bind, 0);
             return None;
@@ -251,7 +262,7 @@ impl<R: Reactor> Way<'_, R> {
                 self.ensure_unnamed();
                 None
             }
-            (b'S', name) => self.client.statements.get(name).cloned(),
+            (b'S', name) => self.named(name).cloned(),
             _ => None,
         };
         let Some(prepared) = prepared else {

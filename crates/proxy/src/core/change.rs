@@ -21,8 +21,8 @@ pub(super) enum Change {
     Parsed {
         /// Number of the server's copy, and the stamp of the one it had before. `None`: the client's own name is all there is.
         copy: Option<(u64, Option<u64>)>,
-        /// The client's name, which was free, where the Parse is the client's own.
-        name: Option<Box<[u8]>>,
+        /// The client's name, where the Parse is the client's own.
+        name: Option<Name>,
     },
     /// The server's copy with this number and stamp makes room for another.
     Evicted { id: u64, stamp: u64 },
@@ -30,6 +30,14 @@ pub(super) enum Change {
     Closed { name: Box<[u8]>, prepared: Prepared },
     /// Another unnamed statement, or none.
     Unnamed(Unnamed),
+}
+
+/// A name that a client gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub name: Box<[u8]>,
+    /// The statement that has it until one under way has taken it away with all others.
+    pub before: Option<Prepared>,
 }
 
 /// The unnamed statement before a change.
@@ -73,8 +81,11 @@ impl Change {
                     Some((id, None)) => server.forget(id),
                     None => {}
                 }
-                if let (Some(name), Some(client)) = (name, client) {
-                    client.remove(&name);
+                if let (Some(Name { name, before }), Some(client)) = (name, client) {
+                    match before {
+                        Some(before) => client.define(name, before),
+                        None => client.remove(&name),
+                    };
                 }
             }
             Self::Evicted { id, stamp } => server.put_back(id, stamp),

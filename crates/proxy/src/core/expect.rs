@@ -80,8 +80,8 @@ pub(super) struct Expects {
     closed: Changes,
     /// Changes in the batch whose end has not been sent.
     last: Changes,
-    /// The batch whose end has not been sent runs a text that takes all statements with names away.
-    discards: bool,
+    /// The batch whose end has not been sent runs a text that takes all statements with names away: those parsed up to this stamp.
+    discards: Option<u64>,
     /// Messages of the extended protocol went out after the last Sync.
     open: bool,
     /// The server skips to the next Sync.
@@ -147,9 +147,14 @@ impl Expects {
         self.push(expect, change);
     }
 
-    /// What goes out in this batch runs a text that takes all statements with names away.
-    pub fn discards(&mut self) {
-        self.discards = true;
+    /// What goes out in this batch runs a text that takes all statements with names away: those parsed up to this stamp.
+    pub fn discards(&mut self, stamp: u64) {
+        self.discards = Some(stamp);
+    }
+
+    /// Whether what was sent in this batch takes the statement of this stamp away, if all goes well.
+    pub fn takes_away(&self, stamp: u64) -> bool {
+        self.discards.is_some_and(|last| stamp <= last)
     }
 
     /// A Query goes out, or a function call.
@@ -185,7 +190,7 @@ impl Expects {
     }
 
     fn end_batch(&mut self, mut sent: ReadySent, change: Change) {
-        sent.discards = std::mem::take(&mut self.discards);
+        sent.discards = self.discards.take().is_some();
         self.push(Expect::Ready(sent), change);
         self.closed.named += self.last.named;
         self.closed.unnamed += self.last.unnamed;
@@ -336,7 +341,7 @@ impl Expects {
         let until = self.queue.iter().position(sync);
         if until.is_none() {
             self.skipping = self.open || !self.queue.is_empty();
-            self.discards = false;
+            self.discards = None;
         }
         let mut refused = true;
         let mut unnamed = None;
@@ -382,7 +387,11 @@ impl Expects {
         for (_, change) in &mut self.queue {
             match change {
                 Change::Parsed { copy, name } => {
-                    names.extend(name.clone());
+                    if let Some(given) = name
+                        && names.insert(given.name.clone())
+                    {
+                        given.before = None;
+                    }
                     if let Some((id, before)) = copy
                         && ids.insert(*id)
                     {

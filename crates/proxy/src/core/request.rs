@@ -166,7 +166,9 @@ impl<R: Reactor> Way<'_, R> {
         }
         let name = match tag {
             // The unnamed statement is replaced, whatever it was.
-            frontend::PARSE => read::text(body).map(|(name, _)| name).filter(|name| !name.is_empty()),
+            frontend::PARSE => read::text(body)
+                .map(|(name, _)| name)
+                .filter(|name| !name.is_empty()),
             frontend::BIND => read::bind(body).map(|(_, name, _)| name),
             frontend::DESCRIBE | frontend::CLOSE => read::target(body)
                 .filter(|&(kind, name)| kind == b'S' && (tag == frontend::DESCRIBE || !name.is_empty()))
@@ -411,7 +413,7 @@ impl<R: Reactor> Way<'_, R> {
             TransactionEffect::Begin { .. } | TransactionEffect::Mixed
         );
         if understood.discards_prepared == Discard::All {
-            self.server.expects.discards();
+            self.server.expects.discards(self.desk.statements.stamp());
         }
     }
 }

@@ -156,9 +156,9 @@ impl ClientStatements {
         }
     }
 
-    /// Notes a named one.
-    pub fn define(&mut self, name: impl Into<Box<[u8]>>, prepared: Prepared) {
-        self.named.insert(name.into(), prepared);
+    /// Notes a named one. Answers the one that had the name.
+    pub fn define(&mut self, name: impl Into<Box<[u8]>>, prepared: Prepared) -> Option<Prepared> {
+        self.named.insert(name.into(), prepared)
     }
 
     /// Forgets a named one, whichever it is.

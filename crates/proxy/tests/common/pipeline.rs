@@ -36,7 +36,7 @@ pub fn pipeline(random: &mut Random, client: usize) -> Step {
 
 fn sql(random: &mut Random, client: usize) -> String {
     let id = random.below(30);
-    match random.below(20) {
+    match random.below(21) {
         0 => "begin".to_owned(),
         1 => "commit".to_owned(),
         2 => "rollback".to_owned(),
@@ -57,7 +57,8 @@ fn sql(random: &mut Random, client: usize) -> String {
         15 => "show timezone".to_owned(),
         16 => "savepoint s1".to_owned(),
         17 => "rollback to s1".to_owned(),
-        18 => "do $$ begin raise notice 'in a pipeline'; end $$".to_owned(),
+        18 => "deallocate all".to_owned(),
+        19 => "do $$ begin raise notice 'in a pipeline'; end $$".to_owned(),
         _ => format!("declare p1 cursor for select id from a{client} order by id"),
     }
 }

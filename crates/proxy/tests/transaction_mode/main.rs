@@ -9,5 +9,6 @@ mod auto_prepare;
 mod pins;
 mod prepared;
 mod prepared_many;
+mod prepared_pipelines;
 mod settings;
 mod sharing;

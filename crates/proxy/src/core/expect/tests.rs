@@ -1,6 +1,7 @@
 //! What the queue owes after sequences of messages and answers.
 
 use super::*;
+use crate::core::change::Name;
 use crate::session::prepared::{Prepared, Statements};
 use crate::understand::{Limits, Understanding};
 
@@ -14,7 +15,10 @@ fn copy(id: u64) -> Change {
 fn named(id: u64, name: &str) -> Change {
     Change::Parsed {
         copy: Some((id, None)),
-        name: Some(name.as_bytes().into()),
+        name: Some(Name {
+            name: name.as_bytes().into(),
+            before: None,
+        }),
     }
 }
 
@@ -124,11 +128,13 @@ fn a_batch_that_replaces_the_unnamed_statement_is_sure_of_it() {
 #[test]
 fn a_text_that_discards_makes_names_unsure_until_it_is_answered() {
     let mut expects = Expects::default();
-    expects.discards();
+    expects.discards(1);
     expects.query(unnamed(0));
     assert!(expects.unsure(true));
     expects.ready();
     assert!(!expects.unsure(true));
+    expects.discards(1);
+    assert!(expects.takes_away(1) && !expects.takes_away(2));
     // Execute (discards), Close a, Parse b, Close b, Bind (fails).
     let closed = |name: &str| Change::Closed {
         name: name.as_bytes().into(),
