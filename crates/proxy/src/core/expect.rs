@@ -80,7 +80,9 @@ pub(super) struct Expects {
     closed: Changes,
     /// Changes in the batch whose end has not been sent.
     last: Changes,
-    /// The batch whose end has not been sent runs a text that takes all statements with names away: those parsed up to this stamp.
+    /// The batch whose end has not been sent binds a text that takes all statements with names away: those parsed up to this stamp.
+    bound_to_discard: Option<u64>,
+    /// The same, and it has been told to run it.
     discards: Option<u64>,
     /// Messages of the extended protocol went out after the last Sync.
     open: bool,
@@ -139,6 +141,9 @@ impl Expects {
 
     /// A Bind, Describe or Execute goes out; `stamp` is that of the client's statement it names, 0 for none.
     pub fn step(&mut self, step: Step, stamp: u64) {
+        if step == Step::Execute && self.bound_to_discard.is_some() {
+            self.discards = self.bound_to_discard.take();
+        }
         self.extended(Expect::Step { step, stamp }, Change::Nothing);
     }
 
@@ -147,9 +152,9 @@ impl Expects {
         self.push(expect, change);
     }
 
-    /// What goes out in this batch runs a text that takes all statements with names away: those parsed up to this stamp.
+    /// What goes out next, a Bind or a Query, is of a text that takes all statements with names away: those parsed up to this stamp.
     pub fn discards(&mut self, stamp: u64) {
-        self.discards = Some(stamp);
+        self.bound_to_discard = Some(stamp);
     }
 
     /// Whether what was sent in this batch takes the statement of this stamp away, if all goes well.
@@ -190,7 +195,7 @@ impl Expects {
     }
 
     fn end_batch(&mut self, mut sent: ReadySent, change: Change) {
-        sent.discards = self.discards.take().is_some();
+        sent.discards = self.discards.take().or(self.bound_to_discard.take()).is_some();
         self.push(Expect::Ready(sent), change);
         self.closed.named += self.last.named;
         self.closed.unnamed += self.last.unnamed;
@@ -340,8 +345,9 @@ impl Expects {
         let sync = |(expect, _): &(Expect, Change)| matches!(expect, Expect::Ready(sent) if sent.sync);
         let until = self.queue.iter().position(sync);
         if until.is_none() {
-            self.skipping = self.open || !self.queue.is_empty();
-            self.discards = None;
+            // Not less than before: a second error is the server's last word.
+            self.skipping |= self.open || !self.queue.is_empty();
+            (self.bound_to_discard, self.discards) = (None, None);
         }
         let mut refused = true;
         let mut unnamed = None;
