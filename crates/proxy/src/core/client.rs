@@ -92,8 +92,6 @@ pub(super) struct Client {
     pub read_back: bool,
     /// Settings that the server's view does not list and that may have changed.
     pub touched: Vec<Box<str>>,
-    /// Prepared statements all go away once what was sent has succeeded.
-    pub discard_all: bool,
     /// Its transaction wrote, or may have.
     pub wrote: bool,
     /// What the read/write split keeps of it.
@@ -159,7 +157,6 @@ impl Client {
             ask_pins: false,
             read_back: false,
             touched: Vec::new(),
-            discard_all: false,
             wrote: false,
             split: Split::new(),
             place: None,

@@ -7,6 +7,8 @@ mod ask;
 mod batch;
 mod bind;
 mod cancel;
+mod carry;
+mod change;
 mod client;
 mod cohorts;
 mod connect;

@@ -38,6 +38,8 @@ pub(super) struct Heard {
     pub broken: Option<&'static str>,
     /// Messages of the proxy's own have been answered.
     pub own: bool,
+    /// An error or a copy: what was sent since owes less than it seemed.
+    pub owes_less: bool,
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
     /// A question about a text was answered.
@@ -150,6 +152,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::CLOSE_COMPLETE
                     | backend::BIND_COMPLETE
                     | backend::NO_DATA
+                    | backend::COMMAND_COMPLETE
                     | backend::COPY_IN
             ) || (matches!(tag, backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION)
                 && (self.server.lifted.is_some() || self.server.proof.is_some()))
@@ -190,6 +193,9 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::DATA_ROW => true,
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY | backend::PORTAL_SUSPENDED => {
                 self.server.expects.step_complete(Step::Execute);
+                if matches!(body, b"DEALLOCATE ALL\0" | b"DISCARD ALL\0") {
+                    self.discarded();
+                }
                 true
             }
             backend::ROW_DESCRIPTION => {
@@ -218,8 +224,8 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::ERROR => {
                 let swallowed = self.server.expects.swallowed();
-                self.error(whole.then(|| &self.bytes[self.at..end]));
-                match whole.then(|| self.renamed(body)).flatten() {
+                let stamp = self.error(whole.then(|| &self.bytes[self.at..end]));
+                match whole.then(|| self.renamed(body, stamp)).flatten() {
                     _ if swallowed => false,
                     None => true,
                     Some(renamed) => {
@@ -242,6 +248,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::COPY_IN => {
                 self.server.expects.copy_in();
+                self.heard.owes_less = true;
                 true
             }
             // Authentication or keys in the middle of a session.
@@ -253,22 +260,20 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
     }
 
-    /// An error that calls a statement of the client's by its name on servers, with the client's own name for it.
-    fn renamed(&self, body: &[u8]) -> Option<Vec<u8>> {
+    /// An error that calls the client's statement of this stamp by its name on servers, with the client's own name for it.
+    fn renamed(&self, body: &[u8], stamp: u64) -> Option<Vec<u8>> {
         let client = self.client.as_ref()?;
-        // Most errors name none: looking for the common part of the names first spares going through them all.
-        if !body.windows(PREFIX.len()).any(|part| part == PREFIX) {
+        // Most errors name none: looking for the common part of the names first spares looking for the statement.
+        if stamp == 0 || !body.windows(PREFIX.len()).any(|part| part == PREFIX) {
             return None;
         }
         let (name, called) = client
             .statements
             .named()
-            .filter(|(_, prepared)| {
-                let called = prepared.statement.name.as_bytes();
-                body.windows(called.len()).any(|part| part == called)
-            })
-            .map(|(name, prepared)| (name, prepared.statement.name.as_bytes()))
-            .max_by_key(|(_, called)| called.len())?;
+            .find(|(_, prepared)| prepared.stamp == stamp)
+            .map(|(name, prepared)| (name, &*prepared.statement.name))
+            .or_else(|| self.server.expects.closing(stamp))?;
+        let called = called.as_bytes();
         let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
         build::message(&mut out, backend::ERROR, |out| {
             let mut rest = body;
@@ -361,30 +366,29 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
     }
 
-    fn error(&mut self, message: Option<&[u8]>) {
+    /// An error came. Answers the stamp of the statement that the refused message named.
+    fn error(&mut self, message: Option<&[u8]>) -> u64 {
+        self.heard.owes_less = true;
         self.server.errors += 1;
+        self.server.last_error = message.map(<[u8]>::to_vec);
+        let mut statements = None;
         if let Some(client) = &mut self.client {
             client.ask_pins = true;
+            statements = Some(&mut client.statements);
         }
-        self.server.last_error = message.map(<[u8]>::to_vec);
         let undone = self.server.expects.error();
-        for failed in undone.parses {
-            if let Some(id) = failed.id {
-                self.server.statements.forget(id);
-            } else if failed.defines.is_none() {
-                self.server.statements.unnamed = None;
-                if let Some(client) = self.client.as_mut().filter(|_| !failed.swallow) {
-                    client.statements.unnamed = None;
-                }
-            }
-            if let (Some((name, stamp)), Some(client)) = (failed.defines, &mut self.client) {
-                client.statements.undo(&name, stamp);
-            }
+        for change in undone.changes {
+            change.take_back(statements.as_deref_mut(), &mut self.server.statements);
         }
+        undone.stamp
+    }
+
+    /// The server has no statements with names any more, but those that come.
+    fn discarded(&mut self) {
+        let (names, ids) = self.server.expects.discarded();
+        self.server.statements.clear_named_but(|id| ids.contains(&id));
         if let Some(client) = &mut self.client {
-            for (name, prepared) in undone.closes {
-                client.statements.restore(name, prepared);
-            }
+            client.statements.clear_named_but(|name| names.contains(name));
         }
     }
 
@@ -415,12 +419,8 @@ impl<'a, R: Reactor> Way<'a, R> {
         if let Some(client) = &mut self.client {
             if self.server.errors == 0 {
                 client.pins = client.pins.without(client.unpins);
-                if client.discard_all {
-                    client.statements.clear();
-                }
             }
             client.unpins = Pins::NONE;
-            client.discard_all = false;
             client.began = self.server.expects.outstanding() > 0 && client.began;
         }
         self.server.errors = 0;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use machine::reactor::Reactor;
 
+use super::change::Change;
 use super::client::Client;
 use super::event_loop::{EventLoop, Todo, WAITING_INBOX_MAX, goodbye};
 use super::fleet::Way;
@@ -350,8 +351,19 @@ impl<R: Reactor> EventLoop<R> {
             // It has struck the question; it was meant for what follows.
             self.start_cancel(reactor, index);
         }
-        if heard.queries > 0 || heard.own {
+        if heard.queries > 0 || heard.own || heard.owes_less {
+            self.look_again(index);
             self.after_answer(reactor, index);
+        }
+    }
+
+    /// What a server's client has held back for an earlier answer may go now.
+    fn look_again(&mut self, index: usize) {
+        if let Some(client_index) = self.servers.get(index).and_then(|server| server.client)
+            && let Some(client) = self.clients.get_mut(client_index)
+            && std::mem::take(&mut client.held)
+        {
+            self.todo.push_back(Todo::Serve(client_index, client.id));
         }
     }
 
@@ -366,7 +378,7 @@ impl<R: Reactor> EventLoop<R> {
             out.push(0);
         });
         server.statements.unnamed = None;
-        server.expects.query();
+        server.expects.query(Change::Nothing);
         server.query_since = self.now;
         server.transport.send(reactor, &out);
     }
@@ -384,9 +396,6 @@ impl<R: Reactor> EventLoop<R> {
         };
         let id = client.id;
         if !server.is_between_transactions() || client.passing > 0 {
-            if server.expects.settled() && std::mem::take(&mut client.held) {
-                self.todo.push_back(Todo::Serve(client_index, id));
-            }
             return;
         }
         let mode = self
@@ -432,7 +441,7 @@ impl<R: Reactor> EventLoop<R> {
                     out.extend(name);
                     out.push(0);
                 });
-                server.expects.close(true);
+                server.expects.close(true, Change::Nothing);
             }
             build::bare(&mut out, frontend::SYNC);
             server.expects.own_sync();

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use machine::reactor::{Reactor, Token};
 
+use super::change::Change;
 use super::expect::Expects;
 use super::lifted::Lifted;
 use super::proof::Proof;
@@ -215,7 +216,7 @@ impl Server {
         debug_assert!(self.task.is_none() && self.expects.settled());
         let mut out = Vec::with_capacity(sql.len() + 6);
         build::query(&mut out, sql);
-        self.expects.query();
+        self.expects.query(Change::Nothing);
         self.statements.unnamed = None;
         self.task = Some(Task {
             kind,

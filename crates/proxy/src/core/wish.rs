@@ -68,13 +68,16 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
             build::ready(&mut out, TransactionStatus::Idle);
             Wish::Answered(head.total.min(bytes.len()), out)
         }
+        // With nothing under way there is nothing to flush.
+        frontend::FLUSH if whole => Wish::Answered(head.total, Vec::new()),
+        frontend::FLUSH => Wish::Unknown,
         // A server that does not copy ignores these.
         frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if whole => {
             Wish::Answered(head.total, Vec::new())
         }
         frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Wish::Unknown,
         frontend::TERMINATE => Wish::Goodbye,
-        frontend::CLOSE | frontend::EXECUTE | frontend::FLUSH | frontend::FUNCTION_CALL => anything,
+        frontend::CLOSE | frontend::EXECUTE | frontend::FUNCTION_CALL => anything,
         tag => Wish::Violation(Refusal::new(
             code::PROTOCOL_VIOLATION,
             format!("invalid frontend message type {tag}"),

@@ -170,10 +170,10 @@ fn insert(login: &Login, client: usize, stop: &AtomicBool) -> (BTreeSet<u32>, BT
     (acknowledged, unknown)
 }
 
-/// Tells clients to stop when it goes.
-struct End<'a>(&'a AtomicBool);
+/// Tells the clients to stop, also where the test fails: it would wait for them for ever.
+struct Ends<'a>(&'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -195,8 +195,7 @@ fn restarts(mode: Mode, crash: bool) {
                 scope.spawn(move || insert(&login, client, stop))
             })
             .collect();
-        // Also when what follows panics.
-        let end = End(&stop);
+        let ends = Ends(&stop);
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(700));
             if crash {
@@ -207,7 +206,7 @@ fn restarts(mode: Mode, crash: bool) {
             server.start_again();
         }
         std::thread::sleep(Duration::from_millis(1500));
-        drop(end);
+        drop(ends);
         handles
             .into_iter()
             .map(|handle| handle.join().expect("a client"))

@@ -10,5 +10,6 @@ mod parameterize;
 mod pins;
 mod prepared;
 mod prepared_many;
+mod prepared_pipelines;
 mod settings;
 mod sharing;

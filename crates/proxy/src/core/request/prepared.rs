@@ -6,7 +6,7 @@ use machine::reactor::Reactor;
 
 use super::Way;
 use crate::core::client::Client;
-use crate::core::expect::{ParseSent, Step};
+use crate::core::expect::Step;
 use crate::core::lifted::{Answer, Lifted};
 use crate::core::simple::{Simple, Whose};
 use crate::session::prepared::Prepared;
@@ -89,17 +89,14 @@ impl<R: Reactor> Way<'_, R> {
             return;
         };
         let mut out = Vec::with_capacity(2 * proof.wanted.sql.len() + 256);
-        build::parse(&mut out, "", IMPATIENT, &[0, 0]);
-        self.server.expects.parse(ParseSent::of_nobody(true));
+        self.parse_unnamed(IMPATIENT, &mut out);
         build::message(&mut out, frontend::BIND, |out| out.extend([0; 8]));
-        self.server.expects.step(Step::Bind);
+        self.server.expects.step(Step::Bind, 0);
         build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
-        self.server.expects.step(Step::Execute);
-        build::parse(&mut out, "", &proof.wanted.sql, &[0, 0]);
-        self.server.expects.parse(ParseSent::of_nobody(true));
-        self.server.statements.unnamed = None;
+        self.server.expects.step(Step::Execute, 0);
+        self.parse_unnamed(&proof.wanted.sql, &mut out);
         build::message(&mut out, frontend::DESCRIBE, |out| out.extend(b"S\0"));
-        self.server.expects.step(Step::Describe);
+        self.server.expects.step(Step::Describe, 0);
         let statement = Arc::clone(&proof.wanted.statement);
         self.parse_on_server(&Prepared { statement, stamp: 0 }, &mut out, None);
         build::message(&mut out, frontend::DESCRIBE, |out| {
@@ -107,13 +104,21 @@ impl<R: Reactor> Way<'_, R> {
             out.extend(proof.wanted.statement.name.as_bytes());
             out.push(0);
         });
-        self.server.expects.step(Step::Describe);
+        self.server.expects.step(Step::Describe, 0);
         build::bare(&mut out, frontend::SYNC);
         self.server.expects.own_sync();
         self.server.query_since = self.rules.now;
         self.server.proof = Some(Box::new(proof));
         self.flush();
         self.server.transport.send(self.reactor, &out);
+    }
+
+    /// Appends a Parse of the proxy's own: the server's unnamed statement is nobody's then.
+    fn parse_unnamed(&mut self, sql: &[u8], out: &mut Vec<u8>) {
+        build::parse(out, "", sql, &[0, 0]);
+        let unnamed = self.client.statements.unnamed.clone();
+        let change = self.replace_unnamed(unnamed, None);
+        self.server.expects.parse(true, change);
     }
 }
 
