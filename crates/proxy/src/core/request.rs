@@ -218,9 +218,9 @@ impl<R: Reactor> Way<'_, R> {
     fn large(&mut self, tag: u8, body: &[u8]) -> Option<Stop> {
         if tag == frontend::PARSE && self.rules.carry_statements {
             match read::text(body) {
-                None => return Some(Stop::Unfinished),
+                None if body.len() < COLLECTED_MAX => return Some(Stop::Unfinished),
                 Some((b"", _)) => {}
-                Some(_) => {
+                _ => {
                     let refusal = Refusal::new(
                         code::PROGRAM_LIMIT,
                         format!("a prepared statement with a name has more than {COLLECTED_MAX} bytes"),

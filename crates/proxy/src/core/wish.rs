@@ -37,6 +37,9 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     let anything = Wish::Server(Shape::UNKNOWN);
     match head.tag {
         frontend::QUERY | frontend::PARSE if !whole && head.total <= COLLECTED_MAX => Wish::Unknown,
+        frontend::PARSE if !whole && read::text(body).is_none() && body.len() < COLLECTED_MAX => {
+            Wish::Unknown
+        }
         frontend::QUERY | frontend::PARSE if !whole => anything,
         frontend::QUERY => match read::query(body) {
             Some(sql) => of(desk.understanding.of(sql)),
