@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::client::Phase;
 use super::event_loop::{EventLoop, Todo};
+use super::memory::Buffers;
 use super::server::pin_names;
 use super::shared::Message;
 use super::statistics::{Times, Totals};
@@ -23,6 +24,8 @@ use crate::wire::error::{Refusal, code};
 pub(crate) enum Order {
     /// Tell what there is.
     Look,
+    /// Tell what pools have counted.
+    Count,
     /// Give nobody a server any more; all databases or one. Idle connections are closed.
     Pause(Option<String>),
     /// Go on.
@@ -59,6 +62,8 @@ pub(crate) enum Tell {
     Console(usize, usize, u64),
     /// A thread that waits.
     Thread(SyncSender<()>),
+    /// The first loop, which logs what was counted.
+    Log,
 }
 
 /// What one loop has to say.
@@ -71,6 +76,7 @@ pub(crate) struct Part {
     pub clients: Vec<ClientView>,
     pub servers: Vec<ServerView>,
     pub pools: Vec<PoolView>,
+    pub buffers: Buffers,
     /// Things done, by orders that do something: clients or servers found.
     pub touched: usize,
 }
@@ -161,7 +167,11 @@ impl<R: Reactor> EventLoop<R> {
         let touched = self.obey(reactor, &ask.order);
         self.settle(reactor);
         let mut part = match ask.order {
-            Order::Look => self.look(),
+            Order::Look => self.look(reactor),
+            Order::Count => Part {
+                pools: self.look_at_pools(),
+                ..Part::default()
+            },
             _ => Part::default(),
         };
         part.event_loop = self.index;
@@ -182,6 +192,11 @@ impl<R: Reactor> EventLoop<R> {
                 Tell::Thread(sender) => {
                     let _ = sender.try_send(());
                 }
+                Tell::Log => {
+                    if let Some(mailbox) = self.shared.mailboxes.first() {
+                        let _ = mailbox.post(Message::Counted(Arc::clone(&ask.answers)));
+                    }
+                }
             }
         }
     }
@@ -201,7 +216,7 @@ impl<R: Reactor> EventLoop<R> {
         let named =
             |name: &Option<String>, database: &str| name.as_deref().is_none_or(|name| name == database);
         match order {
-            Order::Look => 0,
+            Order::Look | Order::Count => 0,
             Order::Pause(name) => {
                 let mut touched = 0;
                 let mut idle = Vec::new();
@@ -283,7 +298,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// What there is in this loop.
-    fn look(&self) -> Part {
+    fn look(&self, reactor: &R) -> Part {
         let tls = |tls: &Option<Box<crate::tls::TlsSession>>| {
             tls.as_ref().map(|tls| tls.description()).unwrap_or_default()
         };
@@ -367,6 +382,23 @@ impl<R: Reactor> EventLoop<R> {
                 tls: tls(&server.transport.tls),
             }
         });
+        Part {
+            event_loop: self.index,
+            cpu: match self.cpus.as_slice() {
+                [cpu] => Some(cpu.0),
+                _ => None,
+            },
+            io: self.io,
+            clients: clients.collect(),
+            servers: servers.collect(),
+            pools: self.look_at_pools(),
+            buffers: self.buffers(reactor),
+            touched: 0,
+        }
+    }
+
+    /// The pools of this loop.
+    fn look_at_pools(&self) -> Vec<PoolView> {
         let pools = self.pools.iter().map(|(index, pool)| {
             let mine = self.servers.iter().filter(|(_, server)| server.pool == index);
             let mut view = PoolView {
@@ -399,17 +431,6 @@ impl<R: Reactor> EventLoop<R> {
                 .count();
             view
         });
-        Part {
-            event_loop: self.index,
-            cpu: match self.cpus.as_slice() {
-                [cpu] => Some(cpu.0),
-                _ => None,
-            },
-            io: self.io,
-            clients: clients.collect(),
-            servers: servers.collect(),
-            pools: pools.collect(),
-            touched: 0,
-        }
+        pools.collect()
     }
 }

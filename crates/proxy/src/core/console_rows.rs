@@ -302,13 +302,17 @@ pub(super) fn lists(parts: &[Part], config: &Config) -> Vec<ListRow> {
     .to_vec()
 }
 
-/// `SHOW MEM`: the structs of connections, without their buffers.
+/// `SHOW MEM`: the structs of connections, and what their buffers hold in bytes.
 pub(super) fn memory(parts: &[Part]) -> Vec<MemoryRow> {
     let clients = parts.iter().map(|part| part.clients.len()).sum();
     let servers = parts.iter().map(|part| part.servers.len()).sum();
+    let of_clients = parts.iter().map(|part| part.buffers.clients).sum();
+    let of_servers = parts.iter().map(|part| part.buffers.servers).sum();
     [
         ("client", size_of::<super::client::Client>(), clients),
         ("server", size_of::<super::server::Server>(), servers),
+        ("client_buffer", 1, of_clients),
+        ("server_buffer", 1, of_servers),
     ]
     .map(|(name, size, used): (&str, usize, usize)| MemoryRow {
         name: name.to_owned(),

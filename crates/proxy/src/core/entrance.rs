@@ -1,6 +1,7 @@
 //! How clients get in: first packet, TLS, who they are, what they are told.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use machine::reactor::{Peer, Reactor};
@@ -176,6 +177,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Checks what must be right before anything is asked. Leaves the client in `Looking`.
     fn admit(&mut self, index: usize, startup: Startup) -> Result<(), Refusal> {
         let all = self.shared.clients_all();
+        let memory = self.too_little_memory();
         let Some(client) = self.clients.get_mut(index) else {
             return Ok(());
         };
@@ -209,6 +211,9 @@ impl<R: Reactor> EventLoop<R> {
                 code::TOO_MANY_CONNECTIONS,
                 "no more connections allowed (max_client_conn)",
             ));
+        }
+        if let Some(refusal) = memory.filter(|_| !(console && admin)) {
+            return Err(refusal);
         }
         if let Some(value) = startup.get("replication")
             && !matches!(value, "false" | "off" | "no" | "0")
@@ -303,12 +308,17 @@ impl<R: Reactor> EventLoop<R> {
             os_user: os_user.as_deref(),
             map: entrance.map.as_deref().map(|name| self.world.maps.map(name)),
         };
+        let iterations = NonZeroU32::new(self.world.config.proxy.scram_iterations);
+        let mock = match iterations {
+            Some(iterations) => &self.shared.mock.with_iterations(iterations),
+            None => &self.shared.mock,
+        };
         let mut authenticator = Authenticator::new(
             entrance.method,
             &client.user,
             lookup,
             facts,
-            &self.shared.mock,
+            mock,
             &self.shared.random,
         );
         let step = authenticator.start();
@@ -401,6 +411,9 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return;
         };
+        if let Some(refusal) = pool.refusal(true) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
         client.pool = pool_index;
         client.counted = true;
         pool.clients += 1;
@@ -472,7 +485,8 @@ impl<R: Reactor> EventLoop<R> {
             user: Arc::clone(user),
             host,
         };
-        if let Some(&pool) = self.pool_of.get(&key) {
+        let known = self.pool_of.get(&key).copied();
+        if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
             return Ok(pool);
         }
         let Some(effective) = self.world.effective(database, user) else {

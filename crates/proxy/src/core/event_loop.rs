@@ -22,16 +22,19 @@ use model::units::CpuId;
 use ring::rand::SecureRandom;
 use slab::Slab;
 
+use super::balance::Balance;
 use super::cancel::Cancel;
 use super::client::{Client, Phase};
 use super::desk::{Desk, Rules};
 use super::fleet::Fleet;
-use super::pool::{Pool, PoolKey};
+use super::memory::Memory;
+use super::pool::{Pool, PoolKey, removed};
 use super::repeats::Repeats;
 use super::server::{Question, Server};
 use super::shared::{Message, Shared};
 use super::transport::Opened;
 use super::world::World;
+use crate::admin::Stats;
 use crate::config::PoolMode;
 use crate::session::prepared::Statements;
 use crate::understand::{Limits, Understanding};
@@ -100,6 +103,9 @@ pub(crate) struct EventLoop<R> {
     pub(super) clock_ahead: Option<Duration>,
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
+    pub(super) memory: Memory,
+    /// What was counted when the log was told last, and when; the first loop's only.
+    pub(super) logged: (Duration, Stats),
     /// The cores its backends are bound to.
     pub(crate) cpus: Vec<CpuId>,
     /// How its sockets are driven.
@@ -143,6 +149,8 @@ impl<R: Reactor> EventLoop<R> {
             clock_ahead: None,
             now: Duration::ZERO,
             plain: Vec::new(),
+            memory: Memory::default(),
+            logged: (Duration::ZERO, Stats::default()),
             cpus: Vec::new(),
             io: "epoll",
             listeners: 0,
@@ -307,7 +315,7 @@ impl<R: Reactor> EventLoop<R> {
         match message {
             Message::Stream(stream) => self.add_counted_client(reactor, stream),
             Message::Cancel { pid, secret } => self.cancel_client(reactor, pid, &secret),
-            Message::World(world) => self.change_world(world),
+            Message::World(world) => self.change_world(reactor, world),
             Message::Primary => self.primary_changed(),
             Message::Resolved => {
                 let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
@@ -315,22 +323,36 @@ impl<R: Reactor> EventLoop<R> {
             }
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
+            Message::Counted(answers) => self.log_counted(&answers),
             Message::Shutdown { at_once } => self.shut_down(reactor, at_once),
         }
     }
 
-    /// Takes over a changed configuration. Pools whose databases or users are gone end with their clients.
-    fn change_world(&mut self, world: Arc<World>) {
+    /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes
+    /// back before is as it was.
+    fn change_world(&mut self, reactor: &mut R, world: Arc<World>) {
         self.world = world;
         // Opened again with the hosts and settings of now.
         self.fleets.clear();
+        let mut refused = Vec::new();
+        let disabled = self.shared.stopped.lock().disabled.clone();
         for (index, pool) in &mut self.pools {
-            let Some(effective) = self.world.effective(&pool.key.database, &pool.key.user) else {
-                pool.disabled = true;
+            let effective = self.world.effective(&pool.key.database, &pool.key.user);
+            pool.gone = effective.is_none();
+            pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
+            let Some(effective) = effective else {
+                refused.extend(pool.waiting.drain().iter().map(|waiting| waiting.client));
+                for (_, server) in &mut self.servers {
+                    if server.pool == index {
+                        server.closing = Some("its database is not configured any more");
+                    }
+                }
+                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
                 continue;
             };
             let moved = effective.moves(&pool.effective);
             pool.effective = effective;
+            pool.hosts = Balance::of(&pool.effective);
             pool.waiting
                 .configure(pool.effective.cohorts, &self.world.config.corun);
             (pool.size, pool.reserve) =
@@ -345,6 +367,13 @@ impl<R: Reactor> EventLoop<R> {
                     }
                 }
                 self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+            }
+        }
+        for index in refused {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.waiting = None;
+                let refusal = removed(&client.database);
+                self.refuse_client(reactor, index, &refusal);
             }
         }
     }
@@ -382,6 +411,7 @@ impl<R: Reactor> EventLoop<R> {
                 .is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
             carry_statements: proxy.max_prepared_statements > 0
                 && effective.is_none_or(|effective| effective.pool_mode != PoolMode::Session),
+            extended_only: proxy.disable_pqexec,
             packet_bytes_max: proxy.max_packet_size.0 as usize,
             now: self.now,
         }

@@ -4,6 +4,7 @@
 //! `cancel` carries cancel requests, `limits` looks at the time, `ask` and `console` answer administrators, `run` starts it all.
 
 mod ask;
+mod balance;
 mod batch;
 mod bind;
 mod cancel;
@@ -18,6 +19,7 @@ mod event_loop;
 mod expect;
 mod fleet;
 mod limits;
+mod memory;
 mod metrics;
 mod pool;
 mod repeats;
@@ -31,6 +33,7 @@ mod server;
 mod shared;
 mod start;
 mod statistics;
+mod stats_log;
 mod stopped;
 mod tasks;
 mod transport;

@@ -1,7 +1,7 @@
 //! [`Proxy`]: threads, listeners, and what the program does with them.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -235,6 +235,13 @@ impl Setup {
     }
 }
 
+/// Makes a file one of a group's.
+fn give_to(path: &Path, group: &str) -> std::io::Result<()> {
+    let number = machine::users::group_id(group)
+        .ok_or_else(|| std::io::Error::other(format!("there is no group \"{group}\"")))?;
+    std::os::unix::fs::chown(path, None, Some(number))
+}
+
 type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<PathBuf>);
 
 fn listen(world: &World) -> Result<Listening, StartError> {
@@ -262,11 +269,16 @@ fn listen(world: &World) -> Result<Listening, StartError> {
     let folder = &proxy.unix_socket_dir;
     if !folder.is_empty() && !folder.starts_with('@') {
         let path = PathBuf::from(folder).join(format!(".s.PGSQL.{}", proxy.listen_port));
-        let listener = Listener::unix(&path, &options).map_err(|error| StartError::Listen {
-            place: path.display().to_string(),
-            error,
-            hint: "check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there",
-        })?;
+        let refused = |hint| {
+            let place = path.display().to_string();
+            move |error| StartError::Listen { place, error, hint }
+        };
+        let listener = Listener::unix(&path, &options).map_err(refused("check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there"))?;
+        if let Some(group) = &proxy.unix_socket_group {
+            give_to(&path, group).map_err(refused(
+                "unix_socket_group must be a group that this user may give files to",
+            ))?;
+        }
         listeners.push(listener);
         sockets.push(path);
     }

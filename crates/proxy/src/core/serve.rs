@@ -5,7 +5,7 @@ use std::sync::Arc;
 use machine::reactor::Reactor;
 
 use super::client::Client;
-use super::event_loop::{EventLoop, Todo, WAITING_INBOX_MAX, goodbye};
+use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
 use super::pool::Waiting;
 use super::reply;
@@ -23,16 +23,17 @@ use crate::wire::{TransactionStatus, build, frontend};
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client that is logged in.
     pub(super) fn client_request(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let inbox_max = self.waiting_inbox_max();
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         if client.waits() {
             client.inbox.extend(bytes);
-            if client.inbox.len() > WAITING_INBOX_MAX && !client.paused {
+            if client.inbox.len() > inbox_max && !client.paused {
                 client.paused = true;
                 reactor.pause(client.token());
             }
-            return;
+            return self.grew(reactor, bytes.len());
         }
         if client.inbox.is_empty() {
             let used = self.serve(reactor, index, bytes);
@@ -40,16 +41,19 @@ impl<R: Reactor> EventLoop<R> {
                 && let Some(client) = self.clients.get_mut(index)
             {
                 client.inbox = bytes[used..].to_vec();
+                self.grew(reactor, bytes.len() - used);
             }
         } else {
             client.inbox.extend(bytes);
             let id = client.id;
             self.serve_inbox(reactor, index, id);
+            self.grew(reactor, bytes.len());
         }
     }
 
     /// Serves what a client's inbox holds.
     pub(super) fn serve_inbox(&mut self, reactor: &mut R, index: usize, id: u64) {
+        let inbox_max = self.waiting_inbox_max();
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -68,7 +72,7 @@ impl<R: Reactor> EventLoop<R> {
             inbox.drain(..used);
             client.inbox = inbox;
         }
-        let blocked = client.waits() && client.inbox.len() > WAITING_INBOX_MAX;
+        let blocked = client.waits() && client.inbox.len() > inbox_max;
         let behind = client
             .server
             .and_then(|server| self.servers.get(server))
@@ -83,6 +87,7 @@ impl<R: Reactor> EventLoop<R> {
     /// there.
     fn serve(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> usize {
         let mut at = 0;
+        let queued_max = self.queued_max();
         loop {
             let Some(client) = self.clients.get(index) else {
                 return bytes.len();
@@ -129,14 +134,17 @@ impl<R: Reactor> EventLoop<R> {
             at += used;
             match stop {
                 Stop::Unfinished => {
-                    let limit = self.world.config.corun.connection_buffer_max.0 as usize;
-                    if !client.paused && reactor.queued(server.token()) > limit {
+                    let queued = reactor.queued(server.token());
+                    if !client.paused && queued > queued_max {
                         client.paused = true;
                         reactor.pause(client.token());
                     }
                     if client.cancel_wanted && server.expects.outstanding() > 0 {
                         client.cancel_wanted = false;
                         self.start_cancel(reactor, server_index);
+                    }
+                    if queued > 0 {
+                        self.grew(reactor, used);
                     }
                 }
                 Stop::Held => client.held = true,
@@ -174,13 +182,17 @@ impl<R: Reactor> EventLoop<R> {
                 return false;
             }
         };
+        let in_turn = self.world.config.proxy.server_round_robin;
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return false;
         };
         if !pool.paused
-            && !pool.disabled
+            && !pool.gone
             && pool.waiting.is_empty()
-            && let Some(server) = pick(&self.servers, &mut pool.idle, &client.settings)
+            && let Some(server) = match in_turn {
+                true => pool.idle_longest(),
+                false => pick(&self.servers, &mut pool.idle, &client.settings),
+            }
         {
             pool.waiting.ran(shape);
             return self.pair(reactor, index, server);
@@ -194,11 +206,7 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return;
         };
-        if pool.disabled {
-            let refusal = Refusal::new(
-                code::INVALID_CATALOG,
-                format!("database \"{}\" is disabled", pool.key.database),
-            );
+        if let Some(refusal) = pool.refusal(!client.is_ready()) {
             return self.refuse_client(reactor, index, &refusal);
         }
         if let Some((refusal, until)) = &pool.failed
@@ -297,6 +305,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// What a server sent, once it is logged in.
     pub(super) fn answer(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let queued_max = self.queued_max();
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -319,12 +328,16 @@ impl<R: Reactor> EventLoop<R> {
                 pool.times.transaction.record(micros(heard.transaction_time));
             }
         }
+        let mut queued = 0;
         if let Some(client) = client {
-            let limit = self.world.config.corun.connection_buffer_max.0 as usize;
-            if !server.paused && reactor.queued(client.token()) > limit {
+            queued = reactor.queued(client.token());
+            if !server.paused && queued > queued_max {
                 server.paused = true;
                 reactor.pause(server.token());
             }
+        }
+        if queued > 0 {
+            self.grew(reactor, bytes.len());
         }
         if let Some(why) = heard.broken {
             return self.server_lost(reactor, index, why);
@@ -385,6 +398,12 @@ impl<R: Reactor> EventLoop<R> {
         }
         let stays = mode == PoolMode::Session || !client.pins.is_empty();
         if stays {
+            if mode == PoolMode::Session
+                && self.world.config.proxy.server_fast_close
+                && let Some(why) = server.closing
+            {
+                return self.refuse_client(reactor, client_index, &replaced(why));
+            }
             if self.stopping {
                 return self.refuse_client(reactor, client_index, &goodbye());
             }
@@ -574,6 +593,15 @@ impl<R: Reactor> EventLoop<R> {
         }
         self.close_server(reactor, index, why);
     }
+}
+
+/// What a client of session mode is told whose server must go before it.
+pub(super) fn replaced(why: &str) -> Refusal {
+    Refusal::new(
+        code::ADMIN_SHUTDOWN,
+        "terminating connection because its server connection is replaced",
+    )
+    .detail(format!("The reason: {why}. server_fast_close is on."))
 }
 
 impl Client {

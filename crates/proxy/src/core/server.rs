@@ -106,6 +106,8 @@ pub(super) struct Server {
     pub address: super::cancel::ServerAddress,
     /// Name or address of its host, as certificates have it.
     pub host: String,
+    /// Which of the database's several `host`s without replicas that is.
+    pub host_number: usize,
     // From logging in.
     /// The server has said that we are in.
     pub authenticated: bool,
@@ -174,6 +176,7 @@ impl Server {
             replica,
             address: None,
             host: String::new(),
+            host_number: 0,
             authenticated: false,
             counted_connecting: true,
             gone: false,
