@@ -4,6 +4,7 @@
 //!  console ─► Ask to each loop's mailbox ─► each adds its part ─► the last one tells who asked
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use super::memory::Buffers;
 use super::server::pin_names;
 use super::shared::Message;
 use super::statistics::{Times, Totals};
+use crate::admin::PreparedRow;
 use crate::wire::error::{Refusal, code};
 
 /// What a loop is asked to do.
@@ -26,6 +28,8 @@ pub(crate) enum Order {
     Look,
     /// Tell what pools have counted.
     Count,
+    /// Tell which statements are prepared.
+    Prepared,
     /// Give nobody a server any more; all databases or one. Idle connections are closed.
     Pause(Option<String>),
     /// Go on.
@@ -38,6 +42,8 @@ pub(crate) enum Order {
     KillClient(u64),
     /// Close servers when they come free.
     Reconnect(Option<String>),
+    /// Take no new clients, and end when all have left.
+    Drain,
     /// End.
     Shutdown { at_once: bool },
 }
@@ -72,11 +78,22 @@ pub(crate) struct Part {
     pub event_loop: usize,
     /// The core its backends are bound to, where it is one.
     pub cpu: Option<u32>,
+    /// The memory node of its cores, where it is one.
+    pub node: Option<u32>,
+    /// Why a backend was not bound, lately.
+    pub unbound_because: String,
+    /// CPU time of its thread.
+    pub busy: Duration,
+    /// Errors sent to clients, by SQLSTATE.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Different shapes among the texts that are remembered.
+    pub shapes: usize,
     pub io: &'static str,
     pub clients: Vec<ClientView>,
     pub servers: Vec<ServerView>,
     pub pools: Vec<PoolView>,
     pub buffers: Buffers,
+    pub prepared: Vec<PreparedRow>,
     /// Things done, by orders that do something: clients or servers found.
     pub touched: usize,
 }
@@ -120,7 +137,7 @@ pub(crate) struct ServerView {
 }
 
 /// A pool as others may see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PoolView {
     pub database: Arc<str>,
     pub user: Arc<str>,
@@ -133,8 +150,16 @@ pub(crate) struct PoolView {
     pub servers_idle: usize,
     pub servers_login: usize,
     pub servers_cancelled: usize,
+    /// Busy with a query of the proxy's own, for nobody.
+    pub servers_tested: usize,
+    /// Cancel requests on their way to its servers.
+    pub cancels: usize,
+    /// Those that wait until a server has the query they are for.
+    pub cancels_waiting: usize,
     pub waited: Duration,
     pub totals: Totals,
+    /// Queries by the number of the host, of several without replicas.
+    pub queries_of: Vec<u64>,
     pub times: Times,
     /// Cohorts are formed now.
     pub cohorts: bool,
@@ -170,6 +195,10 @@ impl<R: Reactor> EventLoop<R> {
             Order::Look => self.look(reactor),
             Order::Count => Part {
                 pools: self.look_at_pools(),
+                ..Part::default()
+            },
+            Order::Prepared => Part {
+                prepared: self.look_at_statements(),
                 ..Part::default()
             },
             _ => Part::default(),
@@ -216,7 +245,7 @@ impl<R: Reactor> EventLoop<R> {
         let named =
             |name: &Option<String>, database: &str| name.as_deref().is_none_or(|name| name == database);
         match order {
-            Order::Look | Order::Count => 0,
+            Order::Look | Order::Count | Order::Prepared => 0,
             Order::Pause(name) => {
                 let mut touched = 0;
                 let mut idle = Vec::new();
@@ -289,6 +318,10 @@ impl<R: Reactor> EventLoop<R> {
                     self.todo.extend(pool.idle.drain(..).map(Todo::Free));
                 }
                 touched
+            }
+            Order::Drain => {
+                self.drain(reactor);
+                0
             }
             Order::Shutdown { at_once } => {
                 self.shut_down(reactor, *at_once);
@@ -384,15 +417,22 @@ impl<R: Reactor> EventLoop<R> {
         });
         Part {
             event_loop: self.index,
-            cpu: match self.cpus.as_slice() {
+            cpu: match self.place.cpus.as_slice() {
                 [cpu] => Some(cpu.0),
                 _ => None,
             },
+            node: self.place.node,
+            unbound_because: self.unbound_because.clone(),
+            // Questions are answered on the loop's own thread.
+            busy: machine::clock::thread_cpu_time(),
+            errors: self.errors.clone(),
+            shapes: self.desk.understanding.shapes(),
             io: self.io,
             clients: clients.collect(),
             servers: servers.collect(),
             pools: self.look_at_pools(),
             buffers: self.buffers(reactor),
+            prepared: Vec::new(),
             touched: 0,
         }
     }
@@ -413,8 +453,12 @@ impl<R: Reactor> EventLoop<R> {
                 servers_idle: pool.idle.len(),
                 servers_login: pool.connecting,
                 servers_cancelled: 0,
+                servers_tested: 0,
+                cancels: 0,
+                cancels_waiting: 0,
                 waited: pool.waited(self.now),
                 totals: pool.totals,
+                queries_of: pool.queries_of.clone(),
                 times: pool.times.clone(),
                 cohorts: pool.waiting.forms(),
                 taken: pool.waiting.taken,
@@ -423,11 +467,18 @@ impl<R: Reactor> EventLoop<R> {
             for (_, server) in mine {
                 view.servers_active += usize::from(server.client.is_some());
                 view.servers_cancelled += usize::from(server.client.is_none() && server.cancels > 0);
+                view.servers_tested += usize::from(server.client.is_none() && server.task.is_some());
+                view.cancels += server.cancels as usize;
             }
             view.clients_active = self
                 .clients
                 .iter()
                 .filter(|(_, client)| client.pool == index && client.server.is_some())
+                .count();
+            view.cancels_waiting = self
+                .clients
+                .iter()
+                .filter(|(_, client)| client.pool == index && client.cancel_wanted)
                 .count();
             view
         });

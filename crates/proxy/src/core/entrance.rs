@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use machine::reactor::{Peer, Reactor};
 use ring::rand::SecureRandom;
@@ -15,7 +16,7 @@ use super::fleet::{PROBE, Way};
 use super::pool::{Greeting, Pool, PoolKey};
 use crate::auth::authenticator::BODY_BYTES_MAX;
 use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
-use crate::config::{CONSOLE, PoolMode};
+use crate::config::{CONSOLES, PoolMode};
 use crate::tls;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
@@ -24,8 +25,6 @@ use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
 
 /// Bytes of a client that is not logged in that are kept at most.
 const INBOX_MAX: usize = 16 << 10;
-/// The other name of the console's database.
-const CONSOLE_OWN: &str = "corun";
 
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client on its way in.
@@ -198,13 +197,13 @@ impl<R: Reactor> EventLoop<R> {
         {
             return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
         }
-        if self.stopping {
+        if self.stopping || self.draining {
             return Err(Refusal::new(
                 code::CANNOT_CONNECT_NOW,
                 "the database system is shutting down",
             ));
         }
-        let console = &*client.database == CONSOLE || &*client.database == CONSOLE_OWN;
+        let console = CONSOLES.contains(&&*client.database);
         let admin = proxy.admin_users.iter().any(|name| **name == *client.user);
         if all > proxy.max_client_conn as usize && !(console && admin) {
             return Err(Refusal::new(
@@ -596,6 +595,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         client.admin = admin;
+        self.shared.consoles.fetch_add(1, Ordering::Relaxed);
         let mut out = Vec::with_capacity(256);
         welcome(
             client,

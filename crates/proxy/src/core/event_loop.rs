@@ -10,7 +10,7 @@
 //! Nothing in here blocks. What one event makes possible for somebody else is put on a list and done when the event is over, so that
 //! nothing nests.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use lru::LruCache;
 use machine::reactor::{Event, Handler, Reactor, Stream, Token};
-use model::units::CpuId;
 use ring::rand::SecureRandom;
 use slab::Slab;
 
@@ -28,13 +27,14 @@ use super::client::{Client, Phase};
 use super::desk::{Desk, Rules};
 use super::fleet::Fleet;
 use super::memory::Memory;
+use super::places::Place;
 use super::pool::{Pool, PoolKey, removed};
 use super::repeats::Repeats;
 use super::server::{Question, Server};
 use super::shared::{Message, Shared};
+use super::stats_log::StatsLog;
 use super::transport::Opened;
 use super::world::World;
-use crate::admin::Stats;
 use crate::config::PoolMode;
 use crate::session::prepared::Statements;
 use crate::understand::{Limits, Understanding};
@@ -104,14 +104,20 @@ pub(crate) struct EventLoop<R> {
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
     pub(super) memory: Memory,
-    /// What was counted when the log was told last, and when; the first loop's only.
-    pub(super) logged: (Duration, Stats),
+    /// The first loop's only.
+    pub(super) stats_log: StatsLog,
     /// The cores its backends are bound to.
-    pub(crate) cpus: Vec<CpuId>,
+    pub(super) place: Place,
+    /// Why a backend was not, lately.
+    pub(super) unbound_because: String,
+    /// Errors sent to clients, by SQLSTATE: each is one of `wire::error::code`.
+    pub(super) errors: BTreeMap<&'static str, u64>,
     /// How its sockets are driven.
     pub(crate) io: &'static str,
     pub(crate) listeners: usize,
     pub(super) stopping: bool,
+    /// No new clients; it ends when all loops' clients have left.
+    pub(super) draining: bool,
     pub(super) ticked: Duration,
     reactor: PhantomData<fn(&mut R)>,
 }
@@ -150,11 +156,14 @@ impl<R: Reactor> EventLoop<R> {
             now: Duration::ZERO,
             plain: Vec::new(),
             memory: Memory::default(),
-            logged: (Duration::ZERO, Stats::default()),
-            cpus: Vec::new(),
+            stats_log: StatsLog::default(),
+            place: Place::default(),
+            unbound_because: String::new(),
+            errors: BTreeMap::new(),
             io: "epoll",
             listeners: 0,
             stopping: false,
+            draining: false,
             ticked: Duration::ZERO,
             reactor: PhantomData,
         }
@@ -353,6 +362,9 @@ impl<R: Reactor> EventLoop<R> {
             let moved = effective.moves(&pool.effective);
             pool.effective = effective;
             pool.hosts = Balance::of(&pool.effective);
+            if moved {
+                pool.queries_of = vec![0; pool.effective.hosts.len()];
+            }
             pool.waiting
                 .configure(pool.effective.cohorts, &self.world.config.corun);
             (pool.size, pool.reserve) =
@@ -378,19 +390,40 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// No new clients. Those there are end at once, or when they are between transactions.
-    pub(super) fn shut_down(&mut self, reactor: &mut R, at_once: bool) {
+    fn unlisten(&mut self, reactor: &mut R) {
         for listener in 0..self.listeners {
             reactor.unlisten(listener_token(listener));
         }
         self.listeners = 0;
+    }
+
+    /// No new clients. Those there are leave by themselves.
+    pub(super) fn drain(&mut self, reactor: &mut R) {
+        self.unlisten(reactor);
+        self.draining = true;
+    }
+
+    /// Ends when nobody is left but clients of the console.
+    pub(super) fn drain_tick(&mut self, reactor: &mut R) {
+        if self.draining
+            && !self.stopping
+            && self.shared.clients_all() <= self.shared.consoles.load(Ordering::Relaxed)
+        {
+            self.shared.stopping.store(true, Ordering::Relaxed);
+            self.shut_down(reactor, true);
+        }
+    }
+
+    /// No new clients. Those there are end at once, or when their transactions do: those that wait for a server have none.
+    pub(super) fn shut_down(&mut self, reactor: &mut R, at_once: bool) {
+        self.unlisten(reactor);
         self.stopping = true;
         let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
         for index in clients {
             let free = self
                 .clients
                 .get(index)
-                .is_some_and(|client| client.server.is_none() && client.waiting.is_none());
+                .is_some_and(|client| client.server.is_none());
             if at_once || free {
                 self.refuse_client(reactor, index, &goodbye());
             }
@@ -433,6 +466,7 @@ impl<R: Reactor> EventLoop<R> {
                 refusal.message
             );
         }
+        *self.errors.entry(refusal.code).or_default() += 1;
         let mut out = Vec::new();
         build::fatal(&mut out, refusal);
         client.transport.send(reactor, &out);
@@ -462,6 +496,9 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
+        if matches!(client.phase, Phase::Console) {
+            self.shared.consoles.fetch_sub(1, Ordering::Relaxed);
+        }
         if open {
             reactor.close_after_drain(client.token(), LAST_WORDS);
         }

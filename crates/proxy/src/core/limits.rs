@@ -33,6 +33,7 @@ impl<R: Reactor> EventLoop<R> {
         self.tick_pools();
         self.forget_unused();
         self.stats_tick();
+        self.drain_tick(reactor);
     }
 
     fn limit_clients(&mut self, reactor: &mut R) {

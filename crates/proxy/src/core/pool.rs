@@ -64,6 +64,8 @@ pub(super) struct Pool {
     /// Since when nobody has used it.
     pub unused_since: Option<Duration>,
     pub totals: Totals,
+    /// Queries by the number of the host that answered; of several `host`s without replicas.
+    pub queries_of: Vec<u64>,
     pub times: Times,
 }
 
@@ -80,6 +82,7 @@ pub(super) struct Greeting {
 impl Pool {
     pub fn new(key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize, queue: Queue) -> Self {
         let hosts = Balance::of(&effective);
+        let several = effective.hosts.len();
         Self {
             key,
             effective,
@@ -99,6 +102,7 @@ impl Pool {
             hosts,
             unused_since: None,
             totals: Totals::default(),
+            queries_of: vec![0; several],
             times: Times::default(),
         }
     }

@@ -359,6 +359,8 @@ impl<R: Reactor> Way<'_, R> {
         }
         let prepared = Prepared { statement, stamp: 0 };
         let mut out = Vec::with_capacity(64);
+        self.server.counts.binds += 1;
+        prepared.statement.bound();
         self.ensure(&prepared, &mut out);
         build::message(&mut out, frontend::BIND, |out| {
             out.push(0);
@@ -414,6 +416,7 @@ impl<R: Reactor> Way<'_, R> {
         let Some(parsed) = read::parse(body) else {
             return Some(violation("invalid message format"));
         };
+        self.server.counts.client_parses += 1;
         let under = read_when_parsed(&self.client.settings);
         let statement = self.desk.intern(&parsed, &under);
         if self.rules.mode == PoolMode::Statement
@@ -428,6 +431,7 @@ impl<R: Reactor> Way<'_, R> {
         let stamp = self.desk.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() || !self.rules.carry_statements {
+            self.server.counts.server_parses += 1;
             let noted = self.server.expects.parse(ParseSent::of_nobody(false));
             if parsed.name.is_empty() && noted {
                 self.server.statements.unnamed = Some((self.client.id, stamp));
@@ -514,6 +518,7 @@ impl<R: Reactor> Way<'_, R> {
         defines: Option<(Box<[u8]>, u64)>,
     ) -> bool {
         let statement = &prepared.statement;
+        self.server.counts.server_parses += 1;
         build::close_statement(out, &statement.name);
         self.server.expects.close(true);
         build::parse(out, &statement.name, &statement.sql, &statement.types);
@@ -552,6 +557,7 @@ impl<R: Reactor> Way<'_, R> {
             return;
         }
         let mut out = Vec::new();
+        self.server.counts.server_parses += 1;
         build::parse(&mut out, "", &prepared.statement.sql, &prepared.statement.types);
         self.server.expects.parse(ParseSent::of_nobody(true));
         self.server.statements.unnamed = owner;
@@ -567,8 +573,10 @@ impl<R: Reactor> Way<'_, R> {
                 Stop::Unfinished
             });
         };
+        self.server.counts.binds += 1;
         if name.is_empty() {
             if let Some(prepared) = &self.client.statements.unnamed {
+                prepared.statement.bound();
                 let understood = Arc::clone(&prepared.statement.understood);
                 self.note(&understood);
                 self.ensure_unnamed();
@@ -582,6 +590,7 @@ impl<R: Reactor> Way<'_, R> {
             return None;
         };
         self.note(&prepared.statement.understood);
+        prepared.statement.bound();
         let mut out = Vec::with_capacity(body.len() + 64);
         self.ensure(&prepared, &mut out);
         self.server.expects.step(Step::Bind);

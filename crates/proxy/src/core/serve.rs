@@ -132,6 +132,10 @@ impl<R: Reactor> EventLoop<R> {
             let (used, stop) =
                 request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
             at += used;
+            let counts = std::mem::take(&mut server.counts);
+            if let Some(pool) = self.pools.get_mut(server.pool) {
+                pool.totals.counts.add(counts);
+            }
             match stop {
                 Stop::Unfinished => {
                     let queued = reactor.queued(server.token());
@@ -318,6 +322,9 @@ impl<R: Reactor> EventLoop<R> {
             let totals = &mut pool.totals;
             totals.sent += bytes.len() as u64;
             totals.queries += u64::from(heard.queries);
+            if let Some(queries) = pool.queries_of.get_mut(server.host_number) {
+                *queries += u64::from(heard.queries);
+            }
             totals.transactions += u64::from(heard.transactions);
             totals.query_time += heard.query_time;
             totals.transaction_time += heard.transaction_time;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use machine::reactor::{Reactor, Token};
 
 use super::expect::Expects;
+use super::statistics::Counts;
 use super::transport::Transport;
 use crate::auth::ServerLogin;
 use crate::hosts::Order;
@@ -131,6 +132,8 @@ pub(super) struct Server {
     pub expects: Expects,
     /// A simple query that runs as a prepared statement.
     pub lifted: Option<Lifted>,
+    /// What was sent to it since its pool's totals were told.
+    pub counts: Counts,
     // Who uses it.
     pub client: Option<usize>,
     pub task: Option<Task>,
@@ -191,6 +194,7 @@ impl Server {
             stray_statements: Vec::new(),
             expects: Expects::default(),
             lifted: None,
+            counts: Counts::default(),
             client: None,
             task: None,
             cancels: 0,

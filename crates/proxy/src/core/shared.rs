@@ -92,6 +92,8 @@ pub(crate) struct Shared {
     ids: AtomicU64,
     /// Clients of each loop.
     pub clients: Vec<AtomicUsize>,
+    /// Of these at the console.
+    pub consoles: AtomicUsize,
     /// Bytes in the buffers of each loop's connections, as of its last look; counted only with `memory_max`.
     pub buffered: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
@@ -127,6 +129,7 @@ impl Shared {
             world: RwLock::new(world),
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            consoles: AtomicUsize::new(0),
             buffered: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             stopping: AtomicBool::new(false),
             stopped: Mutex::default(),

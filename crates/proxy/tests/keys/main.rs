@@ -4,6 +4,7 @@
 mod common;
 
 mod clients;
+mod console;
 mod hosts;
 mod memory;
 mod servers;
@@ -20,7 +21,8 @@ use proxy::{Proxy, World};
 struct Scene {
     port: u16,
     database: String,
-    _proxy: Proxy,
+    text: String,
+    proxy: Proxy,
 }
 
 /// Lines of `[proxy]`, of the database and of `[corun]` beside the usual ones.
@@ -56,12 +58,11 @@ impl Scene {
              admin_users = [\"postgres\"]\n{}\n[corun]\nevent_loops = 1\n{}\n[databases.app]\nuser = \"app\"\n{place}\n",
             lines.proxy, lines.corun
         );
-        let loaded = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-        let world = World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
         Scene {
             port,
             database: database.to_owned(),
-            _proxy: Proxy::start(world).unwrap_or_else(|error| panic!("{error}")),
+            proxy: Proxy::start(world(&text)).unwrap_or_else(|error| panic!("{error}")),
+            text,
         }
     }
 
@@ -77,6 +78,11 @@ impl Scene {
         let login = self.login().user("postgres").database("pgbouncer");
         Raw::connect(&login).unwrap_or_else(|error| panic!("{error}"))
     }
+}
+
+fn world(text: &str) -> World {
+    let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Waits until something is there; panics after 20 seconds.
