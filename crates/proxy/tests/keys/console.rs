@@ -164,12 +164,12 @@ fn shutdown_waits_for_servers_and_sends_away_who_waits_for_one() {
     assert_eq!(busy.value("select 2"), "2");
     assert!(!scene.proxy.has_ended());
     busy.send(&message::query("commit")).expect("sent");
-    let answer = busy.until_closed();
-    assert!(
-        answer
-            .iter()
-            .any(|message| message.show().is_some_and(|line| line.contains("COMMIT")))
-    );
+    let answer: Vec<String> = busy
+        .until_closed()
+        .iter()
+        .filter_map(message::Message::show)
+        .collect();
+    assert!(answer.contains(&"complete COMMIT".to_owned()), "{answer:?}");
     wait("it ends", || scene.proxy.has_ended().then_some(()));
 }
 
