@@ -28,7 +28,15 @@ impl<R: Reactor> EventLoop<R> {
                 return;
             };
             if !pool.wants_server(self.now, reserve_after) {
-                return;
+                let Some(unfit) = pool.unfit() else {
+                    return;
+                };
+                self.close_server(
+                    reactor,
+                    unfit,
+                    "it began with other settings than those that wait",
+                );
+                continue;
             }
             if pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
                 return;
@@ -41,6 +49,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Begins to connect a pool to its server. `false`: not now.
     pub(super) fn connect(&mut self, reactor: &mut R, index: usize) -> bool {
+        let start = Arc::new(self.next_start(index));
         let Some(pool) = self.pools.get_mut(index) else {
             return false;
         };
@@ -94,6 +103,8 @@ impl<R: Reactor> EventLoop<R> {
         server.address = Some(address);
         server.host = endpoint.host.to_string();
         server.host_number = number;
+        server.settings = Arc::clone(&start);
+        server.start = start;
         entry.insert(Box::new(server));
         pool.servers += 1;
         pool.connecting += 1;
@@ -160,14 +171,20 @@ impl<R: Reactor> EventLoop<R> {
         match ServerLogin::new(user, credentials, options, &self.shared.random) {
             Ok(login) => {
                 server.phase = Phase::LoggingIn(Box::new(login));
+                let configured = effective
+                    .parameters
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_str()))
+                    .filter(|(name, _)| !server.start.0.contains_key(*name));
+                let own = server
+                    .start
+                    .0
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.as_str()));
                 let parameters = [("user", user), ("database", effective.dbname.as_str())]
                     .into_iter()
-                    .chain(
-                        effective
-                            .parameters
-                            .iter()
-                            .map(|(name, value)| (*name, value.as_str())),
-                    );
+                    .chain(configured)
+                    .chain(own);
                 let mut out = Vec::new();
                 build::startup(&mut out, parameters);
                 server.transport.send(reactor, &out);

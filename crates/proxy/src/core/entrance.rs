@@ -14,6 +14,7 @@ use super::cohorts::Queue;
 use super::event_loop::{EventLoop, Todo};
 use super::fleet::{PROBE, Way};
 use super::pool::{Greeting, Pool, PoolKey};
+use super::start::begins_alike;
 use crate::auth::authenticator::BODY_BYTES_MAX;
 use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
 use crate::config::{CONSOLES, PoolMode};
@@ -270,7 +271,7 @@ impl<R: Reactor> EventLoop<R> {
         let lookup = world.lookup(&user);
         let unknown = matches!(lookup, Lookup::Unknown);
         if unknown
-            && entrance.method.wants_secret()
+            && entrance.method.wants_user()
             && !entrance.console
             && self.ask_for_secret(reactor, index, &entrance)
         {
@@ -453,8 +454,14 @@ impl<R: Reactor> EventLoop<R> {
         let asked: Vec<(String, String)> = settings.0.clone().into_iter().collect();
         let greeting = pool.greetings.get(&asked).cloned();
         client.settings = Arc::new(settings);
+        let session = pool.effective.pool_mode == PoolMode::Session;
         match greeting {
-            Some(greeting) => self.greet(reactor, index, &greeting),
+            Some(greeting) if !session => self.greet(reactor, index, &greeting, None),
+            // In session mode it gets its server now.
+            Some(greeting) => {
+                client.start = Arc::clone(&greeting.settings);
+                self.enter_queue(reactor, index);
+            }
             // A server tells what to say, and whether it takes these settings.
             None => self.enter_queue(reactor, index),
         }
@@ -524,21 +531,30 @@ impl<R: Reactor> EventLoop<R> {
             settings: Arc::clone(&server.settings),
         });
         let asked: Vec<(String, String)> = client.settings.0.clone().into_iter().collect();
-        let session = self.pools.get_mut(client.pool).is_none_or(|pool| {
+        let mut session = false;
+        if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.keep_greeting(asked, Arc::clone(&greeting));
-            pool.effective.pool_mode == PoolMode::Session
-        });
-        if !session {
-            client.server = None;
-            server.client = None;
-            server.since = self.now;
-            self.todo.push_back(Todo::Free(server_index));
+            session = pool.effective.pool_mode == PoolMode::Session;
+            if session && begins_alike(&pool.effective, server, &client.settings) {
+                let pid = server.pid;
+                return self.greet(reactor, index, &greeting, Some(pid));
+            }
         }
-        self.greet(reactor, index, &greeting);
+        client.server = None;
+        server.client = None;
+        server.since = self.now;
+        self.todo.push_back(Todo::Free(server_index));
+        if session {
+            // The server takes its settings; now one that begins with them.
+            client.start = Arc::clone(&greeting.settings);
+            self.todo.push_back(Todo::Enter(index, client.id));
+        } else {
+            self.greet(reactor, index, &greeting, None);
+        }
     }
 
-    /// Tells a client that it is in.
-    fn greet(&mut self, reactor: &mut R, index: usize, greeting: &Greeting) {
+    /// Tells a client that it is in. `pid` is the process that serves it until it leaves, where there is one.
+    fn greet(&mut self, reactor: &mut R, index: usize, greeting: &Greeting, pid: Option<u32>) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -548,14 +564,8 @@ impl<R: Reactor> EventLoop<R> {
         client.settings = Arc::clone(&greeting.settings);
         client.start = Arc::clone(&greeting.settings);
         let mut out = Vec::with_capacity(512);
-        welcome(
-            client,
-            &entrance,
-            self.index,
-            index,
-            &self.shared.random,
-            &mut out,
-        );
+        client.pid = pid.unwrap_or_else(|| cancel::pid(self.index, index));
+        welcome(client, &entrance, &self.shared.random, &mut out);
         for (name, value) in &greeting.parameters {
             build::parameter_status(&mut out, name, value);
         }
@@ -597,14 +607,8 @@ impl<R: Reactor> EventLoop<R> {
         client.admin = admin;
         self.shared.consoles.fetch_add(1, Ordering::Relaxed);
         let mut out = Vec::with_capacity(256);
-        welcome(
-            client,
-            &entrance,
-            self.index,
-            index,
-            &self.shared.random,
-            &mut out,
-        );
+        client.pid = cancel::pid(self.index, index);
+        welcome(client, &entrance, &self.shared.random, &mut out);
         for (name, value) in [
             ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/corun")),
             ("client_encoding", "UTF8"),
@@ -623,14 +627,7 @@ impl<R: Reactor> EventLoop<R> {
 }
 
 /// What every client that gets in is told first.
-fn welcome(
-    client: &mut Client,
-    entrance: &Entrance,
-    event_loop: usize,
-    slot: usize,
-    random: &dyn SecureRandom,
-    out: &mut Vec<u8>,
-) {
+fn welcome(client: &mut Client, entrance: &Entrance, random: &dyn SecureRandom, out: &mut Vec<u8>) {
     let minor = entrance.startup.minor;
     if minor > MINOR_MAX || !entrance.unknown_options.is_empty() {
         build::negotiate(
@@ -640,7 +637,6 @@ fn welcome(
         );
     }
     build::authentication_ok(out);
-    client.pid = cancel::pid(event_loop, slot);
     // Protocol 3.2 allows secrets nobody can guess in a lifetime.
     let bytes = if minor >= 2 { 32 } else { 4 };
     let mut secret = vec![0; bytes];

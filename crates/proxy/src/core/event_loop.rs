@@ -323,7 +323,9 @@ impl<R: Reactor> EventLoop<R> {
     fn message(&mut self, reactor: &mut R, message: Message) {
         match message {
             Message::Stream(stream) => self.add_counted_client(reactor, stream),
-            Message::Cancel { pid, secret } => self.cancel_client(reactor, pid, &secret),
+            Message::Cancel { pid, secret } => {
+                self.cancel_client(reactor, pid, &secret);
+            }
             Message::World(world) => self.change_world(reactor, world),
             Message::Primary => self.primary_changed(),
             Message::Resolved => {
@@ -371,7 +373,6 @@ impl<R: Reactor> EventLoop<R> {
                 self.world
                     .shares(&pool.effective, self.index, self.shared.mailboxes.len());
             if moved {
-                pool.welcome = None;
                 pool.greetings.clear();
                 for (_, server) in &mut self.servers {
                     if server.pool == index {

@@ -371,7 +371,6 @@ impl<R: Reactor> EventLoop<R> {
             .map(|(index, pool)| {
                 pool.failed = None;
                 // What a replica told is not what the primary tells.
-                pool.welcome = None;
                 pool.greetings.clear();
                 index
             })

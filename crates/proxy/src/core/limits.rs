@@ -44,7 +44,7 @@ impl<R: Reactor> EventLoop<R> {
         for (index, client) in &self.clients {
             let quiet = self.now.saturating_sub(client.since);
             let passed = |limit: Duration, time: Duration| !limit.is_zero() && time > limit;
-            if !client.is_ready() && !matches!(client.phase, Phase::Console) {
+            if !client.is_ready() && client.waiting.is_none() && !matches!(client.phase, Phase::Console) {
                 let entering = self.now.saturating_sub(client.connected);
                 if passed(login, entering) {
                     over.push((

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::balance::Balance;
 use super::cohorts::Queue;
 use super::statistics::{Times, Totals};
-use crate::config::Effective;
+use crate::config::{Effective, PoolMode};
 use crate::session::settings::Settings;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
@@ -55,9 +55,7 @@ pub(super) struct Pool {
     pub gone: bool,
     /// The last attempt to connect failed: why, and when the next may be made.
     pub failed: Option<(Refusal, Duration)>,
-    /// ParameterStatus of a fresh connection.
-    pub welcome: Option<Arc<Parameters>>,
-    /// The same by what clients ask for at start-up.
+    /// What clients are told, by what they ask for at start-up.
     pub greetings: HashMap<Vec<(String, String)>, Arc<Greeting>>,
     /// Which of the database's hosts is connected to next.
     pub hosts: Balance,
@@ -97,7 +95,6 @@ impl Pool {
             disabled: false,
             gone: false,
             failed: None,
-            welcome: None,
             greetings: HashMap::new(),
             hosts,
             unused_since: None,
@@ -112,11 +109,6 @@ impl Pool {
         (self.effective.min_pool_size as usize)
             .div_ceil(loops)
             .min(self.size)
-    }
-
-    /// Takes the free connection that was used longest ago.
-    pub fn idle_longest(&mut self) -> Option<usize> {
-        (!self.idle.is_empty()).then(|| self.idle.remove(0))
     }
 
     /// Takes a client out of the queue.
@@ -158,6 +150,13 @@ impl Pool {
         }
         let reserve = !reserve_after.is_zero() && self.waited(now) >= reserve_after;
         self.servers < self.size + if reserve { self.reserve } else { 0 }
+    }
+
+    /// A free connection that makes room for those that wait: in session mode it may serve none of them.
+    pub fn unfit(&self) -> Option<usize> {
+        let wanted = !self.paused && self.waiting.len() > self.connecting;
+        let session = self.effective.pool_mode == PoolMode::Session;
+        self.idle.first().copied().filter(|_| wanted && session)
     }
 
     /// Keeps what a client with these start-up settings is told.

@@ -7,15 +7,16 @@ use machine::reactor::Reactor;
 use super::client::Client;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
-use super::pool::Waiting;
+use super::pool::{Pool, Waiting};
 use super::reply;
 use super::request::{self, Stop};
 use super::server::{Server, TaskKind, lost};
+use super::start::fits;
 use super::statistics::micros;
 use super::wish::{self, Wish};
 use crate::config::PoolMode;
 use crate::hosts::Report;
-use crate::session::settings::{self, Settings};
+use crate::session::settings;
 use crate::understand::{Pins, Shape};
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{TransactionStatus, build, frontend};
@@ -193,10 +194,7 @@ impl<R: Reactor> EventLoop<R> {
         if !pool.paused
             && !pool.gone
             && pool.waiting.is_empty()
-            && let Some(server) = match in_turn {
-                true => pool.idle_longest(),
-                false => pick(&self.servers, &mut pool.idle, &client.settings),
-            }
+            && let Some(server) = pick(&self.servers, pool, client, in_turn)
         {
             pool.waiting.ran(shape);
             return self.pair(reactor, index, server);
@@ -506,7 +504,13 @@ impl<R: Reactor> EventLoop<R> {
             return self.close_server(reactor, index, "PAUSE");
         }
         // Somebody may have left the queue without leaving its entry.
-        while let Some(next) = pool.waiting.pop(self.now, pool.totals.queries) {
+        while let Some(next) = match pool.effective.pool_mode {
+            PoolMode::Session => pool.waiting.take(|waiting| {
+                let client = self.clients.get(waiting.client);
+                client.is_none_or(|client| fits(&pool.effective, server, client))
+            }),
+            _ => pool.waiting.pop(self.now, pool.totals.queries),
+        } {
             if self.clients.get(next.client).is_some() {
                 let id = self.clients[next.client].id;
                 if self.pair(reactor, next.client, index) {
@@ -516,6 +520,10 @@ impl<R: Reactor> EventLoop<R> {
             }
         }
         pool.idle.push(index);
+        if !pool.waiting.is_empty() {
+            // It may serve none of those that wait, and make room for one that does.
+            self.todo.push_back(Todo::Connect(server.pool));
+        }
     }
 
     /// A client went away while it had this server.
@@ -618,16 +626,33 @@ impl Client {
     }
 }
 
-/// A free server for a client with these settings: one that has them, if it is among those used last.
-fn pick(servers: &slab::Slab<Box<Server>>, idle: &mut Vec<usize>, settings: &Arc<Settings>) -> Option<usize> {
+/// A free server for a client: one that has its settings, if it is among those used last; or, `in_turn`, the one used longest ago.
+fn pick(servers: &slab::Slab<Box<Server>>, pool: &mut Pool, client: &Client, in_turn: bool) -> Option<usize> {
     const LOOKED_AT: usize = 8;
-    let fits = |index: &usize| {
+    let idle = &mut pool.idle;
+    if pool.effective.pool_mode == PoolMode::Session {
+        let fit = |index: &usize| {
+            servers
+                .get(*index)
+                .is_some_and(|server| fits(&pool.effective, server, client))
+        };
+        let at = match in_turn {
+            true => idle.iter().position(fit),
+            false => idle.iter().rposition(fit),
+        };
+        return at.map(|at| idle.remove(at));
+    }
+    if in_turn {
+        return (!idle.is_empty()).then(|| idle.remove(0));
+    }
+    let settings = &client.settings;
+    let has = |index: &usize| {
         servers
             .get(*index)
             .is_some_and(|server| Arc::ptr_eq(&server.settings, settings) || server.settings == *settings)
     };
     let from = idle.len().saturating_sub(LOOKED_AT);
-    match idle[from..].iter().rposition(fits) {
+    match idle[from..].iter().rposition(has) {
         Some(at) => Some(idle.remove(from + at)),
         None => idle.pop(),
     }

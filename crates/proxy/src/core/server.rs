@@ -125,6 +125,8 @@ pub(super) struct Server {
     pub bound: Option<super::bind::Bound>,
     // What the session is now.
     pub status: TransactionStatus,
+    /// What its start-up packet asked for: its defaults.
+    pub start: Arc<Settings>,
     pub settings: Arc<Settings>,
     pub statements: ServerStatements,
     /// Statements of clients' own names that stand on the server by accident.
@@ -189,6 +191,7 @@ impl Server {
             parameters: Vec::new(),
             bound: None,
             status: TransactionStatus::Idle,
+            start: Arc::default(),
             settings: Arc::default(),
             statements: ServerStatements::new(statements_max),
             stray_statements: Vec::new(),
