@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::ask::{ClientView, Part, PoolView, ServerView};
+use super::ask::Part;
+use super::look::{BufferView, ClientView, PoolView, ServerView};
 use super::resolve::KnownName;
 use super::statistics::Totals;
 use crate::admin::{
@@ -168,45 +169,67 @@ fn server(part: &Part, view: &ServerView, unix_now: u64) -> ServerRow {
 
 /// `SHOW SOCKETS`, or only those with something to do.
 pub(super) fn sockets(parts: &[Part], unix_now: u64, active: bool) -> Vec<SocketRow> {
-    let clients = clients(parts, unix_now).into_iter().map(|row| SocketRow {
-        r#type: row.r#type,
-        user: row.user,
-        database: row.database,
-        state: format!("cl_{}", row.state),
-        addr: row.addr,
-        port: row.port,
-        local_addr: row.local_addr,
-        local_port: row.local_port,
-        connect_time: row.connect_time,
-        request_time: row.request_time,
-        wait: row.wait,
-        wait_us: row.wait_us,
-        ptr: row.ptr,
-        link: row.link,
-        remote_pid: row.remote_pid,
-        tls: row.tls,
-        application_name: row.application_name,
-        id: row.id,
-        ..SocketRow::default()
+    let buffers = |row: SocketRow, view: BufferView| SocketRow {
+        pkt_avail: view.received as u64,
+        pkt_remain: view.to_come as u64,
+        send_avail: view.to_send as u64,
+        paused: view.paused,
+        ..row
+    };
+    let client = |event_loop: usize, view: &ClientView| {
+        let row = client(event_loop, view, unix_now);
+        let row = SocketRow {
+            r#type: row.r#type,
+            user: row.user,
+            database: row.database,
+            state: format!("cl_{}", row.state),
+            addr: row.addr,
+            port: row.port,
+            local_addr: row.local_addr,
+            local_port: row.local_port,
+            connect_time: row.connect_time,
+            request_time: row.request_time,
+            wait: row.wait,
+            wait_us: row.wait_us,
+            ptr: row.ptr,
+            link: row.link,
+            remote_pid: row.remote_pid,
+            tls: row.tls,
+            application_name: row.application_name,
+            id: row.id,
+            ..SocketRow::default()
+        };
+        buffers(row, view.buffer)
+    };
+    let server = |part: &Part, view: &ServerView| {
+        let row = server(part, view, unix_now);
+        let row = SocketRow {
+            r#type: row.r#type,
+            user: row.user,
+            database: row.database,
+            state: format!("sv_{}", row.state),
+            addr: row.addr,
+            port: row.port,
+            connect_time: row.connect_time,
+            request_time: row.request_time,
+            close_needed: row.close_needed,
+            ptr: row.ptr,
+            link: row.link,
+            remote_pid: row.remote_pid,
+            tls: row.tls,
+            application_name: row.application_name,
+            id: row.id,
+            ..SocketRow::default()
+        };
+        buffers(row, view.buffer)
+    };
+    let clients = parts.iter().flat_map(|part| {
+        let known = part.clients.iter().filter(|view| !view.user.is_empty());
+        known.map(|view| client(part.event_loop, view))
     });
-    let servers = servers(parts, unix_now).into_iter().map(|row| SocketRow {
-        r#type: row.r#type,
-        user: row.user,
-        database: row.database,
-        state: format!("sv_{}", row.state),
-        addr: row.addr,
-        port: row.port,
-        connect_time: row.connect_time,
-        request_time: row.request_time,
-        close_needed: row.close_needed,
-        ptr: row.ptr,
-        link: row.link,
-        remote_pid: row.remote_pid,
-        tls: row.tls,
-        application_name: row.application_name,
-        id: row.id,
-        ..SocketRow::default()
-    });
+    let servers = parts
+        .iter()
+        .flat_map(|part| part.servers.iter().map(|view| server(part, view)));
     clients
         .chain(servers)
         .filter(|row| !active || !row.state.ends_with("_idle"))

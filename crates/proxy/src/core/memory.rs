@@ -10,6 +10,7 @@
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use machine::reactor::Reactor;
 
@@ -22,6 +23,8 @@ use crate::wire::error::{Refusal, code};
 const SHORT_MAX: usize = 16 << 10;
 /// Between two measurements a loop's buffers may grow by this part of what is allowed.
 const GROWTH_PART: usize = 16;
+/// The log is told at most so often that there is too much.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What an event loop knows of its buffers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +33,8 @@ pub(super) struct Memory {
     short: bool,
     /// Bytes that may have been added since the last measurement.
     grown: usize,
+    /// When the log was told last.
+    told: Option<Duration>,
 }
 
 /// Bytes in the buffers of connections.
@@ -124,7 +129,9 @@ impl<R: Reactor> EventLoop<R> {
         self.shared.buffered[self.index].store(own, Ordering::Relaxed);
         let excess = self.shared.buffered_all().saturating_sub(max);
         let short = excess > 0;
-        if short && !self.memory.short {
+        let told = self.memory.told;
+        if short && told.is_none_or(|told| self.now.saturating_sub(told) > TOLD_AGAIN_AFTER) {
+            self.memory.told = Some(self.now);
             tracing::warn!(
                 memory_max = max,
                 "buffers of connections hold more than memory_max: slow ones are paused, new clients are refused"

@@ -20,6 +20,7 @@ mod expect;
 mod fleet;
 mod known_rows;
 mod limits;
+mod look;
 mod memory;
 mod metrics;
 mod places;

@@ -1,5 +1,7 @@
 //! `memory_max`: what buffers hold altogether.
 
+use std::collections::BTreeMap;
+
 use super::common::message;
 use super::common::raw::Raw;
 use super::{Lines, Scene, wait};
@@ -45,6 +47,26 @@ fn above_it_new_clients_are_refused_until_there_is_room() {
     assert!(error.to_string().contains("53200"), "{error}");
     assert!(error.to_string().contains("memory_max"), "{error}");
     assert!(held(&mut console, "client_buffer") > 256 << 10);
+    // Who holds it, and who is not read for it.
+    let sockets = console.table("show sockets");
+    let queued = |row: &&BTreeMap<String, String>| {
+        row["send_avail"]
+            .parse::<usize>()
+            .is_ok_and(|bytes| bytes > 256 << 10)
+    };
+    assert_eq!(
+        sockets
+            .iter()
+            .filter(queued)
+            .map(|row| row["type"].as_str())
+            .collect::<Vec<_>>(),
+        ["C"]
+    );
+    assert!(
+        sockets
+            .iter()
+            .any(|row| row["type"] == "S" && row["paused"] == "1")
+    );
     // An administrator gets in.
     scene.console();
     assert_eq!(read_all(&mut client), 30_000);
