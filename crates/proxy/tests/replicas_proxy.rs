@@ -366,6 +366,14 @@ fn a_host_that_does_not_answer_in_time_is_left_alone_until_it_does() {
     scene.wait_reads(&mut client, &[1]);
     drop(stopped);
     wait_state(&scene, &mut console, 2, "up");
+    // Every server but the primary has answered reads.
+    for server in [1, 2] {
+        let queries = host_column(&scene, &mut console, server, "query_count");
+        assert!(
+            queries.parse::<u64>().is_ok_and(|queries| queries > 0),
+            "{server}: {queries}"
+        );
+    }
     scene.wait_reads(&mut client, &[1, 2]);
 }
 

@@ -19,6 +19,9 @@ use crate::wire::error::{Refusal, code};
 /// Pools without clients, connections and work that are kept: more are dropped when their time is over.
 const POOLS_LOOKED_AT: usize = 1 << 16;
 
+/// Pools above which those that nobody uses are forgotten at once.
+const UNUSED_POOLS_MAX: usize = 1 << 14;
+
 impl<R: Reactor> EventLoop<R> {
     /// Looks at all time limits, makes connections that are wanted and closes those that are not.
     pub(super) fn tick(&mut self, reactor: &mut R) {
@@ -216,13 +219,14 @@ impl<R: Reactor> EventLoop<R> {
             .map(|(_, pool)| Arc::clone(&pool.key.database))
             .collect();
         let mut over = Vec::new();
+        let crowded = self.pools.len() > UNUSED_POOLS_MAX;
         for (index, pool) in &mut self.pools {
             if used.contains(&pool.key.database) || !(pool.gone || pool.effective.wildcard) {
                 pool.unused_since = None;
                 continue;
             }
             let since = *pool.unused_since.get_or_insert(self.now);
-            if pool.gone || (!limit.is_zero() && self.now.saturating_sub(since) >= limit) {
+            if pool.gone || crowded || (!limit.is_zero() && self.now.saturating_sub(since) >= limit) {
                 over.push(index);
             }
         }
