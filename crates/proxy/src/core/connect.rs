@@ -400,8 +400,7 @@ impl<R: Reactor> EventLoop<R> {
             refusal.message
         );
         // A wrong password is no fault of the host.
-        let at_fault =
-            !matches!(refusal.detail.as_deref(), Some(_) if refusal.message == "server login failed");
+        let at_fault = refusal.detail.is_none() || refusal.message != "server login failed";
         if at_fault && pool.hosts.failed(host) {
             // Another in the list has not been tried yet.
             return self.todo.push_back(Todo::Connect(index));

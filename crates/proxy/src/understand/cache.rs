@@ -95,11 +95,15 @@ impl Understanding {
 
     /// How many different shapes the texts kept have. Looks at all of them.
     pub fn shapes(&self) -> usize {
-        let shape = |(_, entry): (&Box<[u8]>, &Entry)| match entry {
-            Entry::Understood(understood) => Some(understood.shape),
-            Entry::Exact => None,
-        };
-        self.kept.iter().filter_map(shape).collect::<HashSet<_>>().len()
+        let shapes: HashSet<_> = self
+            .kept
+            .iter()
+            .filter_map(|(_, entry)| match entry {
+                Entry::Understood(understood) => Some(understood.shape),
+                Entry::Exact => None,
+            })
+            .collect();
+        shapes.len()
     }
 
     /// What a text means to a session with standard strings.
