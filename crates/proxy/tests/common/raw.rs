@@ -237,10 +237,8 @@ impl Raw {
                     signature = Some(expected);
                     self.send(&message::message(b'p', last.as_bytes()))?;
                 }
-                (b'R', 12) => {
-                    if signature.as_deref() != std::str::from_utf8(&answer.body[4..]).ok() {
-                        return Err(broken("the server's signature is wrong"));
-                    }
+                (b'R', 12) if signature.as_deref() != std::str::from_utf8(&answer.body[4..]).ok() => {
+                    return Err(broken("the server's signature is wrong"));
                 }
                 _ => {}
             }
