@@ -102,6 +102,8 @@ pub(super) struct Client {
     pub place: Option<Place>,
     /// It has sent a text since it got its server.
     pub asked: bool,
+    /// Its transaction changes definitions, or may.
+    pub defines: bool,
     /// It has sent what begins a transaction block.
     pub began: bool,
     // Who serves it.
@@ -162,6 +164,7 @@ impl Client {
             split: Split::new(),
             place: None,
             asked: false,
+            defines: false,
             began: false,
             server: None,
             waiting: None,

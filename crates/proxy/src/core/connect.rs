@@ -10,7 +10,7 @@ use super::resolve::Found;
 use super::server::{Phase, Question, Server, TaskKind};
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
-use crate::auth::{Credentials, LoginStep, Lookup, ServerLogin};
+use crate::auth::{LoginStep, ServerLogin};
 use crate::hosts::Report;
 use crate::tls;
 use crate::wire::error::{Refusal, Reported, code};
@@ -123,7 +123,7 @@ impl<R: Reactor> EventLoop<R> {
                 .world
                 .tls_client
                 .as_ref()
-                .is_some_and(|tls| tls.mode() != tls::TlsMode::Allow);
+                .is_some_and(tls::TlsClient::asks_first);
         if wants_tls {
             server.phase = Phase::AskedForTls;
             reactor.send(server.token(), &build::SSL_REQUEST);
@@ -142,20 +142,11 @@ impl<R: Reactor> EventLoop<R> {
         };
         let effective = Arc::clone(&pool.effective);
         let user = effective.user.as_str();
-        let credentials = match &effective.password {
-            Some(password) => Credentials {
-                password: Some(password.reveal().as_bytes().to_vec()),
-                ..Credentials::default()
-            },
-            None => {
-                let kept = self.shared.secret(user);
-                let secret = match self.world.lookup(user) {
-                    Lookup::Found(secret) => Some(secret),
-                    _ => kept.as_ref(),
-                };
-                Credentials::new(secret, self.shared.learnt(user))
-            }
-        };
+        let credentials = self.world.credentials(
+            &effective,
+            self.shared.secret(user).as_ref(),
+            self.shared.learnt(user),
+        );
         let session = server.transport.tls.as_deref();
         let local = match &server.address {
             Some(Address::Unix(_)) => true,

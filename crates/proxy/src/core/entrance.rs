@@ -344,7 +344,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let step = if head.tag == frontend::TERMINATE {
-            self.close_client(reactor, index, "client said goodbye");
+            self.said_goodbye(reactor, index);
             return false;
         } else if head.tag != frontend::PASSWORD || head.total > BODY_BYTES_MAX + HEADER_BYTES {
             Step::Denied(authenticator.unexpected(head.tag))

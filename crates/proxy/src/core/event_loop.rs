@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lru::LruCache;
 use machine::reactor::{Event, Handler, Reactor, Stream, Token};
 use ring::rand::SecureRandom;
 use slab::Slab;
@@ -29,15 +28,13 @@ use super::fleet::Fleet;
 use super::memory::Memory;
 use super::places::Place;
 use super::pool::{Pool, PoolKey, removed};
-use super::repeats::Repeats;
 use super::server::{Question, Server};
 use super::shared::{Message, Shared};
 use super::stats_log::StatsLog;
 use super::transport::Opened;
 use super::world::World;
 use crate::config::PoolMode;
-use crate::session::prepared::Statements;
-use crate::understand::{Limits, Understanding};
+use crate::understand::Limits;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};
 
@@ -133,6 +130,7 @@ impl<R: Reactor> EventLoop<R> {
             entries_max: world.config.corun.statement_cache_size as usize,
             ..Limits::default()
         };
+        let desk = Desk::new(limits, u64::from_ne_bytes(nonce), Arc::clone(&shared.definitions));
         Self {
             index,
             shared,
@@ -142,12 +140,7 @@ impl<R: Reactor> EventLoop<R> {
             cancels: Slab::new(),
             pools: Slab::new(),
             pool_of: HashMap::new(),
-            desk: Desk {
-                understanding: Understanding::new(limits),
-                statements: Statements::new(u64::from_ne_bytes(nonce)),
-                repeats: Repeats::default(),
-                lifted: LruCache::unbounded(),
-            },
+            desk,
             todo: VecDeque::new(),
             questions: VecDeque::new(),
             fleets: HashMap::new(),
@@ -472,6 +465,16 @@ impl<R: Reactor> EventLoop<R> {
         build::fatal(&mut out, refusal);
         client.transport.send(reactor, &out);
         self.remove_client(reactor, index, true);
+    }
+
+    /// A client has said goodbye: it reads nothing more but what is on its way.
+    pub(super) fn said_goodbye(&mut self, reactor: &mut R, index: usize) {
+        if let Some(client) = self.clients.get(index)
+            && reactor.queued(client.token()) == 0
+        {
+            reactor.close(client.token());
+        }
+        self.close_client(reactor, index, "client said goodbye");
     }
 
     /// Lets a client go without a word.

@@ -59,7 +59,7 @@ fn of_client<R: Reactor>(reactor: &R, client: &Client) -> usize {
 /// The same for a server.
 fn of_server<R: Reactor>(reactor: &R, server: &Server) -> usize {
     let lifted = server.lifted.as_ref();
-    let lifted = lifted.map_or(0, |lifted| lifted.sql.capacity() + lifted.head.capacity());
+    let lifted = lifted.map_or(0, |lifted| lifted.sql.capacity());
     server.partial.capacity() + lifted + reactor.queued(server.token())
 }
 

@@ -9,6 +9,8 @@ use machine::reactor::Reactor;
 
 use super::client::Client;
 use super::expect::Step;
+use super::lifted::Said;
+use super::proof::Proof;
 use super::server::{Server, Task};
 use crate::session::prepared::PREFIX;
 use crate::understand::Pins;
@@ -38,6 +40,8 @@ pub(super) struct Heard {
     pub own: bool,
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
+    /// A question about a text was answered.
+    pub proof: Option<Box<Proof>>,
     /// A simple query that was run as a prepared statement must be run as it came.
     pub again: Option<Vec<u8>>,
 }
@@ -147,8 +151,10 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::BIND_COMPLETE
                     | backend::NO_DATA
                     | backend::COPY_IN
-            ) || (tag == backend::ROW_DESCRIPTION && self.server.lifted.is_some())
-                || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
+            ) || (matches!(tag, backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION)
+                && (self.server.lifted.is_some() || self.server.proof.is_some()))
+                || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
+                || (tag == backend::NOTICE && self.server.lifted.is_some() && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.heard.broken = Some("it sent a message that is too long");
@@ -171,7 +177,12 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// Looks at a message for the client. Answers whether it gets it.
     fn look(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> bool {
         if self.server.lifted.is_some()
-            && let Some(passes) = self.look_at_lifted(tag, body)
+            && let Some(passes) = self.look_at_lifted(tag, body, whole)
+        {
+            return passes;
+        }
+        if self.server.proof.is_some()
+            && let Some(passes) = self.look_at_proof(tag, body)
         {
             return passes;
         }
@@ -272,49 +283,81 @@ impl<'a, R: Reactor> Way<'a, R> {
     }
 
     /// A message of the answer to a simple query that runs as a prepared statement. `None`: as usual.
-    fn look_at_lifted(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
+    fn look_at_lifted(&mut self, tag: u8, body: &[u8], whole: bool) -> Option<bool> {
         let lifted = self.server.lifted.as_mut()?;
-        match tag {
-            backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE | backend::BIND_COMPLETE | backend::NO_DATA => {
+        if tag == backend::READY {
+            let lifted = self.server.lifted.take()?;
+            if !lifted.state.refused {
+                return None;
+            }
+            if let Some(status) = read::ready(body) {
+                self.server.status = status;
+            }
+            self.server.expects.ready();
+            self.heard.again = Some(lifted.sql);
+            return Some(false);
+        }
+        let (said, id) = (lifted.hear(tag, body, whole), lifted.id);
+        match said {
+            Said::Usual => None,
+            Said::Held => Some(false),
+            Said::After(held) => {
+                self.send(&held);
                 None
             }
-            backend::ROW_DESCRIPTION if !lifted.relayed => {
-                lifted.head = Vec::with_capacity(body.len() + HEADER_BYTES);
-                lifted.head.push(tag);
-                lifted.head.extend((body.len() as u32 + 4).to_be_bytes());
-                lifted.head.extend(body);
+            Said::Error(out) => {
+                let end = self.at + HEADER_BYTES + body.len();
+                self.error(Some(&self.bytes[self.at..end]));
+                self.send(&out);
                 Some(false)
             }
-            backend::ERROR if !lifted.relayed && !lifted.in_block => {
-                lifted.refused = true;
+            Said::Refused { parse_again } => {
                 self.error(None);
                 self.server.errors = self.server.errors.saturating_sub(1);
+                if parse_again {
+                    self.server.statements.forget(id);
+                }
                 Some(false)
             }
+        }
+    }
+
+    /// A message of the answer to a question of the proxy's own ahead of the client's.
+    fn look_at_proof(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
+        let proof = self
+            .server
+            .proof
+            .as_mut()
+            .filter(|_| self.server.expects.swallowed())?;
+        match tag {
+            backend::PARAMETER_DESCRIPTION => proof.hear(tag, body),
+            backend::ROW_DESCRIPTION | backend::NO_DATA => {
+                proof.hear(tag, body);
+                self.server.expects.step_complete(Step::Describe);
+            }
+            backend::ERROR => {
+                proof.fail(&Reported::read(body).code);
+                let end = self.at + HEADER_BYTES + body.len();
+                self.error(Some(&self.bytes[self.at..end]));
+                self.server.errors = self.server.errors.saturating_sub(1);
+            }
+            backend::BIND_COMPLETE => self.server.expects.step_complete(Step::Bind),
+            backend::COMMAND_COMPLETE => self.server.expects.step_complete(Step::Execute),
+            backend::DATA_ROW | backend::NOTICE => {}
             backend::READY => {
-                let lifted = self.server.lifted.take()?;
-                if !lifted.refused {
-                    return None;
-                }
-                if let Some(status) = read::ready(body) {
-                    self.server.status = status;
-                }
-                self.server.expects.ready();
-                self.heard.again = Some(lifted.sql);
-                Some(false)
+                self.heard.proof = self.server.proof.take();
+                return None;
             }
-            backend::PARAMETER_STATUS | backend::NOTICE | backend::NOTIFICATION => None,
-            _ => {
-                lifted.relayed = true;
-                let head = std::mem::take(&mut lifted.head);
-                if !head.is_empty() {
-                    self.flush();
-                    if let Some(client) = &mut self.client {
-                        client.transport.send(self.reactor, &head);
-                    }
-                }
-                None
-            }
+            _ => return None,
+        }
+        Some(false)
+    }
+
+    /// Sends this between what goes as it is.
+    fn send(&mut self, out: &[u8]) {
+        self.flush();
+        if let Some(client) = &mut self.client {
+            client.transport.send(self.reactor, out);
         }
     }
 

@@ -6,16 +6,17 @@
 //!
 //! What it is not: the choice of a server; the client has one when this is called.
 
+mod prepared;
+
 use std::sync::Arc;
 
 use machine::reactor::Reactor;
 use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 
 use super::client::Client;
-use super::desk::{Desk, LIFTED_MAX, Rules, may_unpin, read_when_parsed};
+use super::desk::{Desk, Rules, may_unpin, read_when_parsed};
 use super::expect::{ParseSent, Step};
-use super::server::{Lifted, Server};
-use crate::auto_prepare;
+use super::server::Server;
 use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared};
 use crate::understand::{Access, Discard, Pins, StatementKind, TransactionEffect, Understood};
@@ -94,7 +95,7 @@ impl<R: Reactor> Way<'_, R> {
                 Ok(None) => return Stop::Unfinished,
                 Err(refusal) => return Stop::Violation(refusal),
             };
-            if self.must_leave(head.tag) {
+            if self.must_leave(head.tag) || self.may_run_again() && head.tag != frontend::TERMINATE {
                 return Stop::Held;
             }
             let whole = rest >= head.total;
@@ -258,11 +259,11 @@ impl<R: Reactor> Way<'_, R> {
         self.note(&understood);
         // A simple query ends the unnamed statement.
         self.client.statements.unnamed = None;
-        if self.rules.auto_prepare != AutoPrepare::Off
-            && understood.plain
-            && self.prepared(sql, &understood, end)
-        {
-            return None;
+        if self.rules.auto_prepare != AutoPrepare::Off {
+            if understood.plain && self.prepared(sql, &understood, end) {
+                return None;
+            }
+            self.prove();
         }
         self.server.statements.unnamed = None;
         self.server.expects.query();
@@ -331,58 +332,6 @@ impl<R: Reactor> Way<'_, R> {
         Some(None)
     }
 
-    /// Runs a simple query as a prepared statement, where that is known to give the same. `false`: it is not.
-    ///
-    /// Only where nothing else is under way: should the server refuse, the text runs as it came.
-    fn prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
-        if !self.server.expects.settled()
-            || !self.client.pins.is_empty()
-            || !self.desk.repeats.again(sql)
-            || !auto_prepare::runs_alike(sql, understood)
-        {
-            return false;
-        }
-        let statement =
-            self.desk
-                .statements
-                .intern(sql, &[0, 0], &read_when_parsed(&self.client.settings), || {
-                    Arc::clone(understood)
-                });
-        if self
-            .desk
-            .lifted
-            .put(statement.id, Arc::clone(&statement))
-            .is_none()
-            && self.desk.lifted.len() > LIFTED_MAX
-        {
-            self.desk.lifted.pop_lru();
-        }
-        let prepared = Prepared { statement, stamp: 0 };
-        let mut out = Vec::with_capacity(64);
-        self.server.counts.binds += 1;
-        prepared.statement.bound();
-        self.ensure(&prepared, &mut out);
-        build::message(&mut out, frontend::BIND, |out| {
-            out.push(0);
-            out.extend(prepared.statement.name.as_bytes());
-            out.extend([0; 7]);
-        });
-        build::message(&mut out, frontend::DESCRIBE, |out| out.extend(b"P\0"));
-        build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
-        build::bare(&mut out, frontend::SYNC);
-        self.server.expects.sync(true);
-        self.server.lifted = Some(Lifted {
-            sql: sql.to_vec(),
-            head: Vec::new(),
-            relayed: false,
-            refused: false,
-            in_block: self.server.status != TransactionStatus::Idle,
-        });
-        self.began();
-        self.replace(&out, end);
-        true
-    }
-
     /// Notes what a text does to the session.
     fn note(&mut self, understood: &Understood) {
         let client = &mut *self.client;
@@ -398,6 +347,10 @@ impl<R: Reactor> Way<'_, R> {
             client.touched.extend(understood.setting_names.iter().cloned());
         }
         client.wrote |= understood.access != Access::Read;
+        if understood.defines && !(understood.statements == 1 && understood.pins.contains(Pins::TEMP_TABLE)) {
+            client.defines = true;
+            self.desk.defined();
+        }
         client.began |= matches!(
             understood.transaction,
             TransactionEffect::Begin { .. } | TransactionEffect::Mixed
@@ -547,9 +500,19 @@ impl<R: Reactor> Way<'_, R> {
         }
     }
 
-    /// The same for the client's unnamed statement.
+    /// The same for the client's unnamed statement. If it has none, one that the server has is another client's, or one that a simple
+    /// query ended: it is closed, and the server says that there is none.
     fn ensure_unnamed(&mut self) {
         let Some(prepared) = &self.client.statements.unnamed else {
+            if self.server.statements.unnamed.is_some() {
+                let mut out = Vec::new();
+                build::close_statement(&mut out, "");
+                self.server.expects.close(true);
+                // Nobody's: an error before may keep the server from closing it.
+                self.server.statements.unnamed = Some((0, 0));
+                self.flush();
+                self.server.transport.send(self.reactor, &out);
+            }
             return;
         };
         let owner = Some((self.client.id, prepared.stamp));
@@ -579,8 +542,8 @@ impl<R: Reactor> Way<'_, R> {
                 prepared.statement.bound();
                 let understood = Arc::clone(&prepared.statement.understood);
                 self.note(&understood);
-                self.ensure_unnamed();
             }
+            self.ensure_unnamed();
             self.server.expects.step(Step::Bind);
             return None;
         }

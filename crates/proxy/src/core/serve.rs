@@ -107,7 +107,7 @@ impl<R: Reactor> EventLoop<R> {
                         }
                     }
                     Wish::Goodbye => {
-                        self.close_client(reactor, index, "client said goodbye");
+                        self.said_goodbye(reactor, index);
                         return bytes.len();
                     }
                     Wish::Violation(refusal) => {
@@ -154,7 +154,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 Stop::Held => client.held = true,
                 Stop::Goodbye => {
-                    self.close_client(reactor, index, "client said goodbye");
+                    self.said_goodbye(reactor, index);
                     return bytes.len();
                 }
                 Stop::Violation(refusal) => {
@@ -333,8 +333,18 @@ impl<R: Reactor> EventLoop<R> {
                 pool.times.transaction.record(micros(heard.transaction_time));
             }
         }
+        if let Some(proof) = &heard.proof {
+            self.desk.answered(proof);
+        }
+        let cancel_again = heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
         let mut queued = 0;
         if let Some(client) = client {
+            if heard.transactions > 0
+                && server.status == TransactionStatus::Idle
+                && std::mem::take(&mut client.defines)
+            {
+                self.desk.defined();
+            }
             queued = reactor.queued(client.token());
             if !server.paused && queued > queued_max {
                 server.paused = true;
@@ -352,6 +362,10 @@ impl<R: Reactor> EventLoop<R> {
         }
         if let Some(sql) = heard.again {
             return self.run_as_it_came(reactor, index, &sql);
+        }
+        if cancel_again {
+            // It has struck the question; it was meant for what follows.
+            self.start_cancel(reactor, index);
         }
         if heard.queries > 0 || heard.own {
             self.after_answer(reactor, index);

@@ -12,6 +12,8 @@ use std::time::Duration;
 use machine::reactor::{Reactor, Token};
 
 use super::expect::Expects;
+use super::lifted::Lifted;
+use super::proof::Proof;
 use super::statistics::Counts;
 use super::transport::Transport;
 use crate::auth::ServerLogin;
@@ -65,21 +67,6 @@ pub(super) enum TaskKind {
     Connect,
     /// A question of the event loop's own.
     Ask(Question),
-}
-
-/// A simple query that runs as a prepared statement.
-#[derive(Debug)]
-pub(super) struct Lifted {
-    /// The text as it came.
-    pub sql: Vec<u8>,
-    /// Its RowDescription, kept until it is known that the statement does not fail at once.
-    pub head: Vec<u8>,
-    /// The client has got something of the answer.
-    pub relayed: bool,
-    /// The server refused; the text runs as it came once it is ready.
-    pub refused: bool,
-    /// Within a transaction block, where an error cannot be undone.
-    pub in_block: bool,
 }
 
 /// Who asked a question on a server connection.
@@ -136,6 +123,8 @@ pub(super) struct Server {
     pub lifted: Option<Lifted>,
     /// What was sent to it since its pool's totals were told.
     pub counts: Counts,
+    /// A question whether a text runs the same with its literals lifted, ahead of what the client asked.
+    pub proof: Option<Box<Proof>>,
     // Who uses it.
     pub client: Option<usize>,
     pub task: Option<Task>,
@@ -198,6 +187,7 @@ impl Server {
             expects: Expects::default(),
             lifted: None,
             counts: Counts::default(),
+            proof: None,
             client: None,
             task: None,
             cancels: 0,

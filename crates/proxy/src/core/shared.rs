@@ -104,6 +104,8 @@ pub(crate) struct Shared {
         std::time::Duration,
         std::collections::BTreeMap<String, crate::admin::Stats>,
     )>,
+    /// How often texts that change definitions went through.
+    pub definitions: Arc<AtomicU64>,
     /// What is known of the hosts of databases that have several.
     pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
     /// Server connections by database (`true`) or user.
@@ -125,6 +127,7 @@ impl Shared {
             mock,
             resolver: super::resolve::Resolver::default(),
             started: Instant::now(),
+            definitions: Arc::default(),
             fleets: Mutex::default(),
             world: RwLock::new(world),
             ids: AtomicU64::new(0),

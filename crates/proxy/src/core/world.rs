@@ -8,8 +8,9 @@ use machine::reactor::{KeepAlive, TcpOptions};
 
 use super::resolve::Kept;
 use crate::auth::ident::IdentMaps;
+use crate::auth::scram::ClientKeys;
 use crate::auth::userlist::Userlist;
-use crate::auth::{Lookup, Method, Secret, hba};
+use crate::auth::{Credentials, Lookup, Method, Secret, hba};
 use crate::config::{AuthType, AutoCount, Config, ConfigError, Effective, Finding};
 use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
 
@@ -134,6 +135,30 @@ impl World {
         match self.own.get(user) {
             Some(secret) => Lookup::Found(secret),
             None => self.users.lookup(user),
+        }
+    }
+
+    /// What the proxy has to log in at a server as the user of a pool: the password of the configuration, or the secret of a file,
+    /// otherwise `kept`, which `auth_query` found, and what was `learnt` from a client or an earlier login.
+    pub fn credentials(
+        &self,
+        effective: &Effective,
+        kept: Option<&Secret>,
+        learnt: Option<ClientKeys>,
+    ) -> Credentials {
+        match &effective.password {
+            // A verifier or a hash may stand there as well, which is not the password.
+            Some(password) => {
+                let secret = Secret::parse(password.reveal().as_bytes());
+                Credentials::new(secret.as_ref(), learnt)
+            }
+            None => {
+                let secret = match self.lookup(&effective.user) {
+                    Lookup::Found(secret) => Some(secret),
+                    _ => kept,
+                };
+                Credentials::new(secret, learnt)
+            }
         }
     }
 

@@ -170,6 +170,15 @@ fn insert(login: &Login, client: usize, stop: &AtomicBool) -> (BTreeSet<u32>, BT
     (acknowledged, unknown)
 }
 
+/// Tells clients to stop when it goes.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn restarts(mode: Mode, crash: bool) {
     const CLIENTS: usize = 8;
     let mut server = Postgres::start();
@@ -186,6 +195,8 @@ fn restarts(mode: Mode, crash: bool) {
                 scope.spawn(move || insert(&login, client, stop))
             })
             .collect();
+        // Also when what follows panics.
+        let end = End(&stop);
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(700));
             if crash {
@@ -196,7 +207,7 @@ fn restarts(mode: Mode, crash: bool) {
             server.start_again();
         }
         std::thread::sleep(Duration::from_millis(1500));
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         handles
             .into_iter()
             .map(|handle| handle.join().expect("a client"))

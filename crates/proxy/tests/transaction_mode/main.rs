@@ -6,6 +6,7 @@
 mod common;
 
 mod auto_prepare;
+mod parameterize;
 mod pins;
 mod prepared;
 mod prepared_many;
