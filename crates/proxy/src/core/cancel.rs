@@ -106,6 +106,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
             pool.unqueue(slot);
         }
+        *self.errors.entry(code::QUERY_CANCELED).or_default() += 1;
         let mut out = Vec::new();
         build::error(
             &mut out,

@@ -31,6 +31,7 @@ impl<R: Reactor> Way<'_, R> {
         let Some(parsed) = read::parse(body) else {
             return Some(violation("invalid message format"));
         };
+        self.server.counts.client_parses += 1;
         let under = read_when_parsed(&self.client.settings);
         let statement = self.desk.intern(&parsed, &under);
         if self.rules.mode == PoolMode::Statement
@@ -42,6 +43,7 @@ impl<R: Reactor> Way<'_, R> {
         let stamp = self.desk.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() {
+            self.server.counts.server_parses += 1;
             let owner = (self.client.id, stamp);
             let change = self.replace_unnamed(Some(prepared), Some(owner));
             self.server.expects.parse(false, change);
@@ -49,6 +51,7 @@ impl<R: Reactor> Way<'_, R> {
             return None;
         }
         if !self.rules.carry_statements {
+            self.server.counts.server_parses += 1;
             self.server.expects.parse(false, Change::Nothing);
             self.at = end;
             return None;
@@ -142,6 +145,7 @@ impl<R: Reactor> Way<'_, R> {
     /// it, where the client's own Parse it is.
     pub(super) fn parse_on_server(&mut self, prepared: &Prepared, out: &mut Vec<u8>, name: Option<Name>) {
         let statement = &prepared.statement;
+        self.server.counts.server_parses += 1;
         build::close_statement(out, &statement.name);
         self.server.expects.close(true, Change::Nothing);
         build::parse(out, &statement.name, &statement.sql, &statement.types);
@@ -176,7 +180,10 @@ impl<R: Reactor> Way<'_, R> {
         let prepared = unnamed.clone();
         let mut out = Vec::new();
         match &prepared {
-            Some(prepared) => build::parse(&mut out, "", &prepared.statement.sql, &prepared.statement.types),
+            Some(prepared) => {
+                self.server.counts.server_parses += 1;
+                build::parse(&mut out, "", &prepared.statement.sql, &prepared.statement.types);
+            }
             None => build::close_statement(&mut out, ""),
         }
         let parse = prepared.is_some();
@@ -198,6 +205,7 @@ impl<R: Reactor> Way<'_, R> {
                 Stop::Unfinished
             });
         };
+        self.server.counts.binds += 1;
         if name.is_empty() {
             self.ensure_unnamed();
             if let Some(prepared) = &self.client.statements.unnamed {

@@ -54,14 +54,15 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let effective = Arc::clone(&pool.effective);
-        let Some(endpoint) = endpoint(&effective, pool.key.host, pool.next_host) else {
+        let number = pool.hosts.next();
+        let Some(endpoint) = endpoint(&effective, pool.key.host, number) else {
             return false;
         };
-        let ttl = self.world.config.proxy.dns_max_ttl;
+        let kept = self.world.names_kept();
         let address = match self
             .shared
             .resolver
-            .find(&self.shared, endpoint, pool.next_host, ttl)
+            .find(&self.shared, endpoint, pool.hosts.turn(), kept)
         {
             Found::Address(address) => address,
             Found::Soon => return false,
@@ -71,11 +72,11 @@ impl<R: Reactor> EventLoop<R> {
                     format!("the address of host {} was not found", endpoint.host),
                 )
                 .detail(why);
-                self.connect_failed(reactor, index, refusal);
+                self.connect_failed(reactor, index, number, refusal);
                 return false;
             }
         };
-        pool.next_host = pool.next_host.wrapping_add(1);
+        pool.hosts.used();
         let (database, user) = (Arc::clone(&pool.key.database), Arc::clone(&pool.key.user));
         let limits = (effective.max_db_connections, effective.max_user_connections);
         if !self.shared.count_server(&database, &user, limits) {
@@ -87,7 +88,7 @@ impl<R: Reactor> EventLoop<R> {
             self.shared.uncount_server(&database, &user);
             let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}"))
                 .detail(error.to_string());
-            self.connect_failed(reactor, index, refusal);
+            self.connect_failed(reactor, index, number, refusal);
             return false;
         }
         let statements_max = self.world.config.proxy.max_prepared_statements as usize;
@@ -101,6 +102,7 @@ impl<R: Reactor> EventLoop<R> {
         );
         server.address = Some(address);
         server.host = endpoint.host.to_string();
+        server.host_number = number;
         server.settings = Arc::clone(&start);
         server.start = start;
         entry.insert(Box::new(server));
@@ -352,6 +354,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.connecting -= 1;
             pool.failed = None;
+            pool.hosts.worked();
         }
         server.counted_connecting = false;
         let pool = server.pool;
@@ -362,15 +365,19 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A connection could not be made or logged in.
     pub(super) fn server_failed(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
-        let Some(pool) = self.servers.get(index).map(|server| server.pool) else {
+        let Some((pool, host)) = self
+            .servers
+            .get(index)
+            .map(|server| (server.pool, server.host_number))
+        else {
             return;
         };
         self.close_server(reactor, index, "login failed");
-        self.connect_failed(reactor, pool, refusal);
+        self.connect_failed(reactor, pool, host, refusal);
     }
 
     /// Tells those that wait for a server that there is none. They are refused, except where the server is only starting.
-    fn connect_failed(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
+    fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
         let retry = self.world.config.proxy.server_login_retry;
         let Some(pool) = self.pools.get_mut(index) else {
             return;
@@ -383,10 +390,14 @@ impl<R: Reactor> EventLoop<R> {
             "server: {}",
             refusal.message
         );
-        pool.failed = Some((refusal.clone(), self.now + retry));
-        let others_work = pool.servers > pool.connecting;
         // A wrong password is no fault of the host.
         let at_fault = refusal.detail.is_none() || refusal.message != "server login failed";
+        if at_fault && pool.hosts.failed(host) {
+            // Another in the list has not been tried yet.
+            return self.todo.push_back(Todo::Connect(index));
+        }
+        pool.failed = Some((refusal.clone(), self.now + retry));
+        let others_work = pool.servers > pool.connecting;
         if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
             // There may be another host for them: they look again on the next tick.
             return self.questions_failed(reactor, index);
@@ -503,6 +514,7 @@ impl<R: Reactor> EventLoop<R> {
             if let Some(index) = pool.idle.pop() {
                 if let Some(server) = self.servers.get_mut(index) {
                     server.used = true;
+                    server.query_since = self.now;
                     if server.settings.is_empty() {
                         server.start(reactor, TaskKind::Ask(question), &sql);
                         continue;

@@ -77,6 +77,8 @@ pub(super) struct Rules {
     pub split: bool,
     /// Statements of the protocol follow the client.
     pub carry_statements: bool,
+    /// The simple query protocol is refused.
+    pub extended_only: bool,
     pub packet_bytes_max: usize,
     pub now: Duration,
 }
@@ -103,6 +105,13 @@ impl Rules {
         }
         if is_small(head.tag) && head.total > SMALL_MAX {
             return Err(invalid());
+        }
+        if self.extended_only && head.tag == frontend::QUERY {
+            return Err(
+                Refusal::new(code::NOT_SUPPORTED, "the simple query protocol is disabled here")
+                    .detail("The proxy's configuration says disable_pqexec.")
+                    .hint("Use the extended protocol: prepared statements, or queries with parameters."),
+            );
         }
         Ok(Some(head))
     }

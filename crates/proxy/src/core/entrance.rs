@@ -1,7 +1,9 @@
 //! How clients get in: first packet, TLS, who they are, what they are told.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use machine::reactor::{Peer, Reactor};
 use ring::rand::SecureRandom;
@@ -15,7 +17,7 @@ use super::pool::{Greeting, Pool, PoolKey};
 use super::start::begins_alike;
 use crate::auth::authenticator::BODY_BYTES_MAX;
 use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
-use crate::config::{CONSOLE, PoolMode};
+use crate::config::{CONSOLES, PoolMode};
 use crate::tls;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
@@ -24,8 +26,6 @@ use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
 
 /// Bytes of a client that is not logged in that are kept at most.
 const INBOX_MAX: usize = 16 << 10;
-/// The other name of the console's database.
-const CONSOLE_OWN: &str = "corun";
 
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client on its way in.
@@ -177,6 +177,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Checks what must be right before anything is asked. Leaves the client in `Looking`.
     fn admit(&mut self, index: usize, startup: Startup) -> Result<(), Refusal> {
         let all = self.shared.clients_all();
+        let memory = self.too_little_memory();
         let Some(client) = self.clients.get_mut(index) else {
             return Ok(());
         };
@@ -197,19 +198,22 @@ impl<R: Reactor> EventLoop<R> {
         {
             return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
         }
-        if self.stopping {
+        if self.stopping || self.draining {
             return Err(Refusal::new(
                 code::CANNOT_CONNECT_NOW,
                 "the database system is shutting down",
             ));
         }
-        let console = &*client.database == CONSOLE || &*client.database == CONSOLE_OWN;
+        let console = CONSOLES.contains(&&*client.database);
         let admin = proxy.admin_users.iter().any(|name| **name == *client.user);
         if all > proxy.max_client_conn as usize && !(console && admin) {
             return Err(Refusal::new(
                 code::TOO_MANY_CONNECTIONS,
                 "no more connections allowed (max_client_conn)",
             ));
+        }
+        if let Some(refusal) = memory.filter(|_| !(console && admin)) {
+            return Err(refusal);
         }
         if let Some(value) = startup.get("replication")
             && !matches!(value, "false" | "off" | "no" | "0")
@@ -304,12 +308,17 @@ impl<R: Reactor> EventLoop<R> {
             os_user: os_user.as_deref(),
             map: entrance.map.as_deref().map(|name| self.world.maps.map(name)),
         };
+        let iterations = NonZeroU32::new(self.world.config.proxy.scram_iterations);
+        let mock = match iterations {
+            Some(iterations) => &self.shared.mock.with_iterations(iterations),
+            None => &self.shared.mock,
+        };
         let mut authenticator = Authenticator::new(
             entrance.method,
             &client.user,
             lookup,
             facts,
-            &self.shared.mock,
+            mock,
             &self.shared.random,
         );
         let step = authenticator.start();
@@ -402,6 +411,9 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return;
         };
+        if let Some(refusal) = pool.refusal(true) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
         client.pool = pool_index;
         client.counted = true;
         pool.clients += 1;
@@ -479,7 +491,8 @@ impl<R: Reactor> EventLoop<R> {
             user: Arc::clone(user),
             host,
         };
-        if let Some(&pool) = self.pool_of.get(&key) {
+        let known = self.pool_of.get(&key).copied();
+        if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
             return Ok(pool);
         }
         let Some(effective) = self.world.effective(database, user) else {
@@ -592,6 +605,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         client.admin = admin;
+        self.shared.consoles.fetch_add(1, Ordering::Relaxed);
         let mut out = Vec::with_capacity(256);
         client.pid = cancel::pid(self.index, index);
         welcome(client, &entrance, &self.shared.random, &mut out);

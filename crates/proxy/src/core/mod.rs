@@ -4,6 +4,7 @@
 //! `cancel` carries cancel requests, `limits` looks at the time, `ask` and `console` answer administrators, `run` starts it all.
 
 mod ask;
+mod balance;
 mod batch;
 mod bind;
 mod cancel;
@@ -19,10 +20,15 @@ mod entrance;
 mod event_loop;
 mod expect;
 mod fleet;
+mod known_rows;
 mod lifted;
 mod limits;
+mod look;
+mod memory;
 mod metrics;
+mod places;
 mod pool;
+mod prepared_look;
 mod proof;
 mod repeats;
 mod reply;
@@ -37,6 +43,7 @@ mod shared;
 mod simple;
 mod start;
 mod statistics;
+mod stats_log;
 mod stopped;
 mod tasks;
 mod transport;

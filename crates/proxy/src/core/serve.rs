@@ -6,7 +6,7 @@ use machine::reactor::Reactor;
 
 use super::change::Change;
 use super::client::Client;
-use super::event_loop::{EventLoop, Todo, WAITING_INBOX_MAX, goodbye};
+use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
 use super::pool::{Pool, Waiting};
 use super::reply;
@@ -25,16 +25,17 @@ use crate::wire::{TransactionStatus, build, frontend};
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client that is logged in.
     pub(super) fn client_request(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let inbox_max = self.waiting_inbox_max();
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         if client.waits() {
             client.inbox.extend(bytes);
-            if client.inbox.len() > WAITING_INBOX_MAX && !client.paused {
+            if client.inbox.len() > inbox_max && !client.paused {
                 client.paused = true;
                 reactor.pause(client.token());
             }
-            return;
+            return self.grew(reactor, bytes.len());
         }
         if client.inbox.is_empty() {
             let used = self.serve(reactor, index, bytes);
@@ -42,16 +43,19 @@ impl<R: Reactor> EventLoop<R> {
                 && let Some(client) = self.clients.get_mut(index)
             {
                 client.inbox = bytes[used..].to_vec();
+                self.grew(reactor, bytes.len() - used);
             }
         } else {
             client.inbox.extend(bytes);
             let id = client.id;
             self.serve_inbox(reactor, index, id);
+            self.grew(reactor, bytes.len());
         }
     }
 
     /// Serves what a client's inbox holds.
     pub(super) fn serve_inbox(&mut self, reactor: &mut R, index: usize, id: u64) {
+        let inbox_max = self.waiting_inbox_max();
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -70,7 +74,7 @@ impl<R: Reactor> EventLoop<R> {
             inbox.drain(..used);
             client.inbox = inbox;
         }
-        let blocked = client.waits() && client.inbox.len() > WAITING_INBOX_MAX;
+        let blocked = client.waits() && client.inbox.len() > inbox_max;
         let behind = client
             .server
             .and_then(|server| self.servers.get(server))
@@ -85,6 +89,7 @@ impl<R: Reactor> EventLoop<R> {
     /// there.
     fn serve(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> usize {
         let mut at = 0;
+        let queued_max = self.queued_max();
         loop {
             let Some(client) = self.clients.get(index) else {
                 return bytes.len();
@@ -129,16 +134,23 @@ impl<R: Reactor> EventLoop<R> {
             let (used, stop) =
                 request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
             at += used;
+            let counts = std::mem::take(&mut server.counts);
+            if let Some(pool) = self.pools.get_mut(server.pool) {
+                pool.totals.counts.add(counts);
+            }
             match stop {
                 Stop::Unfinished => {
-                    let limit = self.world.config.corun.connection_buffer_max.0 as usize;
-                    if !client.paused && reactor.queued(server.token()) > limit {
+                    let queued = reactor.queued(server.token());
+                    if !client.paused && queued > queued_max {
                         client.paused = true;
                         reactor.pause(client.token());
                     }
                     if client.cancel_wanted && server.expects.outstanding() > 0 {
                         client.cancel_wanted = false;
                         self.start_cancel(reactor, server_index);
+                    }
+                    if queued > 0 {
+                        self.grew(reactor, used);
                     }
                 }
                 Stop::Held => client.held = true,
@@ -176,13 +188,14 @@ impl<R: Reactor> EventLoop<R> {
                 return false;
             }
         };
+        let in_turn = self.world.config.proxy.server_round_robin;
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return false;
         };
         if !pool.paused
-            && !pool.disabled
+            && !pool.gone
             && pool.waiting.is_empty()
-            && let Some(server) = pick(&self.servers, pool, client)
+            && let Some(server) = pick(&self.servers, pool, client, in_turn)
         {
             pool.waiting.ran(shape);
             return self.pair(reactor, index, server);
@@ -196,11 +209,7 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return;
         };
-        if pool.disabled {
-            let refusal = Refusal::new(
-                code::INVALID_CATALOG,
-                format!("database \"{}\" is disabled", pool.key.database),
-            );
+        if let Some(refusal) = pool.refusal(!client.is_ready()) {
             return self.refuse_client(reactor, index, &refusal);
         }
         if let Some((refusal, until)) = &pool.failed
@@ -299,6 +308,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// What a server sent, once it is logged in.
     pub(super) fn answer(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let queued_max = self.queued_max();
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -311,6 +321,9 @@ impl<R: Reactor> EventLoop<R> {
             let totals = &mut pool.totals;
             totals.sent += bytes.len() as u64;
             totals.queries += u64::from(heard.queries);
+            if let Some(queries) = pool.queries_of.get_mut(server.host_number) {
+                *queries += u64::from(heard.queries);
+            }
             totals.transactions += u64::from(heard.transactions);
             totals.query_time += heard.query_time;
             totals.transaction_time += heard.transaction_time;
@@ -325,6 +338,7 @@ impl<R: Reactor> EventLoop<R> {
             self.desk.answered(proof);
         }
         let cancel_again = heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
+        let mut queued = 0;
         if let Some(client) = client {
             if heard.transactions > 0
                 && server.status == TransactionStatus::Idle
@@ -332,11 +346,14 @@ impl<R: Reactor> EventLoop<R> {
             {
                 self.desk.defined();
             }
-            let limit = self.world.config.corun.connection_buffer_max.0 as usize;
-            if !server.paused && reactor.queued(client.token()) > limit {
+            queued = reactor.queued(client.token());
+            if !server.paused && queued > queued_max {
                 server.paused = true;
                 reactor.pause(server.token());
             }
+        }
+        if queued > 0 {
+            self.grew(reactor, bytes.len());
         }
         if let Some(why) = heard.broken {
             return self.server_lost(reactor, index, why);
@@ -409,6 +426,12 @@ impl<R: Reactor> EventLoop<R> {
         }
         let stays = mode == PoolMode::Session || !client.pins.is_empty();
         if stays {
+            if mode == PoolMode::Session
+                && self.world.config.proxy.server_fast_close
+                && let Some(why) = server.closing
+            {
+                return self.refuse_client(reactor, client_index, &replaced(why));
+            }
             if self.stopping {
                 return self.refuse_client(reactor, client_index, &goodbye());
             }
@@ -610,6 +633,15 @@ impl<R: Reactor> EventLoop<R> {
     }
 }
 
+/// What a client of session mode is told whose server must go before it.
+pub(super) fn replaced(why: &str) -> Refusal {
+    Refusal::new(
+        code::ADMIN_SHUTDOWN,
+        "terminating connection because its server connection is replaced",
+    )
+    .detail(format!("The reason: {why}. server_fast_close is on."))
+}
+
 impl Client {
     /// Whether its bytes must wait.
     pub(super) fn waits(&self) -> bool {
@@ -617,8 +649,8 @@ impl Client {
     }
 }
 
-/// A free server for a client: one that has its settings, if it is among those used last.
-fn pick(servers: &slab::Slab<Box<Server>>, pool: &mut Pool, client: &Client) -> Option<usize> {
+/// A free server for a client: one that has its settings, if it is among those used last; or, `in_turn`, the one used longest ago.
+fn pick(servers: &slab::Slab<Box<Server>>, pool: &mut Pool, client: &Client, in_turn: bool) -> Option<usize> {
     const LOOKED_AT: usize = 8;
     let idle = &mut pool.idle;
     if pool.effective.pool_mode == PoolMode::Session {
@@ -627,7 +659,14 @@ fn pick(servers: &slab::Slab<Box<Server>>, pool: &mut Pool, client: &Client) -> 
                 .get(*index)
                 .is_some_and(|server| fits(&pool.effective, server, client))
         };
-        return idle.iter().rposition(fit).map(|at| idle.remove(at));
+        let at = match in_turn {
+            true => idle.iter().position(fit),
+            false => idle.iter().rposition(fit),
+        };
+        return at.map(|at| idle.remove(at));
+    }
+    if in_turn {
+        return (!idle.is_empty()).then(|| idle.remove(0));
     }
     let settings = &client.settings;
     let has = |index: &usize| {

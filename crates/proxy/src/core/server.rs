@@ -15,6 +15,7 @@ use super::change::Change;
 use super::expect::Expects;
 use super::lifted::Lifted;
 use super::proof::Proof;
+use super::statistics::Counts;
 use super::transport::Transport;
 use crate::auth::ServerLogin;
 use crate::hosts::Order;
@@ -94,6 +95,8 @@ pub(super) struct Server {
     pub address: super::cancel::ServerAddress,
     /// Name or address of its host, as certificates have it.
     pub host: String,
+    /// Which of the database's several `host`s without replicas that is.
+    pub host_number: usize,
     // From logging in.
     /// The server has said that we are in.
     pub authenticated: bool,
@@ -119,6 +122,8 @@ pub(super) struct Server {
     pub expects: Expects,
     /// A simple query that runs as a prepared statement.
     pub lifted: Option<Lifted>,
+    /// What was sent to it since its pool's totals were told.
+    pub counts: Counts,
     /// A question whether a text runs the same with its literals lifted, ahead of what the client asked.
     pub proof: Option<Box<Proof>>,
     // Who uses it.
@@ -166,6 +171,7 @@ impl Server {
             replica,
             address: None,
             host: String::new(),
+            host_number: 0,
             authenticated: false,
             counted_connecting: true,
             gone: false,
@@ -181,6 +187,7 @@ impl Server {
             stray_statements: Vec::new(),
             expects: Expects::default(),
             lifted: None,
+            counts: Counts::default(),
             proof: None,
             client: None,
             task: None,

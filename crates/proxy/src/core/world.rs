@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use machine::reactor::{KeepAlive, TcpOptions};
 
+use super::resolve::Kept;
 use crate::auth::ident::IdentMaps;
 use crate::auth::scram::ClientKeys;
 use crate::auth::userlist::Userlist;
@@ -171,6 +172,14 @@ impl World {
             AuthType::Scram => Method::ScramSha256,
             AuthType::Cert => Method::Cert,
             AuthType::Hba => Method::Reject,
+        }
+    }
+
+    /// How long addresses of hosts are used.
+    pub(super) fn names_kept(&self) -> Kept {
+        Kept {
+            found: self.config.proxy.dns_max_ttl,
+            failed: self.config.proxy.dns_nxdomain_ttl,
         }
     }
 

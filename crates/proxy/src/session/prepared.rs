@@ -14,6 +14,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use lru::LruCache;
@@ -39,6 +40,16 @@ pub struct Statement {
     pub types: Box<[u8]>,
     /// What it does.
     pub understood: Arc<Understood>,
+    /// How often it was bound.
+    pub binds: AtomicU64,
+}
+
+impl Statement {
+    /// It is bound once more.
+    pub fn bound(&self) {
+        // Only a count: nothing is read by it.
+        self.binds.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// All statements of the clients of one event loop, each once.
@@ -99,9 +110,15 @@ impl Statements {
             sql: sql.into(),
             types: types.into(),
             understood: understood(),
+            binds: AtomicU64::new(0),
         });
         self.known.insert(key.into(), Arc::downgrade(&statement));
         statement
+    }
+
+    /// Those that somebody has, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = Arc<Statement>> {
+        self.known.values().filter_map(Weak::upgrade)
     }
 
     /// A number higher than all before.
@@ -255,6 +272,11 @@ impl ServerStatements {
     pub fn clear(&mut self) {
         self.parsed.clear();
         self.unnamed = None;
+    }
+
+    /// The numbers of those it has.
+    pub fn ids(&self) -> impl Iterator<Item = u64> {
+        self.parsed.iter().map(|(id, _)| *id)
     }
 
     /// How many it has.

@@ -276,6 +276,11 @@ impl Postgres {
         self.port
     }
 
+    /// Its main process.
+    pub fn process(&self) -> u32 {
+        self.running.as_ref().expect("it runs").pid()
+    }
+
     /// Folder of its socket.
     pub fn socket_folder(&self) -> &Path {
         self.folder.path()

@@ -49,6 +49,8 @@ impl<R: Reactor> Way<'_, R> {
             return false;
         };
         let mut out = Vec::with_capacity(64 + run.values.len());
+        self.server.counts.binds += 1;
+        run.prepared.statement.bound();
         self.ensure(&run.prepared, &mut out);
         build::message(&mut out, frontend::BIND, |out| {
             out.push(0);
