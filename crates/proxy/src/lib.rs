@@ -16,4 +16,7 @@ pub mod tls;
 pub mod understand;
 pub mod wire;
 
+// For tests and fuzz targets only.
+#[doc(hidden)]
+pub use crate::core::{Census, Simulated};
 pub use crate::core::{Proxy, StartError, Totals, World, WorldError};

@@ -322,6 +322,12 @@ impl Expects {
                 Expect::CopyEnd | Expect::Step(_) => {}
             }
         }
+        // A statement whose Parse was not done is not there again because its Close was not done either.
+        let Undone { parses, closes } = &mut undone;
+        closes.retain(|(_, removed)| {
+            let made = |sent: &ParseSent| sent.defines.as_ref().is_some_and(|(_, stamp)| *stamp == removed.stamp);
+            !parses.iter().any(made)
+        });
         undone
     }
 
@@ -341,6 +347,8 @@ impl Expects {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::prepared::Statements;
+    use crate::understand::{Limits, Understanding};
 
     fn parse(swallow: bool, id: u64) -> ParseSent {
         ParseSent {
@@ -383,6 +391,32 @@ mod tests {
         assert!(expects.parse_complete());
         assert!(expects.ready().is_some());
         assert!(expects.settled());
+    }
+
+    #[test]
+    fn a_statement_that_was_neither_made_nor_closed_is_not_there() {
+        let mut statements = Statements::new(1);
+        let mut understanding = Understanding::new(Limits::default());
+        let mut prepared = |stamp| Prepared {
+            statement: statements.intern(b"select 1", &[0, 0], b"", || understanding.of(b"select 1")),
+            stamp,
+        };
+        let name = || Box::from(&b"s"[..]);
+        let defines = |stamp| ParseSent {
+            swallow: false,
+            id: Some(1),
+            defines: Some((name(), stamp)),
+        };
+        let mut expects = Expects::default();
+        // Of a statement from before: Close, Parse of another, Close of that one, Parse of a third.
+        expects.close_of(false, Some((name(), prepared(1))));
+        expects.parse(defines(2));
+        expects.close_of(false, Some((name(), prepared(2))));
+        expects.parse(defines(3));
+        expects.sync(false);
+        let undone = expects.error();
+        assert_eq!(undone.parses, [defines(2), defines(3)]);
+        assert_eq!(undone.closes, [(name(), prepared(1))]);
     }
 
     #[test]

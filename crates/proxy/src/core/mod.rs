@@ -1,7 +1,8 @@
 //! Event loops, pools, and the sessions between them: the proxy at work.
 //!
 //! Start at [`event_loop`]; a request's way is `entrance` (once), `serve`, `request`, `reply`. `connect` makes server connections,
-//! `cancel` carries cancel requests, `limits` looks at the time, `ask` and `console` answer administrators, `run` starts it all.
+//! `cancel` carries cancel requests, `limits` looks at the time, `ask` and `console` answer administrators, `run` starts it all; `simulated` starts
+//! one event loop for tests.
 
 mod ask;
 mod batch;
@@ -29,6 +30,7 @@ mod secrets;
 mod serve;
 mod server;
 mod shared;
+mod simulated;
 mod start;
 mod statistics;
 mod stopped;
@@ -38,5 +40,6 @@ mod wish;
 mod world;
 
 pub use run::{Proxy, StartError};
+pub use simulated::{Census, Simulated};
 pub use statistics::Totals;
 pub use world::{World, WorldError};

@@ -159,27 +159,21 @@ impl<R: Reactor> Way<'_, R> {
         }
     }
 
-    /// Whether what a message means depends on statements that an earlier batch of the client's may fail to make.
+    /// Whether what a message means depends on statements that an earlier batch of the client's may fail to make or to close.
+    ///
+    /// A batch waits as a whole, whatever it begins with: once some of it is sent it cannot wait any more, and what comes later in it
+    /// may name a statement.
     fn must_wait(&self, tag: u8, body: &[u8]) -> bool {
         if self.server.expects.outstanding() == 0 || !self.rules.carry_statements {
             return false;
         }
-        let named = match tag {
-            frontend::PARSE => read::text(body).is_some_and(|(name, _)| !name.is_empty()),
-            frontend::BIND => match read::bind(body) {
-                Some((_, name, _)) => !name.is_empty(),
-                None => return false,
-            },
-            frontend::DESCRIBE | frontend::CLOSE => match read::target(body) {
-                Some((b'S', name)) => !name.is_empty(),
-                _ => return false,
-            },
+        let unnamed = match tag {
+            frontend::BIND => read::bind(body).is_some_and(|(_, name, _)| name.is_empty()),
+            frontend::DESCRIBE => matches!(read::target(body), Some((b'S', b""))),
+            frontend::PARSE | frontend::CLOSE | frontend::EXECUTE | frontend::FLUSH => false,
             _ => return false,
         };
-        if tag == frontend::PARSE && !named {
-            return false;
-        }
-        self.server.expects.unsure(named)
+        self.server.expects.unsure(true) || (unnamed && self.server.expects.unsure(false))
     }
 
     /// Sends the messages that go as they are.
