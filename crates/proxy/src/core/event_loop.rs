@@ -387,7 +387,8 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// Tells a client why it has to go, and lets it go.
+    /// Tells a client why it has to go, and lets it go. One that has got a part of a message is told nothing: it would take our words for
+    /// the rest of it, and a row for whole that is not.
     pub(super) fn refuse_client(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
@@ -403,9 +404,12 @@ impl<R: Reactor> EventLoop<R> {
                 refusal.message
             );
         }
-        let mut out = Vec::new();
-        build::fatal(&mut out, refusal);
-        client.transport.send(reactor, &out);
+        let server = client.server.and_then(|server| self.servers.get(server));
+        if server.is_none_or(|server| server.passing == 0) {
+            let mut out = Vec::new();
+            build::fatal(&mut out, refusal);
+            client.transport.send(reactor, &out);
+        }
         self.remove_client(reactor, index, true);
     }
 
