@@ -58,6 +58,14 @@ pub(super) fn relay<R: Reactor>(
     Way::new(server, client, reactor, &joined, now).go()
 }
 
+/// Whether a server may say this without being asked.
+fn is_news(tag: u8) -> bool {
+    matches!(
+        tag,
+        backend::PARAMETER_STATUS | backend::NOTICE | backend::NOTIFICATION | backend::ERROR
+    )
+}
+
 struct Way<'a, R> {
     server: &'a mut Server,
     client: Option<&'a mut Client>,
@@ -107,6 +115,10 @@ impl<'a, R: Reactor> Way<'a, R> {
                     break;
                 }
             };
+            if self.server.task.is_none() && self.client.is_none() && !is_news(head.tag) {
+                self.heard.broken = Some("it answered something that was not asked");
+                break;
+            }
             let whole = rest >= head.total;
             if !whole && self.must_be_whole(head.tag, head.total) {
                 break;
@@ -137,8 +149,10 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// Whether a message that has not arrived whole must be waited for.
     fn must_be_whole(&mut self, tag: u8, total: usize) -> bool {
         let task = self.server.task.is_some();
-        let wanted =
-            task || matches!(
+        // Without a client nothing passes: the rest would go to the next one.
+        let wanted = task
+            || self.client.is_none()
+            || matches!(
                 tag,
                 backend::READY
                     | backend::PARAMETER_STATUS
@@ -187,10 +201,12 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::READY if self.server.expects.swallowed() => {
                 self.server.expects.ready();
+                self.server.last_error = None;
                 self.heard.own = true;
                 false
             }
             backend::READY => {
+                self.server.last_error = None;
                 self.ready(body);
                 true
             }
@@ -300,6 +316,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                     self.server.status = status;
                 }
                 self.server.expects.ready();
+                self.server.last_error = None;
                 self.heard.again = Some(lifted.sql);
                 Some(false)
             }
@@ -396,6 +413,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.server.expects.ready();
                 self.heard.task = self.server.task.take();
                 self.server.errors = 0;
+                self.server.last_error = None;
             }
             backend::DATA_ROW => {
                 if let Some(task) = &mut self.server.task {

@@ -476,6 +476,9 @@ impl<R: Reactor> EventLoop<R> {
         if std::mem::take(&mut server.struck) {
             return server.start(reactor, TaskKind::Barrier, ";");
         }
+        if !server.is_between_transactions() {
+            return self.close_server(reactor, index, "it is within something that nobody began");
+        }
         if pool.paused {
             return self.close_server(reactor, index, "PAUSE");
         }

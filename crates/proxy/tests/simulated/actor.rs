@@ -128,6 +128,28 @@ impl Actor {
         lines
     }
 
+    /// Panics where it was told something else than a server of its own would have told it.
+    pub fn check(&self, about: &str) {
+        let (expected, lines) = (self.expected(), self.lines());
+        let same = |(expected, line): (&String, &String)| expected == line || excepted(expected, line);
+        if expected.len() != lines.len() || !expected.iter().zip(&lines).all(same) {
+            let at = expected
+                .iter()
+                .zip(&lines)
+                .position(|pair| !same(pair))
+                .unwrap_or(expected.len().min(lines.len()));
+            let from = at.saturating_sub(6);
+            let readies = lines[..at].iter().filter(|line| line.starts_with("ready")).count();
+            panic!(
+                "{about}: another answer, from message {at}\nexpected: {:?}\ngot:      {:?}\nbefore: {:#?}\nsent: {:#?}",
+                expected.get(at),
+                lines.get(at),
+                &lines[from..at],
+                self.sent_around(readies)
+            );
+        }
+    }
+
     /// What it sent around the time of so many ReadyForQuery messages.
     pub fn sent_around(&self, readies: usize) -> Vec<String> {
         let near = |step: &&Step| step.after <= readies && step.after + 4 > readies;
@@ -151,6 +173,12 @@ impl Actor {
         }
         shown(&messages)
     }
+}
+
+/// In a transaction that has failed, a statement that was prepared on another server connection cannot be parsed on this one: the server
+/// says that the transaction has failed, and not what else is wrong.
+fn excepted(expected: &str, line: &str) -> bool {
+    expected.starts_with("error ") && line.starts_with("error ") && line.contains(" C25P02 ")
 }
 
 /// Messages as lines.

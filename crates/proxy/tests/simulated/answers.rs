@@ -5,34 +5,6 @@ use super::scene::{Scene, world};
 use super::script::script;
 use super::seeds;
 
-/// Panics where a client was told something else than a server of its own would have told it.
-pub fn check_answers(actor: &Actor, about: &str) {
-    let (expected, lines) = (actor.expected(), actor.lines());
-    let same = |(expected, line): (&String, &String)| expected == line || excepted(expected, line);
-    if expected.len() != lines.len() || !expected.iter().zip(&lines).all(same) {
-        let at = expected
-            .iter()
-            .zip(&lines)
-            .position(|pair| !same(pair))
-            .unwrap_or(expected.len().min(lines.len()));
-        let from = at.saturating_sub(6);
-        let readies = lines[..at].iter().filter(|line| line.starts_with("ready")).count();
-        panic!(
-            "{about}: another answer, from message {at}\nexpected: {:?}\ngot:      {:?}\nbefore: {:#?}\nsent: {:#?}",
-            expected.get(at),
-            lines.get(at),
-            &lines[from..at],
-            actor.sent_around(readies)
-        );
-    }
-}
-
-/// In a transaction that has failed, a statement that was prepared on another server connection cannot be parsed on this one: the server
-/// says that the transaction has failed, and not what else is wrong.
-fn excepted(expected: &str, line: &str) -> bool {
-    expected.starts_with("error ") && line.starts_with("error ") && line.contains(" C25P02 ")
-}
-
 fn round(seed: u64, mode: &str, size: usize, more: &str) {
     let mut scene = Scene::new(seed, world(mode, size, more));
     for client in 0..5 {
@@ -41,7 +13,7 @@ fn round(seed: u64, mode: &str, size: usize, more: &str) {
     }
     scene.run(|_| {});
     for (number, actor) in scene.actors.iter().enumerate() {
-        check_answers(actor, &format!("seed {seed}, client {number}"));
+        actor.check(&format!("seed {seed}, client {number}"));
         assert!(actor.is_done(), "seed {seed}, client {number} is still there");
     }
     let written = scene.house.ledger.borrow().clone();

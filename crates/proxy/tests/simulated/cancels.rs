@@ -1,7 +1,6 @@
 //! Cancel requests, on time and late, right and wrong: none reaches a statement of another client.
 
 use super::actor::{Step, log_in, shown};
-use super::answers::check_answers;
 use super::message::{cancel_request, query, terminate};
 use super::scene::{Scene, world};
 use super::script::script;
@@ -69,7 +68,7 @@ fn cancels_strike_their_own_client_or_nobody() {
             assert_eq!(at, 13, "seed {seed}: statements without an answer");
         }
         for actor in &scene.actors[sleepers..] {
-            check_answers(actor, &format!("seed {seed}, beside cancels"));
+            actor.check(&format!("seed {seed}, beside cancels"));
             assert!(actor.is_done(), "seed {seed}: a client is still there");
         }
         struck.set(struck.get() + scene.house.cancelled);

@@ -1,7 +1,7 @@
 //! Clients that vanish and servers that die, in the middle of anything: nobody else notices, and nothing is left behind.
 
-use super::actor::{Actor, shown};
-use super::answers::check_answers;
+use super::actor::{Actor, Step, log_in, shown};
+use super::message::{message, query};
 use super::scene::{Scene, world};
 use super::script::script;
 use super::seeds;
@@ -33,7 +33,7 @@ fn clients_that_vanish_are_noticed_by_nobody() {
         });
         assert!(!vanished.is_empty(), "seed {seed}: nobody has left");
         for actor in &scene.actors {
-            check_answers(actor, &format!("seed {seed}"));
+            actor.check(&format!("seed {seed}"));
             assert!(actor.is_done(), "seed {seed}: a client is still there");
         }
         scene.check_empty();
@@ -93,4 +93,74 @@ fn check_lost(actor: &Actor, about: &str) {
         "{about}: another answer"
     );
     assert!(got.len() <= expected.len(), "{about}: more than was asked for");
+}
+
+#[test]
+fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
+    seeds(20, |seed| {
+        let mut scene = Scene::new(seed, world("transaction", 1, ""));
+        let first = scene.actor(script(seed, "first", 3));
+        scene.run(|_| {});
+        scene.actors[first].check("before");
+        let notice = message(b'N', format!("SNOTICE\0C00000\0M{}\0\0", "n".repeat(500)).as_bytes());
+        let (half, rest) = notice.split_at(200);
+        scene.house.backends[0].say(half);
+        scene.run(|_| {});
+        let second = scene.actor(script(seed + 1, "second", 3));
+        scene.house.silent = true;
+        scene.run(|_| {});
+        scene.house.backends[0].say(rest);
+        scene.house.silent = false;
+        scene.run(|_| {});
+        // It may get a notice, but a whole one.
+        let mut got = scene.actors[second].lines();
+        got.retain(|line| !line.starts_with("notice SNOTICE | C00000 | Mnnnn"));
+        assert_eq!(got, scene.actors[second].expected());
+        scene.check_empty();
+    });
+}
+
+#[test]
+fn a_server_that_answers_what_was_not_asked_is_closed() {
+    let row = message(b'D', &[0, 1, 0, 0, 0, 1, b'x']);
+    let ready = message(b'Z', b"T");
+    for unasked in [&row[..], &row[..6], &ready, &message(b'T', &[0; 100])[..50]] {
+        let mut scene = Scene::new(1, world("transaction", 1, ""));
+        let first = scene.actor(script(1, "first", 3));
+        scene.run(|_| {});
+        scene.actors[first].check("before");
+        scene.house.backends[0].say(unasked);
+        scene.run(|_| {});
+        let second = scene.actor(script(2, "second", 3));
+        scene.run(|_| {});
+        scene.actors[second].check("after");
+        scene.check_empty();
+    }
+}
+
+#[test]
+fn what_a_client_did_wrong_is_told_to_no_other() {
+    seeds(20, |seed| {
+        let mut scene = Scene::new(seed, world("transaction", 1, ""));
+        let script = |text| {
+            vec![
+                log_in("app", &[]),
+                Step {
+                    after: 1,
+                    bytes: query(text),
+                },
+            ]
+        };
+        let first = scene.actor(script("select 'fail of the first'"));
+        scene.run(|_| {});
+        assert!(scene.actors[first].lines().iter().any(|line| line.contains("fail of the first")));
+        let second = scene.actor(script("select 'second'"));
+        scene.run(|scene| {
+            // The server dies within the answer to the second.
+            let begun = scene.actors[second].messages.len() > 3;
+            scene.house.deaths = if begun { 1000 } else { 0 };
+        });
+        let told = scene.actors[second].lines();
+        assert!(!told.iter().any(|line| line.contains("first")), "{told:?}");
+    });
 }

@@ -10,8 +10,11 @@ use super::session::{Ledger, Session};
 
 /// The folder in the configuration whose socket is this server.
 pub const FOLDER: &str = "/simulated";
-/// The socket in it.
-const SOCKET: &str = "/simulated/.s.PGSQL.5432";
+
+/// The socket in such a folder.
+pub fn socket(folder: &str) -> Address {
+    Address::Unix(PathBuf::from(folder).join(".s.PGSQL.5432"))
+}
 
 /// A server and its backends.
 pub struct House {
@@ -40,10 +43,10 @@ pub struct Backend {
 }
 
 impl House {
-    /// A server of this network.
-    pub fn new(network: &Network, seed: u64) -> House {
+    /// A server of this network, at the socket of this folder.
+    pub fn new(network: &Network, folder: &str, seed: u64) -> House {
         House {
-            server: network.serve(Address::Unix(PathBuf::from(SOCKET))),
+            server: network.serve(socket(folder)),
             random: Random::new(seed),
             ledger: Ledger::default(),
             backends: Vec::new(),
@@ -139,6 +142,11 @@ impl House {
 }
 
 impl Backend {
+    /// Says something that nobody has asked for.
+    pub fn say(&self, bytes: &[u8]) {
+        self.remote.send(bytes);
+    }
+
     fn step(&mut self, random: &mut Random) -> bool {
         let mut moved = false;
         if random.percent(70) {

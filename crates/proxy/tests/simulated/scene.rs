@@ -16,6 +16,9 @@ const TURNS_MAX: usize = 200_000;
 /// Steps of a scene after which it hangs.
 const STEPS_MAX: usize = 60_000;
 
+/// Steps in which nothing happens, by luck or for good: after so many it is for good.
+const QUIET_STEPS: usize = 40;
+
 /// All of it.
 pub struct Scene {
     pub network: Network,
@@ -28,7 +31,7 @@ pub struct Scene {
 /// A world of `pool_mode`, so many connections, and more keys of `[proxy]`.
 pub fn world(pool_mode: &str, size: usize, more: &str) -> World {
     let text = format!(
-        "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\npool_mode = \"{pool_mode}\"\n\
+        "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\nserver_tls_sslmode = \"disable\"\npool_mode = \"{pool_mode}\"\n\
          default_pool_size = {size}\nadmin_users = [\"admin\"]\n{more}\n[databases.app]\nhost = \"{FOLDER}\"\nport = 5432\nuser = \"app\"\n"
     );
     let config = Config::parse(&text, "corun.toml")
@@ -49,7 +52,7 @@ pub fn peer() -> Peer {
 impl Scene {
     pub fn new(seed: u64, world: World) -> Scene {
         let network = Network::random(seed);
-        let house = House::new(&network, seed ^ 0x5eed);
+        let house = House::new(&network, FOLDER, seed ^ 0x5eed);
         let proxy = Simulated::new(&network, world).unwrap_or_else(|error| panic!("{error}"));
         Scene {
             network,
@@ -103,7 +106,7 @@ impl Scene {
         for _ in 0..STEPS_MAX {
             quiet = if self.step() { 0 } else { quiet + 1 };
             each(self);
-            if quiet > 60 {
+            if quiet > QUIET_STEPS {
                 return;
             }
         }
