@@ -33,6 +33,8 @@ use scene::Scene;
 const CLIENTS: usize = 4;
 /// Things they do, at most.
 const ACTIONS: usize = 96;
+/// Times that many large answers are asked for at once, at most: the simulated network takes its time over each byte.
+const FLOODS: usize = 4;
 /// Bytes kept for all of them: each has an inbox, what it does not read, and what its server does not.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
@@ -114,7 +116,7 @@ fn startup(input: &mut Input<'_>, admin: bool) -> Vec<u8> {
     message::startup(minor, &parameters)
 }
 
-fn act(scene: &mut Scene, clients: &mut Vec<Remote>, input: &mut Input<'_>, admin: bool) {
+fn act(scene: &mut Scene, clients: &mut Vec<Remote>, input: &mut Input<'_>, admin: bool, floods: &mut usize) {
     let action = input.below(20);
     if action == 0 || clients.is_empty() {
         if clients.len() < CLIENTS {
@@ -165,8 +167,9 @@ fn act(scene: &mut Scene, clients: &mut Vec<Remote>, input: &mut Input<'_>, admi
         13 => {
             client.receive();
         }
-        14 => {
-            for _ in 0..input.below(64) {
+        14 if *floods < FLOODS => {
+            *floods += 1;
+            for _ in 0..input.below(8) {
                 client.send(&message::query(TEXTS[1]));
             }
         }
@@ -194,12 +197,12 @@ fuzz_target!(|data: &[u8]| {
         let script = script::script(seed, "good", 3);
         scene.actor(script);
     }
-    let mut clients = Vec::new();
+    let (mut clients, mut floods) = (Vec::new(), 0);
     for _ in 0..ACTIONS {
         if input.is_empty() {
             break;
         }
-        act(&mut scene, &mut clients, &mut input, admin);
+        act(&mut scene, &mut clients, &mut input, admin, &mut floods);
         scene.step();
         let census = scene.proxy.census();
         assert!(census.bytes < KEPT_BYTES_MAX, "{census:?}");

@@ -58,7 +58,14 @@ fn act(scene: &mut Scene, bad: &mut Vec<Bad>, input: &mut Input<'_>) {
         3 => remote.send(&message(input.byte(), input.bytes())),
         4 => {
             let length = u32::from_be_bytes([input.below(4) as u8, input.byte(), input.byte(), input.byte()]);
-            remote.send(&[&[TAGS[input.below(TAGS.len())]], &length.to_be_bytes()[..], input.bytes()].concat());
+            remote.send(
+                &[
+                    &[TAGS[input.below(TAGS.len())]],
+                    &length.to_be_bytes()[..],
+                    input.bytes(),
+                ]
+                .concat(),
+            );
         }
         5 => {
             // What it may ask for before it lets somebody in.
@@ -133,7 +140,10 @@ fuzz_target!(|data: &[u8]| {
         assert!(census.bytes < KEPT_BYTES_MAX, "{census:?}");
     }
     scene.run(|_| {});
-    assert!(scene.actors[0].is_done(), "the client of the good server is still there");
+    assert!(
+        scene.actors[0].is_done(),
+        "the client of the good server is still there"
+    );
     scene.actors[0].check("beside a bad server");
     drop(server);
     drop(bad);

@@ -8,7 +8,9 @@ use libfuzzer_sys::fuzz_target;
 use proxy::admin::Command;
 use proxy::auth::server_login::LoginOptions;
 use proxy::auth::userlist::Userlist;
-use proxy::auth::{Authenticator, Credentials, Facts, Lookup, Method, Mock, Secret, ServerLogin, Step, hba, ident};
+use proxy::auth::{
+    Authenticator, Credentials, Facts, Lookup, Method, Mock, Secret, ServerLogin, Step, hba, ident,
+};
 use proxy::config::Config;
 use proxy::understand::{Dialect, Limits, Understanding};
 use proxy::wire::error::Reported;
@@ -67,9 +69,19 @@ fn login(method: u8, bytes: &[u8]) {
     });
     let methods = [Method::Password, Method::Md5, Method::ScramSha256];
     let method = methods[usize::from(method % 3)];
-    let secret = if method == Method::ScramSha256 { scram } else { plain };
-    let mut authenticator =
-        Authenticator::new(method, "app", Lookup::Found(secret), Facts::default(), mock, &random);
+    let secret = if method == Method::ScramSha256 {
+        scram
+    } else {
+        plain
+    };
+    let mut authenticator = Authenticator::new(
+        method,
+        "app",
+        Lookup::Found(secret),
+        Facts::default(),
+        mock,
+        &random,
+    );
     let mut step = authenticator.start();
     for message in messages(bytes).take(8) {
         if matches!(step, Step::Denied(_)) {
@@ -143,7 +155,9 @@ fuzz_target!(|data: &[u8]| {
         }
         8 => drop(Command::parse(&text)),
         9 => {
-            let mut config = Config::parse("", "corun.toml").map(|loaded| loaded.config).unwrap_or_default();
+            let mut config = Config::parse("", "corun.toml")
+                .map(|loaded| loaded.config)
+                .unwrap_or_default();
             if let Some((key, value)) = text.split_once('=') {
                 let _ = config.set(key, value);
             }

@@ -378,8 +378,7 @@ impl<R: Reactor> EventLoop<R> {
         pool.failed = Some((refusal.clone(), self.now + retry));
         let others_work = pool.servers > pool.connecting;
         // A wrong password is no fault of the host.
-        let at_fault =
-            !matches!(refusal.detail.as_deref(), Some(_) if refusal.message == "server login failed");
+        let at_fault = refusal.detail.is_none() || refusal.message != "server login failed";
         if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
             // There may be another host for them: they look again on the next tick.
             return self.questions_failed(reactor, index);

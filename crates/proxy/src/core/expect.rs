@@ -325,7 +325,11 @@ impl Expects {
         // A statement whose Parse was not done is not there again because its Close was not done either.
         let Undone { parses, closes } = &mut undone;
         closes.retain(|(_, removed)| {
-            let made = |sent: &ParseSent| sent.defines.as_ref().is_some_and(|(_, stamp)| *stamp == removed.stamp);
+            let made = |sent: &ParseSent| {
+                sent.defines
+                    .as_ref()
+                    .is_some_and(|(_, stamp)| *stamp == removed.stamp)
+            };
             !parses.iter().any(made)
         });
         undone

@@ -161,8 +161,9 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::BIND_COMPLETE
                     | backend::NO_DATA
                     | backend::COPY_IN
-            ) || (tag == backend::ROW_DESCRIPTION && self.server.lifted.is_some())
-                || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
+            )
+            || (tag == backend::ROW_DESCRIPTION && self.server.lifted.is_some())
+            || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.heard.broken = Some("it sent a message that is too long");

@@ -71,7 +71,11 @@ impl Actor {
     /// Sends and reads a part. `false`: there is nothing to do.
     pub fn step(&mut self) -> bool {
         let mut moved = false;
-        let most = if self.slow { 32 + self.random.below(300) } else { usize::MAX };
+        let most = if self.slow {
+            32 + self.random.below(300)
+        } else {
+            usize::MAX
+        };
         if !self.slow || self.random.percent(40) {
             let bytes = self.remote.receive_at_most(most);
             moved |= !bytes.is_empty();
@@ -105,7 +109,11 @@ impl Actor {
         }
         self.remote.send(&next.bytes[byte..byte + part]);
         self.sent += part;
-        self.at = if part == rest { (step + 1, 0) } else { (step, byte + part) };
+        self.at = if part == rest {
+            (step + 1, 0)
+        } else {
+            (step, byte + part)
+        };
         true
     }
 
@@ -139,7 +147,10 @@ impl Actor {
                 .position(|pair| !same(pair))
                 .unwrap_or(expected.len().min(lines.len()));
             let from = at.saturating_sub(6);
-            let readies = lines[..at].iter().filter(|line| line.starts_with("ready")).count();
+            let readies = lines[..at]
+                .iter()
+                .filter(|line| line.starts_with("ready"))
+                .count();
             panic!(
                 "{about}: another answer, from message {at}\nexpected: {:?}\ngot:      {:?}\nbefore: {:#?}\nsent: {:#?}",
                 expected.get(at),

@@ -47,10 +47,14 @@ fn clients_of_a_transaction_pool_get_their_own_answers() {
 
 #[test]
 fn clients_of_one_server_connection_get_their_own_answers() {
-    seeds(100, |seed| round(seed, "transaction", 1, "max_prepared_statements = 2"));
+    seeds(100, |seed| {
+        round(seed, "transaction", 1, "max_prepared_statements = 2")
+    });
 }
 
 #[test]
 fn repeated_texts_as_prepared_statements_get_their_own_answers() {
-    seeds(100, |seed| round(seed, "transaction", 2, "\n[corun]\nauto_prepare = \"exact\"\n"));
+    seeds(100, |seed| {
+        round(seed, "transaction", 2, "\n[corun]\nauto_prepare = \"exact\"\n")
+    });
 }

@@ -40,7 +40,10 @@ fn cancels_strike_their_own_client_or_nobody() {
                 return;
             }
             let who = scene.random.below(sleepers);
-            let key = scene.actors[who].messages.iter().find(|message| message.tag == b'K');
+            let key = scene.actors[who]
+                .messages
+                .iter()
+                .find(|message| message.tag == b'K');
             let Some(key) = key else { return };
             let (pid, mut secret) = (key.u32_at(0), key.body[4..].to_vec());
             // Most are the client's own; some have a wrong secret.

@@ -71,10 +71,18 @@ fn clients_of_servers_that_die_get_the_truth_up_to_then() {
 
 /// A client that lost its server got a true part of its answers, then why, then the end.
 fn check_lost(actor: &Actor, about: &str) {
-    assert!(actor.remote.is_finished(), "{about}: not told that its server is gone");
+    assert!(
+        actor.remote.is_finished(),
+        "{about}: not told that its server is gone"
+    );
     let (expected, mut got) = (actor.expected(), shown(&actor.messages));
     let why = got.pop_if(|last| last.starts_with("error SFATAL"));
-    let whole = actor.lines().len() == actor.messages.iter().filter_map(super::message::Message::show).count();
+    let whole = actor.lines().len()
+        == actor
+            .messages
+            .iter()
+            .filter_map(super::message::Message::show)
+            .count();
     assert!(
         why.is_some() || !whole,
         "{about}: it ended without a word: {:?}",
@@ -102,7 +110,10 @@ fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
         let first = scene.actor(script(seed, "first", 3));
         scene.run(|_| {});
         scene.actors[first].check("before");
-        let notice = message(b'N', format!("SNOTICE\0C00000\0M{}\0\0", "n".repeat(500)).as_bytes());
+        let notice = message(
+            b'N',
+            format!("SNOTICE\0C00000\0M{}\0\0", "n".repeat(500)).as_bytes(),
+        );
         let (half, rest) = notice.split_at(200);
         scene.house.backends[0].say(half);
         scene.run(|_| {});
@@ -153,7 +164,12 @@ fn what_a_client_did_wrong_is_told_to_no_other() {
         };
         let first = scene.actor(script("select 'fail of the first'"));
         scene.run(|_| {});
-        assert!(scene.actors[first].lines().iter().any(|line| line.contains("fail of the first")));
+        assert!(
+            scene.actors[first]
+                .lines()
+                .iter()
+                .any(|line| line.contains("fail of the first"))
+        );
         let second = scene.actor(script("select 'second'"));
         scene.run(|scene| {
             // The server dies within the answer to the second.

@@ -32,7 +32,11 @@ fn who_waits_too_long_for_a_server_is_refused() {
     assert_eq!(last(&scene, waiter), "ready I");
     assert_eq!(scene.proxy.census().waiting, 1);
     scene.pass(1.5);
-    assert!(last(&scene, waiter).contains("Mquery_wait_timeout"), "{}", last(&scene, waiter));
+    assert!(
+        last(&scene, waiter).contains("Mquery_wait_timeout"),
+        "{}",
+        last(&scene, waiter)
+    );
     assert!(scene.actors[waiter].remote.is_finished());
     assert_eq!(last(&scene, holder), "ready T");
     let census = scene.proxy.census();
@@ -50,11 +54,22 @@ fn who_idles_in_a_transaction_loses_it() {
     assert_eq!(last(&scene, idler), "ready T");
     scene.pass(1.5);
     let told = last(&scene, idler);
-    assert!(told.contains("C25P03") && told.contains("idle_transaction_timeout"), "{told}");
+    assert!(
+        told.contains("C25P03") && told.contains("idle_transaction_timeout"),
+        "{told}"
+    );
     // Its server has rolled back and serves the next.
-    assert!(scene.actors[waiter].lines().iter().any(|line| line.contains("'waits'")));
+    assert!(
+        scene.actors[waiter]
+            .lines()
+            .iter()
+            .any(|line| line.contains("'waits'"))
+    );
     assert_eq!(last(&scene, waiter), "ready I");
-    assert!(scene.house.ledger.borrow().is_empty(), "a lost write was committed");
+    assert!(
+        scene.house.ledger.borrow().is_empty(),
+        "a lost write was committed"
+    );
     let census = scene.proxy.census();
     assert_eq!((census.clients, census.servers, census.idle), (1, 1, 1));
 }
@@ -67,7 +82,10 @@ fn servers_that_are_old_are_replaced_between_transactions() {
     let first = scene.house.backends[0].session.pid;
     scene.pass(150.0);
     assert_eq!(last(&scene, client), "ready T");
-    assert_eq!(scene.house.backends[0].session.pid, first, "taken away within a transaction");
+    assert_eq!(
+        scene.house.backends[0].session.pid, first,
+        "taken away within a transaction"
+    );
     scene.actors[client].remote.send(&query("commit"));
     scene.pass(1.0);
     assert_eq!(last(&scene, client), "ready I");
@@ -101,7 +119,11 @@ fn a_server_that_says_nothing_is_given_up() {
     scene.pass(4.0);
     assert_eq!(last(&scene, client), "");
     scene.pass(2.0);
-    assert!(last(&scene, client).contains("server_connect_timeout"), "{}", last(&scene, client));
+    assert!(
+        last(&scene, client).contains("server_connect_timeout"),
+        "{}",
+        last(&scene, client)
+    );
     assert_eq!(scene.proxy.census().servers, 0);
 }
 
@@ -111,12 +133,18 @@ fn a_statement_that_takes_too_long_is_cancelled() {
     let client = scene.actor(texts(&["select 'quick'"]));
     scene.pass(0.0);
     scene.house.silent = true;
-    scene.actors[client].remote.send(&query("insert into t values ('slow')"));
+    scene.actors[client]
+        .remote
+        .send(&query("insert into t values ('slow')"));
     scene.pass(0.0);
     scene.pass(4.0);
     assert_eq!(scene.proxy.census().owed, 1);
     scene.pass(2.0);
-    assert!(last(&scene, client).contains("Mquery_timeout"), "{}", last(&scene, client));
+    assert!(
+        last(&scene, client).contains("Mquery_timeout"),
+        "{}",
+        last(&scene, client)
+    );
     let census = scene.proxy.census();
     assert_eq!((census.clients, census.servers, census.cancels), (0, 0, 1));
     scene.house.silent = false;

@@ -102,11 +102,7 @@ pub fn plan(statement: &str) -> Plan {
         "begin" => Plan::Begin,
         "commit" => Plan::Commit,
         "rollback" => Plan::Rollback,
-        "set" => Plan::Set(
-            bare(1),
-            quoted(text).first().cloned().unwrap_or_default(),
-            false,
-        ),
+        "set" => Plan::Set(bare(1), quoted(text).first().cloned().unwrap_or_default(), false),
         "reset" => Plan::Reset(Some(bare(1)).filter(|name| name != "all")),
         "show" => Plan::Show(bare(1)),
         "discard" => Plan::Discard,

@@ -66,7 +66,9 @@ impl Scene {
     /// A connection to the proxy.
     pub fn connect(&self) -> Remote {
         let entrance = self.proxy.entrance();
-        entrance.connect(peer()).unwrap_or_else(|| panic!("nobody listens"))
+        entrance
+            .connect(peer())
+            .unwrap_or_else(|| panic!("nobody listens"))
     }
 
     /// A client with a script.

@@ -36,11 +36,7 @@ pub fn script(seed: u64, name: &str, steps: usize) -> Vec<Step> {
     };
     script.zoned = script.random.percent(30);
     let zone = format!("Zone/{name}");
-    let parameters: &[(&str, &str)] = if script.zoned {
-        &[("TimeZone", &zone)]
-    } else {
-        &[]
-    };
+    let parameters: &[(&str, &str)] = if script.zoned { &[("TimeZone", &zone)] } else { &[] };
     script.steps.push(log_in("app", parameters));
     for _ in 0..steps {
         script.one();
@@ -103,7 +99,11 @@ impl Script {
             }
             2 | 3 if self.open => {
                 self.open = false;
-                let end = if self.random.percent(70) { "commit" } else { "rollback" };
+                let end = if self.random.percent(70) {
+                    "commit"
+                } else {
+                    "rollback"
+                };
                 self.simple(end);
             }
             4 => self.simple(&format!("set timezone to 'Zone/{tag}'")),
@@ -114,7 +114,11 @@ impl Script {
                     query(&format!("copy t from stdin -- {tag}")),
                     copy_data(&vec![b'y'; self.random.below(3000)]),
                     copy_data(b"more\n"),
-                    if self.random.percent(80) { copy_done() } else { copy_fail("no") },
+                    if self.random.percent(80) {
+                        copy_done()
+                    } else {
+                        copy_fail("no")
+                    },
                 ];
                 self.push(bytes.concat(), 1);
             }
@@ -128,9 +132,7 @@ impl Script {
             12 if !self.zoned => self.simple("reset timezone"),
             13 => {
                 let sql = self.select();
-                self.simple(&format!(
-                    "begin; insert into t values ('{tag}'); {sql}; commit"
-                ));
+                self.simple(&format!("begin; insert into t values ('{tag}'); {sql}; commit"));
             }
             14 => self.simple(&format!(
                 "insert into t values ('{tag}'); select 'fail'; select 1"
@@ -214,12 +216,7 @@ impl Script {
                 } else {
                     format!("select 'fail {tag}'")
                 };
-                [
-                    parse("", &sql, &[]),
-                    bind("", "", &[], false),
-                    execute("", 0),
-                ]
-                .concat()
+                [parse("", &sql, &[]), bind("", "", &[], false), execute("", 0)].concat()
             }
             8 => {
                 let sql = format!("copy t from stdin -- {tag}");

@@ -95,7 +95,10 @@ fn row(columns: &[Option<String>]) -> Vec<u8> {
 
 /// How many values a text takes.
 fn parameters(sql: &str) -> usize {
-    (1..=9).rev().find(|n| sql.contains(&format!("${n}"))).unwrap_or(0)
+    (1..=9)
+        .rev()
+        .find(|n| sql.contains(&format!("${n}")))
+        .unwrap_or(0)
 }
 
 impl Session {
@@ -410,7 +413,9 @@ impl Session {
         let mut body = (columns as u16).to_be_bytes().to_vec();
         for _ in 0..columns {
             body.extend(b"c\0");
-            body.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0]);
+            body.extend([
+                0, 0, 0, 0, 0, 0, 0, 0, 0, 25, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0,
+            ]);
         }
         self.output.extend(message(b'T', &body));
     }
@@ -487,7 +492,9 @@ impl Session {
                 let table = if self.temporary { "temporary" } else { "" };
                 for at in 0..count {
                     let filler = "x".repeat(width);
-                    rows.push(vec![Some(format!("{sql}|{values:?}|{zone}|{table}|{at}|{filler}"))]);
+                    rows.push(vec![Some(format!(
+                        "{sql}|{values:?}|{zone}|{table}|{at}|{filler}"
+                    ))]);
                 }
             }
             Plan::Write => self.written.push(sql.to_owned()),
@@ -600,7 +607,11 @@ impl Session {
                 None => return Ok(()),
             },
         };
-        let count = if most == 0 { rows.len() } else { most.min(rows.len()) };
+        let count = if most == 0 {
+            rows.len()
+        } else {
+            most.min(rows.len())
+        };
         self.output.extend(rows.drain(..count).flatten());
         let suspended = !rows.is_empty();
         if let Some(portal) = self.portals.get_mut(&name) {
