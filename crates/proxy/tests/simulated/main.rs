@@ -20,12 +20,14 @@ mod script;
 mod session;
 
 /// Runs a test for some seeds.
+#[allow(clippy::print_stdout)]
 fn seeds(rounds: u64, run: impl Fn(u64)) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let one = number("CORUN_TEST_SEED");
     let first = one.unwrap_or(1);
     let rounds = number("CORUN_TEST_ROUNDS").unwrap_or(if one.is_some() { 1 } else { rounds });
     for seed in first..first + rounds {
+        // Shown where a test fails.
         println!("CORUN_TEST_SEED={seed}");
         run(seed);
     }
