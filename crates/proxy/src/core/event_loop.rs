@@ -106,6 +106,8 @@ pub(crate) struct EventLoop<R> {
     pub(crate) io: &'static str,
     pub(crate) listeners: usize,
     pub(super) stopping: bool,
+    /// Until then clients that have gone may still take what was said to them.
+    pub(super) last_words_until: Duration,
     pub(super) ticked: Duration,
     reactor: PhantomData<fn(&mut R)>,
 }
@@ -147,6 +149,7 @@ impl<R: Reactor> EventLoop<R> {
             io: "epoll",
             listeners: 0,
             stopping: false,
+            last_words_until: Duration::ZERO,
             ticked: Duration::ZERO,
             reactor: PhantomData,
         }
@@ -157,7 +160,14 @@ impl<R: Reactor> EventLoop<R> {
     /// # Errors
     /// When the kernel does not let us wait.
     pub fn turn(&mut self, reactor: &mut R) -> std::io::Result<bool> {
-        let wait = (self.ticked + TICK).saturating_sub(reactor.now());
+        // What the last of them was told goes out in the turn after.
+        let deserted = self.stopping && self.clients.is_empty();
+        let over = deserted && self.now >= self.last_words_until;
+        let wait = if over {
+            Duration::ZERO
+        } else {
+            (self.ticked + TICK).saturating_sub(reactor.now())
+        };
         reactor.turn(Some(wait), self)?;
         self.now = reactor.now();
         if self.now.saturating_sub(self.ticked) >= TICK {
@@ -165,7 +175,7 @@ impl<R: Reactor> EventLoop<R> {
             self.tick(reactor);
             self.settle(reactor);
         }
-        Ok(!(self.stopping && self.clients.is_empty()))
+        Ok(!(deserted && self.clients.is_empty() && self.now >= self.last_words_until))
     }
 
     /// Does what an event has made possible.
@@ -366,6 +376,9 @@ impl<R: Reactor> EventLoop<R> {
                 self.refuse_client(reactor, index, &goodbye());
             }
         }
+        if at_once {
+            self.last_words_until = Duration::ZERO;
+        }
         self.settle(reactor);
     }
 
@@ -437,6 +450,10 @@ impl<R: Reactor> EventLoop<R> {
         };
         self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
         if open {
+            // What was gathered in this event may not be taken at once either.
+            let slow = reactor.queued(client.token()) > 0;
+            let until = self.now + if slow { LAST_WORDS } else { TICK };
+            self.last_words_until = self.last_words_until.max(until);
             reactor.close_after_drain(client.token(), LAST_WORDS);
         }
         if let Some(pool) = client.waiting.and_then(|pool| self.pools.get_mut(pool)) {

@@ -22,6 +22,7 @@ use crate::auth::Mock;
 
 /// An event loop of its own.
 pub struct Simulated {
+    network: Network,
     shared: Arc<Shared>,
     reactor: Twin,
     event_loop: EventLoop<Twin>,
@@ -75,6 +76,7 @@ impl Simulated {
             })?;
         event_loop.listeners = 1;
         Ok(Self {
+            network: network.clone(),
             shared,
             reactor,
             event_loop,
@@ -97,6 +99,10 @@ impl Simulated {
             }
             // A simulated turn cannot fail.
             self.ended = !self.event_loop.turn(&mut self.reactor).unwrap_or(false);
+            if self.ended {
+                // As the thread does: its sockets are closed.
+                self.reactor = self.network.reactor();
+            }
             if !self.reactor.has_work() {
                 return true;
             }

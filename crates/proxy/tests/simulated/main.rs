@@ -12,6 +12,7 @@ mod limits;
 #[path = "../common/message.rs"]
 #[allow(dead_code)]
 mod message;
+mod operations;
 mod plan;
 #[path = "../common/random.rs"]
 mod random;
