@@ -118,9 +118,7 @@ tsan: bootstrap ## the threads of exec and store under the thread sanitizer (nig
 fuzz: bootstrap ## each fuzz target for FUZZ_SECONDS (nightly, cargo-fuzz)
 	@scripts/nightly >/dev/null
 	@scripts/need cargo-fuzz "cargo install cargo-fuzz --locked"
-	@set -e; nightly=$$(scripts/nightly 2>/dev/null); for target in $$($(CARGO) +$$nightly fuzz list); do \
-		echo "== fuzz $$target"; $(CARGO) +$$nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS); \
-	done
+	@scripts/fuzz "$$(scripts/nightly 2>/dev/null)" $(FUZZ_SECONDS)
 
 docs: bootstrap ## the manual (mdBook) and the crates' documentation
 	@scripts/need mdbook "cargo install mdbook --locked"

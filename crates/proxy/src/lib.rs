@@ -20,4 +20,7 @@ pub mod understand;
 pub mod watch;
 pub mod wire;
 
+// For tests and fuzz targets only.
+#[doc(hidden)]
+pub use crate::core::{Census, Simulated};
 pub use crate::core::{Proxy, StartError, Totals, World, WorldError};

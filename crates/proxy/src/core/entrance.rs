@@ -11,7 +11,7 @@ use ring::rand::SecureRandom;
 use super::cancel;
 use super::client::{Client, Entrance, Phase};
 use super::cohorts::Queue;
-use super::event_loop::{EventLoop, Todo};
+use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::{PROBE, Way};
 use super::pool::{Greeting, Pool, PoolKey};
 use super::start::begins_alike;
@@ -585,6 +585,10 @@ impl<R: Reactor> EventLoop<R> {
         }
         if !client.inbox.is_empty() {
             self.todo.push_back(Todo::Serve(index, client.id));
+        }
+        if self.stopping {
+            // It came in just before the end began.
+            self.refuse_client(reactor, index, &goodbye());
         }
     }
 

@@ -115,6 +115,8 @@ pub(crate) struct EventLoop<R> {
     pub(super) stopping: bool,
     /// No new clients; it ends when all loops' clients have left.
     pub(super) draining: bool,
+    /// Until then clients that have gone may still take what was said to them.
+    pub(super) last_words_until: Duration,
     pub(super) ticked: Duration,
     reactor: PhantomData<fn(&mut R)>,
 }
@@ -157,6 +159,7 @@ impl<R: Reactor> EventLoop<R> {
             listeners: 0,
             stopping: false,
             draining: false,
+            last_words_until: Duration::ZERO,
             ticked: Duration::ZERO,
             reactor: PhantomData,
         }
@@ -167,7 +170,14 @@ impl<R: Reactor> EventLoop<R> {
     /// # Errors
     /// When the kernel does not let us wait.
     pub fn turn(&mut self, reactor: &mut R) -> std::io::Result<bool> {
-        let wait = (self.ticked + TICK).saturating_sub(reactor.now());
+        // What the last of them was told goes out in the turn after.
+        let deserted = self.stopping && self.clients.is_empty();
+        let over = deserted && self.now >= self.last_words_until;
+        let wait = if over {
+            Duration::ZERO
+        } else {
+            (self.ticked + TICK).saturating_sub(reactor.now())
+        };
         reactor.turn(Some(wait), self)?;
         self.now = reactor.now();
         if self.now.saturating_sub(self.ticked) >= TICK {
@@ -175,7 +185,7 @@ impl<R: Reactor> EventLoop<R> {
             self.tick(reactor);
             self.settle(reactor);
         }
-        Ok(!(self.stopping && self.clients.is_empty()))
+        Ok(!(deserted && self.clients.is_empty() && self.now >= self.last_words_until))
     }
 
     /// Does what an event has made possible.
@@ -422,6 +432,9 @@ impl<R: Reactor> EventLoop<R> {
                 self.refuse_client(reactor, index, &goodbye());
             }
         }
+        if at_once {
+            self.last_words_until = Duration::ZERO;
+        }
         self.settle(reactor);
     }
 
@@ -444,7 +457,8 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// Tells a client why it has to go, and lets it go.
+    /// Tells a client why it has to go, and lets it go. One that has got a part of a message is told nothing: it would take our words for
+    /// the rest of it, and a row for whole that is not.
     pub(super) fn refuse_client(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
@@ -461,9 +475,12 @@ impl<R: Reactor> EventLoop<R> {
             );
         }
         *self.errors.entry(refusal.code).or_default() += 1;
-        let mut out = Vec::new();
-        build::fatal(&mut out, refusal);
-        client.transport.send(reactor, &out);
+        let server = client.server.and_then(|server| self.servers.get(server));
+        if server.is_none_or(|server| server.passing == 0) {
+            let mut out = Vec::new();
+            build::fatal(&mut out, refusal);
+            client.transport.send(reactor, &out);
+        }
         self.remove_client(reactor, index, true);
     }
 
@@ -504,6 +521,10 @@ impl<R: Reactor> EventLoop<R> {
             self.shared.consoles.fetch_sub(1, Ordering::Relaxed);
         }
         if open {
+            // What was gathered in this event may not be taken at once either.
+            let slow = reactor.queued(client.token()) > 0;
+            let until = self.now + if slow { LAST_WORDS } else { TICK };
+            self.last_words_until = self.last_words_until.max(until);
             reactor.close_after_drain(client.token(), LAST_WORDS);
         }
         if let Some(pool) = client.waiting.and_then(|pool| self.pools.get_mut(pool)) {

@@ -1,7 +1,8 @@
 //! Event loops, pools, and the sessions between them: the proxy at work.
 //!
 //! Start at [`event_loop`]; a request's way is `entrance` (once), `serve`, `request`, `reply`. `connect` makes server connections,
-//! `cancel` carries cancel requests, `limits` looks at the time, `ask` and `console` answer administrators, `run` starts it all.
+//! `cancel` carries cancel requests, `limits` looks at the time, `ask` and `console` answer administrators, `run` starts it all; `simulated` starts
+//! one event loop for tests.
 
 mod ask;
 mod balance;
@@ -41,6 +42,7 @@ mod server;
 mod shapes;
 mod shared;
 mod simple;
+mod simulated;
 mod start;
 mod statistics;
 mod stats_log;
@@ -51,5 +53,6 @@ mod wish;
 mod world;
 
 pub use run::{Proxy, StartError};
+pub use simulated::{Census, Simulated};
 pub use statistics::Totals;
 pub use world::{World, WorldError};

@@ -64,6 +64,14 @@ pub(super) fn relay<R: Reactor>(
     Way::new(server, client, reactor, &joined, now).go()
 }
 
+/// Whether a server may say this without being asked.
+fn is_news(tag: u8) -> bool {
+    matches!(
+        tag,
+        backend::PARAMETER_STATUS | backend::NOTICE | backend::NOTIFICATION | backend::ERROR
+    )
+}
+
 struct Way<'a, R> {
     server: &'a mut Server,
     client: Option<&'a mut Client>,
@@ -113,6 +121,10 @@ impl<'a, R: Reactor> Way<'a, R> {
                     break;
                 }
             };
+            if self.server.task.is_none() && self.client.is_none() && !is_news(head.tag) {
+                self.heard.broken = Some("it answered something that was not asked");
+                break;
+            }
             let whole = rest >= head.total;
             if !whole && self.must_be_whole(head.tag, head.total) {
                 break;
@@ -143,8 +155,10 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// Whether a message that has not arrived whole must be waited for.
     fn must_be_whole(&mut self, tag: u8, total: usize) -> bool {
         let task = self.server.task.is_some();
-        let wanted =
-            task || matches!(
+        // Without a client nothing passes: the rest would go to the next one.
+        let wanted = task
+            || self.client.is_none()
+            || matches!(
                 tag,
                 backend::READY
                     | backend::PARAMETER_STATUS
@@ -154,10 +168,11 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::NO_DATA
                     | backend::COMMAND_COMPLETE
                     | backend::COPY_IN
-            ) || (matches!(tag, backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION)
+            )
+            || (matches!(tag, backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION)
                 && (self.server.lifted.is_some() || self.server.proof.is_some()))
-                || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
-                || (tag == backend::NOTICE && self.server.lifted.is_some() && total <= LOOKED_INTO_MAX);
+            || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
+            || (tag == backend::NOTICE && self.server.lifted.is_some() && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.heard.broken = Some("it sent a message that is too long");
@@ -204,10 +219,12 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::READY if self.server.expects.swallowed() => {
                 self.server.expects.ready();
+                self.server.last_error = None;
                 self.heard.own = true;
                 false
             }
             backend::READY => {
+                self.server.last_error = None;
                 self.ready(body);
                 true
             }
@@ -299,6 +316,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.server.status = status;
             }
             self.server.expects.ready();
+            self.server.last_error = None;
             self.heard.again = Some(lifted.sql);
             return Some(false);
         }
@@ -439,6 +457,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.server.expects.ready();
                 self.heard.task = self.server.task.take();
                 self.server.errors = 0;
+                self.server.last_error = None;
             }
             backend::DATA_ROW => {
                 if let Some(task) = &mut self.server.task {

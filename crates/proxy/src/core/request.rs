@@ -156,7 +156,7 @@ impl<R: Reactor> Way<'_, R> {
         }
     }
 
-    /// Whether what a message means depends on statements that an earlier batch of the client's may fail to make.
+    /// Whether what a message means depends on statements that an earlier batch of the client's may fail to make or to close.
     fn must_wait(&self, tag: u8, body: &[u8]) -> bool {
         let expects = &self.server.expects;
         if expects.heeds_nothing() || !self.rules.carry_statements {

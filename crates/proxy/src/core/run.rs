@@ -20,10 +20,6 @@ use super::world::World;
 use crate::auth::Mock;
 use crate::config::{AutoCount, Io};
 
-/// Turns of an event loop after its last client was told goodbye, and the longest time of one.
-const LAST_TURNS: usize = 4;
-const LAST_TURN: Duration = Duration::from_millis(5);
-
 /// A proxy that runs.
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -223,13 +219,7 @@ impl Setup {
             loop {
                 match event_loop.turn(&mut reactor) {
                     Ok(true) => {}
-                    Ok(false) => {
-                        // What clients were told last is written in the turns that follow.
-                        for _ in 0..LAST_TURNS {
-                            let _ = reactor.turn(Some(LAST_TURN), &mut event_loop);
-                        }
-                        break;
-                    }
+                    Ok(false) => break,
                     Err(error) => {
                         tracing::error!(%error, "an event loop cannot wait for its sockets");
                         break;

@@ -523,6 +523,9 @@ impl<R: Reactor> EventLoop<R> {
         if std::mem::take(&mut server.struck) {
             return server.start(reactor, TaskKind::Barrier, ";");
         }
+        if !server.is_between_transactions() {
+            return self.close_server(reactor, index, "it is within something that nobody began");
+        }
         if pool.paused {
             return self.close_server(reactor, index, "PAUSE");
         }
@@ -616,10 +619,11 @@ impl<R: Reactor> EventLoop<R> {
         let told = reported.as_ref().is_some_and(Reported::is_fatal) && server.task.is_none();
         if let Some(client_index) = server.client.take() {
             let reported = reported.or_else(|| server.task.as_ref().and_then(|task| task.error.clone()));
+            let within = server.passing > 0;
             if let Some(client) = self.clients.get_mut(client_index) {
                 client.server = None;
-                if told {
-                    // The server's own last words have gone to the client.
+                if told || within {
+                    // The server's own last words have gone to the client, or a part of a message that ours would be taken for.
                     self.close_client(reactor, client_index, "its server ended");
                 } else {
                     self.refuse_client(reactor, client_index, &lost(reported.as_ref()));

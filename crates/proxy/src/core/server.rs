@@ -150,7 +150,7 @@ pub(super) struct Server {
     pub passing: usize,
     /// ErrorResponse messages since the last moment without a transaction.
     pub errors: u32,
-    /// The last error, kept where it may be the last thing the server says.
+    /// An error that no ReadyForQuery has followed: it may be the last thing the server says.
     pub last_error: Option<Vec<u8>>,
 }
 

@@ -1,0 +1,83 @@
+//! Cancel requests, on time and late, right and wrong: none reaches a statement of another client.
+
+use super::actor::{Step, log_in, shown};
+use super::message::{cancel_request, query, terminate};
+use super::scene::{Scene, world};
+use super::script::script;
+use super::seeds;
+
+/// A client that runs statements long enough to be cancelled.
+fn sleeper(name: &str, statements: usize) -> Vec<Step> {
+    let step = |at: usize| Step {
+        after: 1 + at,
+        bytes: query(&format!("select '{name}:{at}' sleep")),
+    };
+    let mut steps = vec![log_in("app", &[])];
+    steps.extend((0..statements).map(step));
+    steps.push(Step {
+        after: 1 + statements,
+        bytes: terminate(),
+    });
+    steps
+}
+
+#[test]
+fn cancels_strike_their_own_client_or_nobody() {
+    let (struck, late) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    seeds(150, |seed| {
+        let mode = ["session", "transaction"][(seed % 2) as usize];
+        let mut scene = Scene::new(seed, world(mode, 2, ""));
+        let sleepers = 2;
+        for client in 0..sleepers {
+            scene.actor(sleeper(&format!("sleeper{client}"), 12));
+        }
+        for client in 0..3 {
+            let script = script(seed * 100 + client, &format!("c{client}"), 10);
+            scene.actor(script);
+        }
+        scene.run(|scene| {
+            if scene.random.percent(96) {
+                return;
+            }
+            let who = scene.random.below(sleepers);
+            let key = scene.actors[who]
+                .messages
+                .iter()
+                .find(|message| message.tag == b'K');
+            let Some(key) = key else { return };
+            let (pid, mut secret) = (key.u32_at(0), key.body[4..].to_vec());
+            // Most are the client's own; some have a wrong secret.
+            if scene.random.percent(20) {
+                secret[0] ^= 1;
+            }
+            let remote = scene.connect();
+            remote.send(&cancel_request(pid, &secret));
+            remote.finish();
+        });
+        for client in 0..sleepers {
+            let actor = &scene.actors[client];
+            assert!(actor.is_done(), "seed {seed}: a sleeper is still there");
+            let mut at = 0;
+            for line in shown(&actor.messages) {
+                if line.starts_with("ready") {
+                    at += 1;
+                } else if line.starts_with("row") {
+                    let own = format!("sleeper{client}:{}", at - 1);
+                    assert!(line.contains(&own), "seed {seed}: {line} is not {own}");
+                } else if line.starts_with("error") {
+                    assert!(line.contains("C57014"), "seed {seed}: {line}");
+                }
+            }
+            assert_eq!(at, 13, "seed {seed}: statements without an answer");
+        }
+        for actor in &scene.actors[sleepers..] {
+            actor.check(&format!("seed {seed}, beside cancels"));
+            assert!(actor.is_done(), "seed {seed}: a client is still there");
+        }
+        struck.set(struck.get() + scene.house.cancelled);
+        late.set(late.get() + scene.house.late);
+        scene.check_empty();
+    });
+    assert!(struck.get() > 0, "no cancel request struck");
+    assert!(late.get() > 0, "no cancel request came too late");
+}

@@ -1,0 +1,182 @@
+//! Clients that vanish and servers that die, in the middle of anything: nobody else notices, and nothing is left behind.
+
+use super::actor::{Actor, Step, log_in, shown};
+use super::message::{message, query};
+use super::scene::{Scene, world};
+use super::script::script;
+use super::seeds;
+
+#[test]
+fn clients_that_vanish_are_noticed_by_nobody() {
+    seeds(120, |seed| {
+        let mode = ["session", "transaction"][(seed % 2) as usize];
+        let mut scene = Scene::new(seed, world(mode, 2, ""));
+        for client in 0..6 {
+            let script = script(seed * 100 + client, &format!("c{client}"), 10);
+            let bytes: usize = script.iter().map(|step| step.bytes.len()).sum();
+            let actor = scene.actor(script);
+            if client % 2 == 1 {
+                let after = 1 + scene.random.below(bytes);
+                scene.actors[actor].leaves_after = Some(after);
+            }
+        }
+        let mut vanished = Vec::new();
+        scene.run(|scene| {
+            while let Some(at) = scene.actors.iter().position(Actor::leaves) {
+                let actor = scene.actors.remove(at);
+                if scene.random.percent(50) {
+                    actor.remote.reset();
+                }
+                // The others leave in an orderly way, within whatever they were.
+                vanished.push(actor.lines());
+            }
+        });
+        assert!(!vanished.is_empty(), "seed {seed}: nobody has left");
+        for actor in &scene.actors {
+            actor.check(&format!("seed {seed}"));
+            assert!(actor.is_done(), "seed {seed}: a client is still there");
+        }
+        scene.check_empty();
+    });
+}
+
+#[test]
+fn clients_of_servers_that_die_get_the_truth_up_to_then() {
+    let mut lost_ones = 0;
+    let lost_by_now = std::cell::Cell::new(0);
+    seeds(120, |seed| {
+        let mode = ["session", "transaction"][(seed % 2) as usize];
+        let mut scene = Scene::new(seed, world(mode, 2, "server_login_retry = 0"));
+        scene.house.deaths = 8;
+        for client in 0..5 {
+            let script = script(seed * 100 + client, &format!("c{client}"), 10);
+            scene.actor(script);
+        }
+        scene.run(|_| {});
+        for (number, actor) in scene.actors.iter().enumerate() {
+            let about = format!("seed {seed}, client {number}");
+            if actor.is_done() && actor.lines() == actor.expected() {
+                continue;
+            }
+            lost_by_now.set(lost_by_now.get() + 1);
+            check_lost(actor, &about);
+        }
+        scene.house.deaths = 0;
+        // A server that died while nobody had it takes nobody along.
+        scene.check_empty();
+    });
+    lost_ones += lost_by_now.get();
+    assert!(lost_ones > 0, "no client has lost its server");
+}
+
+/// A client that lost its server got a true part of its answers, then why, then the end.
+fn check_lost(actor: &Actor, about: &str) {
+    assert!(
+        actor.remote.is_finished(),
+        "{about}: not told that its server is gone"
+    );
+    let (expected, mut got) = (actor.expected(), shown(&actor.messages));
+    let why = got.pop_if(|last| last.starts_with("error SFATAL"));
+    let whole = actor.lines().len()
+        == actor
+            .messages
+            .iter()
+            .filter_map(super::message::Message::show)
+            .count();
+    assert!(
+        why.is_some() || !whole,
+        "{about}: it ended without a word: {:?}",
+        got.last()
+    );
+    if let Some(why) = why {
+        assert!(whole, "{about}: something behind the last words");
+        assert!(why.contains("C08"), "{about}: {why}");
+    }
+    let at = got.iter().zip(&expected).position(|(got, expected)| {
+        got != expected && !(expected.starts_with("error ") && got.contains(" C25P02 "))
+    });
+    assert_eq!(
+        at.map(|at| (&got[at], &expected[at])),
+        None,
+        "{about}: another answer"
+    );
+    assert!(got.len() <= expected.len(), "{about}: more than was asked for");
+}
+
+#[test]
+fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
+    seeds(20, |seed| {
+        let mut scene = Scene::new(seed, world("transaction", 1, ""));
+        let first = scene.actor(script(seed, "first", 3));
+        scene.run(|_| {});
+        scene.actors[first].check("before");
+        let notice = message(
+            b'N',
+            format!("SNOTICE\0C00000\0M{}\0\0", "n".repeat(500)).as_bytes(),
+        );
+        let (half, rest) = notice.split_at(200);
+        scene.house.backends[0].say(half);
+        scene.run(|_| {});
+        let second = scene.actor(script(seed + 1, "second", 3));
+        scene.house.silent = true;
+        scene.run(|_| {});
+        scene.house.backends[0].say(rest);
+        scene.house.silent = false;
+        scene.run(|_| {});
+        // It may get a notice, but a whole one.
+        let mut got = scene.actors[second].lines();
+        got.retain(|line| !line.starts_with("notice SNOTICE | C00000 | Mnnnn"));
+        assert_eq!(got, scene.actors[second].expected());
+        scene.check_empty();
+    });
+}
+
+#[test]
+fn a_server_that_answers_what_was_not_asked_is_closed() {
+    let row = message(b'D', &[0, 1, 0, 0, 0, 1, b'x']);
+    let ready = message(b'Z', b"T");
+    for unasked in [&row[..], &row[..6], &ready, &message(b'T', &[0; 100])[..50]] {
+        let mut scene = Scene::new(1, world("transaction", 1, ""));
+        let first = scene.actor(script(1, "first", 3));
+        scene.run(|_| {});
+        scene.actors[first].check("before");
+        scene.house.backends[0].say(unasked);
+        scene.run(|_| {});
+        let second = scene.actor(script(2, "second", 3));
+        scene.run(|_| {});
+        scene.actors[second].check("after");
+        scene.check_empty();
+    }
+}
+
+#[test]
+fn what_a_client_did_wrong_is_told_to_no_other() {
+    seeds(20, |seed| {
+        let mut scene = Scene::new(seed, world("transaction", 1, ""));
+        let script = |text| {
+            vec![
+                log_in("app", &[]),
+                Step {
+                    after: 1,
+                    bytes: query(text),
+                },
+            ]
+        };
+        let first = scene.actor(script("select 'fail of the first'"));
+        scene.run(|_| {});
+        assert!(
+            scene.actors[first]
+                .lines()
+                .iter()
+                .any(|line| line.contains("fail of the first"))
+        );
+        let second = scene.actor(script("select 'second'"));
+        scene.run(|scene| {
+            // The server dies within the answer to the second.
+            let begun = scene.actors[second].messages.len() > 3;
+            scene.house.deaths = if begun { 1000 } else { 0 };
+        });
+        let told = scene.actors[second].lines();
+        assert!(!told.iter().any(|line| line.contains("first")), "{told:?}");
+    });
+}

@@ -1,0 +1,183 @@
+//! Time limits, by moving the clock of the simulated network.
+
+use super::actor::{Step, log_in};
+use super::message::{self, query};
+use super::scene::{Scene, world};
+
+/// A script that goes on only as far as these texts.
+fn texts(texts: &[&str]) -> Vec<Step> {
+    let mut steps = vec![log_in("app", &[])];
+    for (at, text) in texts.iter().enumerate() {
+        steps.push(Step {
+            after: 1 + at,
+            bytes: query(text),
+        });
+    }
+    steps
+}
+
+fn last(scene: &Scene, actor: usize) -> String {
+    scene.actors[actor].lines().pop().unwrap_or_default()
+}
+
+#[test]
+fn who_waits_too_long_for_a_server_is_refused() {
+    let more = "query_wait_timeout = 10\nquery_wait_notify = 0";
+    let mut scene = Scene::new(1, world("transaction", 1, more));
+    let holder = scene.actor(texts(&["begin"]));
+    scene.pass(0.0);
+    let waiter = scene.actor(texts(&["select 'waits'"]));
+    scene.pass(0.0);
+    scene.pass(9.0);
+    assert_eq!(last(&scene, waiter), "ready I");
+    assert_eq!(scene.proxy.census().waiting, 1);
+    scene.pass(1.5);
+    assert!(
+        last(&scene, waiter).contains("Mquery_wait_timeout"),
+        "{}",
+        last(&scene, waiter)
+    );
+    assert!(scene.actors[waiter].remote.is_finished());
+    assert_eq!(last(&scene, holder), "ready T");
+    let census = scene.proxy.census();
+    assert_eq!((census.clients, census.waiting, census.servers), (1, 0, 1));
+}
+
+#[test]
+fn who_idles_in_a_transaction_loses_it() {
+    let mut scene = Scene::new(2, world("transaction", 1, "idle_transaction_timeout = 10"));
+    let idler = scene.actor(texts(&["begin", "insert into t values ('lost')"]));
+    scene.pass(0.0);
+    assert_eq!(last(&scene, idler), "ready T");
+    let waiter = scene.actor(texts(&["select 'waits'"]));
+    scene.pass(9.0);
+    assert_eq!(last(&scene, idler), "ready T");
+    scene.pass(1.5);
+    let told = last(&scene, idler);
+    assert!(
+        told.contains("C25P03") && told.contains("idle_transaction_timeout"),
+        "{told}"
+    );
+    // Its server has rolled back and serves the next.
+    assert!(
+        scene.actors[waiter]
+            .lines()
+            .iter()
+            .any(|line| line.contains("'waits'"))
+    );
+    assert_eq!(last(&scene, waiter), "ready I");
+    assert!(
+        scene.house.ledger.borrow().is_empty(),
+        "a lost write was committed"
+    );
+    let census = scene.proxy.census();
+    assert_eq!((census.clients, census.servers, census.idle), (1, 1, 1));
+}
+
+#[test]
+fn servers_that_are_old_are_replaced_between_transactions() {
+    let mut scene = Scene::new(3, world("transaction", 1, "server_lifetime = 100"));
+    let client = scene.actor(texts(&["begin"]));
+    scene.pass(0.0);
+    let first = scene.house.backends[0].session.pid;
+    scene.pass(150.0);
+    assert_eq!(last(&scene, client), "ready T");
+    assert_eq!(
+        scene.house.backends[0].session.pid, first,
+        "taken away within a transaction"
+    );
+    scene.actors[client].remote.send(&query("commit"));
+    scene.pass(1.0);
+    assert_eq!(last(&scene, client), "ready I");
+    assert_eq!(scene.proxy.census().servers, 0);
+    scene.actors[client].remote.send(&query("select 'again'"));
+    scene.pass(0.0);
+    assert_eq!(last(&scene, client), "ready I");
+    assert_ne!(scene.house.backends[0].session.pid, first);
+}
+
+#[test]
+fn who_does_not_log_in_is_closed() {
+    let mut scene = Scene::new(4, world("transaction", 1, "client_login_timeout = 5"));
+    let silent = scene.connect();
+    let halfway = scene.connect();
+    halfway.send(&message::startup(0, &[("user", "app")])[..9]);
+    scene.pass(0.0);
+    scene.pass(4.0);
+    assert_eq!(scene.proxy.census().clients, 2);
+    scene.pass(2.0);
+    assert_eq!(scene.proxy.census().clients, 0);
+    assert!(silent.is_finished() && halfway.is_finished());
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up() {
+    let mut scene = Scene::new(5, world("transaction", 1, "server_connect_timeout = 5"));
+    scene.house.silent = true;
+    let client = scene.actor(texts(&["select 'never'"]));
+    scene.pass(0.0);
+    scene.pass(4.0);
+    assert_eq!(last(&scene, client), "");
+    scene.pass(2.0);
+    assert!(
+        last(&scene, client).contains("server_connect_timeout"),
+        "{}",
+        last(&scene, client)
+    );
+    assert_eq!(scene.proxy.census().servers, 0);
+}
+
+#[test]
+fn a_statement_that_takes_too_long_is_cancelled() {
+    let mut scene = Scene::new(6, world("transaction", 1, "query_timeout = 5"));
+    let client = scene.actor(texts(&["select 'quick'"]));
+    scene.pass(0.0);
+    scene.house.silent = true;
+    scene.actors[client]
+        .remote
+        .send(&query("insert into t values ('slow')"));
+    scene.pass(0.0);
+    scene.pass(4.0);
+    assert_eq!(scene.proxy.census().owed, 1);
+    scene.pass(2.0);
+    assert!(
+        last(&scene, client).contains("Mquery_timeout"),
+        "{}",
+        last(&scene, client)
+    );
+    let census = scene.proxy.census();
+    assert_eq!((census.clients, census.servers, census.cancels), (0, 0, 1));
+    scene.house.silent = false;
+    scene.pass(0.0);
+    assert_eq!(scene.proxy.census().cancels, 0);
+    assert_eq!(scene.house.backends.len(), 0);
+}
+
+#[test]
+fn a_client_that_does_not_read_stops_its_server() {
+    let mut scene = Scene::new(7, world("transaction", 1, ""));
+    let client = scene.connect();
+    client.set_room(100);
+    client.send(&log_in("app", &[]).bytes);
+    scene.pass(0.0);
+    for _ in 0..100 {
+        client.receive();
+        scene.pass(0.0);
+    }
+    // 200 answers of 64 rows of 4,096 bytes and some: 53 MB.
+    for _ in 0..200 {
+        client.send(&query("select 'much rows 64 wide 4096'"));
+    }
+    scene.run(|_| {});
+    let census = scene.proxy.census();
+    assert!(census.bytes < 2 << 20, "{census:?}");
+    let mut got = 0;
+    client.set_room(usize::MAX);
+    for _ in 0..20_000 {
+        got += client.receive().len();
+        scene.step();
+    }
+    assert!(got > 200 * 64 * 4096, "{got} bytes: it did not go on to the end");
+    drop(client);
+    scene.check_empty();
+}

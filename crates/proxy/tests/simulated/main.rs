@@ -1,0 +1,35 @@
+//! Whole event loops on the simulated reactor: what was sent is split at any byte, taken in parts, delayed and served in any order, by
+//! luck from a seed, and every client still gets what a server of its own would have said.
+//!
+//! A failure prints the seed; `CORUN_TEST_SEED` runs one seed, `CORUN_TEST_ROUNDS` more of them.
+
+mod actor;
+mod answers;
+mod cancels;
+mod faults;
+mod house;
+mod limits;
+#[path = "../common/message.rs"]
+#[allow(dead_code)]
+mod message;
+mod operations;
+mod plan;
+#[path = "../common/random.rs"]
+mod random;
+mod scene;
+mod script;
+mod session;
+
+/// Runs a test for some seeds.
+#[allow(clippy::print_stdout)]
+fn seeds(rounds: u64, run: impl Fn(u64)) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let one = number("CORUN_TEST_SEED");
+    let first = one.unwrap_or(1);
+    let rounds = number("CORUN_TEST_ROUNDS").unwrap_or(if one.is_some() { 1 } else { rounds });
+    for seed in first..first + rounds {
+        // Shown where a test fails.
+        println!("CORUN_TEST_SEED={seed}");
+        run(seed);
+    }
+}

@@ -1,0 +1,93 @@
+//! Another configuration and the end of the proxy, while clients are at work.
+
+use super::actor::log_in;
+use super::scene::{Scene, world};
+use super::script::script;
+use super::seeds;
+
+#[test]
+fn another_configuration_under_load_changes_no_answer() {
+    seeds(60, |seed| {
+        let mut scene = Scene::new(seed, world("transaction", 2, ""));
+        for client in 0..4 {
+            let script = script(seed * 100 + client, &format!("c{client}"), 10);
+            scene.actor(script);
+        }
+        scene.run(|scene| {
+            if scene.random.percent(10) {
+                let size = 1 + scene.random.below(3);
+                let more = ["", "server_lifetime = 0", "query_timeout = 1000"];
+                let more = scene.random.pick(&more);
+                scene.proxy.reload(world("transaction", size, more));
+            }
+        });
+        for actor in &scene.actors {
+            actor.check(&format!("seed {seed}"));
+            assert!(actor.is_done(), "seed {seed}: a client is still there");
+        }
+        scene.check_empty();
+    });
+}
+
+#[test]
+fn the_end_waits_for_transactions() {
+    let (early, late) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
+    seeds(60, |seed| {
+        let mut scene = Scene::new(seed, world("transaction", 2, ""));
+        for client in 0..4 {
+            let script = script(seed * 100 + client, &format!("c{client}"), 10);
+            scene.actor(script);
+        }
+        let mut steps = 20 + scene.random.below(200);
+        scene.run(|scene| {
+            steps = steps.saturating_sub(1);
+            if steps == 1 {
+                scene.proxy.stop(false);
+            }
+        });
+        // Who reads slowly has time for the last words.
+        scene.pass(6.0);
+        assert!(scene.proxy.has_ended(), "seed {seed}: {:?}", scene.proxy.census());
+        for actor in &scene.actors {
+            let (mut got, expected) = (actor.lines(), actor.expected());
+            let goodbye = got.pop_if(|last| last.contains("C57P01") || last.contains("C57P03"));
+            assert!(actor.remote.is_finished(), "seed {seed}: a client is still there");
+            if goodbye.is_none() {
+                late.set(late.get() + 1);
+                actor.check(&format!("seed {seed}"));
+                continue;
+            }
+            early.set(early.get() + 1);
+            assert!(
+                expected.starts_with(&got),
+                "seed {seed}: another answer before the end"
+            );
+            let status = got.iter().rev().find(|line| line.starts_with("ready"));
+            assert!(
+                status.is_none_or(|status| status == "ready I"),
+                "seed {seed}: ended within a transaction"
+            );
+        }
+    });
+    assert!(early.get() > 0 && late.get() > 0, "{early:?} {late:?}");
+}
+
+#[test]
+fn who_comes_in_while_it_ends_does_not_keep_it() {
+    let mut scene = Scene::new(1, world("transaction", 1, ""));
+    scene.house.silent = true;
+    let client = scene.actor(vec![log_in("app", &[])]);
+    scene.run(|_| {});
+    scene.proxy.stop(false);
+    scene.run(|_| {});
+    assert!(!scene.proxy.has_ended(), "it waits for a login that is under way");
+    scene.house.silent = false;
+    scene.run(|_| {});
+    scene.pass(6.0);
+    assert!(scene.proxy.has_ended());
+    let told = scene.actors[client].lines();
+    assert!(
+        told.last().is_some_and(|last| last.contains("C57P01")),
+        "{told:?}"
+    );
+}
