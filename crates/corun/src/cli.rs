@@ -31,6 +31,8 @@ use crate::out;
   corun partition plan        how the shared cache could be divided between queries, and why
   corun proxy --config corun.toml
                               a pooler in front of PostgreSQL
+  corun top --config corun.toml
+                              what that pooler is doing
   corun bench join --quick    a benchmark suite, small
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage. `corun COMMAND --help` has more examples."
@@ -62,6 +64,8 @@ pub enum Command {
     Partition(crate::partition::PartitionArgs),
     /// Serve PostgreSQL clients through a pool of connections whose queues know caches.
     Proxy(crate::proxy::ProxyArgs),
+    /// Watch a running proxy: rates, pools, event loops, cohorts, hosts.
+    Top(crate::top::TopArgs),
     /// Check a configuration file.
     Config(crate::config::ConfigArgs),
     /// Run a benchmark suite: every published number comes from here.

@@ -16,6 +16,7 @@ mod report_file;
 mod simulate;
 mod sql;
 mod steps_subject;
+mod top;
 mod topology;
 
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         cli::Command::Autosteps(args) => autosteps::run(args),
         cli::Command::Partition(args) => partition::run(args),
         cli::Command::Proxy(args) => proxy::run(args, arguments.verbose),
+        cli::Command::Top(args) => top::run(args),
         cli::Command::Config(args) => config::run(args),
         cli::Command::Bench(args) => bench::run(args),
         cli::Command::StepsSubject(args) => steps_subject::run(args),

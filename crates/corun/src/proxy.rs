@@ -1,6 +1,7 @@
 //! `corun proxy`: the PostgreSQL proxy as a program: arguments, signals, logs. What it does is the proxy crate's.
 
 mod import;
+mod preflight;
 mod serve;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ Examples:
   corun proxy --config corun.toml                serve; SIGHUP reloads, SIGINT waits for transactions, SIGQUIT does not
   corun proxy import pgbouncer.ini userlist.txt  a corun.toml that does what PgBouncer did; what cannot be is said
   corun config check corun.toml                  is the configuration right?
+  corun proxy preflight --config corun.toml      do servers and accounts allow what it needs?
   psql -h 127.0.0.1 -p 6432 pgbouncer -c 'show pools'
 
 Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT and TERM end it when clients are
@@ -36,6 +38,16 @@ Examples:
 
 What has no counterpart is reported on stderr, with what to do instead; the result passes `corun config check`.")]
     Import(import::ImportArgs),
+    /// See what the servers and accounts of a configuration allow; nothing is written to them.
+    #[command(after_help = "\
+Examples:
+  corun proxy preflight --config corun.toml
+  corun proxy preflight --config corun.toml --database shop --user alice
+  corun proxy preflight --json | jq 'select(.level != \"ok\")'
+
+Each line is ok, warn or fail, with what to do. Run it as the user and on the machine the proxy will run on. Exit codes: 0 nothing
+failed, 1 something failed, 2 wrong usage.")]
+    Preflight(preflight::PreflightArgs),
 }
 
 impl ProxyArgs {
@@ -53,6 +65,7 @@ pub fn run(args: ProxyArgs, verbose: u8) -> anyhow::Result<()> {
     match args.command {
         None => serve::run(&args.run, verbose),
         Some(ProxyCommand::Import(args)) => import::run(&args),
+        Some(ProxyCommand::Preflight(args)) => preflight::run(args),
     }
 }
 

@@ -8,7 +8,17 @@ use program::{check_error, corun};
 fn help_lists_every_command_and_has_examples() {
     let help = corun(&["--help"]);
     assert_eq!((help.code, help.err.as_str()), (0, ""));
-    for command in ["demo", "sql", "topology", "partition", "simulate", "bench"] {
+    for command in [
+        "demo",
+        "sql",
+        "topology",
+        "partition",
+        "simulate",
+        "bench",
+        "proxy",
+        "top",
+        "config",
+    ] {
         assert!(
             help.out.contains(&format!("\n  {command} ")),
             "{command}: {}",

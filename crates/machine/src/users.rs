@@ -1,8 +1,8 @@
-//! Names of the system's users.
+//! Names of the system's users and groups.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
-/// Longest entry of the user database looked at, in bytes.
+/// Longest entry of these databases looked at, in bytes.
 const ENTRY_BYTES_MAX: usize = 64 << 10;
 
 /// The name of a user, as the system's user database has it; `None` when it has none, or one that is not UTF-8.
@@ -35,13 +35,46 @@ pub fn user_name(uid: u32) -> Option<String> {
     }
 }
 
+/// The number of a group, as the system's group database has it; `None` when there is no group of this name.
+pub fn group_id(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    let mut buffer = vec![0u8; 1024];
+    loop {
+        // SAFETY: all zeroes is a `group`: a number and null pointers.
+        let mut entry: libc::group = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: the name ends with a zero byte, entry and found are ours, the buffer is as long as is said, and all outlive the call.
+        let code = unsafe {
+            libc::getgrnam_r(
+                name.as_ptr(),
+                &raw mut entry,
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                &raw mut found,
+            )
+        };
+        if code == libc::ERANGE && buffer.len() < ENTRY_BYTES_MAX {
+            buffer.resize(buffer.len() * 2, 0);
+            continue;
+        }
+        return (code == 0 && !found.is_null()).then_some(entry.gr_gid);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::user_name;
+    use super::{group_id, user_name};
 
     #[test]
     fn root_is_root_and_nobody_has_the_last_number() {
         assert_eq!(user_name(0).as_deref(), Some("root"));
         assert_eq!(user_name(u32::MAX - 1), None);
+    }
+
+    #[test]
+    fn groups_have_numbers() {
+        assert_eq!(group_id("root"), Some(0));
+        assert_eq!(group_id("no such group"), None);
+        assert_eq!(group_id("ro\0ot"), None);
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
 //! [`auto_prepare`] (texts as prepared statements), [`session`] (what follows a client from server to server), `core` (event loops,
-//! pools), [`admin`] (console, metrics), [`config`].
+//! pools), [`admin`] (console, metrics), [`config`]. Beside the proxy: [`talk`] (a client that waits), [`watch`] (the console seen
+//! from outside), [`preflight`] (what servers allow).
 
 pub mod admin;
 pub mod auth;
@@ -11,9 +12,12 @@ pub mod auto_prepare;
 pub mod config;
 mod core;
 pub mod hosts;
+pub mod preflight;
 pub mod session;
+pub mod talk;
 pub mod tls;
 pub mod understand;
+pub mod watch;
 pub mod wire;
 
 // For tests and fuzz targets only.

@@ -153,7 +153,7 @@ port = \"x\"
 auth_query = \"select 1\"
 
 [databases.pgbouncer]
-
+[databases.corun]
 [users]
 carl = \"x\"
 ";
@@ -173,6 +173,7 @@ carl = \"x\"
         "18:8 `port` takes a whole number from 0 to 65535",
         "19:1 `auth_query` has no `$1`",
         "21:12 no database can be called `pgbouncer`",
+        "22:12 no database can be called `corun` | clients reach the console under this name",
         "24:1 `users.carl` is not a table",
     ];
     let found = brief(&findings);

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use common::child::free_port;
+use common::child::{free_port, signal};
 use common::postgres::Postgres;
 use common::raw::{Login, Raw};
 use proxy::config::Config;
@@ -37,6 +37,7 @@ impl Scene {
             listen_port = {port}
             unix_socket_dir = ""
             auth_type = "any"
+            admin_users = ["postgres"]
             pool_mode = "transaction"
             default_pool_size = 4
             server_login_retry = 1
@@ -44,6 +45,7 @@ impl Scene {
             event_loops = 2
             bind_backends = "off"
             health_check_interval = "100ms"
+            ban_time = "500ms"
             read_write_split = true
             {more}
             [databases.app]
@@ -305,4 +307,96 @@ fn a_stopped_replica_costs_no_read() {
     scene.wait_reads(&mut client, &[1]);
     scene.servers[2].start_again();
     scene.wait_reads(&mut client, &[1, 2]);
+}
+
+/// The column of a server's row in `SHOW HOSTS`.
+fn host_column(scene: &Scene, console: &mut Raw, server: usize, name: &str) -> String {
+    let port = scene.servers[server].port().to_string();
+    let rows = console.table("show hosts");
+    let row = rows.iter().find(|row| row["port"] == port);
+    row.expect("a row for the host")[name].clone()
+}
+
+/// Processes that are stopped, until this is dropped.
+struct Stopped(Vec<u32>);
+
+impl Stopped {
+    fn new(pids: Vec<u32>) -> Stopped {
+        pids.iter().for_each(|&pid| signal(pid, "STOP"));
+        Stopped(pids)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|&pid| signal(pid, "CONT"));
+    }
+}
+
+fn wait_state(scene: &Scene, console: &mut Raw, server: usize, expected: &str) {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let state = host_column(scene, console, server, "state");
+        if state == expected {
+            return;
+        }
+        assert!(Instant::now() < until, "the host is {state}, not {expected}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_host_that_does_not_answer_in_time_is_left_alone_until_it_does() {
+    let scene = Scene::start("health_check_timeout = \"300ms\"\nfailures_before_ban = 2");
+    let mut client = scene.connect();
+    let mut console = Raw::connect(&scene.login().database("pgbouncer")).expect("the console");
+    scene.wait_reads(&mut client, &[1, 2]);
+    let hung = &scene.servers[2];
+    // It accepts nothing and answers nothing, and its connections stay open.
+    let mut pids: Vec<u32> = hung
+        .sql("select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()")
+        .into_iter()
+        .filter_map(|row| row[0].as_deref()?.parse().ok())
+        .collect();
+    assert!(!pids.is_empty(), "the proxy is connected");
+    pids.push(hung.process());
+    let stopped = Stopped::new(pids);
+    wait_state(&scene, &mut console, 2, "banned");
+    assert!(host_column(&scene, &mut console, 2, "error").contains("the probe"));
+    scene.wait_reads(&mut client, &[1]);
+    drop(stopped);
+    wait_state(&scene, &mut console, 2, "up");
+    // Every server but the primary has answered reads.
+    for server in [1, 2] {
+        let queries = host_column(&scene, &mut console, server, "query_count");
+        assert!(
+            queries.parse::<u64>().is_ok_and(|queries| queries > 0),
+            "{server}: {queries}"
+        );
+    }
+    scene.wait_reads(&mut client, &[1, 2]);
+}
+
+#[test]
+fn reads_are_refused_where_they_may_not_go_to_the_primary() {
+    let scene = Scene::start("lag_bytes_max = \"64kB\"\nread_fallback_to_primary = false");
+    let mut client = scene.connect();
+    scene.wait_reads(&mut client, &[1, 2]);
+    for replica in [1, 2] {
+        scene.servers[replica].sql("select pg_wal_replay_pause()");
+    }
+    scene.servers[0].sql("insert into t select n, repeat('x', 200) from generate_series(1, 1000) n");
+    let until = Instant::now() + Duration::from_secs(20);
+    let error = loop {
+        match client.try_rows(WHERE) {
+            Err(error) => break error,
+            Ok(rows) => assert_ne!(rows[0][0], Some(scene.servers[0].port().to_string())),
+        }
+        assert!(Instant::now() < until, "no replica is within its limits");
+    };
+    assert!(error.contains("has no server for this"), "{error}");
+    // Writes, and who reads its own, are served.
+    let mut writer = scene.connect();
+    assert_eq!(scene.index(&insert(&mut writer, 1)), 0);
+    assert_eq!(value(&mut writer, "select count(*) from t"), "1001");
 }

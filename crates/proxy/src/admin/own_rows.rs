@@ -23,7 +23,7 @@ row! {
         servers_active: u64,
         /// Of these whose process is bound to the processor.
         backends_bound: u64,
-        /// Why others are not, or empty.
+        /// Why one was not, lately, or empty.
         unbound_because: String,
         /// Transactions so far.
         xact_count: u64,
@@ -31,8 +31,10 @@ row! {
         query_count: u64,
         /// Of these, how many ran right after one of the same shape.
         cohort_count: u64,
-        /// Time it was not asleep, in microseconds.
+        /// CPU time of its thread, in microseconds.
         busy_us: u64,
+        /// Different shapes among the texts it remembers.
+        shapes: u64,
     }
 
     /// `SHOW COHORTS`: a row for each pool of each event loop.

@@ -328,7 +328,7 @@ fn databases(text: &mut Text, snapshot: &Snapshot) {
 
 fn cores(text: &mut Text, snapshot: &Snapshot) {
     type Value = fn(&CoreRow) -> f64;
-    let values: [(&str, &str, &str, Value); 8] = [
+    let values: [(&str, &str, &str, Value); 9] = [
         ("core_clients", "gauge", "Clients of an event loop.", |row| {
             row.clients as f64
         }),
@@ -368,8 +368,14 @@ fn cores(text: &mut Text, snapshot: &Snapshot) {
         (
             "core_busy_seconds_total",
             "counter",
-            "Time an event loop was not asleep.",
+            "CPU time of an event loop.",
             |row| seconds(row.busy_us),
+        ),
+        (
+            "core_shapes",
+            "gauge",
+            "Different shapes among the texts an event loop remembers.",
+            |row| row.shapes as f64,
         ),
     ];
     for (name, kind, help, value) in values {

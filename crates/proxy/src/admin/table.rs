@@ -31,10 +31,19 @@ pub trait Value {
 
     /// The cell.
     fn cell(&self) -> Cell;
+
+    /// The value of a cell as another proxy's console sent it, `None` being NULL. `None`: it is none of this type.
+    fn read(text: Option<&str>) -> Option<Self>
+    where
+        Self: Sized;
 }
 
 impl Value for String {
     const NUMBER: bool = false;
+
+    fn read(text: Option<&str>) -> Option<Self> {
+        text.map(str::to_owned)
+    }
 
     fn cell(&self) -> Cell {
         // A zero byte would end the value's text in clients written in C.
@@ -45,6 +54,10 @@ impl Value for String {
 impl Value for u64 {
     const NUMBER: bool = true;
 
+    fn read(text: Option<&str>) -> Option<Self> {
+        text?.parse().ok()
+    }
+
     fn cell(&self) -> Cell {
         Cell::Number(i64::try_from(*self).unwrap_or(i64::MAX))
     }
@@ -54,6 +67,14 @@ impl Value for u64 {
 impl Value for bool {
     const NUMBER: bool = true;
 
+    fn read(text: Option<&str>) -> Option<Self> {
+        match text? {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        }
+    }
+
     fn cell(&self) -> Cell {
         Cell::Number(i64::from(*self))
     }
@@ -61,6 +82,13 @@ impl Value for bool {
 
 impl<T: Value> Value for Option<T> {
     const NUMBER: bool = T::NUMBER;
+
+    fn read(text: Option<&str>) -> Option<Self> {
+        match text {
+            None => Some(None),
+            Some(_) => T::read(text).map(Some),
+        }
+    }
 
     fn cell(&self) -> Cell {
         self.as_ref().map_or(Cell::Null, T::cell)
@@ -74,6 +102,15 @@ pub trait Row {
 
     /// A value for each column.
     fn cells(&self) -> Vec<Cell>;
+
+    /// The row of `values`, whose columns are called `names`: what [`Row::cells`] wrote, perhaps in another version. Columns not
+    /// known here are passed over, those that are missing have their default.
+    ///
+    /// # Errors
+    /// The name of a column whose value is not of its type.
+    fn read(names: &[String], values: &[Option<String>]) -> Result<Self, &'static str>
+    where
+        Self: Sized;
 }
 
 /// The name of a field without the mark of words that Rust keeps for itself.
@@ -99,6 +136,18 @@ macro_rules! row {
 
             fn cells(&self) -> Vec<$crate::admin::table::Cell> {
                 vec![ $( $crate::admin::table::Value::cell(&self.$field), )* ]
+            }
+
+            fn read(names: &[String], values: &[Option<String>]) -> Result<Self, &'static str> {
+                let mut row = Self::default();
+                $(
+                    let name = $crate::admin::table::strip_raw(stringify!($field));
+                    let at = names.iter().position(|known| known == name);
+                    if let Some(value) = at.and_then(|at| values.get(at)) {
+                        row.$field = $crate::admin::table::Value::read(value.as_deref()).ok_or(name)?;
+                    }
+                )*
+                Ok(row)
             }
         }
     )* };

@@ -1,6 +1,6 @@
 //! The proxy as the server a client logs in to.
 //!
-//! Order of calls: [`Method::wants_secret`] tells whether to look the user up first; [`Authenticator::start`] once, then
+//! Order of calls: [`Method::wants_user`] tells whether to look the user up first; [`Authenticator::start`] once, then
 //! [`Authenticator::message`] with the body of each `p` message until [`Step::Done`] or [`Step::Denied`]. A message of another
 //! type than `p` meanwhile is the caller's to refuse ([`Authenticator::unexpected`]).
 //!
@@ -43,9 +43,9 @@ pub enum Method {
 }
 
 impl Method {
-    /// Whether the user's secret is needed.
-    pub fn wants_secret(self) -> bool {
-        matches!(self, Self::Password | Self::Md5 | Self::ScramSha256)
+    /// Whether it must be known that there is such a user, and with which secret.
+    pub fn wants_user(self) -> bool {
+        matches!(self, Self::Trust | Self::Password | Self::Md5 | Self::ScramSha256)
     }
 
     /// The name in configuration files.
@@ -167,7 +167,7 @@ impl fmt::Debug for Authenticator {
 }
 
 impl Authenticator {
-    /// A login of `user` by `method`. `lookup` matters only where the method [wants a secret](Method::wants_secret), and to
+    /// A login of `user` by `method`. `lookup` matters only where the method [wants the user](Method::wants_user), and to
     /// `trust`, which refuses users that do not exist.
     pub fn new(
         method: Method,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use ring::hmac;
@@ -77,7 +78,7 @@ impl PlainSecret {
 
     /// The verifier offered to clients; derived at the first call, a millisecond. [`Mock::prepare`] calls it ahead of time.
     pub fn verifier(&self, user: &str, mock: &Mock) -> Verifier {
-        let derive = || ClientKeys::derive(&self.password, &mock.salt(user), ITERATIONS_DEFAULT);
+        let derive = || ClientKeys::derive(&self.password, &mock.salt(user), mock.iterations);
         self.keys.get_or_init(derive).verifier()
     }
 }
@@ -105,6 +106,7 @@ impl Lookup<'_> {
 pub struct Mock {
     seed: hmac::Key,
     md5: bool,
+    iterations: NonZeroU32,
 }
 
 /// The seed is not shown: who has it can tell which users do not exist.
@@ -124,6 +126,16 @@ impl Mock {
         Self {
             seed: hmac::Key::new(hmac::HMAC_SHA256, bytes),
             md5,
+            iterations: ITERATIONS_DEFAULT,
+        }
+    }
+
+    /// The same with another count of iterations for SCRAM: of passwords known in plain, and shown for users that do not exist.
+    #[must_use]
+    pub fn with_iterations(&self, iterations: NonZeroU32) -> Self {
+        Self {
+            iterations,
+            ..self.clone()
         }
     }
 
@@ -139,7 +151,7 @@ impl Mock {
     }
 
     pub(crate) fn verifier(&self, user: &str) -> Verifier {
-        Verifier::mock(&self.seed, user)
+        Verifier::mock(&self.seed, user, self.iterations)
     }
 
     /// The salt of users whose password is known in plain.

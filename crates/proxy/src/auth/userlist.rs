@@ -112,6 +112,11 @@ impl Userlist {
             .filter_map(|(user, secret)| Some((user.as_str(), secret.as_ref()?)))
     }
 
+    /// Names of all users, also of those without a usable secret.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.users.keys().map(String::as_str)
+    }
+
     /// How many users there are.
     pub fn len(&self) -> usize {
         self.users.len()

@@ -1,6 +1,6 @@
 //! Whether a text runs the same when it is prepared.
 
-use crate::understand::{Understood, rough};
+use crate::understand::{Access, StatementKind, Understood, rough};
 
 /// Bytes of a text beyond which it is not prepared: servers keep what is.
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -27,12 +27,30 @@ pub const SETTINGS_READ_WHEN_PARSED: &[&str] = &[
 
 /// Whether the text gives the same rows, tag and errors as a prepared statement; the module says under which conditions.
 pub fn runs_alike(text: &[u8], understood: &Understood) -> bool {
+    may_be_prepared(text, understood) && lexically(text)
+}
+
+/// Whether the text may run as a prepared statement as far as it is not a matter of its literals.
+pub fn may_be_prepared(text: &[u8], understood: &Understood) -> bool {
+    // A query whose WITH writes runs to its end before its rows are described: an error comes without a description then.
+    let may_write_first = || {
+        understood.kind == StatementKind::Select
+            && understood.access != Access::Read
+            && contains_word(text, b"with")
+    };
     understood.plain
+        && text.len() <= TEXT_BYTES_MAX
         && !understood
             .tables
             .iter()
             .any(|table| table.name.starts_with("pg_prepared_statement"))
-        && lexically(text)
+        && !may_write_first()
+}
+
+/// Whether `word`, in lower case, stands somewhere in a text, also as a part of another.
+pub(super) fn contains_word(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word))
 }
 
 /// What the characters of a text say about that. Parameters are allowed.

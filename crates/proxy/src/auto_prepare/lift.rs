@@ -2,7 +2,7 @@
 
 use pg_query::protobuf::a_const::Val;
 
-use super::exact::{TEXT_BYTES_MAX, lexically};
+use super::exact::{TEXT_BYTES_MAX, contains_word, lexically};
 use super::lifted::{Lifted, LiftedShape, LiteralKind, Slot, number_kind, values_of};
 use super::sites::{Site, sites};
 use crate::understand::{Dialect, guarded_parse, rough};
@@ -115,9 +115,4 @@ fn slot(text: &str, site: &Site<'_>) -> Option<(usize, Slot)> {
 fn goes_on(behind: &[u8]) -> bool {
     let next = behind.trim_ascii_start();
     next.starts_with(b"'") || next.starts_with(b"--")
-}
-
-fn contains_word(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len())
-        .any(|window| window.eq_ignore_ascii_case(word))
 }

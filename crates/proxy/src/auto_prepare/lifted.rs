@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::understand::rough;
 
-use super::proof::input_cannot_fail;
+use super::proof::{input_cannot_fail, modifier_may_refuse};
 
 /// What PostgreSQL makes of a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,6 +108,13 @@ impl Lifted {
                 .iter()
                 .zip(described)
                 .all(|(slot, oid)| input_cannot_fail(slot, *oid))
+    }
+
+    /// Whether a column may refuse a value for its length or scale: the literal is refused before anything runs, the parameter
+    /// only when its row is made.
+    pub fn refuses_late(&self, described: &[u32]) -> bool {
+        let mut slots = self.shape.slots.iter().zip(described);
+        slots.any(|(slot, oid)| slot.used == Use::Inserted && modifier_may_refuse(*oid))
     }
 }
 

@@ -78,13 +78,12 @@ pub fn proven(lifted: &Lifted, described: &[u32], original_rows: &[u8], lifted_r
 
 fn same(slot: &Slot, oid: u32) -> bool {
     use LiteralKind::{Decimal, Int4, Int8, String};
-    let modifier_may_refuse = [BPCHAR, VARCHAR, NUMERIC].contains(&oid);
     match (slot.used, slot.kind) {
         (Use::Compared, String) => !is_pseudo(oid),
         (Use::Cast, String) => !is_pseudo(oid) && oid < FIRST_OF_USERS,
         (Use::Arithmetic, String) => false,
         (Use::Compared | Use::Arithmetic | Use::Cast, _) => oid == slot.declared(),
-        (Use::Inserted, String) => TAKEN_AS_IT_IS.contains(&oid) || modifier_may_refuse,
+        (Use::Inserted, String) => TAKEN_AS_IT_IS.contains(&oid) || modifier_may_refuse(oid),
         (Use::Updated, String) => TAKEN_AS_IT_IS.contains(&oid),
         (used, kind) => {
             let exact: &[u32] = match kind {
@@ -98,6 +97,11 @@ fn same(slot: &Slot, oid: u32) -> bool {
     }
 }
 
+/// Types whose modifier may refuse a value.
+pub(super) fn modifier_may_refuse(oid: u32) -> bool {
+    [BPCHAR, VARCHAR, NUMERIC].contains(&oid)
+}
+
 /// Types no value has: `unknown`, `record`, `any` and its kin.
 fn is_pseudo(oid: u32) -> bool {
     matches!(oid, 0 | 705 | 2249 | 2275..=2283 | 2287 | 2776 | 3500 | 3831 | 4537 | 4538 | 5077..=5080)
@@ -105,7 +109,7 @@ fn is_pseudo(oid: u32) -> bool {
 
 pub(super) fn input_cannot_fail(slot: &Slot, oid: u32) -> bool {
     match (slot.used, slot.kind) {
-        (Use::Inserted, _) if [BPCHAR, VARCHAR, NUMERIC].contains(&oid) => false,
+        (Use::Inserted, _) if modifier_may_refuse(oid) => false,
         (_, LiteralKind::String) => [TEXT, VARCHAR, BPCHAR].contains(&oid),
         _ => [INT4, INT8, FLOAT4, FLOAT8, NUMERIC].contains(&oid),
     }

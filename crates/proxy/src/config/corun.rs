@@ -12,7 +12,7 @@ use super::values::{AutoCount, Bytes};
 settings! {
     /// Settings of event loops, cores, cohorts and replicas.
     Corun at Corun {
-        event_loops: AutoCount = AutoCount::Auto, [1, 1024], Restart, "Threads that serve connections. `auto`: one a core this process may use.";
+        event_loops: AutoCount = AutoCount::Auto, [1, 1024], Restart, "Threads that serve connections. `auto`: one a core this process may use. They are spread over NUMA nodes.";
         pin: bool = false, Restart, "Keeps each event loop on its core.";
         io: Io = Io::Auto, Restart, "How sockets are driven.";
         backends_per_core: AutoCount = AutoCount::Auto, [1, 10000], Reload, "Server connections of a pool on each core. `auto`: the pool's size divided by the cores.";
@@ -29,12 +29,12 @@ settings! {
         lag_max: Duration = Duration::from_secs(10), Reload, "Copies further behind answer no reads. 0: no limit.";
         lag_bytes_max: Bytes = Bytes(0), Reload, "The same in bytes of log. 0: no limit.";
         health_check_interval: Duration = Duration::from_secs(2), Reload, "How often each host of a database with several is asked for role and lag.";
-        health_check_timeout: Duration = Duration::from_secs(5), Reload, "How long its answer may take.";
+        health_check_timeout: Duration = Duration::from_secs(5), Reload, "How long its answer may take; a host that takes longer has failed.";
         failures_before_ban: u32 = 3, [1, 1000], Reload, "Failures in a row after which a host is left alone.";
-        ban_time: Duration = Duration::from_secs(30), Reload, "How long.";
-        read_fallback_to_primary: bool = true, Reload, "The primary answers reads when no copy may.";
+        ban_time: Duration = Duration::from_secs(30), Reload, "How long, at first; longer when it fails again soon after.";
+        read_fallback_to_primary: bool = true, Reload, "The primary answers reads when no copy may; otherwise they are refused.";
 
-        memory_max: Bytes = Bytes(0), Reload, "Memory for buffers of all connections; new clients are refused above it. 0: no limit.";
+        memory_max: Bytes = Bytes(0), Reload, "Memory for buffers of all connections. Above it new clients are refused and the largest buffers are not read into. 0: no limit.";
         connection_buffer_max: Bytes = Bytes(1 << 20), [16384, 1073741824], Reload, "Bytes kept for one slow reader before the other side is paused.";
         shutdown_timeout: Duration = Duration::ZERO, Reload, "How long a shutdown waits for transactions to end. 0: for ever.";
 

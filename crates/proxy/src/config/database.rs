@@ -10,8 +10,11 @@ use super::values::{Bytes, Secret};
 /// Name of the entry that stands for every database without one of its own.
 pub const WILDCARD: &str = "*";
 
-/// Name under which the console answers; no database can have it.
+/// Name under which the console answers, as PgBouncer's does.
 pub const CONSOLE: &str = "pgbouncer";
+
+/// Names under which the console answers; no database can have one of them.
+pub const CONSOLES: [&str; 2] = [CONSOLE, "corun"];
 
 settings! {
     /// Settings of one database; what is `None` comes from the user, `[proxy]` or `[corun]`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::choices::{AutoPrepare, LoadBalance, PoolMode, Switch};
 use super::host::{Endpoint, Host};
 use super::values::{Bytes, Secret};
-use super::{CONSOLE, Config, WILDCARD};
+use super::{CONSOLES, Config, WILDCARD};
 
 /// Everything about the clients of one user of one database, and about the pool they share.
 ///
@@ -108,7 +108,7 @@ impl Effective {
 impl Config {
     /// What holds when `user` logs in to `database`; `None` when there is no such database (the console is none).
     pub fn effective_database(&self, database: &str, user: &str) -> Option<Effective> {
-        if database == CONSOLE || database == WILDCARD {
+        if CONSOLES.contains(&database) || database == WILDCARD {
             return None;
         }
         let own = self.databases.get(database);

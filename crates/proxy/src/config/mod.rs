@@ -28,7 +28,7 @@ pub use choices::{
     AuthType, AutoPrepare, Io, LoadBalance, LogFormat, LogLevel, PoolMode, Switch, TlsMode, TlsProtocols,
 };
 pub use corun::Corun;
-pub use database::{CONSOLE, Database, WILDCARD};
+pub use database::{CONSOLE, CONSOLES, Database, WILDCARD};
 pub use docs::{documentation, keys};
 pub use effective::Effective;
 pub use finding::{Finding, Severity};

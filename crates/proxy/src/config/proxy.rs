@@ -36,10 +36,10 @@ settings! {
         max_user_client_connections: u32 = 0, [0, 1000000], Reload, "Client connections of one user. 0: no limit.";
         server_round_robin: bool = false, Reload, "Uses the servers of a pool in turn instead of the one that became free last.";
         max_prepared_statements: u32 = 200, [0, 100000], Reload, "Statements kept prepared on each server for clients in transaction and statement mode. 0: protocol-level prepared statements are not carried over.";
-        track_extra_parameters: Vec<String> = vec!["IntervalStyle".to_owned()], Reload, "Further parameters of a start-up packet that belong to the client and follow it from server to server.";
+        track_extra_parameters: Vec<String> = vec!["IntervalStyle".to_owned()], Reload, "Accepted and without effect: every setting of a client follows it from server to server.";
         ignore_startup_parameters: Vec<String> = Vec::new(), Reload, "Parameters of a start-up packet that are accepted and dropped.";
         application_name_add_host: bool = false, Reload, "Adds the client's address and port to its application name, so that the server shows who it is.";
-        disable_pqexec: bool = false, Reload, "Refuses the simple query protocol, which allows several statements in one text.";
+        disable_pqexec: bool = false, Reload, "Refuses the simple query protocol, which allows several statements in one text, and disconnects who uses it.";
 
         auth_type: AuthType = AuthType::Scram, Reload, "How clients prove who they are.";
         auth_file: Option<PathBuf> = None, Reload, "File of users and passwords, as PgBouncer's userlist.txt.";
@@ -48,7 +48,7 @@ settings! {
         auth_user: Option<String> = None, Reload, "User whose connection runs `auth_query` for users that are not in `auth_file`.";
         auth_query: String = AUTH_QUERY.to_owned(), Reload, "Query of one parameter, the user's name, that returns name and secret.";
         auth_dbname: Option<String> = None, Reload, "Database in which `auth_query` runs; otherwise the one the client asked for.";
-        scram_iterations: u32 = 4096, [1, 10000000], Reload, "Iterations of SCRAM for passwords that `auth_file` has in clear text.";
+        scram_iterations: u32 = 4096, [1, 10000000], Reload, "Iterations of SCRAM for passwords that `auth_file` or `[users.NAME]` has in clear text.";
         admin_users: Vec<String> = Vec::new(), Reload, "Users who may run every command of the console.";
         stats_users: Vec<String> = Vec::new(), Reload, "Users who may run the console's `SHOW` commands.";
 
@@ -62,7 +62,7 @@ settings! {
         server_connect_timeout: Duration = Duration::from_secs(15), Reload, "How long connecting and logging in to a server may take. 0: for ever.";
         server_login_retry: Duration = Duration::from_secs(15), Reload, "How long after a failed login the server is left alone.";
         client_login_timeout: Duration = Duration::from_secs(60), Reload, "How long a client may take to log in. 0: for ever.";
-        autodb_idle_timeout: Duration = Duration::from_secs(3600), Reload, "How long a database made from `[databases.\"*\"]` is remembered unused.";
+        autodb_idle_timeout: Duration = Duration::from_secs(3600), Reload, "How long the pools and counters of a database made from `[databases.\"*\"]` are kept without clients and servers. 0: for ever.";
         dns_max_ttl: Duration = Duration::from_secs(15), Reload, "How long the address of a host name is used before it is looked up again.";
         dns_nxdomain_ttl: Duration = Duration::from_secs(15), Reload, "How long a failed look-up of a host name is remembered.";
 
@@ -98,6 +98,6 @@ settings! {
         log_connections: bool = true, Reload, "Logs who logs in.";
         log_disconnections: bool = true, Reload, "Logs who leaves, and why.";
         log_pooler_errors: bool = true, Reload, "Logs the errors the proxy itself sends to clients.";
-        log_stats: bool = true, Reload, "Logs totals every `stats_period`.";
+        log_stats: bool = true, Reload, "Logs rates and mean times every `stats_period`.";
     }
 }

@@ -13,7 +13,7 @@ use super::import::advice;
 use super::nearest::nearest;
 use super::settings::{Key, Section};
 use super::values::Raw;
-use super::{CONSOLE, Config, ConfigError, Database, Loaded, User, keys};
+use super::{CONSOLES, Config, ConfigError, Database, Loaded, User, keys};
 
 /// Names of the tables a file may have.
 const TABLES: [&str; 4] = ["proxy", "databases", "users", "corun"];
@@ -187,13 +187,13 @@ fn read_named(reading: &mut Reading, text: &str, tables: &DeTable<'_>, section: 
             );
             continue;
         }
-        if section == Section::Database && name == CONSOLE {
+        if section == Section::Database && CONSOLES.contains(&name) {
             let hint =
                 "clients reach the console under this name; choose another and set `dbname`".to_owned();
             reading.add(
                 Severity::Error,
                 at,
-                format!("no database can be called `{CONSOLE}`"),
+                format!("no database can be called `{name}`"),
                 Some(hint),
             );
         }

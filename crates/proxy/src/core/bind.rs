@@ -37,7 +37,7 @@ impl<R: Reactor> EventLoop<R> {
                 .filter_map(|(_, server)| server.bound.as_ref());
             servers.filter(|bound| bound.cpu == cpu).count()
         };
-        let cpu = self.cpus.iter().copied().min_by_key(|&cpu| bound(cpu));
+        let cpu = self.place.cpus.iter().copied().min_by_key(|&cpu| bound(cpu));
         let (Some(cpu), Some(server)) = (cpu, self.servers.get_mut(index)) else {
             return;
         };
@@ -88,7 +88,8 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    fn unbound(&self, refusal: &Refusal, switch: Switch) {
+    fn unbound(&mut self, refusal: &Refusal, switch: Switch) {
+        self.unbound_because = refusal.to_string();
         if !self.shared.first_of_its_kind(refusal) {
             return;
         }
@@ -99,39 +100,5 @@ impl<R: Reactor> EventLoop<R> {
         } else {
             tracing::info!("server processes are not bound to cores: {refusal}. {remains}");
         }
-    }
-}
-
-/// The cores of an event loop among all that may be used: those left over when every loop has one are shared out in turn.
-pub(super) fn cpus_of(event_loop: usize, loops: usize, cpus: &[CpuId]) -> Vec<CpuId> {
-    if cpus.is_empty() {
-        return Vec::new();
-    }
-    let own = |at: &usize| at % loops == event_loop % cpus.len().min(loops);
-    (0..cpus.len()).filter(|at| own(at)).map(|at| cpus[at]).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_core_has_a_loop_and_every_loop_a_core() {
-        for cores in 1..9u32 {
-            let cpus: Vec<CpuId> = (0..cores).map(CpuId).collect();
-            for loops in 1..12 {
-                let of: Vec<Vec<CpuId>> = (0..loops).map(|index| cpus_of(index, loops, &cpus)).collect();
-                assert!(
-                    of.iter().all(|own| !own.is_empty()),
-                    "{cores} cores, {loops} loops: {of:?}"
-                );
-                assert!(
-                    cpus.iter().all(|cpu| of.iter().any(|own| own.contains(cpu))),
-                    "{cores} cores, {loops} loops: {of:?}"
-                );
-            }
-        }
-        assert_eq!(cpus_of(0, 1, &[CpuId(0), CpuId(1)]), [CpuId(0), CpuId(1)]);
-        assert_eq!(cpus_of(1, 2, &[CpuId(0), CpuId(1)]), [CpuId(1)]);
     }
 }

@@ -40,26 +40,43 @@ pub(super) fn pid(event_loop: usize, slot: usize) -> u32 {
 impl<R: Reactor> EventLoop<R> {
     /// A request came in here; its client may be another loop's.
     pub(super) fn cancel_requested(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) {
-        let target = (pid.wrapping_sub(1) >> SLOT_BITS) as usize;
-        if target == self.index {
-            self.cancel_client(reactor, pid, secret);
-        } else if let Some(mailbox) = self.shared.mailboxes.get(target) {
-            let _ = mailbox.post(Message::Cancel {
-                pid,
-                secret: secret.to_vec(),
-            });
+        if self.cancel_client(reactor, pid, secret) {
+            return;
+        }
+        for (index, mailbox) in self.shared.mailboxes.iter().enumerate() {
+            if index != self.index {
+                let _ = mailbox.post(Message::Cancel {
+                    pid,
+                    secret: secret.to_vec(),
+                });
+            }
         }
     }
 
-    /// Cancels what a client of this loop does, if the secret is right.
-    pub(super) fn cancel_client(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) {
+    /// The client of this loop that was told this process number and secret.
+    fn client_told(&self, pid: u32, secret: &[u8]) -> Option<usize> {
         let slot = (pid.wrapping_sub(1) & ((1 << SLOT_BITS) - 1)) as usize;
-        let Some(client) = self.clients.get_mut(slot) else {
-            return;
+        // In session mode the number is its server's own.
+        let sessions = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.pid == pid)
+            .filter_map(|(_, server)| server.client);
+        std::iter::once(slot).chain(sessions).find(|slot| {
+            self.clients.get(*slot).is_some_and(|client| {
+                client.pid == pid && !client.secret.is_empty() && same(&client.secret, secret)
+            })
+        })
+    }
+
+    /// Cancels what a client of this loop does, if the secret is right. Answers whether it was one of this loop's.
+    pub(super) fn cancel_client(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) -> bool {
+        let Some(slot) = self.client_told(pid, secret) else {
+            return false;
         };
-        if client.pid != pid || client.secret.is_empty() || !same(&client.secret, secret) {
-            return;
-        }
+        let Some(client) = self.clients.get_mut(slot) else {
+            return false;
+        };
         match client
             .server
             .and_then(|server| self.servers.get(server).map(|found| (server, found)))
@@ -72,6 +89,7 @@ impl<R: Reactor> EventLoop<R> {
             None if client.waiting.is_some() && client.is_ready() => self.cancel_waiting(reactor, slot),
             None => {}
         }
+        true
     }
 
     /// Cancels the request of a client that has no server yet: it is dropped and answered here.
@@ -88,6 +106,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
             pool.unqueue(slot);
         }
+        *self.errors.entry(code::QUERY_CANCELED).or_default() += 1;
         let mut out = Vec::new();
         build::error(
             &mut out,

@@ -92,8 +92,6 @@ pub(super) struct Client {
     pub read_back: bool,
     /// Settings that the server's view does not list and that may have changed.
     pub touched: Vec<Box<str>>,
-    /// Prepared statements all go away once what was sent has succeeded.
-    pub discard_all: bool,
     /// Its transaction wrote, or may have.
     pub wrote: bool,
     /// What the read/write split keeps of it.
@@ -102,6 +100,8 @@ pub(super) struct Client {
     pub place: Option<Place>,
     /// It has sent a text since it got its server.
     pub asked: bool,
+    /// Its transaction changes definitions, or may.
+    pub defines: bool,
     /// It has sent what begins a transaction block.
     pub began: bool,
     // Who serves it.
@@ -157,11 +157,11 @@ impl Client {
             ask_pins: false,
             read_back: false,
             touched: Vec::new(),
-            discard_all: false,
             wrote: false,
             split: Split::new(),
             place: None,
             asked: false,
+            defines: false,
             began: false,
             server: None,
             waiting: None,

@@ -120,6 +120,14 @@ impl Queue {
         }
     }
 
+    /// The one that has waited longest of those that `fit`.
+    pub fn take(&mut self, fit: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+        let next = self.iter().copied().find(fit)?;
+        self.remove(next.client);
+        self.taken += 1;
+        Some(next)
+    }
+
     /// A statement runs without having waited.
     pub fn ran(&mut self, shape: Shape) {
         self.interval = None;

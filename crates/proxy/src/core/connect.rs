@@ -10,7 +10,7 @@ use super::resolve::Found;
 use super::server::{Phase, Question, Server, TaskKind};
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
-use crate::auth::{Credentials, LoginStep, Lookup, ServerLogin};
+use crate::auth::{LoginStep, ServerLogin};
 use crate::hosts::Report;
 use crate::tls;
 use crate::wire::error::{Refusal, Reported, code};
@@ -28,7 +28,15 @@ impl<R: Reactor> EventLoop<R> {
                 return;
             };
             if !pool.wants_server(self.now, reserve_after) {
-                return;
+                let Some(unfit) = pool.unfit() else {
+                    return;
+                };
+                self.close_server(
+                    reactor,
+                    unfit,
+                    "it began with other settings than those that wait",
+                );
+                continue;
             }
             if pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
                 return;
@@ -41,18 +49,20 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Begins to connect a pool to its server. `false`: not now.
     pub(super) fn connect(&mut self, reactor: &mut R, index: usize) -> bool {
+        let start = Arc::new(self.next_start(index));
         let Some(pool) = self.pools.get_mut(index) else {
             return false;
         };
         let effective = Arc::clone(&pool.effective);
-        let Some(endpoint) = endpoint(&effective, pool.key.host, pool.next_host) else {
+        let number = pool.hosts.next();
+        let Some(endpoint) = endpoint(&effective, pool.key.host, number) else {
             return false;
         };
-        let ttl = self.world.config.proxy.dns_max_ttl;
+        let kept = self.world.names_kept();
         let address = match self
             .shared
             .resolver
-            .find(&self.shared, endpoint, pool.next_host, ttl)
+            .find(&self.shared, endpoint, pool.hosts.turn(), kept)
         {
             Found::Address(address) => address,
             Found::Soon => return false,
@@ -62,11 +72,11 @@ impl<R: Reactor> EventLoop<R> {
                     format!("the address of host {} was not found", endpoint.host),
                 )
                 .detail(why);
-                self.connect_failed(reactor, index, refusal);
+                self.connect_failed(reactor, index, number, refusal);
                 return false;
             }
         };
-        pool.next_host = pool.next_host.wrapping_add(1);
+        pool.hosts.used();
         let (database, user) = (Arc::clone(&pool.key.database), Arc::clone(&pool.key.user));
         let limits = (effective.max_db_connections, effective.max_user_connections);
         if !self.shared.count_server(&database, &user, limits) {
@@ -78,7 +88,7 @@ impl<R: Reactor> EventLoop<R> {
             self.shared.uncount_server(&database, &user);
             let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}"))
                 .detail(error.to_string());
-            self.connect_failed(reactor, index, refusal);
+            self.connect_failed(reactor, index, number, refusal);
             return false;
         }
         let statements_max = self.world.config.proxy.max_prepared_statements as usize;
@@ -92,6 +102,9 @@ impl<R: Reactor> EventLoop<R> {
         );
         server.address = Some(address);
         server.host = endpoint.host.to_string();
+        server.host_number = number;
+        server.settings = Arc::clone(&start);
+        server.start = start;
         entry.insert(Box::new(server));
         pool.servers += 1;
         pool.connecting += 1;
@@ -110,7 +123,7 @@ impl<R: Reactor> EventLoop<R> {
                 .world
                 .tls_client
                 .as_ref()
-                .is_some_and(|tls| tls.mode() != tls::TlsMode::Allow);
+                .is_some_and(tls::TlsClient::asks_first);
         if wants_tls {
             server.phase = Phase::AskedForTls;
             reactor.send(server.token(), &build::SSL_REQUEST);
@@ -129,20 +142,11 @@ impl<R: Reactor> EventLoop<R> {
         };
         let effective = Arc::clone(&pool.effective);
         let user = effective.user.as_str();
-        let credentials = match &effective.password {
-            Some(password) => Credentials {
-                password: Some(password.reveal().as_bytes().to_vec()),
-                ..Credentials::default()
-            },
-            None => {
-                let kept = self.shared.secret(user);
-                let secret = match self.world.lookup(user) {
-                    Lookup::Found(secret) => Some(secret),
-                    _ => kept.as_ref(),
-                };
-                Credentials::new(secret, self.shared.learnt(user))
-            }
-        };
+        let credentials = self.world.credentials(
+            &effective,
+            self.shared.secret(user).as_ref(),
+            self.shared.learnt(user),
+        );
         let session = server.transport.tls.as_deref();
         let local = match &server.address {
             Some(Address::Unix(_)) => true,
@@ -158,14 +162,20 @@ impl<R: Reactor> EventLoop<R> {
         match ServerLogin::new(user, credentials, options, &self.shared.random) {
             Ok(login) => {
                 server.phase = Phase::LoggingIn(Box::new(login));
+                let configured = effective
+                    .parameters
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_str()))
+                    .filter(|(name, _)| !server.start.0.contains_key(*name));
+                let own = server
+                    .start
+                    .0
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.as_str()));
                 let parameters = [("user", user), ("database", effective.dbname.as_str())]
                     .into_iter()
-                    .chain(
-                        effective
-                            .parameters
-                            .iter()
-                            .map(|(name, value)| (*name, value.as_str())),
-                    );
+                    .chain(configured)
+                    .chain(own);
                 let mut out = Vec::new();
                 build::startup(&mut out, parameters);
                 server.transport.send(reactor, &out);
@@ -344,6 +354,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.connecting -= 1;
             pool.failed = None;
+            pool.hosts.worked();
         }
         server.counted_connecting = false;
         let pool = server.pool;
@@ -354,15 +365,19 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A connection could not be made or logged in.
     pub(super) fn server_failed(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
-        let Some(pool) = self.servers.get(index).map(|server| server.pool) else {
+        let Some((pool, host)) = self
+            .servers
+            .get(index)
+            .map(|server| (server.pool, server.host_number))
+        else {
             return;
         };
         self.close_server(reactor, index, "login failed");
-        self.connect_failed(reactor, pool, refusal);
+        self.connect_failed(reactor, pool, host, refusal);
     }
 
     /// Tells those that wait for a server that there is none. They are refused, except where the server is only starting.
-    fn connect_failed(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
+    fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
         let retry = self.world.config.proxy.server_login_retry;
         let Some(pool) = self.pools.get_mut(index) else {
             return;
@@ -375,10 +390,14 @@ impl<R: Reactor> EventLoop<R> {
             "server: {}",
             refusal.message
         );
-        pool.failed = Some((refusal.clone(), self.now + retry));
-        let others_work = pool.servers > pool.connecting;
         // A wrong password is no fault of the host.
         let at_fault = refusal.detail.is_none() || refusal.message != "server login failed";
+        if at_fault && pool.hosts.failed(host) {
+            // Another in the list has not been tried yet.
+            return self.todo.push_back(Todo::Connect(index));
+        }
+        pool.failed = Some((refusal.clone(), self.now + retry));
+        let others_work = pool.servers > pool.connecting;
         if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
             // There may be another host for them: they look again on the next tick.
             return self.questions_failed(reactor, index);
@@ -495,6 +514,7 @@ impl<R: Reactor> EventLoop<R> {
             if let Some(index) = pool.idle.pop() {
                 if let Some(server) = self.servers.get_mut(index) {
                     server.used = true;
+                    server.query_since = self.now;
                     if server.settings.is_empty() {
                         server.start(reactor, TaskKind::Ask(question), &sql);
                         continue;

@@ -15,10 +15,12 @@ use machine::reactor::Reactor;
 use super::ask::{Answers, Order, Part};
 use super::console_rows as rows;
 use super::event_loop::EventLoop;
+use super::known_rows;
+use super::resolve::KnownName;
 use super::world::World;
 use crate::admin::{
-    Answer, Command, Console, DnsHostRow, PreparedRow, Show, Shutdown, StateRow, Stats, StatsRow, Step,
-    Table, TotalsRow, config_rows, database_rows, overall, user_rows,
+    Answer, Command, Console, Show, Shutdown, StateRow, Stats, StatsRow, Step, Table, TotalsRow, config_rows,
+    overall, user_rows,
 };
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, header};
@@ -216,10 +218,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             Command::KillClient(id) => Outcome::Asked(Order::KillClient(*id)),
             Command::Reconnect(name) => Outcome::Asked(Order::Reconnect(name.clone())),
-            Command::Shutdown(Shutdown::WaitForClients) => refused(
-                "the proxy cannot wait for its clients to leave by themselves",
-                "SHUTDOWN WAIT_FOR_SERVERS ends when the transactions in progress have.",
-            ),
+            Command::Shutdown(Shutdown::WaitForClients) => Outcome::Asked(Order::Drain),
             Command::Shutdown(kind) => {
                 shared.stopping.store(true, Ordering::Relaxed);
                 let at_once = *kind == Shutdown::Immediate;
@@ -231,6 +230,7 @@ impl<R: Reactor> EventLoop<R> {
             ),
             Command::Reload => Outcome::Answered(self.reload()),
             Command::Set { key, value } => Outcome::Answered(self.set(key, value)),
+            Command::Show(Show::Prepared) => Outcome::Asked(Order::Prepared),
             Command::Show(_) | Command::WaitClose(_) | Command::Empty => Outcome::Asked(Order::Look),
         }
     }
@@ -301,15 +301,18 @@ impl<R: Reactor> EventLoop<R> {
                 };
                 Table::of(&rows::hosts(parts, config, status, self.shared.started.elapsed()))
             }
-            Show::Lists => Table::of(&rows::lists(parts, config)),
+            Show::Lists => Table::of(&rows::lists(parts, config, &self.names())),
             Show::Memory => Table::of(&rows::memory(parts)),
-            Show::Databases => self.databases(parts),
+            Show::Databases => {
+                let stopped = self.shared.stopped.lock();
+                Table::of(&known_rows::databases(parts, config, &stopped))
+            }
             Show::Users => self.users(parts),
             Show::State => self.state(),
             Show::Stats | Show::StatsTotals | Show::StatsAverages | Show::Totals => self.stats(show, parts),
             Show::Cohorts => Table::of(&rows::cohorts(parts)),
-            Show::Prepared => Table::of::<PreparedRow>(&[]),
-            Show::DnsHosts => Table::of::<DnsHostRow>(&[]),
+            Show::Prepared => Table::of(&known_rows::prepared(parts)),
+            Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),
             // The console answers these by itself.
             Show::Help
             | Show::Config
@@ -323,19 +326,9 @@ impl<R: Reactor> EventLoop<R> {
         }))
     }
 
-    fn databases(&self, parts: &[Part]) -> Table {
-        let stopped = self.shared.stopped.lock();
-        let mut rows = database_rows(&self.world.config);
-        for row in &mut rows {
-            let servers = parts.iter().flat_map(|part| &part.servers);
-            row.current_connections = servers.filter(|server| *server.database == *row.name).count() as u64;
-            let clients = parts.iter().flat_map(|part| &part.clients);
-            row.current_client_connections =
-                clients.filter(|client| *client.database == *row.name).count() as u64;
-            row.paused = stopped.is_paused(&row.name);
-            row.disabled = stopped.disabled.contains(&row.name);
-        }
-        Table::of(&rows)
+    /// Names of hosts whose addresses are known.
+    fn names(&self) -> Vec<KnownName> {
+        self.shared.resolver.known(self.world.names_kept())
     }
 
     fn users(&self, parts: &[Part]) -> Table {

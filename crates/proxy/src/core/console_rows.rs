@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::ask::{ClientView, Part, PoolView, ServerView};
+use super::ask::Part;
+use super::look::{BufferView, ClientView, PoolView, ServerView};
+use super::resolve::KnownName;
 use super::statistics::Totals;
 use crate::admin::{
     ClientRow, CohortRow, CoreRow, HostRow, ListRow, MemoryRow, PoolRow, ServerRow, SocketRow, Stats,
@@ -61,6 +63,10 @@ pub(super) fn pools(parts: &[Part]) -> Vec<PoolRow> {
         row.sv_idle += view.servers_idle as u64;
         row.sv_login += view.servers_login as u64;
         row.sv_being_canceled += view.servers_cancelled as u64;
+        row.sv_tested += view.servers_tested as u64;
+        row.sv_active_cancel += view.cancels as u64;
+        row.cl_active_cancel_req += view.cancels as u64;
+        row.cl_waiting_cancel_req += view.cancels_waiting as u64;
         *waited = (*waited).max(view.waited);
     }
     rows.into_values()
@@ -163,45 +169,67 @@ fn server(part: &Part, view: &ServerView, unix_now: u64) -> ServerRow {
 
 /// `SHOW SOCKETS`, or only those with something to do.
 pub(super) fn sockets(parts: &[Part], unix_now: u64, active: bool) -> Vec<SocketRow> {
-    let clients = clients(parts, unix_now).into_iter().map(|row| SocketRow {
-        r#type: row.r#type,
-        user: row.user,
-        database: row.database,
-        state: format!("cl_{}", row.state),
-        addr: row.addr,
-        port: row.port,
-        local_addr: row.local_addr,
-        local_port: row.local_port,
-        connect_time: row.connect_time,
-        request_time: row.request_time,
-        wait: row.wait,
-        wait_us: row.wait_us,
-        ptr: row.ptr,
-        link: row.link,
-        remote_pid: row.remote_pid,
-        tls: row.tls,
-        application_name: row.application_name,
-        id: row.id,
-        ..SocketRow::default()
+    let buffers = |row: SocketRow, view: BufferView| SocketRow {
+        pkt_avail: view.received as u64,
+        pkt_remain: view.to_come as u64,
+        send_avail: view.to_send as u64,
+        paused: view.paused,
+        ..row
+    };
+    let client = |event_loop: usize, view: &ClientView| {
+        let row = client(event_loop, view, unix_now);
+        let row = SocketRow {
+            r#type: row.r#type,
+            user: row.user,
+            database: row.database,
+            state: format!("cl_{}", row.state),
+            addr: row.addr,
+            port: row.port,
+            local_addr: row.local_addr,
+            local_port: row.local_port,
+            connect_time: row.connect_time,
+            request_time: row.request_time,
+            wait: row.wait,
+            wait_us: row.wait_us,
+            ptr: row.ptr,
+            link: row.link,
+            remote_pid: row.remote_pid,
+            tls: row.tls,
+            application_name: row.application_name,
+            id: row.id,
+            ..SocketRow::default()
+        };
+        buffers(row, view.buffer)
+    };
+    let server = |part: &Part, view: &ServerView| {
+        let row = server(part, view, unix_now);
+        let row = SocketRow {
+            r#type: row.r#type,
+            user: row.user,
+            database: row.database,
+            state: format!("sv_{}", row.state),
+            addr: row.addr,
+            port: row.port,
+            connect_time: row.connect_time,
+            request_time: row.request_time,
+            close_needed: row.close_needed,
+            ptr: row.ptr,
+            link: row.link,
+            remote_pid: row.remote_pid,
+            tls: row.tls,
+            application_name: row.application_name,
+            id: row.id,
+            ..SocketRow::default()
+        };
+        buffers(row, view.buffer)
+    };
+    let clients = parts.iter().flat_map(|part| {
+        let known = part.clients.iter().filter(|view| !view.user.is_empty());
+        known.map(|view| client(part.event_loop, view))
     });
-    let servers = servers(parts, unix_now).into_iter().map(|row| SocketRow {
-        r#type: row.r#type,
-        user: row.user,
-        database: row.database,
-        state: format!("sv_{}", row.state),
-        addr: row.addr,
-        port: row.port,
-        connect_time: row.connect_time,
-        request_time: row.request_time,
-        close_needed: row.close_needed,
-        ptr: row.ptr,
-        link: row.link,
-        remote_pid: row.remote_pid,
-        tls: row.tls,
-        application_name: row.application_name,
-        id: row.id,
-        ..SocketRow::default()
-    });
+    let servers = parts
+        .iter()
+        .flat_map(|part| part.servers.iter().map(|view| server(part, view)));
     clients
         .chain(servers)
         .filter(|row| !active || !row.state.ends_with("_idle"))
@@ -229,8 +257,9 @@ fn counters(totals: &Totals) -> Stats {
         xact_time: micros(totals.transaction_time),
         query_time: micros(totals.query_time),
         wait_time: micros(totals.wait_time),
-        server_parse_count: totals.prepared_again,
-        ..Stats::default()
+        client_parse_count: totals.counts.client_parses,
+        server_parse_count: totals.counts.server_parses,
+        bind_count: totals.counts.binds,
     }
 }
 
@@ -242,6 +271,7 @@ pub(super) fn cores(parts: &[Part]) -> Vec<CoreRow> {
         .map(|part| CoreRow {
             core: part.event_loop as u64,
             cpu: part.cpu.map(u64::from),
+            node: part.node.map(u64::from),
             io: part.io.to_owned(),
             clients: part.clients.len() as u64,
             waiting: sum(part, |pool| pool.clients_waiting as u64),
@@ -255,7 +285,9 @@ pub(super) fn cores(parts: &[Part]) -> Vec<CoreRow> {
             xact_count: sum(part, |pool| pool.totals.transactions),
             query_count: sum(part, |pool| pool.totals.queries),
             cohort_count: sum(part, |pool| pool.alike),
-            ..CoreRow::default()
+            unbound_because: part.unbound_because.clone(),
+            busy_us: u64::try_from(part.busy.as_micros()).unwrap_or(u64::MAX),
+            shapes: part.shapes as u64,
         })
         .collect()
 }
@@ -278,7 +310,7 @@ pub(super) fn cohorts(parts: &[Part]) -> Vec<CohortRow> {
 }
 
 /// `SHOW LISTS`.
-pub(super) fn lists(parts: &[Part], config: &Config) -> Vec<ListRow> {
+pub(super) fn lists(parts: &[Part], config: &Config, names: &[KnownName]) -> Vec<ListRow> {
     let clients = parts.iter().flat_map(|part| &part.clients);
     let login = clients.clone().filter(|client| client.state == "login").count();
     [
@@ -290,10 +322,10 @@ pub(super) fn lists(parts: &[Part], config: &Config) -> Vec<ListRow> {
         ("login_clients", login),
         ("free_servers", 0),
         ("used_servers", parts.iter().map(|part| part.servers.len()).sum()),
-        ("dns_names", 0),
+        ("dns_names", names.len()),
         ("dns_zones", 0),
         ("dns_queries", 0),
-        ("dns_pending", 0),
+        ("dns_pending", names.iter().filter(|known| known.busy).count()),
     ]
     .map(|(list, items)| ListRow {
         list: list.to_owned(),
@@ -302,13 +334,17 @@ pub(super) fn lists(parts: &[Part], config: &Config) -> Vec<ListRow> {
     .to_vec()
 }
 
-/// `SHOW MEM`: the structs of connections, without their buffers.
+/// `SHOW MEM`: the structs of connections, and what their buffers hold in bytes.
 pub(super) fn memory(parts: &[Part]) -> Vec<MemoryRow> {
     let clients = parts.iter().map(|part| part.clients.len()).sum();
     let servers = parts.iter().map(|part| part.servers.len()).sum();
+    let of_clients = parts.iter().map(|part| part.buffers.clients).sum();
+    let of_servers = parts.iter().map(|part| part.buffers.servers).sum();
     [
         ("client", size_of::<super::client::Client>(), clients),
         ("server", size_of::<super::server::Server>(), servers),
+        ("client_buffer", 1, of_clients),
+        ("server_buffer", 1, of_servers),
     ]
     .map(|(name, size, used): (&str, usize, usize)| MemoryRow {
         name: name.to_owned(),
@@ -342,6 +378,7 @@ pub(super) fn hosts(
                 role: "unknown".to_owned(),
                 state: "unknown".to_owned(),
                 servers: connections(parts, name, endpoint),
+                query_count: queries(parts, name, effective.replicas.is_empty(), at),
                 ..HostRow::default()
             };
             if let Some(status) = status.get(at) {
@@ -365,6 +402,19 @@ fn connections(parts: &[Part], database: &str, endpoint: &Endpoint) -> u64 {
         .count() as u64
 }
 
+/// How many queries of a database a host has answered. `list`: there are no replicas, so every pool uses all hosts.
+fn queries(parts: &[Part], database: &str, list: bool, host: usize) -> u64 {
+    let pools = parts.iter().flat_map(|part| &part.pools);
+    pools
+        .filter(|pool| *pool.database == *database)
+        .map(|pool| match list {
+            true => pool.queries_of.get(host).copied().unwrap_or(0),
+            false if pool.host == host => pool.totals.queries,
+            false => 0,
+        })
+        .sum()
+}
+
 fn tell(row: &mut HostRow, status: &HostStatus, now: Duration) {
     let host = &status.host;
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -386,4 +436,44 @@ fn tell(row: &mut HostRow, status: &HostStatus, now: Duration) {
     row.failures = u64::from(host.failures());
     row.ban_us = host.banned_until().map(|until| micros(until.saturating_sub(now)));
     row.error = status.error.clone().unwrap_or_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_of_loops_and_hosts_are_one_row_and_probes_are_none() {
+        let view = |host, clients, waiting, seconds| PoolView {
+            database: "shop".into(),
+            user: "app".into(),
+            host,
+            clients,
+            clients_waiting: waiting,
+            servers_active: 1,
+            servers_idle: 2,
+            servers_login: 3,
+            servers_cancelled: 4,
+            servers_tested: 5,
+            cancels: 6,
+            cancels_waiting: 7,
+            waited: Duration::from_secs(seconds),
+            ..PoolView::default()
+        };
+        let part = |views: &[PoolView]| Part {
+            pools: views.to_vec(),
+            ..Part::default()
+        };
+        let rows = pools(&[
+            part(&[view(0, 10, 1, 2), view(1, 0, 2, 9)]),
+            part(&[view(0, 5, 0, 0), view(super::super::fleet::PROBE, 100, 100, 100)]),
+        ]);
+        assert_eq!(rows.len(), 1);
+        let row = &rows[0];
+        assert_eq!((row.cl_active, row.cl_waiting, row.maxwait), (12, 3, 9));
+        assert_eq!((row.sv_active, row.sv_idle, row.sv_login), (3, 6, 9));
+        assert_eq!((row.sv_being_canceled, row.sv_tested), (12, 15));
+        assert_eq!((row.sv_active_cancel, row.cl_active_cancel_req), (18, 18));
+        assert_eq!(row.cl_waiting_cancel_req, 21);
+    }
 }

@@ -1,15 +1,19 @@
 //! [`Desk`]: what an event loop's requests have in common, and the [`Rules`] of a client's pool.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use lru::LruCache;
 
+use super::proof::Wishes;
+use super::repeats::Repeats;
+use super::shapes::Shapes;
 use crate::auto_prepare;
 use crate::config::{AutoPrepare, PoolMode};
 use crate::session::prepared::{Statement, Statements};
 use crate::session::settings::Settings;
-use crate::understand::{Access, StatementKind, TransactionEffect, Understanding, Understood};
+use crate::understand::{Access, Limits, StatementKind, TransactionEffect, Understanding, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{Header, frontend, header, read};
 
@@ -20,12 +24,39 @@ pub(super) const LIFTED_MAX: usize = 4096;
 pub(super) struct Desk {
     pub understanding: Understanding,
     pub statements: Statements,
-    pub repeats: super::repeats::Repeats,
-    /// Statements made of simple queries, by number: no client holds them.
+    // Simple queries that run as prepared statements.
+    pub repeats: Repeats,
+    /// Statements made of texts as they came, by number: no client holds them.
     pub lifted: LruCache<u64, Arc<Statement>>,
+    /// Texts that differ in literals only.
+    pub shapes: Shapes,
+    /// Questions about them.
+    pub wishes: Wishes,
+    /// How often definitions have changed, counted by all loops; and what this loop saw last.
+    pub definitions: Arc<AtomicU64>,
+    pub definitions_seen: u64,
+    /// What is known of texts holds for this stamp, since then.
+    pub stamp: u64,
+    pub renewed: Duration,
 }
 
 impl Desk {
+    /// An empty one. `nonce` should be random; `definitions` is what all loops count with.
+    pub fn new(limits: Limits, nonce: u64, definitions: Arc<AtomicU64>) -> Self {
+        Self {
+            understanding: Understanding::new(limits),
+            statements: Statements::new(nonce),
+            repeats: Repeats::default(),
+            lifted: LruCache::unbounded(),
+            shapes: Shapes::default(),
+            wishes: Wishes::default(),
+            definitions,
+            definitions_seen: 0,
+            stamp: 0,
+            renewed: Duration::ZERO,
+        }
+    }
+
     /// The statement of a Parse.
     pub fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8]) -> Arc<Statement> {
         let Self {
@@ -46,6 +77,8 @@ pub(super) struct Rules {
     pub split: bool,
     /// Statements of the protocol follow the client.
     pub carry_statements: bool,
+    /// The simple query protocol is refused.
+    pub extended_only: bool,
     pub packet_bytes_max: usize,
     pub now: Duration,
 }
@@ -72,6 +105,13 @@ impl Rules {
         }
         if is_small(head.tag) && head.total > SMALL_MAX {
             return Err(invalid());
+        }
+        if self.extended_only && head.tag == frontend::QUERY {
+            return Err(
+                Refusal::new(code::NOT_SUPPORTED, "the simple query protocol is disabled here")
+                    .detail("The proxy's configuration says disable_pqexec.")
+                    .hint("Use the extended protocol: prepared statements, or queries with parameters."),
+            );
         }
         Ok(Some(head))
     }

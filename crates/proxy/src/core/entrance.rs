@@ -1,7 +1,9 @@
 //! How clients get in: first packet, TLS, who they are, what they are told.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use machine::reactor::{Peer, Reactor};
 use ring::rand::SecureRandom;
@@ -12,9 +14,10 @@ use super::cohorts::Queue;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::{PROBE, Way};
 use super::pool::{Greeting, Pool, PoolKey};
+use super::start::begins_alike;
 use crate::auth::authenticator::BODY_BYTES_MAX;
 use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
-use crate::config::{CONSOLE, PoolMode};
+use crate::config::{CONSOLES, PoolMode};
 use crate::tls;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
@@ -23,8 +26,6 @@ use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
 
 /// Bytes of a client that is not logged in that are kept at most.
 const INBOX_MAX: usize = 16 << 10;
-/// The other name of the console's database.
-const CONSOLE_OWN: &str = "corun";
 
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client on its way in.
@@ -176,6 +177,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Checks what must be right before anything is asked. Leaves the client in `Looking`.
     fn admit(&mut self, index: usize, startup: Startup) -> Result<(), Refusal> {
         let all = self.shared.clients_all();
+        let memory = self.too_little_memory();
         let Some(client) = self.clients.get_mut(index) else {
             return Ok(());
         };
@@ -196,19 +198,22 @@ impl<R: Reactor> EventLoop<R> {
         {
             return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
         }
-        if self.stopping {
+        if self.stopping || self.draining {
             return Err(Refusal::new(
                 code::CANNOT_CONNECT_NOW,
                 "the database system is shutting down",
             ));
         }
-        let console = &*client.database == CONSOLE || &*client.database == CONSOLE_OWN;
+        let console = CONSOLES.contains(&&*client.database);
         let admin = proxy.admin_users.iter().any(|name| **name == *client.user);
         if all > proxy.max_client_conn as usize && !(console && admin) {
             return Err(Refusal::new(
                 code::TOO_MANY_CONNECTIONS,
                 "no more connections allowed (max_client_conn)",
             ));
+        }
+        if let Some(refusal) = memory.filter(|_| !(console && admin)) {
+            return Err(refusal);
         }
         if let Some(value) = startup.get("replication")
             && !matches!(value, "false" | "off" | "no" | "0")
@@ -266,7 +271,7 @@ impl<R: Reactor> EventLoop<R> {
         let lookup = world.lookup(&user);
         let unknown = matches!(lookup, Lookup::Unknown);
         if unknown
-            && entrance.method.wants_secret()
+            && entrance.method.wants_user()
             && !entrance.console
             && self.ask_for_secret(reactor, index, &entrance)
         {
@@ -303,12 +308,17 @@ impl<R: Reactor> EventLoop<R> {
             os_user: os_user.as_deref(),
             map: entrance.map.as_deref().map(|name| self.world.maps.map(name)),
         };
+        let iterations = NonZeroU32::new(self.world.config.proxy.scram_iterations);
+        let mock = match iterations {
+            Some(iterations) => &self.shared.mock.with_iterations(iterations),
+            None => &self.shared.mock,
+        };
         let mut authenticator = Authenticator::new(
             entrance.method,
             &client.user,
             lookup,
             facts,
-            &self.shared.mock,
+            mock,
             &self.shared.random,
         );
         let step = authenticator.start();
@@ -334,7 +344,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let step = if head.tag == frontend::TERMINATE {
-            self.close_client(reactor, index, "client said goodbye");
+            self.said_goodbye(reactor, index);
             return false;
         } else if head.tag != frontend::PASSWORD || head.total > BODY_BYTES_MAX + HEADER_BYTES {
             Step::Denied(authenticator.unexpected(head.tag))
@@ -401,6 +411,9 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return;
         };
+        if let Some(refusal) = pool.refusal(true) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
         client.pool = pool_index;
         client.counted = true;
         pool.clients += 1;
@@ -441,8 +454,14 @@ impl<R: Reactor> EventLoop<R> {
         let asked: Vec<(String, String)> = settings.0.clone().into_iter().collect();
         let greeting = pool.greetings.get(&asked).cloned();
         client.settings = Arc::new(settings);
+        let session = pool.effective.pool_mode == PoolMode::Session;
         match greeting {
-            Some(greeting) => self.greet(reactor, index, &greeting),
+            Some(greeting) if !session => self.greet(reactor, index, &greeting, None),
+            // In session mode it gets its server now.
+            Some(greeting) => {
+                client.start = Arc::clone(&greeting.settings);
+                self.enter_queue(reactor, index);
+            }
             // A server tells what to say, and whether it takes these settings.
             None => self.enter_queue(reactor, index),
         }
@@ -472,7 +491,8 @@ impl<R: Reactor> EventLoop<R> {
             user: Arc::clone(user),
             host,
         };
-        if let Some(&pool) = self.pool_of.get(&key) {
+        let known = self.pool_of.get(&key).copied();
+        if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
             return Ok(pool);
         }
         let Some(effective) = self.world.effective(database, user) else {
@@ -511,21 +531,30 @@ impl<R: Reactor> EventLoop<R> {
             settings: Arc::clone(&server.settings),
         });
         let asked: Vec<(String, String)> = client.settings.0.clone().into_iter().collect();
-        let session = self.pools.get_mut(client.pool).is_none_or(|pool| {
+        let mut session = false;
+        if let Some(pool) = self.pools.get_mut(client.pool) {
             pool.keep_greeting(asked, Arc::clone(&greeting));
-            pool.effective.pool_mode == PoolMode::Session
-        });
-        if !session {
-            client.server = None;
-            server.client = None;
-            server.since = self.now;
-            self.todo.push_back(Todo::Free(server_index));
+            session = pool.effective.pool_mode == PoolMode::Session;
+            if session && begins_alike(&pool.effective, server, &client.settings) {
+                let pid = server.pid;
+                return self.greet(reactor, index, &greeting, Some(pid));
+            }
         }
-        self.greet(reactor, index, &greeting);
+        client.server = None;
+        server.client = None;
+        server.since = self.now;
+        self.todo.push_back(Todo::Free(server_index));
+        if session {
+            // The server takes its settings; now one that begins with them.
+            client.start = Arc::clone(&greeting.settings);
+            self.todo.push_back(Todo::Enter(index, client.id));
+        } else {
+            self.greet(reactor, index, &greeting, None);
+        }
     }
 
-    /// Tells a client that it is in.
-    fn greet(&mut self, reactor: &mut R, index: usize, greeting: &Greeting) {
+    /// Tells a client that it is in. `pid` is the process that serves it until it leaves, where there is one.
+    fn greet(&mut self, reactor: &mut R, index: usize, greeting: &Greeting, pid: Option<u32>) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -535,14 +564,8 @@ impl<R: Reactor> EventLoop<R> {
         client.settings = Arc::clone(&greeting.settings);
         client.start = Arc::clone(&greeting.settings);
         let mut out = Vec::with_capacity(512);
-        welcome(
-            client,
-            &entrance,
-            self.index,
-            index,
-            &self.shared.random,
-            &mut out,
-        );
+        client.pid = pid.unwrap_or_else(|| cancel::pid(self.index, index));
+        welcome(client, &entrance, &self.shared.random, &mut out);
         for (name, value) in &greeting.parameters {
             build::parameter_status(&mut out, name, value);
         }
@@ -586,15 +609,10 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         client.admin = admin;
+        self.shared.consoles.fetch_add(1, Ordering::Relaxed);
         let mut out = Vec::with_capacity(256);
-        welcome(
-            client,
-            &entrance,
-            self.index,
-            index,
-            &self.shared.random,
-            &mut out,
-        );
+        client.pid = cancel::pid(self.index, index);
+        welcome(client, &entrance, &self.shared.random, &mut out);
         for (name, value) in [
             ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/corun")),
             ("client_encoding", "UTF8"),
@@ -613,14 +631,7 @@ impl<R: Reactor> EventLoop<R> {
 }
 
 /// What every client that gets in is told first.
-fn welcome(
-    client: &mut Client,
-    entrance: &Entrance,
-    event_loop: usize,
-    slot: usize,
-    random: &dyn SecureRandom,
-    out: &mut Vec<u8>,
-) {
+fn welcome(client: &mut Client, entrance: &Entrance, random: &dyn SecureRandom, out: &mut Vec<u8>) {
     let minor = entrance.startup.minor;
     if minor > MINOR_MAX || !entrance.unknown_options.is_empty() {
         build::negotiate(
@@ -630,7 +641,6 @@ fn welcome(
         );
     }
     build::authentication_ok(out);
-    client.pid = cancel::pid(event_loop, slot);
     // Protocol 3.2 allows secrets nobody can guess in a lifetime.
     let bytes = if minor >= 2 { 32 } else { 4 };
     let mut secret = vec![0; bytes];

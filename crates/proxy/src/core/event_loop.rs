@@ -10,31 +10,31 @@
 //! Nothing in here blocks. What one event makes possible for somebody else is put on a list and done when the event is over, so that
 //! nothing nests.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use lru::LruCache;
 use machine::reactor::{Event, Handler, Reactor, Stream, Token};
-use model::units::CpuId;
 use ring::rand::SecureRandom;
 use slab::Slab;
 
+use super::balance::Balance;
 use super::cancel::Cancel;
 use super::client::{Client, Phase};
 use super::desk::{Desk, Rules};
 use super::fleet::Fleet;
-use super::pool::{Pool, PoolKey};
-use super::repeats::Repeats;
+use super::memory::Memory;
+use super::places::Place;
+use super::pool::{Pool, PoolKey, removed};
 use super::server::{Question, Server};
 use super::shared::{Message, Shared};
+use super::stats_log::StatsLog;
 use super::transport::Opened;
 use super::world::World;
 use crate::config::PoolMode;
-use crate::session::prepared::Statements;
-use crate::understand::{Limits, Understanding};
+use crate::understand::Limits;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};
 
@@ -100,12 +100,21 @@ pub(crate) struct EventLoop<R> {
     pub(super) clock_ahead: Option<Duration>,
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
+    pub(super) memory: Memory,
+    /// The first loop's only.
+    pub(super) stats_log: StatsLog,
     /// The cores its backends are bound to.
-    pub(crate) cpus: Vec<CpuId>,
+    pub(super) place: Place,
+    /// Why a backend was not, lately.
+    pub(super) unbound_because: String,
+    /// Errors sent to clients, by SQLSTATE: each is one of `wire::error::code`.
+    pub(super) errors: BTreeMap<&'static str, u64>,
     /// How its sockets are driven.
     pub(crate) io: &'static str,
     pub(crate) listeners: usize,
     pub(super) stopping: bool,
+    /// No new clients; it ends when all loops' clients have left.
+    pub(super) draining: bool,
     /// Until then clients that have gone may still take what was said to them.
     pub(super) last_words_until: Duration,
     pub(super) ticked: Duration,
@@ -123,6 +132,7 @@ impl<R: Reactor> EventLoop<R> {
             entries_max: world.config.corun.statement_cache_size as usize,
             ..Limits::default()
         };
+        let desk = Desk::new(limits, u64::from_ne_bytes(nonce), Arc::clone(&shared.definitions));
         Self {
             index,
             shared,
@@ -132,12 +142,7 @@ impl<R: Reactor> EventLoop<R> {
             cancels: Slab::new(),
             pools: Slab::new(),
             pool_of: HashMap::new(),
-            desk: Desk {
-                understanding: Understanding::new(limits),
-                statements: Statements::new(u64::from_ne_bytes(nonce)),
-                repeats: Repeats::default(),
-                lifted: LruCache::unbounded(),
-            },
+            desk,
             todo: VecDeque::new(),
             questions: VecDeque::new(),
             fleets: HashMap::new(),
@@ -145,10 +150,15 @@ impl<R: Reactor> EventLoop<R> {
             clock_ahead: None,
             now: Duration::ZERO,
             plain: Vec::new(),
-            cpus: Vec::new(),
+            memory: Memory::default(),
+            stats_log: StatsLog::default(),
+            place: Place::default(),
+            unbound_because: String::new(),
+            errors: BTreeMap::new(),
             io: "epoll",
             listeners: 0,
             stopping: false,
+            draining: false,
             last_words_until: Duration::ZERO,
             ticked: Duration::ZERO,
             reactor: PhantomData,
@@ -316,8 +326,10 @@ impl<R: Reactor> EventLoop<R> {
     fn message(&mut self, reactor: &mut R, message: Message) {
         match message {
             Message::Stream(stream) => self.add_counted_client(reactor, stream),
-            Message::Cancel { pid, secret } => self.cancel_client(reactor, pid, &secret),
-            Message::World(world) => self.change_world(world),
+            Message::Cancel { pid, secret } => {
+                self.cancel_client(reactor, pid, &secret);
+            }
+            Message::World(world) => self.change_world(reactor, world),
             Message::Primary => self.primary_changed(),
             Message::Resolved => {
                 let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
@@ -325,29 +337,45 @@ impl<R: Reactor> EventLoop<R> {
             }
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
+            Message::Counted(answers) => self.log_counted(&answers),
             Message::Shutdown { at_once } => self.shut_down(reactor, at_once),
         }
     }
 
-    /// Takes over a changed configuration. Pools whose databases or users are gone end with their clients.
-    fn change_world(&mut self, world: Arc<World>) {
+    /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes
+    /// back before is as it was.
+    fn change_world(&mut self, reactor: &mut R, world: Arc<World>) {
         self.world = world;
         // Opened again with the hosts and settings of now.
         self.fleets.clear();
+        let mut refused = Vec::new();
+        let disabled = self.shared.stopped.lock().disabled.clone();
         for (index, pool) in &mut self.pools {
-            let Some(effective) = self.world.effective(&pool.key.database, &pool.key.user) else {
-                pool.disabled = true;
+            let effective = self.world.effective(&pool.key.database, &pool.key.user);
+            pool.gone = effective.is_none();
+            pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
+            let Some(effective) = effective else {
+                refused.extend(pool.waiting.drain().iter().map(|waiting| waiting.client));
+                for (_, server) in &mut self.servers {
+                    if server.pool == index {
+                        server.closing = Some("its database is not configured any more");
+                    }
+                }
+                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
                 continue;
             };
             let moved = effective.moves(&pool.effective);
             pool.effective = effective;
+            pool.hosts = Balance::of(&pool.effective);
+            if moved {
+                pool.queries_of = vec![0; pool.effective.hosts.len()];
+            }
             pool.waiting
                 .configure(pool.effective.cohorts, &self.world.config.corun);
             (pool.size, pool.reserve) =
                 self.world
                     .shares(&pool.effective, self.index, self.shared.mailboxes.len());
             if moved {
-                pool.welcome = None;
                 pool.greetings.clear();
                 for (_, server) in &mut self.servers {
                     if server.pool == index {
@@ -357,21 +385,49 @@ impl<R: Reactor> EventLoop<R> {
                 self.todo.extend(pool.idle.drain(..).map(Todo::Free));
             }
         }
+        for index in refused {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.waiting = None;
+                let refusal = removed(&client.database);
+                self.refuse_client(reactor, index, &refusal);
+            }
+        }
     }
 
-    /// No new clients. Those there are end at once, or when they are between transactions.
-    pub(super) fn shut_down(&mut self, reactor: &mut R, at_once: bool) {
+    fn unlisten(&mut self, reactor: &mut R) {
         for listener in 0..self.listeners {
             reactor.unlisten(listener_token(listener));
         }
         self.listeners = 0;
+    }
+
+    /// No new clients. Those there are leave by themselves.
+    pub(super) fn drain(&mut self, reactor: &mut R) {
+        self.unlisten(reactor);
+        self.draining = true;
+    }
+
+    /// Ends when nobody is left but clients of the console.
+    pub(super) fn drain_tick(&mut self, reactor: &mut R) {
+        if self.draining
+            && !self.stopping
+            && self.shared.clients_all() <= self.shared.consoles.load(Ordering::Relaxed)
+        {
+            self.shared.stopping.store(true, Ordering::Relaxed);
+            self.shut_down(reactor, true);
+        }
+    }
+
+    /// No new clients. Those there are end at once, or when their transactions do: those that wait for a server have none.
+    pub(super) fn shut_down(&mut self, reactor: &mut R, at_once: bool) {
+        self.unlisten(reactor);
         self.stopping = true;
         let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
         for index in clients {
             let free = self
                 .clients
                 .get(index)
-                .is_some_and(|client| client.server.is_none() && client.waiting.is_none());
+                .is_some_and(|client| client.server.is_none());
             if at_once || free {
                 self.refuse_client(reactor, index, &goodbye());
             }
@@ -395,6 +451,7 @@ impl<R: Reactor> EventLoop<R> {
                 .is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
             carry_statements: proxy.max_prepared_statements > 0
                 && effective.is_none_or(|effective| effective.pool_mode != PoolMode::Session),
+            extended_only: proxy.disable_pqexec,
             packet_bytes_max: proxy.max_packet_size.0 as usize,
             now: self.now,
         }
@@ -417,6 +474,7 @@ impl<R: Reactor> EventLoop<R> {
                 refusal.message
             );
         }
+        *self.errors.entry(refusal.code).or_default() += 1;
         let server = client.server.and_then(|server| self.servers.get(server));
         if server.is_none_or(|server| server.passing == 0) {
             let mut out = Vec::new();
@@ -424,6 +482,16 @@ impl<R: Reactor> EventLoop<R> {
             client.transport.send(reactor, &out);
         }
         self.remove_client(reactor, index, true);
+    }
+
+    /// A client has said goodbye: it reads nothing more but what is on its way.
+    pub(super) fn said_goodbye(&mut self, reactor: &mut R, index: usize) {
+        if let Some(client) = self.clients.get(index)
+            && reactor.queued(client.token()) == 0
+        {
+            reactor.close(client.token());
+        }
+        self.close_client(reactor, index, "client said goodbye");
     }
 
     /// Lets a client go without a word.
@@ -449,6 +517,9 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
+        if matches!(client.phase, Phase::Console) {
+            self.shared.consoles.fetch_sub(1, Ordering::Relaxed);
+        }
         if open {
             // What was gathered in this event may not be taken at once either.
             let slow = reactor.queued(client.token()) > 0;

@@ -6,30 +6,28 @@
 //!  answers:   1       2     C        Z      T D C Z 1     2    C       Z
 //! ```
 //!
-//! After an error in the extended protocol a server skips everything up to Sync, and so does the queue; after one in a simple query it
-//! does not. Which of the two it was is told by what stands first. While a server copies in, it ignores Sync: those sent before the
-//! copy's end owe no answer.
+//! What stands first is what the server works on: every message that is answered or can fail has an entry, and its answer takes it
+//! away. After an error in the extended protocol a server skips everything up to Sync, and so does the queue; after one in a simple query
+//! it does not. Which of the two it was is told by what stands first. While a server copies in, it ignores Sync: those sent before the
+//! copy's end owe no answer. What is sent while the server is known to skip has no entry.
+//!
+//! A *batch* is what ends with one ReadyForQuery.
 //!
 //! What it is not: a check of the protocol. The server refuses what is out of order.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
-use crate::session::prepared::Prepared;
+use super::change::{Change, Unnamed};
 
 /// An answer that is owed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Expect {
-    /// ParseComplete.
-    Parse(ParseSent),
-    /// CloseComplete.
-    Close {
-        /// The client did not ask for it.
-        swallow: bool,
-        /// What the client called the statement it closes, and the statement.
-        removed: Option<Removed>,
-    },
-    /// What ends a Bind, Describe or Execute.
-    Step(Step),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expect {
+    /// ParseComplete. `swallow`: the client did not ask for it.
+    Parse { swallow: bool },
+    /// CloseComplete; the same.
+    Close { swallow: bool },
+    /// What ends a Bind, Describe or Execute, and the stamp of the client's statement that the message names, 0 for none.
+    Step { step: Step, stamp: u64 },
     /// The client has ended a copy before the server said that it copies in.
     CopyEnd,
     /// ReadyForQuery.
@@ -44,40 +42,17 @@ pub(super) enum Step {
     Execute,
 }
 
-/// A statement a client closes: its name and itself.
-pub(super) type Removed = (Box<[u8]>, Prepared);
-
-/// What a server did not do, because of an error before.
+/// What an error brought.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Undone {
-    pub parses: Vec<ParseSent>,
-    pub closes: Vec<Removed>,
-}
-
-/// A Parse under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ParseSent {
-    /// The client did not ask for it.
-    pub swallow: bool,
-    /// The statement's number on the server; `None` for the unnamed one.
-    pub id: Option<u64>,
-    /// What the client calls it, and the stamp, where the client's own Parse it is.
-    pub defines: Option<(Box<[u8]>, u64)>,
-}
-
-impl ParseSent {
-    /// A Parse that nothing is noted of: of the unnamed statement, or under a name of the client's on this server only.
-    pub fn of_nobody(swallow: bool) -> Self {
-        Self {
-            swallow,
-            id: None,
-            defines: None,
-        }
-    }
+    /// What the server refused or skipped, to be taken back in this order.
+    pub changes: Vec<Change>,
+    /// The stamp of the statement that the refused message named.
+    pub stamp: u64,
 }
 
 /// Something under way that ends with ReadyForQuery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadySent {
     /// A Sync; otherwise a Query or a function call.
     pub sync: bool,
@@ -85,13 +60,30 @@ pub(super) struct ReadySent {
     pub lifted: bool,
     /// The client did not ask for any of it.
     pub swallow: bool,
+    /// The batch runs a text that takes all statements with names away.
+    pub discards: bool,
+}
+
+/// Changes under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changes {
+    named: usize,
+    unnamed: usize,
 }
 
 /// The queue.
 #[derive(Debug, Default)]
 pub(super) struct Expects {
-    queue: VecDeque<Expect>,
+    queue: VecDeque<(Expect, Change)>,
     ready: usize,
+    /// Changes in batches whose end has been sent.
+    closed: Changes,
+    /// Changes in the batch whose end has not been sent.
+    last: Changes,
+    /// The batch whose end has not been sent binds a text that takes all statements with names away: those parsed up to this stamp.
+    bound_to_discard: Option<u64>,
+    /// The same, and it has been told to run it.
+    discards: Option<u64>,
     /// Messages of the extended protocol went out after the last Sync.
     open: bool,
     /// The server skips to the next Sync.
@@ -111,16 +103,25 @@ impl Expects {
         self.open || self.skipping
     }
 
+    /// Whether the server ignores everything but Sync: it is known to have refused something, and no Sync was sent since.
+    pub fn skipping(&self) -> bool {
+        self.skipping
+    }
+
+    /// Whether what comes next depends on no earlier answer: none is owed, or the server ignores it or, in a copy, refuses it whatever
+    /// it is.
+    pub fn heeds_nothing(&self) -> bool {
+        self.ready == 0 || self.skipping || self.copying
+    }
+
     /// Whether an earlier batch, whose end has not been answered, may still change which statements there are: those with names, or
-    /// the unnamed one. False within a batch: what fails there takes what follows with it.
+    /// the unnamed one, unless this batch has replaced it. What fails within the batch takes what follows with it.
     pub fn unsure(&self, named: bool) -> bool {
-        !self.open()
-            && self.ready > 0
-            && self.queue.iter().any(|expect| match expect {
-                Expect::Parse(sent) => named == (sent.id.is_some() || sent.defines.is_some()),
-                Expect::Close { .. } => named,
-                _ => false,
-            })
+        if named {
+            self.closed.named > 0
+        } else {
+            self.closed.unnamed > 0 && self.last.unnamed == 0
+        }
     }
 
     /// Whether nothing is owed and nothing is open.
@@ -128,108 +129,127 @@ impl Expects {
         self.ready == 0 && !self.open() && !self.copying
     }
 
-    /// A Parse goes out. `false`: the server skips it, it is not noted.
-    pub fn parse(&mut self, sent: ParseSent) -> bool {
-        self.open = true;
-        if self.skipping {
-            return false;
-        }
-        self.queue.push_back(Expect::Parse(sent));
-        true
+    /// A Parse goes out.
+    pub fn parse(&mut self, swallow: bool, change: Change) {
+        self.extended(Expect::Parse { swallow }, change);
     }
 
     /// A Close goes out.
-    pub fn close(&mut self, swallow: bool) {
-        self.close_of(swallow, None);
+    pub fn close(&mut self, swallow: bool, change: Change) {
+        self.extended(Expect::Close { swallow }, change);
     }
 
-    /// The same for one of the client's own statements. `false`: the server skips it, it is not noted.
-    pub fn close_of(&mut self, swallow: bool, removed: Option<Removed>) -> bool {
+    /// A Bind, Describe or Execute goes out; `stamp` is that of the client's statement it names, 0 for none.
+    pub fn step(&mut self, step: Step, stamp: u64) {
+        if step == Step::Execute && self.bound_to_discard.is_some() {
+            self.discards = self.bound_to_discard.take();
+        }
+        self.extended(Expect::Step { step, stamp }, Change::Nothing);
+    }
+
+    fn extended(&mut self, expect: Expect, change: Change) {
         self.open = true;
-        if self.skipping {
-            return false;
-        }
-        self.queue.push_back(Expect::Close { swallow, removed });
-        true
+        self.push(expect, change);
     }
 
-    /// A Bind, Describe or Execute goes out.
-    pub fn step(&mut self, step: Step) {
-        self.open = true;
-        if !self.skipping {
-            self.queue.push_back(Expect::Step(step));
-        }
+    /// What goes out next, a Bind or a Query, is of a text that takes all statements with names away: those parsed up to this stamp.
+    pub fn discards(&mut self, stamp: u64) {
+        self.bound_to_discard = Some(stamp);
     }
 
-    /// What ends a Bind, Describe or Execute came.
-    #[inline]
-    pub fn step_complete(&mut self, step: Step) {
-        if self.queue.front() == Some(&Expect::CopyEnd) {
-            self.pass_copy_ends();
-        }
-        if self.queue.front() == Some(&Expect::Step(step)) {
-            self.queue.pop_front();
-        }
-    }
-
-    /// A Flush goes out.
-    pub fn flush(&mut self) {
-        self.open = true;
+    /// Whether what was sent in this batch takes the statement of this stamp away, if all goes well.
+    pub fn takes_away(&self, stamp: u64) -> bool {
+        self.discards.is_some_and(|last| stamp <= last)
     }
 
     /// A Query goes out, or a function call.
-    pub fn query(&mut self) {
-        if self.skipping {
-            return;
-        }
+    pub fn query(&mut self, change: Change) {
         self.open = false;
-        self.push_ready(ReadySent {
-            sync: false,
-            lifted: false,
-            swallow: false,
-        });
+        self.end_batch(ReadySent::default(), change);
     }
 
     /// A Sync goes out; `lifted` as in [`ReadySent`].
     pub fn sync(&mut self, lifted: bool) {
-        self.open = false;
         if self.copying {
             return;
         }
+        self.open = false;
         self.skipping = false;
-        self.push_ready(ReadySent {
+        let sent = ReadySent {
             sync: true,
             lifted,
-            swallow: false,
-        });
+            ..ReadySent::default()
+        };
+        self.end_batch(sent, Change::Nothing);
     }
 
     /// A Sync of the proxy's own goes out, behind messages whose answers nobody gets.
     pub fn own_sync(&mut self) {
         self.open = false;
-        self.push_ready(ReadySent {
+        let sent = ReadySent {
             sync: true,
-            lifted: false,
             swallow: true,
-        });
+            ..ReadySent::default()
+        };
+        self.end_batch(sent, Change::Nothing);
+    }
+
+    fn end_batch(&mut self, mut sent: ReadySent, change: Change) {
+        sent.discards = self.discards.take().or(self.bound_to_discard.take()).is_some();
+        self.push(Expect::Ready(sent), change);
+        self.closed.named += self.last.named;
+        self.closed.unnamed += self.last.unnamed;
+        self.last = Changes::default();
+        self.ready += 1;
+    }
+
+    fn push(&mut self, expect: Expect, change: Change) {
+        self.last.count(expect, &change);
+        self.queue.push_back((expect, change));
+    }
+
+    fn pop(&mut self) -> Option<(Expect, Change)> {
+        let (expect, change) = self.queue.pop_front()?;
+        let mut gone = Changes::default();
+        gone.count(expect, &change);
+        // The oldest changes are in the oldest batches.
+        self.closed.take_away(gone, &mut self.last);
+        if let Expect::Ready(_) = expect {
+            self.ready -= 1;
+        }
+        Some((expect, change))
+    }
+
+    fn first(&self) -> Option<Expect> {
+        self.queue.front().map(|(expect, _)| *expect)
+    }
+
+    /// What ends a Bind, Describe or Execute came.
+    #[inline]
+    pub fn step_complete(&mut self, done: Step) {
+        self.pass_copy_ends();
+        if matches!(self.first(), Some(Expect::Step { step, .. }) if step == done) {
+            // It changes nothing, so nothing is counted.
+            self.queue.pop_front();
+        }
     }
 
     /// Whether what is answered now is for nobody.
     pub fn swallowed(&self) -> bool {
-        self.front().is_some_and(|sent| sent.swallow)
+        self.current().is_some_and(|sent| sent.swallow)
+    }
+
+    /// Whether what is answered now is a simple query that runs as a prepared statement.
+    pub fn lifted(&self) -> bool {
+        self.current().is_some_and(|sent| sent.lifted)
     }
 
     /// What the answers now belong to.
-    fn front(&self) -> Option<ReadySent> {
-        self.queue.iter().find_map(|expect| match expect {
+    fn current(&self) -> Option<ReadySent> {
+        self.queue.iter().find_map(|(expect, _)| match expect {
             Expect::Ready(sent) => Some(*sent),
             _ => None,
         })
-    }
-
-    fn push_ready(&mut self, sent: ReadySent) {
-        self.queue.push_back(Expect::Ready(sent));
-        self.ready += 1;
     }
 
     /// CopyDone or CopyFail goes out.
@@ -237,13 +257,14 @@ impl Expects {
         if self.copying {
             self.copying = false;
         } else if self.ready > 0 || self.open {
-            self.queue.push_back(Expect::CopyEnd);
+            self.push(Expect::CopyEnd, Change::Nothing);
         }
     }
 
     /// What comes behind the end of a copy is answered: there was no copy to end.
+    #[inline]
     fn pass_copy_ends(&mut self) {
-        while self.queue.front() == Some(&Expect::CopyEnd) {
+        while self.first() == Some(Expect::CopyEnd) {
             self.queue.pop_front();
         }
     }
@@ -251,96 +272,162 @@ impl Expects {
     /// ParseComplete came. Answers whether it is swallowed.
     pub fn parse_complete(&mut self) -> bool {
         self.pass_copy_ends();
-        if let Some(Expect::Parse(sent)) = self.queue.front() {
-            let swallow = sent.swallow;
-            self.queue.pop_front();
-            return swallow;
+        match self.first() {
+            Some(Expect::Parse { swallow }) => {
+                self.pop();
+                swallow
+            }
+            _ => false,
         }
-        false
     }
 
     /// CloseComplete came. Answers whether it is swallowed.
     pub fn close_complete(&mut self) -> bool {
         self.pass_copy_ends();
-        if let Some(Expect::Close { swallow, .. }) = self.queue.front() {
-            let swallow = *swallow;
-            self.queue.pop_front();
-            return swallow;
+        match self.first() {
+            Some(Expect::Close { swallow }) => {
+                self.pop();
+                swallow
+            }
+            _ => false,
         }
-        false
-    }
-
-    /// Whether what is answered now is a simple query that runs as a prepared statement.
-    pub fn lifted(&self) -> bool {
-        self.front().is_some_and(|sent| sent.lifted)
     }
 
     /// CopyInResponse came: every Sync sent since and before the copy's end is ignored.
     pub fn copy_in(&mut self) {
-        let mut ended = false;
-        let mut kept = VecDeque::with_capacity(self.queue.len());
-        for expect in self.queue.drain(..) {
-            match expect {
-                Expect::CopyEnd if !ended => ended = true,
-                Expect::Ready(ReadySent { sync: true, .. }) if !ended => self.ready -= 1,
-                other => kept.push_back(other),
+        self.pass_copy_ends();
+        // The first entry is what copies.
+        let (mut first, mut ended, mut ignored) = (true, false, 0);
+        self.queue.retain(|(expect, _)| {
+            if std::mem::take(&mut first) || ended {
+                return true;
             }
-        }
-        self.queue = kept;
+            match expect {
+                Expect::CopyEnd => ended = true,
+                Expect::Ready(ReadySent { sync: true, .. }) => ignored += 1,
+                _ => return true,
+            }
+            false
+        });
+        self.ready -= ignored;
         self.copying = !ended;
-        if self.copying && self.ready == 0 {
+        if self.ready == 0 {
             // The Sync that ends this comes after the copy.
             self.open = true;
         }
+        self.recount();
     }
 
-    /// ErrorResponse came. Answers what the server did not do with it.
-    pub fn error(&mut self) -> Undone {
-        self.copying = false;
-        let mut undone = Undone::default();
-        self.pass_copy_ends();
-        if let Some(Expect::Ready(sent)) = self.queue.front()
-            && !sent.sync
-        {
-            // A simple query: ReadyForQuery follows.
-            return undone;
-        }
-        let sync = self
-            .queue
-            .iter()
-            .position(|expect| matches!(expect, Expect::Ready(sent) if sent.sync));
-        if sync.is_none() {
-            self.skipping = self.open || !self.queue.is_empty();
-        }
-        let until = sync.unwrap_or(self.queue.len());
-        for expect in self.queue.drain(..until) {
-            match expect {
-                Expect::Parse(sent) => undone.parses.push(sent),
-                Expect::Close { removed, .. } => undone.closes.extend(removed),
-                // A query that is skipped is not answered.
-                Expect::Ready(_) => self.ready -= 1,
-                Expect::CopyEnd | Expect::Step(_) => {}
+    /// Counts the changes under way again.
+    fn recount(&mut self) {
+        (self.closed, self.last) = Default::default();
+        for (expect, change) in &self.queue {
+            self.last.count(*expect, change);
+            if let Expect::Ready(_) = expect {
+                self.closed.named += self.last.named;
+                self.closed.unnamed += self.last.unnamed;
+                self.last = Changes::default();
             }
         }
-        // A statement whose Parse was not done is not there again because its Close was not done either.
-        let Undone { parses, closes } = &mut undone;
-        closes.retain(|(_, removed)| {
-            let made = |sent: &ParseSent| {
-                sent.defines
-                    .as_ref()
-                    .is_some_and(|(_, stamp)| *stamp == removed.stamp)
+    }
+
+    /// ErrorResponse came. Answers what the server did not do because of it.
+    pub fn error(&mut self) -> Undone {
+        self.copying = false;
+        self.pass_copy_ends();
+        let mut undone = Undone::default();
+        match self.first() {
+            // A simple query, or the end of a transaction: ReadyForQuery follows.
+            Some(Expect::Ready(_)) => return undone,
+            Some(Expect::Step { stamp, .. }) => undone.stamp = stamp,
+            _ => {}
+        }
+        let sync = |(expect, _): &(Expect, Change)| matches!(expect, Expect::Ready(sent) if sent.sync);
+        let until = self.queue.iter().position(sync);
+        if until.is_none() {
+            // Not less than before: a second error is the server's last word.
+            self.skipping |= self.open || !self.queue.is_empty();
+            (self.bound_to_discard, self.discards) = (None, None);
+        }
+        let mut refused = true;
+        let mut unnamed = None;
+        for _ in 0..until.unwrap_or(self.queue.len()) {
+            let Some((expect, mut change)) = self.pop() else {
+                break;
             };
-            !parses.iter().any(made)
-        });
+            if std::mem::take(&mut refused) {
+                change = change.refused(expect == Expect::Parse { swallow: true });
+            }
+            match change {
+                Change::Nothing => {}
+                // The oldest knows what was before all of them.
+                Change::Unnamed(before) => unnamed = unnamed.or(Some(before)),
+                change => undone.changes.push(change),
+            }
+        }
+        undone.changes.reverse();
+        undone.changes.extend(
+            unnamed
+                .and_then(|before| self.unnamed_before_the_rest(before))
+                .map(Change::Unnamed),
+        );
         undone
+    }
+
+    /// The unnamed statement is as `before` when the server goes on. What was sent since may have replaced it again: then it is as that
+    /// left it, and `before` is what to go back to. Otherwise answers `before`.
+    fn unnamed_before_the_rest(&mut self, before: Unnamed) -> Option<Unnamed> {
+        for (_, change) in &mut self.queue {
+            if let Change::Unnamed(later) = change {
+                *later = before;
+                return None;
+            }
+        }
+        Some(before)
+    }
+
+    /// The server has taken all statements with names away. Answers the names and the numbers of those that are parsed again by what is
+    /// under way: they will be there.
+    pub fn discarded(&mut self) -> (HashSet<Box<[u8]>>, HashSet<u64>) {
+        let (mut names, mut ids) = (HashSet::new(), HashSet::new());
+        for (_, change) in &mut self.queue {
+            match change {
+                Change::Parsed { copy, name } => {
+                    if let Some(given) = name
+                        && names.insert(given.name.clone())
+                    {
+                        given.before = None;
+                    }
+                    if let Some((id, before)) = copy
+                        && ids.insert(*id)
+                    {
+                        *before = None;
+                    }
+                }
+                Change::Closed { name, .. } if !names.contains(name) => *change = Change::Nothing,
+                Change::Evicted { id, .. } if !ids.contains(id) => *change = Change::Nothing,
+                _ => {}
+            }
+        }
+        self.recount();
+        (names, ids)
+    }
+
+    /// The name of a statement whose Close is under way.
+    pub fn closing(&self, stamp: u64) -> Option<(&[u8], &str)> {
+        self.queue.iter().find_map(|(_, change)| match change {
+            Change::Closed { name, prepared } if prepared.stamp == stamp => {
+                Some((&**name, &*prepared.statement.name))
+            }
+            _ => None,
+        })
     }
 
     /// ReadyForQuery came. Answers what it belongs to, `None` when none was owed.
     pub fn ready(&mut self) -> Option<ReadySent> {
         self.copying = false;
-        while let Some(expect) = self.queue.pop_front() {
+        while let Some((expect, _)) = self.pop() {
             if let Expect::Ready(sent) = expect {
-                self.ready -= 1;
                 return Some(sent);
             }
         }
@@ -348,160 +435,24 @@ impl Expects {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::session::prepared::Statements;
-    use crate::understand::{Limits, Understanding};
-
-    fn parse(swallow: bool, id: u64) -> ParseSent {
-        ParseSent {
-            swallow,
-            id: Some(id),
-            defines: None,
-        }
+impl Changes {
+    fn count(&mut self, expect: Expect, change: &Change) {
+        let discards = matches!(expect, Expect::Ready(sent) if sent.discards);
+        self.named += usize::from(change.is_of_named()) + usize::from(discards);
+        self.unnamed += usize::from(matches!(change, Change::Unnamed(_)));
     }
 
-    #[test]
-    fn a_pipeline_with_an_injected_parse() {
-        let mut expects = Expects::default();
-        expects.close(true);
-        assert!(expects.parse(parse(true, 1)));
-        expects.step(Step::Execute);
-        assert!(!expects.settled());
-        expects.sync(false);
-        expects.parse(parse(false, 2));
-        expects.sync(false);
-        assert_eq!(expects.outstanding(), 2);
-        assert!(expects.close_complete());
-        assert!(expects.parse_complete());
-        assert!(expects.ready().is_some());
-        assert!(!expects.parse_complete());
-        assert!(expects.ready().is_some());
-        assert!(expects.settled());
-        assert_eq!(expects.ready(), None);
-    }
-
-    #[test]
-    fn an_error_skips_to_the_sync() {
-        let mut expects = Expects::default();
-        expects.parse(parse(false, 1));
-        expects.step(Step::Execute);
-        expects.sync(false);
-        expects.parse(parse(true, 2));
-        expects.sync(false);
-        assert_eq!(expects.error().parses, [parse(false, 1)]);
-        assert!(expects.ready().is_some());
-        assert!(expects.parse_complete());
-        assert!(expects.ready().is_some());
-        assert!(expects.settled());
-    }
-
-    #[test]
-    fn a_statement_that_was_neither_made_nor_closed_is_not_there() {
-        let mut statements = Statements::new(1);
-        let mut understanding = Understanding::new(Limits::default());
-        let mut prepared = |stamp| Prepared {
-            statement: statements.intern(b"select 1", &[0, 0], b"", || understanding.of(b"select 1")),
-            stamp,
+    /// Takes `gone` away, from `rest` where there are none here.
+    fn take_away(&mut self, gone: Changes, rest: &mut Changes) {
+        let take = |here: &mut usize, rest: &mut usize, count: usize| {
+            let from_here = count.min(*here);
+            *here -= from_here;
+            *rest -= (count - from_here).min(*rest);
         };
-        let name = || Box::from(&b"s"[..]);
-        let defines = |stamp| ParseSent {
-            swallow: false,
-            id: Some(1),
-            defines: Some((name(), stamp)),
-        };
-        let mut expects = Expects::default();
-        // Of a statement from before: Close, Parse of another, Close of that one, Parse of a third.
-        expects.close_of(false, Some((name(), prepared(1))));
-        expects.parse(defines(2));
-        expects.close_of(false, Some((name(), prepared(2))));
-        expects.parse(defines(3));
-        expects.sync(false);
-        let undone = expects.error();
-        assert_eq!(undone.parses, [defines(2), defines(3)]);
-        assert_eq!(undone.closes, [(name(), prepared(1))]);
-    }
-
-    #[test]
-    fn an_error_before_a_query_skips_the_query() {
-        // Execute (fails), Query, Sync: one ReadyForQuery.
-        let mut expects = Expects::default();
-        expects.step(Step::Execute);
-        expects.query();
-        expects.sync(false);
-        assert_eq!(expects.outstanding(), 2);
-        expects.error();
-        assert_eq!(expects.outstanding(), 1);
-        assert!(expects.ready().is_some_and(|sent| sent.sync));
-        assert!(expects.settled());
-        // Execute, Query (fails), Sync: two.
-        expects.step(Step::Execute);
-        expects.query();
-        expects.sync(false);
-        expects.step_complete(Step::Execute);
-        expects.error();
-        assert!(expects.ready().is_some_and(|sent| !sent.sync));
-        assert!(expects.ready().is_some_and(|sent| sent.sync));
-        assert!(expects.settled());
-    }
-
-    #[test]
-    fn what_follows_an_error_before_the_sync_is_not_owed() {
-        let mut expects = Expects::default();
-        expects.parse(parse(false, 1));
-        assert_eq!(expects.error().parses, [parse(false, 1)]);
-        assert!(!expects.parse(parse(false, 2)));
-        expects.query();
-        assert_eq!(expects.outstanding(), 0);
-        assert!(!expects.settled());
-        expects.sync(false);
-        assert_eq!(expects.outstanding(), 1);
-        assert!(expects.ready().is_some());
-        assert!(expects.settled());
-    }
-
-    #[test]
-    fn a_copy_of_the_extended_protocol_ignores_syncs() {
-        // Execute, Sync (ignored), data, CopyDone, Sync.
-        let mut expects = Expects::default();
-        expects.step(Step::Execute);
-        expects.sync(false);
-        expects.copy_in();
-        assert_eq!(expects.outstanding(), 0);
-        assert!(!expects.settled());
-        expects.copy_end();
-        expects.sync(false);
-        assert_eq!(expects.outstanding(), 1);
-        assert!(expects.ready().is_some());
-        assert!(expects.settled());
-        // All of it sent before the server says that it copies in.
-        let mut expects = Expects::default();
-        expects.step(Step::Execute);
-        expects.sync(false);
-        expects.copy_end();
-        expects.sync(false);
-        expects.copy_in();
-        assert_eq!(expects.outstanding(), 1);
-        assert!(expects.ready().is_some());
-        assert!(expects.settled());
-    }
-
-    #[test]
-    fn a_copy_of_a_simple_query() {
-        let mut expects = Expects::default();
-        expects.query();
-        expects.copy_in();
-        assert!(!expects.settled());
-        expects.copy_end();
-        assert_eq!(expects.outstanding(), 1);
-        assert!(expects.ready().is_some());
-        assert!(expects.settled());
-        // The server gives up.
-        expects.query();
-        expects.copy_in();
-        assert_eq!(expects.error(), Undone::default());
-        assert!(expects.ready().is_some());
-        assert!(expects.settled());
+        take(&mut self.named, &mut rest.named, gone.named);
+        take(&mut self.unnamed, &mut rest.unnamed, gone.unnamed);
     }
 }
+
+#[cfg(test)]
+mod tests;

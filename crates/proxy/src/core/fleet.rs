@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use machine::reactor::Reactor;
 use model::replicas::split::{Place, ReadYourWrites, Rules as SplitRules};
-use model::replicas::{Choice, Want};
+use model::replicas::{Choice, Missing, Role, Want};
 use ring::rand::SecureRandom;
 
 use super::event_loop::{EventLoop, Todo};
@@ -21,7 +21,7 @@ use super::pool::PoolKey;
 use super::server::Question;
 use super::shared::{Message, Shared};
 use super::{batch, client::Client};
-use crate::config::{Effective, Endpoint, PoolMode};
+use crate::config::{Corun, Effective, Endpoint, PoolMode};
 use crate::hosts::{Hosts, Order, Pace, ProbeError, Report, Settings, View};
 use crate::wire::error::{Refusal, Reported, code};
 
@@ -45,10 +45,11 @@ pub(super) enum Way {
     Refuse(Refusal),
 }
 
-/// The hosts of a database in the order of their numbers. Where there are no replicas, `hosts` are names of one.
-pub(super) fn endpoint(effective: &Effective, host: usize, turn: usize) -> Option<&Endpoint> {
+/// The hosts of a database in the order of their numbers. Where there are no replicas, `hosts` are names of one, of which a pool
+/// uses the one with this `number`.
+pub(super) fn endpoint(effective: &Effective, host: usize, number: usize) -> Option<&Endpoint> {
     if effective.replicas.is_empty() {
-        return effective.hosts.get(turn % effective.hosts.len().max(1));
+        return effective.hosts.get(number);
     }
     effective
         .hosts
@@ -57,19 +58,24 @@ pub(super) fn endpoint(effective: &Effective, host: usize, turn: usize) -> Optio
         .nth(host & !PROBE)
 }
 
-fn settings(effective: &Effective, interval: Duration) -> Settings {
-    let interval = interval.max(Duration::from_millis(10));
+/// Shortest time between probes, and for an answer: what `0` in the configuration comes to.
+const PROBE_TIME_MIN: Duration = Duration::from_millis(10);
+
+fn settings(effective: &Effective, corun: &Corun) -> Settings {
+    let interval = corun.health_check_interval.max(PROBE_TIME_MIN);
+    let timeout = corun.health_check_timeout.max(PROBE_TIME_MIN);
     Settings {
         fleet: model::replicas::Settings {
             lag_max: (!effective.lag_max.is_zero()).then_some(effective.lag_max),
             lag_max_bytes: (effective.lag_bytes_max.0 > 0).then_some(effective.lag_bytes_max.0),
-            answer_age_max: interval * 5,
+            // An answer that takes as long as it may does not make the one before too old.
+            answer_age_max: (interval * 5).max(interval * 2 + timeout),
+            ban_time: corun.ban_time,
+            failures_before_ban: corun.failures_before_ban,
+            read_fallback: corun.read_fallback_to_primary,
             ..model::replicas::Settings::default()
         },
-        pace: Pace {
-            interval,
-            timeout: interval.max(Duration::from_secs(2)),
-        },
+        pace: Pace { interval, timeout },
     }
 }
 
@@ -86,14 +92,14 @@ fn split_rules(effective: &Effective) -> SplitRules {
 
 impl Shared {
     /// What is known of a database's hosts, by all loops. Changed settings hold from now on; changed hosts begin anew.
-    fn hosts(self: &Arc<Self>, database: &Arc<str>, effective: &Effective, interval: Duration) -> Arc<Hosts> {
+    fn hosts(self: &Arc<Self>, database: &Arc<str>, effective: &Effective, corun: &Corun) -> Arc<Hosts> {
         let names: Vec<String> = effective
             .hosts
             .iter()
             .chain(&effective.replicas)
             .map(|endpoint| format!("{}:{}", endpoint.host, endpoint.port))
             .collect();
-        let settings = settings(effective, interval);
+        let settings = settings(effective, corun);
         let now = self.started.elapsed();
         let mut fleets = self.fleets.lock();
         if let Some(hosts) = fleets.get(database)
@@ -145,13 +151,15 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         let effective = &pool.effective;
-        let interval = self.world.config.corun.health_check_interval;
         let database = Arc::clone(&pool.key.database);
         let user = match &effective.auth_user {
             Some(user) => user.as_str().into(),
             None => Arc::clone(&pool.key.user),
         };
-        let view = self.shared.hosts(&database, effective, interval).view();
+        let view = self
+            .shared
+            .hosts(&database, effective, &self.world.config.corun)
+            .view();
         self.fleets.insert(Arc::clone(&database), Fleet { view, user });
         self.probe(reactor, &database);
     }
@@ -242,6 +250,8 @@ impl<R: Reactor> EventLoop<R> {
                 Err(refusal) => Way::Refuse(refusal),
             },
             Choice::WaitForPrimary(_) => Way::Park,
+            // A replica that has not been asked yet may be fit; one that does not answer is banned soon.
+            Choice::None(Missing::Replica) if self.hosts_unknown(&key.database) => Way::Park,
             Choice::None(missing) => Way::Refuse(
                 Refusal::new(
                     code::CANNOT_CONNECT_NOW,
@@ -250,6 +260,15 @@ impl<R: Reactor> EventLoop<R> {
                 .detail(missing.to_string()),
             ),
         }
+    }
+
+    /// Whether hosts of a database have not told yet what they are.
+    fn hosts_unknown(&mut self, database: &str) -> bool {
+        let fleet = self.fleets.get_mut(database);
+        fleet.is_some_and(|fleet| {
+            let hosts = fleet.view.fleet().hosts();
+            hosts.iter().any(|host| host.role() == Role::Unknown)
+        })
     }
 
     /// Lets a client wait for a primary.
@@ -352,7 +371,6 @@ impl<R: Reactor> EventLoop<R> {
             .map(|(index, pool)| {
                 pool.failed = None;
                 // What a replica told is not what the primary tells.
-                pool.welcome = None;
                 pool.greetings.clear();
                 index
             })
@@ -451,5 +469,44 @@ impl<R: Reactor> EventLoop<R> {
             .view
             .hosts()
             .probed(&order, outcome, now, now.subsec_nanos().into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn every_key_about_hosts_has_its_place() {
+        let of = |corun: &str| {
+            let text = format!(
+                "[proxy]\nauth_type = \"any\"\n[databases.a]\nhost = \"h\"\nuser = \"u\"\nreplicas = [\"r\"]\n[corun]\n{corun}"
+            );
+            let config = Config::parse(&text, "corun.toml")
+                .expect("a configuration")
+                .config;
+            let effective = config.effective_database("a", "u").expect("a database");
+            settings(&effective, &config.corun)
+        };
+        let usual = of("");
+        assert_eq!(usual.fleet.ban_time, Duration::from_secs(30));
+        assert_eq!(usual.fleet.failures_before_ban, 3);
+        assert!(usual.fleet.read_fallback);
+        assert_eq!(usual.pace.timeout, Duration::from_secs(5));
+        let own = of(
+            "ban_time = 7\nfailures_before_ban = 2\nread_fallback_to_primary = false\nlag_max = 3\n\
+                      lag_bytes_max = \"1MB\"\nhealth_check_interval = 1\nhealth_check_timeout = 20",
+        );
+        assert_eq!(own.fleet.ban_time, Duration::from_secs(7));
+        assert_eq!(own.fleet.failures_before_ban, 2);
+        assert!(!own.fleet.read_fallback);
+        assert_eq!(own.fleet.lag_max, Some(Duration::from_secs(3)));
+        assert_eq!(own.fleet.lag_max_bytes, Some(1 << 20));
+        assert_eq!(own.pace.interval, Duration::from_secs(1));
+        assert_eq!(own.pace.timeout, Duration::from_secs(20));
+        assert_eq!(own.fleet.answer_age_max, Duration::from_secs(22));
+        let least = of("health_check_interval = 0\nhealth_check_timeout = 0").pace;
+        assert_eq!((least.interval, least.timeout), (PROBE_TIME_MIN, PROBE_TIME_MIN));
     }
 }

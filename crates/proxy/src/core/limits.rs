@@ -1,11 +1,17 @@
 //! Time limits, looked at a few times a second.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use machine::reactor::Reactor;
 
 use super::client::Phase;
 use super::event_loop::{EventLoop, Todo};
+use super::fleet::PROBE;
+use super::serve;
+use super::server::{Question, TaskKind};
+use crate::config::PoolMode;
 use crate::wire::TransactionStatus;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};
@@ -13,9 +19,13 @@ use crate::wire::error::{Refusal, code};
 /// Pools without clients, connections and work that are kept: more are dropped when their time is over.
 const POOLS_LOOKED_AT: usize = 1 << 16;
 
+/// Pools above which those that nobody uses are forgotten at once.
+const UNUSED_POOLS_MAX: usize = 1 << 14;
+
 impl<R: Reactor> EventLoop<R> {
     /// Looks at all time limits, makes connections that are wanted and closes those that are not.
     pub(super) fn tick(&mut self, reactor: &mut R) {
+        self.measure_memory(reactor);
         self.limit_clients(reactor);
         self.limit_servers(reactor);
         self.cancels_tick(reactor);
@@ -24,6 +34,9 @@ impl<R: Reactor> EventLoop<R> {
         self.run_questions(reactor);
         self.consoles_tick();
         self.tick_pools();
+        self.forget_unused();
+        self.stats_tick();
+        self.drain_tick(reactor);
     }
 
     fn limit_clients(&mut self, reactor: &mut R) {
@@ -34,7 +47,7 @@ impl<R: Reactor> EventLoop<R> {
         for (index, client) in &self.clients {
             let quiet = self.now.saturating_sub(client.since);
             let passed = |limit: Duration, time: Duration| !limit.is_zero() && time > limit;
-            if !client.is_ready() && !matches!(client.phase, Phase::Console) {
+            if !client.is_ready() && client.waiting.is_none() && !matches!(client.phase, Phase::Console) {
                 let entering = self.now.saturating_sub(client.connected);
                 if passed(login, entering) {
                     over.push((
@@ -114,15 +127,44 @@ impl<R: Reactor> EventLoop<R> {
     fn limit_servers(&mut self, reactor: &mut R) {
         let proxy = &self.world.config.proxy;
         let connecting = proxy.server_connect_timeout;
+        let health = self.world.config.corun.health_check_timeout;
         let idle = proxy.server_idle_timeout;
         let mut late = Vec::new();
         let mut done: Vec<(usize, &'static str)> = Vec::new();
+        let mut replaced: Vec<(usize, &'static str)> = Vec::new();
         for (index, server) in &self.servers {
             if !server.is_ready() {
-                if !connecting.is_zero() && self.now.saturating_sub(server.created) > connecting {
+                let probes = self
+                    .pools
+                    .get(server.pool)
+                    .is_some_and(|pool| pool.key.host & PROBE != 0);
+                let limit = match connecting {
+                    Duration::ZERO if probes => health,
+                    limit if probes => limit.min(health),
+                    limit => limit,
+                };
+                if !limit.is_zero() && self.now.saturating_sub(server.created) > limit {
                     late.push(index);
                 }
                 continue;
+            }
+            // The next probe needs a connection that answers.
+            if let Some(task) = &server.task
+                && matches!(task.kind, TaskKind::Ask(Question::Health { .. }))
+                && self.now.saturating_sub(server.query_since) > health
+            {
+                done.push((index, "it did not answer a probe"));
+                continue;
+            }
+            if let (Some(client), Some(why)) = (server.client, server.closing)
+                && proxy.server_fast_close
+                && server.is_between_transactions()
+                && self
+                    .pools
+                    .get(server.pool)
+                    .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session)
+            {
+                replaced.push((client, why));
             }
             if server.client.is_some() || server.task.is_some() || server.cancels > 0 {
                 continue;
@@ -150,6 +192,9 @@ impl<R: Reactor> EventLoop<R> {
         for (index, why) in done {
             self.close_server(reactor, index, why);
         }
+        for (client, why) in replaced {
+            self.refuse_client(reactor, client, &serve::replaced(why));
+        }
     }
 
     fn tick_pools(&mut self) {
@@ -160,6 +205,40 @@ impl<R: Reactor> EventLoop<R> {
             if wanted || below {
                 self.todo.push_back(Todo::Connect(index));
             }
+        }
+    }
+
+    /// Forgets pools that nobody has used for long: of databases that are in no table of their own, and of those that are gone.
+    fn forget_unused(&mut self) {
+        let limit = self.world.config.proxy.autodb_idle_timeout;
+        let asked = |index: usize| self.questions.iter().any(|(pool, _, _)| *pool == index);
+        let used: HashSet<Arc<str>> = self
+            .pools
+            .iter()
+            .filter(|(index, pool)| !pool.is_unused() || asked(*index))
+            .map(|(_, pool)| Arc::clone(&pool.key.database))
+            .collect();
+        let mut over = Vec::new();
+        let crowded = self.pools.len() > UNUSED_POOLS_MAX;
+        for (index, pool) in &mut self.pools {
+            if used.contains(&pool.key.database) || !(pool.gone || pool.effective.wildcard) {
+                pool.unused_since = None;
+                continue;
+            }
+            let since = *pool.unused_since.get_or_insert(self.now);
+            if pool.gone || crowded || (!limit.is_zero() && self.now.saturating_sub(since) >= limit) {
+                over.push(index);
+            }
+        }
+        for index in over {
+            let pool = self.pools.remove(index);
+            self.pool_of.remove(&pool.key);
+            self.fleets.remove(&pool.key.database);
+            tracing::debug!(
+                database = &*pool.key.database,
+                user = &*pool.key.user,
+                "an unused pool is forgotten"
+            );
         }
     }
 

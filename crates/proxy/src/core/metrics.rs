@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::ask::{Answers, Ask, Order, Part, Tell};
 use super::console_rows as rows;
+use super::known_rows;
 use super::shared::{Message, Shared};
 use super::statistics::Times;
 use crate::admin::{Latencies, Request, Snapshot, prometheus, response};
@@ -127,6 +128,7 @@ fn snapshot(shared: &Arc<Shared>, began: Instant) -> io::Result<Snapshot> {
                 wait: times.wait,
             })
             .collect(),
-        ..Snapshot::default()
+        databases: known_rows::databases(&parts, &world.config, &shared.stopped.lock()),
+        errors: known_rows::errors(&parts),
     })
 }

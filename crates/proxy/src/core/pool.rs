@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::balance::Balance;
 use super::cohorts::Queue;
 use super::statistics::{Times, Totals};
-use crate::config::Effective;
+use crate::config::{Effective, PoolMode};
 use crate::session::settings::Settings;
 use crate::understand::Shape;
-use crate::wire::error::Refusal;
+use crate::wire::error::{Refusal, code};
 
 /// What pools are told apart by: the database and user as clients name them, and which of the database's hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,15 +51,19 @@ pub(super) struct Pool {
     // State.
     pub paused: bool,
     pub disabled: bool,
+    /// The configuration has its database no more.
+    pub gone: bool,
     /// The last attempt to connect failed: why, and when the next may be made.
     pub failed: Option<(Refusal, Duration)>,
-    /// ParameterStatus of a fresh connection.
-    pub welcome: Option<Arc<Parameters>>,
-    /// The same by what clients ask for at start-up.
+    /// What clients are told, by what they ask for at start-up.
     pub greetings: HashMap<Vec<(String, String)>, Arc<Greeting>>,
-    /// Index of the next host to connect to.
-    pub next_host: usize,
+    /// Which of the database's hosts is connected to next.
+    pub hosts: Balance,
+    /// Since when nobody has used it.
+    pub unused_since: Option<Duration>,
     pub totals: Totals,
+    /// Queries by the number of the host that answered; of several `host`s without replicas.
+    pub queries_of: Vec<u64>,
     pub times: Times,
 }
 
@@ -74,6 +79,8 @@ pub(super) struct Greeting {
 
 impl Pool {
     pub fn new(key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize, queue: Queue) -> Self {
+        let hosts = Balance::of(&effective);
+        let several = effective.hosts.len();
         Self {
             key,
             effective,
@@ -86,11 +93,13 @@ impl Pool {
             waiting: queue,
             paused: false,
             disabled: false,
+            gone: false,
             failed: None,
-            welcome: None,
             greetings: HashMap::new(),
-            next_host: 0,
+            hosts,
+            unused_since: None,
             totals: Totals::default(),
+            queries_of: vec![0; several],
             times: Times::default(),
         }
     }
@@ -105,6 +114,24 @@ impl Pool {
     /// Takes a client out of the queue.
     pub fn unqueue(&mut self, client: usize) {
         self.waiting.remove(client);
+    }
+
+    /// Why it serves a client no more, or not yet: `DISABLE` keeps out those that are `entering`.
+    pub fn refusal(&self, entering: bool) -> Option<Refusal> {
+        let name = &self.key.database;
+        if self.gone {
+            Some(removed(name))
+        } else if self.disabled && entering {
+            let message = format!("database \"{name}\" is disabled");
+            Some(Refusal::new(code::INVALID_CATALOG, message))
+        } else {
+            None
+        }
+    }
+
+    /// Whether nobody uses it, nor any connection of its.
+    pub fn is_unused(&self) -> bool {
+        self.clients == 0 && self.servers == 0 && self.waiting.is_empty()
     }
 
     /// How long the client that waits longest has waited.
@@ -125,6 +152,13 @@ impl Pool {
         self.servers < self.size + if reserve { self.reserve } else { 0 }
     }
 
+    /// A free connection that makes room for those that wait: in session mode it may serve none of them.
+    pub fn unfit(&self) -> Option<usize> {
+        let wanted = !self.paused && self.waiting.len() > self.connecting;
+        let session = self.effective.pool_mode == PoolMode::Session;
+        self.idle.first().copied().filter(|_| wanted && session)
+    }
+
     /// Keeps what a client with these start-up settings is told.
     pub fn keep_greeting(&mut self, asked: Vec<(String, String)>, greeting: Arc<Greeting>) {
         if self.greetings.len() >= GREETINGS_MAX {
@@ -132,4 +166,12 @@ impl Pool {
         }
         self.greetings.insert(asked, greeting);
     }
+}
+
+/// What clients are told whose database the configuration has no more.
+pub(super) fn removed(database: &str) -> Refusal {
+    Refusal::new(
+        code::INVALID_CATALOG,
+        format!("database \"{database}\" is not configured any more"),
+    )
 }

@@ -9,6 +9,8 @@ use machine::reactor::Reactor;
 
 use super::client::Client;
 use super::expect::Step;
+use super::lifted::Said;
+use super::proof::Proof;
 use super::server::{Server, Task};
 use crate::session::prepared::PREFIX;
 use crate::understand::Pins;
@@ -36,8 +38,12 @@ pub(super) struct Heard {
     pub broken: Option<&'static str>,
     /// Messages of the proxy's own have been answered.
     pub own: bool,
+    /// An error or a copy: what was sent since owes less than it seemed.
+    pub owes_less: bool,
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
+    /// A question about a text was answered.
+    pub proof: Option<Box<Proof>>,
     /// A simple query that was run as a prepared statement must be run as it came.
     pub again: Option<Vec<u8>>,
 }
@@ -160,10 +166,13 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::CLOSE_COMPLETE
                     | backend::BIND_COMPLETE
                     | backend::NO_DATA
+                    | backend::COMMAND_COMPLETE
                     | backend::COPY_IN
             )
-            || (tag == backend::ROW_DESCRIPTION && self.server.lifted.is_some())
-            || (tag == backend::ERROR && total <= LOOKED_INTO_MAX);
+            || (matches!(tag, backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION)
+                && (self.server.lifted.is_some() || self.server.proof.is_some()))
+            || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
+            || (tag == backend::NOTICE && self.server.lifted.is_some() && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.heard.broken = Some("it sent a message that is too long");
@@ -186,7 +195,12 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// Looks at a message for the client. Answers whether it gets it.
     fn look(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> bool {
         if self.server.lifted.is_some()
-            && let Some(passes) = self.look_at_lifted(tag, body)
+            && let Some(passes) = self.look_at_lifted(tag, body, whole)
+        {
+            return passes;
+        }
+        if self.server.proof.is_some()
+            && let Some(passes) = self.look_at_proof(tag, body)
         {
             return passes;
         }
@@ -194,6 +208,9 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::DATA_ROW => true,
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY | backend::PORTAL_SUSPENDED => {
                 self.server.expects.step_complete(Step::Execute);
+                if matches!(body, b"DEALLOCATE ALL\0" | b"DISCARD ALL\0") {
+                    self.discarded();
+                }
                 true
             }
             backend::ROW_DESCRIPTION => {
@@ -224,8 +241,8 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::ERROR => {
                 let swallowed = self.server.expects.swallowed();
-                self.error(whole.then(|| &self.bytes[self.at..end]));
-                match whole.then(|| self.renamed(body)).flatten() {
+                let stamp = self.error(whole.then(|| &self.bytes[self.at..end]));
+                match whole.then(|| self.renamed(body, stamp)).flatten() {
                     _ if swallowed => false,
                     None => true,
                     Some(renamed) => {
@@ -248,6 +265,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::COPY_IN => {
                 self.server.expects.copy_in();
+                self.heard.owes_less = true;
                 true
             }
             // Authentication or keys in the middle of a session.
@@ -259,22 +277,20 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
     }
 
-    /// An error that calls a statement of the client's by its name on servers, with the client's own name for it.
-    fn renamed(&self, body: &[u8]) -> Option<Vec<u8>> {
+    /// An error that calls the client's statement of this stamp by its name on servers, with the client's own name for it.
+    fn renamed(&self, body: &[u8], stamp: u64) -> Option<Vec<u8>> {
         let client = self.client.as_ref()?;
-        // Most errors name none: looking for the common part of the names first spares going through them all.
-        if !body.windows(PREFIX.len()).any(|part| part == PREFIX) {
+        // Most errors name none: looking for the common part of the names first spares looking for the statement.
+        if stamp == 0 || !body.windows(PREFIX.len()).any(|part| part == PREFIX) {
             return None;
         }
         let (name, called) = client
             .statements
             .named()
-            .filter(|(_, prepared)| {
-                let called = prepared.statement.name.as_bytes();
-                body.windows(called.len()).any(|part| part == called)
-            })
-            .map(|(name, prepared)| (name, prepared.statement.name.as_bytes()))
-            .max_by_key(|(_, called)| called.len())?;
+            .find(|(_, prepared)| prepared.stamp == stamp)
+            .map(|(name, prepared)| (name, &*prepared.statement.name))
+            .or_else(|| self.server.expects.closing(stamp))?;
+        let called = called.as_bytes();
         let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
         build::message(&mut out, backend::ERROR, |out| {
             let mut rest = body;
@@ -289,77 +305,108 @@ impl<'a, R: Reactor> Way<'a, R> {
     }
 
     /// A message of the answer to a simple query that runs as a prepared statement. `None`: as usual.
-    fn look_at_lifted(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
+    fn look_at_lifted(&mut self, tag: u8, body: &[u8], whole: bool) -> Option<bool> {
         let lifted = self.server.lifted.as_mut()?;
-        match tag {
-            backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE | backend::BIND_COMPLETE | backend::NO_DATA => {
+        if tag == backend::READY {
+            let lifted = self.server.lifted.take()?;
+            if !lifted.state.refused {
+                return None;
+            }
+            if let Some(status) = read::ready(body) {
+                self.server.status = status;
+            }
+            self.server.expects.ready();
+            self.server.last_error = None;
+            self.heard.again = Some(lifted.sql);
+            return Some(false);
+        }
+        let (said, id) = (lifted.hear(tag, body, whole), lifted.id);
+        match said {
+            Said::Usual => None,
+            Said::Held => Some(false),
+            Said::After(held) => {
+                self.send(&held);
                 None
             }
-            backend::ROW_DESCRIPTION if !lifted.relayed => {
-                lifted.head = Vec::with_capacity(body.len() + HEADER_BYTES);
-                lifted.head.push(tag);
-                lifted.head.extend((body.len() as u32 + 4).to_be_bytes());
-                lifted.head.extend(body);
+            Said::Error(out) => {
+                let end = self.at + HEADER_BYTES + body.len();
+                self.error(Some(&self.bytes[self.at..end]));
+                self.send(&out);
                 Some(false)
             }
-            backend::ERROR if !lifted.relayed && !lifted.in_block => {
-                lifted.refused = true;
+            Said::Refused { parse_again } => {
                 self.error(None);
                 self.server.errors = self.server.errors.saturating_sub(1);
+                if parse_again {
+                    self.server.statements.forget(id);
+                }
                 Some(false)
-            }
-            backend::READY => {
-                let lifted = self.server.lifted.take()?;
-                if !lifted.refused {
-                    return None;
-                }
-                if let Some(status) = read::ready(body) {
-                    self.server.status = status;
-                }
-                self.server.expects.ready();
-                self.server.last_error = None;
-                self.heard.again = Some(lifted.sql);
-                Some(false)
-            }
-            backend::PARAMETER_STATUS | backend::NOTICE | backend::NOTIFICATION => None,
-            _ => {
-                lifted.relayed = true;
-                let head = std::mem::take(&mut lifted.head);
-                if !head.is_empty() {
-                    self.flush();
-                    if let Some(client) = &mut self.client {
-                        client.transport.send(self.reactor, &head);
-                    }
-                }
-                None
             }
         }
     }
 
-    fn error(&mut self, message: Option<&[u8]>) {
+    /// A message of the answer to a question of the proxy's own ahead of the client's.
+    fn look_at_proof(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
+        let proof = self
+            .server
+            .proof
+            .as_mut()
+            .filter(|_| self.server.expects.swallowed())?;
+        match tag {
+            backend::PARAMETER_DESCRIPTION => proof.hear(tag, body),
+            backend::ROW_DESCRIPTION | backend::NO_DATA => {
+                proof.hear(tag, body);
+                self.server.expects.step_complete(Step::Describe);
+            }
+            backend::ERROR => {
+                proof.fail(&Reported::read(body).code);
+                let end = self.at + HEADER_BYTES + body.len();
+                self.error(Some(&self.bytes[self.at..end]));
+                self.server.errors = self.server.errors.saturating_sub(1);
+            }
+            backend::BIND_COMPLETE => self.server.expects.step_complete(Step::Bind),
+            backend::COMMAND_COMPLETE => self.server.expects.step_complete(Step::Execute),
+            backend::DATA_ROW | backend::NOTICE => {}
+            backend::READY => {
+                self.heard.proof = self.server.proof.take();
+                return None;
+            }
+            _ => return None,
+        }
+        Some(false)
+    }
+
+    /// Sends this between what goes as it is.
+    fn send(&mut self, out: &[u8]) {
+        self.flush();
+        if let Some(client) = &mut self.client {
+            client.transport.send(self.reactor, out);
+        }
+    }
+
+    /// An error came. Answers the stamp of the statement that the refused message named.
+    fn error(&mut self, message: Option<&[u8]>) -> u64 {
+        self.heard.owes_less = true;
         self.server.errors += 1;
+        self.server.last_error = message.map(<[u8]>::to_vec);
+        let mut statements = None;
         if let Some(client) = &mut self.client {
             client.ask_pins = true;
+            statements = Some(&mut client.statements);
         }
-        self.server.last_error = message.map(<[u8]>::to_vec);
         let undone = self.server.expects.error();
-        for failed in undone.parses {
-            if let Some(id) = failed.id {
-                self.server.statements.forget(id);
-            } else if failed.defines.is_none() {
-                self.server.statements.unnamed = None;
-                if let Some(client) = self.client.as_mut().filter(|_| !failed.swallow) {
-                    client.statements.unnamed = None;
-                }
-            }
-            if let (Some((name, stamp)), Some(client)) = (failed.defines, &mut self.client) {
-                client.statements.undo(&name, stamp);
-            }
+        for change in undone.changes {
+            change.take_back(statements.as_deref_mut(), &mut self.server.statements);
         }
+        undone.stamp
+    }
+
+    /// The server has no statements with names any more, but those that come.
+    fn discarded(&mut self) {
+        let (names, ids) = self.server.expects.discarded();
+        self.server.statements.clear_named_but(|id| ids.contains(&id));
         if let Some(client) = &mut self.client {
-            for (name, prepared) in undone.closes {
-                client.statements.restore(name, prepared);
-            }
+            client.statements.clear_named_but(|name| names.contains(name));
         }
     }
 
@@ -390,12 +437,8 @@ impl<'a, R: Reactor> Way<'a, R> {
         if let Some(client) = &mut self.client {
             if self.server.errors == 0 {
                 client.pins = client.pins.without(client.unpins);
-                if client.discard_all {
-                    client.statements.clear();
-                }
             }
             client.unpins = Pins::NONE;
-            client.discard_all = false;
             client.began = self.server.expects.outstanding() > 0 && client.began;
         }
         self.server.errors = 0;

@@ -2,22 +2,21 @@
 //!
 //! [`forward`] goes from message to message. What needs no change goes to the server as it came, in one slice with its neighbours;
 //! bodies are looked into only where a session's state or the pool depends on them: Query and Parse (what the text does), and the names
-//! of statements in Bind, Describe and Close.
+//! of statements in Bind, Describe and Close, which are `carry`'s.
 //!
 //! What it is not: the choice of a server; the client has one when this is called.
 
-use std::sync::Arc;
+mod prepared;
 
 use machine::reactor::Reactor;
 use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 
+use super::change::Change;
 use super::client::Client;
-use super::desk::{Desk, LIFTED_MAX, Rules, may_unpin, read_when_parsed};
-use super::expect::{ParseSent, Step};
-use super::server::{Lifted, Server};
-use crate::auto_prepare;
+use super::desk::{Desk, Rules, may_unpin};
+use super::expect::Step;
+use super::server::Server;
 use crate::config::{AutoPrepare, PoolMode};
-use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared};
 use crate::understand::{Access, Discard, Pins, StatementKind, TransactionEffect, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
@@ -63,17 +62,17 @@ pub(super) fn forward<R: Reactor>(
 }
 
 /// The way through one chunk.
-struct Way<'a, R> {
-    client: &'a mut Client,
-    server: &'a mut Server,
-    desk: &'a mut Desk,
-    rules: &'a Rules,
-    reactor: &'a mut R,
+pub(super) struct Way<'a, R> {
+    pub client: &'a mut Client,
+    pub server: &'a mut Server,
+    pub desk: &'a mut Desk,
+    pub rules: &'a Rules,
+    pub reactor: &'a mut R,
     bytes: &'a [u8],
     /// Where the bytes begin that go as they are.
     run: usize,
     /// Where the next message begins.
-    at: usize,
+    pub at: usize,
 }
 
 impl<R: Reactor> Way<'_, R> {
@@ -94,7 +93,7 @@ impl<R: Reactor> Way<'_, R> {
                 Ok(None) => return Stop::Unfinished,
                 Err(refusal) => return Stop::Violation(refusal),
             };
-            if self.must_leave(head.tag) {
+            if self.must_leave(head.tag) || self.may_run_again() && head.tag != frontend::TERMINATE {
                 return Stop::Held;
             }
             let whole = rest >= head.total;
@@ -106,11 +105,13 @@ impl<R: Reactor> Way<'_, R> {
                 return Stop::Held;
             }
             let stop = match head.tag {
+                // The server will not look at it.
+                tag if self.server.expects.skipping() && is_skipped(tag) => None,
                 frontend::QUERY | frontend::PARSE if !whole => {
                     if head.total <= COLLECTED_MAX {
                         return Stop::Unfinished;
                     }
-                    self.large(head.tag)
+                    self.large(head.tag, body)
                 }
                 frontend::QUERY => self.query(body, end),
                 frontend::PARSE => self.parse(body, end),
@@ -122,11 +123,7 @@ impl<R: Reactor> Way<'_, R> {
                     self.describe_or_close(head.tag, body, end)
                 }
                 frontend::EXECUTE => {
-                    self.server.expects.step(Step::Execute);
-                    None
-                }
-                frontend::FLUSH => {
-                    self.server.expects.flush();
+                    self.server.expects.step(Step::Execute, 0);
                     None
                 }
                 frontend::SYNC => {
@@ -134,14 +131,14 @@ impl<R: Reactor> Way<'_, R> {
                     self.began();
                     None
                 }
-                frontend::COPY_DATA => None,
+                frontend::FLUSH | frontend::COPY_DATA => None,
                 frontend::COPY_DONE | frontend::COPY_FAIL => {
                     self.server.expects.copy_end();
                     None
                 }
                 frontend::FUNCTION_CALL => {
                     self.client.wrote = true;
-                    self.server.expects.query();
+                    self.server.expects.query(Change::Nothing);
                     self.began();
                     None
                 }
@@ -160,24 +157,27 @@ impl<R: Reactor> Way<'_, R> {
     }
 
     /// Whether what a message means depends on statements that an earlier batch of the client's may fail to make or to close.
-    ///
-    /// A batch waits as a whole, whatever it begins with: once some of it is sent it cannot wait any more, and what comes later in it
-    /// may name a statement.
     fn must_wait(&self, tag: u8, body: &[u8]) -> bool {
-        if self.server.expects.outstanding() == 0 || !self.rules.carry_statements {
+        let expects = &self.server.expects;
+        if expects.heeds_nothing() || !self.rules.carry_statements {
             return false;
         }
-        let unnamed = match tag {
-            frontend::BIND => read::bind(body).is_some_and(|(_, name, _)| name.is_empty()),
-            frontend::DESCRIBE => matches!(read::target(body), Some((b'S', b""))),
-            frontend::PARSE | frontend::CLOSE | frontend::EXECUTE | frontend::FLUSH => false,
-            _ => return false,
+        let name = match tag {
+            // The unnamed statement is replaced, whatever it was.
+            frontend::PARSE => read::text(body)
+                .map(|(name, _)| name)
+                .filter(|name| !name.is_empty()),
+            frontend::BIND => read::bind(body).map(|(_, name, _)| name),
+            frontend::DESCRIBE | frontend::CLOSE => read::target(body)
+                .filter(|&(kind, name)| kind == b'S' && (tag == frontend::DESCRIBE || !name.is_empty()))
+                .map(|(_, name)| name),
+            _ => None,
         };
-        self.server.expects.unsure(true) || (unnamed && self.server.expects.unsure(false))
+        name.is_some_and(|name| expects.unsure(!name.is_empty()))
     }
 
     /// Sends the messages that go as they are.
-    fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if self.run < self.at {
             self.server
                 .transport
@@ -187,7 +187,7 @@ impl<R: Reactor> Way<'_, R> {
     }
 
     /// Sends `out` in place of the bytes up to `end`.
-    fn replace(&mut self, out: &[u8], end: usize) {
+    pub fn replace(&mut self, out: &[u8], end: usize) {
         self.flush();
         self.server.transport.send(self.reactor, out);
         self.at = end;
@@ -215,16 +215,27 @@ impl<R: Reactor> Way<'_, R> {
     }
 
     /// A text too long to be collected: nothing is known of it.
-    fn large(&mut self, tag: u8) -> Option<Stop> {
+    fn large(&mut self, tag: u8, body: &[u8]) -> Option<Stop> {
+        if tag == frontend::PARSE && self.rules.carry_statements {
+            match read::text(body) {
+                None if body.len() < COLLECTED_MAX => return Some(Stop::Unfinished),
+                Some((b"", _)) => {}
+                _ => {
+                    let refusal = Refusal::new(
+                        code::PROGRAM_LIMIT,
+                        format!("a prepared statement with a name has more than {COLLECTED_MAX} bytes"),
+                    );
+                    return Some(Stop::Violation(refusal.hint("Use the unnamed statement.")));
+                }
+            }
+        }
+        let change = self.replace_unnamed(None, None);
         if tag == frontend::QUERY {
-            self.server.expects.query();
+            self.server.expects.query(change);
             self.began();
         } else {
-            // Only the unnamed statement can be that long: a named one would have to be kept.
-            self.client.statements.unnamed = None;
-            self.server.expects.parse(ParseSent::of_nobody(false));
+            self.server.expects.parse(false, change);
         }
-        self.server.statements.unnamed = None;
         self.client.read_back = true;
         self.client.wrote = true;
         None
@@ -244,22 +255,24 @@ impl<R: Reactor> Way<'_, R> {
             return stop;
         }
         if !understood.executes.is_empty() {
-            if !self.server.expects.settled() {
+            if self.server.expects.outstanding() > 0 {
                 return Some(Stop::Held);
             }
-            self.show_to_sql(&understood);
+            if self.server.expects.settled() {
+                self.show_to_sql(&understood);
+            }
         }
         self.note(&understood);
-        // A simple query ends the unnamed statement.
-        self.client.statements.unnamed = None;
-        if self.rules.auto_prepare != AutoPrepare::Off
-            && understood.plain
-            && self.prepared(sql, &understood, end)
-        {
-            return None;
+        if self.rules.auto_prepare != AutoPrepare::Off {
+            if understood.plain && self.prepared(sql, &understood, end) {
+                self.client.statements.unnamed = None;
+                return None;
+            }
+            self.prove();
         }
-        self.server.statements.unnamed = None;
-        self.server.expects.query();
+        // A simple query ends the unnamed statement.
+        let change = self.replace_unnamed(None, None);
+        self.server.expects.query(change);
         self.began();
         self.at = end;
         None
@@ -286,18 +299,16 @@ impl<R: Reactor> Way<'_, R> {
 
     /// A transaction block in statement mode.
     fn refuse_block(&mut self, end: usize) -> Option<Stop> {
-        if !self.server.expects.settled() {
+        if self.server.expects.outstanding() > 0 {
             return Some(Stop::Held);
         }
+        let refusal = no_blocks();
+        if !self.server.expects.settled() {
+            // Within a batch the answer has no place.
+            return Some(Stop::Violation(refusal));
+        }
         let mut out = Vec::new();
-        build::error(
-            &mut out,
-            &Refusal::new(
-                code::NOT_SUPPORTED,
-                "transaction blocks are not allowed in statement pooling mode",
-            )
-            .hint("Use pool_mode = transaction for this database or user."),
-        );
+        build::error(&mut out, &refusal);
         build::ready(&mut out, TransactionStatus::Idle);
         self.answer(&out, end);
         None
@@ -308,16 +319,21 @@ impl<R: Reactor> Way<'_, R> {
         let [name] = names else {
             return None;
         };
-        if statements != 1 || self.client.statements.get(name.as_bytes()).is_none() || name.is_empty() {
+        let name = name.as_bytes();
+        if statements != 1 || name.is_empty() || !self.rules.carry_statements {
             return None;
         }
-        if !self.server.expects.settled() {
+        if self.server.expects.outstanding() > 0 {
             return Some(Some(Stop::Held));
         }
-        if self.server.status == TransactionStatus::Failed {
+        if !self.server.expects.settled() || self.server.status == TransactionStatus::Failed {
             return None;
         }
-        self.client.statements.remove(name.as_bytes());
+        self.client.statements.remove(name)?;
+        if self.server.stray_statements.iter().any(|stray| stray == name) {
+            // The server has one of that name, too, and answers for both.
+            return None;
+        }
         let mut out = Vec::new();
         build::command_complete(&mut out, "DEALLOCATE");
         build::ready(&mut out, self.server.status);
@@ -325,58 +341,8 @@ impl<R: Reactor> Way<'_, R> {
         Some(None)
     }
 
-    /// Runs a simple query as a prepared statement, where that is known to give the same. `false`: it is not.
-    ///
-    /// Only where nothing else is under way: should the server refuse, the text runs as it came.
-    fn prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
-        if !self.server.expects.settled()
-            || !self.client.pins.is_empty()
-            || !self.desk.repeats.again(sql)
-            || !auto_prepare::runs_alike(sql, understood)
-        {
-            return false;
-        }
-        let statement =
-            self.desk
-                .statements
-                .intern(sql, &[0, 0], &read_when_parsed(&self.client.settings), || {
-                    Arc::clone(understood)
-                });
-        if self
-            .desk
-            .lifted
-            .put(statement.id, Arc::clone(&statement))
-            .is_none()
-            && self.desk.lifted.len() > LIFTED_MAX
-        {
-            self.desk.lifted.pop_lru();
-        }
-        let prepared = Prepared { statement, stamp: 0 };
-        let mut out = Vec::with_capacity(64);
-        self.ensure(&prepared, &mut out);
-        build::message(&mut out, frontend::BIND, |out| {
-            out.push(0);
-            out.extend(prepared.statement.name.as_bytes());
-            out.extend([0; 7]);
-        });
-        build::message(&mut out, frontend::DESCRIBE, |out| out.extend(b"P\0"));
-        build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
-        build::bare(&mut out, frontend::SYNC);
-        self.server.expects.sync(true);
-        self.server.lifted = Some(Lifted {
-            sql: sql.to_vec(),
-            head: Vec::new(),
-            relayed: false,
-            refused: false,
-            in_block: self.server.status != TransactionStatus::Idle,
-        });
-        self.began();
-        self.replace(&out, end);
-        true
-    }
-
     /// Notes what a text does to the session.
-    fn note(&mut self, understood: &Understood) {
+    pub fn note(&mut self, understood: &Understood) {
         let client = &mut *self.client;
         client.asked = true;
         if !understood.unpins.is_empty() && self.server.status == TransactionStatus::Idle && !client.began {
@@ -390,262 +356,47 @@ impl<R: Reactor> Way<'_, R> {
             client.touched.extend(understood.setting_names.iter().cloned());
         }
         client.wrote |= understood.access != Access::Read;
+        if understood.defines && !(understood.statements == 1 && understood.pins.contains(Pins::TEMP_TABLE)) {
+            client.defines = true;
+            self.desk.defined();
+        }
         client.began |= matches!(
             understood.transaction,
             TransactionEffect::Begin { .. } | TransactionEffect::Mixed
         );
-        match &understood.discards_prepared {
-            Discard::None => {}
-            Discard::All => {
-                client.discard_all = true;
-                self.server.statements.clear();
-            }
-            Discard::Named(_) => {}
+        if understood.discards_prepared == Discard::All {
+            self.server.expects.discards(self.desk.statements.stamp());
         }
-    }
-
-    fn parse(&mut self, body: &[u8], end: usize) -> Option<Stop> {
-        let Some(parsed) = read::parse(body) else {
-            return Some(violation("invalid message format"));
-        };
-        let under = read_when_parsed(&self.client.settings);
-        let statement = self.desk.intern(&parsed, &under);
-        if self.rules.mode == PoolMode::Statement
-            && statement.understood.transaction != TransactionEffect::None
-        {
-            return Some(Stop::Violation(Refusal::new(
-                code::NOT_SUPPORTED,
-                "transaction blocks are not allowed in statement pooling mode",
-            )));
-        }
-        self.client.asked = true;
-        let stamp = self.desk.statements.stamp();
-        let prepared = Prepared { statement, stamp };
-        if parsed.name.is_empty() || !self.rules.carry_statements {
-            let noted = self.server.expects.parse(ParseSent::of_nobody(false));
-            if parsed.name.is_empty() && noted {
-                self.server.statements.unnamed = Some((self.client.id, stamp));
-                self.client.statements.unnamed = Some(prepared);
-            }
-            self.at = end;
-            return None;
-        }
-        if self.client.statements.get(parsed.name).is_some() {
-            self.define_again(parsed.name, end);
-            return None;
-        }
-        if self.client.statements.len() >= CLIENT_STATEMENTS_MAX {
-            return Some(Stop::Violation(Refusal::new(
-                code::PROGRAM_LIMIT,
-                format!("more than {CLIENT_STATEMENTS_MAX} prepared statements"),
-            )));
-        }
-        if self.client.pins.contains(Pins::SQL_PREPARE) {
-            // A statement of SQL may have the name; the server knows.
-            let noted = self.server.expects.parse(ParseSent {
-                swallow: false,
-                id: None,
-                defines: Some((parsed.name.into(), stamp)),
-            });
-            if noted {
-                self.server.stray_statements.push(parsed.name.to_vec());
-                self.client.statements.define(parsed.name, prepared);
-            }
-            self.at = end;
-            return None;
-        }
-        let mut out = Vec::with_capacity(body.len() + 64);
-        if self.parse_on_server(&prepared, &mut out, Some((parsed.name.into(), stamp))) {
-            self.client.statements.define(parsed.name, prepared);
-        }
-        self.replace(&out, end);
-        None
-    }
-
-    /// A text runs statements by EXECUTE that the client may have prepared by the protocol: they are put on the server under the
-    /// client's names, until it has another client.
-    fn show_to_sql(&mut self, understood: &Understood) {
-        let mut out = Vec::new();
-        for name in &understood.executes {
-            let Some(prepared) = self.client.statements.get(name.as_bytes()).cloned() else {
-                continue;
-            };
-            build::close_statement(&mut out, name);
-            self.server.expects.close(true);
-            build::parse(&mut out, name, &prepared.statement.sql, &prepared.statement.types);
-            self.server.expects.parse(ParseSent::of_nobody(true));
-            self.server.stray_statements.push(name.as_bytes().to_vec());
-        }
-        if !out.is_empty() {
-            build::bare(&mut out, frontend::SYNC);
-            self.server.expects.own_sync();
-            self.flush();
-            self.server.transport.send(self.reactor, &out);
-        }
-    }
-
-    /// A Parse of a name the client has: PostgreSQL refuses it, and shall say so itself. So the name is taken on the server first.
-    fn define_again(&mut self, name: &[u8], end: usize) {
-        let mut out = Vec::new();
-        let taken = String::from_utf8_lossy(name).into_owned();
-        build::close_statement(&mut out, &taken);
-        self.server.expects.close(true);
-        build::parse(&mut out, &taken, b"", &[0, 0]);
-        self.server.expects.parse(ParseSent::of_nobody(true));
-        self.server.stray_statements.push(name.to_vec());
-        self.flush();
-        self.server.transport.send(self.reactor, &out);
-        self.server.expects.parse(ParseSent::of_nobody(false));
-        self.at = end;
-    }
-
-    /// Appends what makes the server parse the statement; an older copy and those used longest ago go away. `false`: the server skips
-    /// it, because of an error before.
-    fn parse_on_server(
-        &mut self,
-        prepared: &Prepared,
-        out: &mut Vec<u8>,
-        defines: Option<(Box<[u8]>, u64)>,
-    ) -> bool {
-        let statement = &prepared.statement;
-        build::close_statement(out, &statement.name);
-        self.server.expects.close(true);
-        build::parse(out, &statement.name, &statement.sql, &statement.types);
-        let noted = self.server.expects.parse(ParseSent {
-            swallow: defines.is_none(),
-            id: Some(statement.id),
-            defines,
-        });
-        if !noted {
-            // The server skips it.
-            self.server.statements.forget(statement.id);
-            return false;
-        }
-        let stamp = self.desk.statements.stamp();
-        for closed in self.server.statements.parse(statement.id, stamp) {
-            build::close_statement(out, &self.desk.statements.name(closed));
-            self.server.expects.close(true);
-        }
-        true
-    }
-
-    /// Appends what it takes that the server has the statement.
-    fn ensure(&mut self, prepared: &Prepared, out: &mut Vec<u8>) {
-        if !self.server.statements.has(prepared) {
-            self.parse_on_server(prepared, out, None);
-        }
-    }
-
-    /// The same for the client's unnamed statement.
-    fn ensure_unnamed(&mut self) {
-        let Some(prepared) = &self.client.statements.unnamed else {
-            return;
-        };
-        let owner = Some((self.client.id, prepared.stamp));
-        if self.server.statements.unnamed == owner {
-            return;
-        }
-        let mut out = Vec::new();
-        build::parse(&mut out, "", &prepared.statement.sql, &prepared.statement.types);
-        self.server.expects.parse(ParseSent::of_nobody(true));
-        self.server.statements.unnamed = owner;
-        self.flush();
-        self.server.transport.send(self.reactor, &out);
-    }
-
-    fn bind(&mut self, body: &[u8], whole: bool, total: usize) -> Option<Stop> {
-        let Some((portal, name, rest)) = read::bind(body) else {
-            return Some(if whole {
-                violation("invalid message format")
-            } else {
-                Stop::Unfinished
-            });
-        };
-        if name.is_empty() {
-            if let Some(prepared) = &self.client.statements.unnamed {
-                let understood = Arc::clone(&prepared.statement.understood);
-                self.note(&understood);
-                self.ensure_unnamed();
-            }
-            self.server.expects.step(Step::Bind);
-            return None;
-        }
-        let Some(prepared) = self.client.statements.get(name).cloned() else {
-            // One of SQL, or none: the server knows.
-            self.server.expects.step(Step::Bind);
-            return None;
-        };
-        self.note(&prepared.statement.understood);
-        let mut out = Vec::with_capacity(body.len() + 64);
-        self.ensure(&prepared, &mut out);
-        self.server.expects.step(Step::Bind);
-        let target = prepared.statement.name.as_bytes();
-        out.push(frontend::BIND);
-        let length = total - 1 - name.len() + target.len();
-        out.extend((length as u32).to_be_bytes());
-        out.extend(portal);
-        out.push(0);
-        out.extend(target);
-        out.push(0);
-        // What follows the names, and what has not arrived of it, goes as it is.
-        let names = HEADER_BYTES + body.len() - rest.len();
-        self.replace(&out, self.at + names);
-        self.client.passing = total - names;
-        None
-    }
-
-    fn describe_or_close(&mut self, tag: u8, body: &[u8], end: usize) -> Option<Stop> {
-        let Some((kind, name)) = read::target(body) else {
-            return Some(violation("invalid message format"));
-        };
-        if tag == frontend::CLOSE {
-            // The statement stays on the server under its own name; that the client's name is unknown there is no error.
-            if kind == b'S' && self.rules.carry_statements {
-                match name {
-                    b"" => {
-                        self.client.statements.unnamed = None;
-                        self.server.statements.unnamed = None;
-                    }
-                    name => {
-                        let removed = self.client.statements.remove(name);
-                        let removed = removed.map(|prepared| (Box::from(name), prepared));
-                        if !self.server.expects.close_of(false, removed.clone())
-                            && let Some((name, prepared)) = removed
-                        {
-                            self.client.statements.restore(name, prepared);
-                        }
-                        return None;
-                    }
-                }
-            }
-            self.server.expects.close(false);
-            return None;
-        }
-        let prepared = match (kind, name) {
-            (b'S', b"") => {
-                self.ensure_unnamed();
-                None
-            }
-            (b'S', name) => self.client.statements.get(name).cloned(),
-            _ => None,
-        };
-        let Some(prepared) = prepared else {
-            self.server.expects.step(Step::Describe);
-            return None;
-        };
-        let mut out = Vec::with_capacity(64);
-        self.ensure(&prepared, &mut out);
-        self.server.expects.step(Step::Describe);
-        build::message(&mut out, frontend::DESCRIBE, |out| {
-            out.push(b'S');
-            out.extend(prepared.statement.name.as_bytes());
-            out.push(0);
-        });
-        self.replace(&out, end);
-        None
     }
 }
 
-fn violation(message: impl Into<String>) -> Stop {
+/// Whether a server that skips to Sync ignores it.
+fn is_skipped(tag: u8) -> bool {
+    matches!(
+        tag,
+        frontend::QUERY
+            | frontend::PARSE
+            | frontend::BIND
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::CLOSE
+            | frontend::FLUSH
+            | frontend::FUNCTION_CALL
+            | frontend::COPY_DATA
+            | frontend::COPY_DONE
+            | frontend::COPY_FAIL
+    )
+}
+
+/// The refusal of a transaction block in statement mode.
+pub(super) fn no_blocks() -> Refusal {
+    Refusal::new(
+        code::NOT_SUPPORTED,
+        "transaction blocks are not allowed in statement pooling mode",
+    )
+    .hint("Use pool_mode = transaction for this database or user.")
+}
+
+pub(super) fn violation(message: impl Into<String>) -> Stop {
     Stop::Violation(Refusal::new(code::PROTOCOL_VIOLATION, message))
 }

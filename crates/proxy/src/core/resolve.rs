@@ -28,6 +28,33 @@ struct Known {
     busy: bool,
 }
 
+/// How long answers are used before a name is looked up again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    /// With addresses: `dns_max_ttl`.
+    pub found: Duration,
+    /// Without: `dns_nxdomain_ttl`.
+    pub failed: Duration,
+}
+
+impl Kept {
+    /// How long an answer of this `age` is still used.
+    fn left(&self, found: bool, age: Duration) -> Duration {
+        let whole = if found { self.found } else { self.failed };
+        whole.saturating_sub(age)
+    }
+}
+
+/// A name, for the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KnownName {
+    pub name: String,
+    pub left: Duration,
+    pub addresses: Vec<IpAddr>,
+    /// It is being looked up.
+    pub busy: bool,
+}
+
 /// What is known of where a server is.
 pub(crate) enum Found {
     /// There.
@@ -40,21 +67,23 @@ pub(crate) enum Found {
 
 impl Resolver {
     /// Where `endpoint` is; `turn` chooses among several addresses.
-    pub fn find(&self, shared: &Arc<Shared>, endpoint: &Endpoint, turn: usize, ttl: Duration) -> Found {
+    pub fn find(&self, shared: &Arc<Shared>, endpoint: &Endpoint, turn: usize, kept: Kept) -> Found {
         match &endpoint.host {
             Host::Ip(address) => Found::Address(Address::Tcp(SocketAddr::new(*address, endpoint.port))),
             Host::Directory(folder) => {
                 let path: PathBuf = folder.join(format!(".s.PGSQL.{}", endpoint.port));
                 Found::Address(Address::Unix(path))
             }
-            Host::Name(name) => self.name(shared, name, endpoint.port, turn, ttl),
+            Host::Name(name) => self.name(shared, name, endpoint.port, turn, kept),
         }
     }
 
-    fn name(&self, shared: &Arc<Shared>, name: &str, port: u16, turn: usize, ttl: Duration) -> Found {
+    fn name(&self, shared: &Arc<Shared>, name: &str, port: u16, turn: usize, kept: Kept) -> Found {
         let mut names = self.names.lock();
         let known = names.get_mut(name);
-        let fresh = known.as_ref().is_some_and(|known| known.at.elapsed() < ttl);
+        let fresh = known
+            .as_ref()
+            .is_some_and(|known| !kept.left(known.addresses.is_ok(), known.at.elapsed()).is_zero());
         let busy = known.as_ref().is_some_and(|known| known.busy);
         if !fresh && !busy {
             if names.len() >= NAMES_MAX {
@@ -84,6 +113,22 @@ impl Resolver {
                 Ok(_) => "it has no address".to_owned(),
             }),
         }
+    }
+
+    /// The names known, by name.
+    pub fn known(&self, kept: Kept) -> Vec<KnownName> {
+        let names = self.names.lock();
+        let mut all: Vec<KnownName> = names
+            .iter()
+            .map(|(name, known)| KnownName {
+                name: name.clone(),
+                left: kept.left(known.addresses.is_ok(), known.at.elapsed()),
+                addresses: known.addresses.clone().unwrap_or_default(),
+                busy: known.busy,
+            })
+            .collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 
     fn answer(&self, name: &str, addresses: Result<Vec<IpAddr>, String>) {
@@ -120,5 +165,22 @@ fn look_up(shared: Arc<Shared>, name: String) {
         .is_err()
     {
         tracing::error!("no thread for looking up the address of a host");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_with_and_without_addresses_have_times_of_their_own() {
+        let second = Duration::from_secs(1);
+        let kept = Kept {
+            found: 10 * second,
+            failed: 2 * second,
+        };
+        assert_eq!(kept.left(true, 3 * second), 7 * second);
+        assert_eq!(kept.left(false, 3 * second), Duration::ZERO);
+        assert_eq!(kept.left(false, second), second);
     }
 }

@@ -1,7 +1,7 @@
 //! [`Proxy`]: threads, listeners, and what the program does with them.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -12,9 +12,9 @@ use machine::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
 use model::units::CpuId;
 use ring::rand::SystemRandom;
 
-use super::bind::cpus_of;
 use super::event_loop::{EventLoop, listener_token};
 use super::metrics;
+use super::places::{Place, places};
 use super::shared::{Message, Shared};
 use super::world::World;
 use crate::auth::Mock;
@@ -79,13 +79,12 @@ impl Proxy {
         let shared = Arc::new(Shared::new(loops, Arc::clone(&world), random, mock));
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);
-        let cpus = affinity::allowed_cpus().unwrap_or_default();
-        for index in 0..loops {
+        for (index, place) in places(&cpus_with_nodes(), loops).into_iter().enumerate() {
             let setup = Setup {
                 index,
                 shared: Arc::clone(&shared),
                 listeners: listeners.take().unwrap_or_default(),
-                cpus: cpus_of(index, loops, &cpus),
+                place,
                 pin: world.config.corun.pin,
                 io: if world.config.corun.io == Io::IoUring {
                     "io_uring"
@@ -188,8 +187,8 @@ struct Setup {
     index: usize,
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
-    /// The cores its backends are bound to.
-    cpus: Vec<CpuId>,
+    /// Where its backends are bound to.
+    place: Place,
     /// Whether it stays there itself.
     pin: bool,
     io: &'static str,
@@ -201,7 +200,7 @@ impl Setup {
         let system = |what| move |error| StartError::System { what, error };
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
-        event_loop.cpus.clone_from(&self.cpus);
+        event_loop.place.clone_from(&self.place);
         event_loop.io = self.io;
         // The first loop accepts for all.
         for (number, listener) in self.listeners.into_iter().enumerate() {
@@ -210,7 +209,7 @@ impl Setup {
                 .map_err(system("a listener"))?;
             event_loop.listeners = number + 1;
         }
-        let cpus = if self.pin { self.cpus } else { Vec::new() };
+        let cpus = if self.pin { self.place.cpus } else { Vec::new() };
         let run = move || {
             if !cpus.is_empty()
                 && let Err(error) = affinity::allow(&cpus)
@@ -233,6 +232,21 @@ impl Setup {
             .spawn(run)
             .map_err(system("a thread"))
     }
+}
+
+/// Makes a file one of a group's.
+fn give_to(path: &Path, group: &str) -> std::io::Result<()> {
+    let number = machine::users::group_id(group)
+        .ok_or_else(|| std::io::Error::other(format!("there is no group \"{group}\"")))?;
+    std::os::unix::fs::chown(path, None, Some(number))
+}
+
+/// The CPUs this process may use, with their memory nodes.
+fn cpus_with_nodes() -> Vec<(CpuId, Option<u32>)> {
+    let described = machine::topology::discover().cpus;
+    let allowed = affinity::allowed_cpus().unwrap_or_default();
+    let node = |cpu: CpuId| described.iter().find(|found| found.id == cpu)?.numa_node;
+    allowed.into_iter().map(|cpu| (cpu, node(cpu))).collect()
 }
 
 type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<PathBuf>);
@@ -262,11 +276,16 @@ fn listen(world: &World) -> Result<Listening, StartError> {
     let folder = &proxy.unix_socket_dir;
     if !folder.is_empty() && !folder.starts_with('@') {
         let path = PathBuf::from(folder).join(format!(".s.PGSQL.{}", proxy.listen_port));
-        let listener = Listener::unix(&path, &options).map_err(|error| StartError::Listen {
-            place: path.display().to_string(),
-            error,
-            hint: "check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there",
-        })?;
+        let refused = |hint| {
+            let place = path.display().to_string();
+            move |error| StartError::Listen { place, error, hint }
+        };
+        let listener = Listener::unix(&path, &options).map_err(refused("check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there"))?;
+        if let Some(group) = &proxy.unix_socket_group {
+            give_to(&path, group).map_err(refused(
+                "unix_socket_group must be a group that this user may give files to",
+            ))?;
+        }
         listeners.push(listener);
         sockets.push(path);
     }

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use machine::reactor::Reactor;
 
+use super::change::Change;
 use super::client::Client;
-use super::event_loop::{EventLoop, Todo, WAITING_INBOX_MAX, goodbye};
+use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
-use super::pool::Waiting;
+use super::pool::{Pool, Waiting};
 use super::reply;
 use super::request::{self, Stop};
 use super::server::{Server, TaskKind, lost};
+use super::start::fits;
 use super::statistics::micros;
 use super::wish::{self, Wish};
 use crate::config::PoolMode;
 use crate::hosts::Report;
-use crate::session::settings::{self, Settings};
+use crate::session::settings;
 use crate::understand::{Pins, Shape};
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{TransactionStatus, build, frontend};
@@ -23,16 +25,17 @@ use crate::wire::{TransactionStatus, build, frontend};
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client that is logged in.
     pub(super) fn client_request(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let inbox_max = self.waiting_inbox_max();
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         if client.waits() {
             client.inbox.extend(bytes);
-            if client.inbox.len() > WAITING_INBOX_MAX && !client.paused {
+            if client.inbox.len() > inbox_max && !client.paused {
                 client.paused = true;
                 reactor.pause(client.token());
             }
-            return;
+            return self.grew(reactor, bytes.len());
         }
         if client.inbox.is_empty() {
             let used = self.serve(reactor, index, bytes);
@@ -40,16 +43,19 @@ impl<R: Reactor> EventLoop<R> {
                 && let Some(client) = self.clients.get_mut(index)
             {
                 client.inbox = bytes[used..].to_vec();
+                self.grew(reactor, bytes.len() - used);
             }
         } else {
             client.inbox.extend(bytes);
             let id = client.id;
             self.serve_inbox(reactor, index, id);
+            self.grew(reactor, bytes.len());
         }
     }
 
     /// Serves what a client's inbox holds.
     pub(super) fn serve_inbox(&mut self, reactor: &mut R, index: usize, id: u64) {
+        let inbox_max = self.waiting_inbox_max();
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -68,7 +74,7 @@ impl<R: Reactor> EventLoop<R> {
             inbox.drain(..used);
             client.inbox = inbox;
         }
-        let blocked = client.waits() && client.inbox.len() > WAITING_INBOX_MAX;
+        let blocked = client.waits() && client.inbox.len() > inbox_max;
         let behind = client
             .server
             .and_then(|server| self.servers.get(server))
@@ -83,6 +89,7 @@ impl<R: Reactor> EventLoop<R> {
     /// there.
     fn serve(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> usize {
         let mut at = 0;
+        let queued_max = self.queued_max();
         loop {
             let Some(client) = self.clients.get(index) else {
                 return bytes.len();
@@ -101,7 +108,7 @@ impl<R: Reactor> EventLoop<R> {
                         }
                     }
                     Wish::Goodbye => {
-                        self.close_client(reactor, index, "client said goodbye");
+                        self.said_goodbye(reactor, index);
                         return bytes.len();
                     }
                     Wish::Violation(refusal) => {
@@ -127,10 +134,14 @@ impl<R: Reactor> EventLoop<R> {
             let (used, stop) =
                 request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
             at += used;
+            let counts = std::mem::take(&mut server.counts);
+            if let Some(pool) = self.pools.get_mut(server.pool) {
+                pool.totals.counts.add(counts);
+            }
             match stop {
                 Stop::Unfinished => {
-                    let limit = self.world.config.corun.connection_buffer_max.0 as usize;
-                    if !client.paused && reactor.queued(server.token()) > limit {
+                    let queued = reactor.queued(server.token());
+                    if !client.paused && queued > queued_max {
                         client.paused = true;
                         reactor.pause(client.token());
                     }
@@ -138,10 +149,13 @@ impl<R: Reactor> EventLoop<R> {
                         client.cancel_wanted = false;
                         self.start_cancel(reactor, server_index);
                     }
+                    if queued > 0 {
+                        self.grew(reactor, used);
+                    }
                 }
                 Stop::Held => client.held = true,
                 Stop::Goodbye => {
-                    self.close_client(reactor, index, "client said goodbye");
+                    self.said_goodbye(reactor, index);
                     return bytes.len();
                 }
                 Stop::Violation(refusal) => {
@@ -174,13 +188,14 @@ impl<R: Reactor> EventLoop<R> {
                 return false;
             }
         };
+        let in_turn = self.world.config.proxy.server_round_robin;
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return false;
         };
         if !pool.paused
-            && !pool.disabled
+            && !pool.gone
             && pool.waiting.is_empty()
-            && let Some(server) = pick(&self.servers, &mut pool.idle, &client.settings)
+            && let Some(server) = pick(&self.servers, pool, client, in_turn)
         {
             pool.waiting.ran(shape);
             return self.pair(reactor, index, server);
@@ -194,11 +209,7 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return;
         };
-        if pool.disabled {
-            let refusal = Refusal::new(
-                code::INVALID_CATALOG,
-                format!("database \"{}\" is disabled", pool.key.database),
-            );
+        if let Some(refusal) = pool.refusal(!client.is_ready()) {
             return self.refuse_client(reactor, index, &refusal);
         }
         if let Some((refusal, until)) = &pool.failed
@@ -297,6 +308,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// What a server sent, once it is logged in.
     pub(super) fn answer(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let queued_max = self.queued_max();
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
@@ -309,6 +321,9 @@ impl<R: Reactor> EventLoop<R> {
             let totals = &mut pool.totals;
             totals.sent += bytes.len() as u64;
             totals.queries += u64::from(heard.queries);
+            if let Some(queries) = pool.queries_of.get_mut(server.host_number) {
+                *queries += u64::from(heard.queries);
+            }
             totals.transactions += u64::from(heard.transactions);
             totals.query_time += heard.query_time;
             totals.transaction_time += heard.transaction_time;
@@ -319,12 +334,26 @@ impl<R: Reactor> EventLoop<R> {
                 pool.times.transaction.record(micros(heard.transaction_time));
             }
         }
+        if let Some(proof) = &heard.proof {
+            self.desk.answered(proof);
+        }
+        let cancel_again = heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
+        let mut queued = 0;
         if let Some(client) = client {
-            let limit = self.world.config.corun.connection_buffer_max.0 as usize;
-            if !server.paused && reactor.queued(client.token()) > limit {
+            if heard.transactions > 0
+                && server.status == TransactionStatus::Idle
+                && std::mem::take(&mut client.defines)
+            {
+                self.desk.defined();
+            }
+            queued = reactor.queued(client.token());
+            if !server.paused && queued > queued_max {
                 server.paused = true;
                 reactor.pause(server.token());
             }
+        }
+        if queued > 0 {
+            self.grew(reactor, bytes.len());
         }
         if let Some(why) = heard.broken {
             return self.server_lost(reactor, index, why);
@@ -335,8 +364,23 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(sql) = heard.again {
             return self.run_as_it_came(reactor, index, &sql);
         }
-        if heard.queries > 0 || heard.own {
+        if cancel_again {
+            // It has struck the question; it was meant for what follows.
+            self.start_cancel(reactor, index);
+        }
+        if heard.queries > 0 || heard.own || heard.owes_less {
+            self.look_again(index);
             self.after_answer(reactor, index);
+        }
+    }
+
+    /// What a server's client has held back for an earlier answer may go now.
+    fn look_again(&mut self, index: usize) {
+        if let Some(client_index) = self.servers.get(index).and_then(|server| server.client)
+            && let Some(client) = self.clients.get_mut(client_index)
+            && std::mem::take(&mut client.held)
+        {
+            self.todo.push_back(Todo::Serve(client_index, client.id));
         }
     }
 
@@ -351,7 +395,7 @@ impl<R: Reactor> EventLoop<R> {
             out.push(0);
         });
         server.statements.unnamed = None;
-        server.expects.query();
+        server.expects.query(Change::Nothing);
         server.query_since = self.now;
         server.transport.send(reactor, &out);
     }
@@ -369,9 +413,6 @@ impl<R: Reactor> EventLoop<R> {
         };
         let id = client.id;
         if !server.is_between_transactions() || client.passing > 0 {
-            if server.expects.settled() && std::mem::take(&mut client.held) {
-                self.todo.push_back(Todo::Serve(client_index, id));
-            }
             return;
         }
         let mode = self
@@ -385,6 +426,12 @@ impl<R: Reactor> EventLoop<R> {
         }
         let stays = mode == PoolMode::Session || !client.pins.is_empty();
         if stays {
+            if mode == PoolMode::Session
+                && self.world.config.proxy.server_fast_close
+                && let Some(why) = server.closing
+            {
+                return self.refuse_client(reactor, client_index, &replaced(why));
+            }
             if self.stopping {
                 return self.refuse_client(reactor, client_index, &goodbye());
             }
@@ -417,7 +464,7 @@ impl<R: Reactor> EventLoop<R> {
                     out.extend(name);
                     out.push(0);
                 });
-                server.expects.close(true);
+                server.expects.close(true, Change::Nothing);
             }
             build::bare(&mut out, frontend::SYNC);
             server.expects.own_sync();
@@ -483,7 +530,13 @@ impl<R: Reactor> EventLoop<R> {
             return self.close_server(reactor, index, "PAUSE");
         }
         // Somebody may have left the queue without leaving its entry.
-        while let Some(next) = pool.waiting.pop(self.now, pool.totals.queries) {
+        while let Some(next) = match pool.effective.pool_mode {
+            PoolMode::Session => pool.waiting.take(|waiting| {
+                let client = self.clients.get(waiting.client);
+                client.is_none_or(|client| fits(&pool.effective, server, client))
+            }),
+            _ => pool.waiting.pop(self.now, pool.totals.queries),
+        } {
             if self.clients.get(next.client).is_some() {
                 let id = self.clients[next.client].id;
                 if self.pair(reactor, next.client, index) {
@@ -493,6 +546,10 @@ impl<R: Reactor> EventLoop<R> {
             }
         }
         pool.idle.push(index);
+        if !pool.waiting.is_empty() {
+            // It may serve none of those that wait, and make room for one that does.
+            self.todo.push_back(Todo::Connect(server.pool));
+        }
     }
 
     /// A client went away while it had this server.
@@ -580,6 +637,15 @@ impl<R: Reactor> EventLoop<R> {
     }
 }
 
+/// What a client of session mode is told whose server must go before it.
+pub(super) fn replaced(why: &str) -> Refusal {
+    Refusal::new(
+        code::ADMIN_SHUTDOWN,
+        "terminating connection because its server connection is replaced",
+    )
+    .detail(format!("The reason: {why}. server_fast_close is on."))
+}
+
 impl Client {
     /// Whether its bytes must wait.
     pub(super) fn waits(&self) -> bool {
@@ -587,16 +653,33 @@ impl Client {
     }
 }
 
-/// A free server for a client with these settings: one that has them, if it is among those used last.
-fn pick(servers: &slab::Slab<Box<Server>>, idle: &mut Vec<usize>, settings: &Arc<Settings>) -> Option<usize> {
+/// A free server for a client: one that has its settings, if it is among those used last; or, `in_turn`, the one used longest ago.
+fn pick(servers: &slab::Slab<Box<Server>>, pool: &mut Pool, client: &Client, in_turn: bool) -> Option<usize> {
     const LOOKED_AT: usize = 8;
-    let fits = |index: &usize| {
+    let idle = &mut pool.idle;
+    if pool.effective.pool_mode == PoolMode::Session {
+        let fit = |index: &usize| {
+            servers
+                .get(*index)
+                .is_some_and(|server| fits(&pool.effective, server, client))
+        };
+        let at = match in_turn {
+            true => idle.iter().position(fit),
+            false => idle.iter().rposition(fit),
+        };
+        return at.map(|at| idle.remove(at));
+    }
+    if in_turn {
+        return (!idle.is_empty()).then(|| idle.remove(0));
+    }
+    let settings = &client.settings;
+    let has = |index: &usize| {
         servers
             .get(*index)
             .is_some_and(|server| Arc::ptr_eq(&server.settings, settings) || server.settings == *settings)
     };
     let from = idle.len().saturating_sub(LOOKED_AT);
-    match idle[from..].iter().rposition(fits) {
+    match idle[from..].iter().rposition(has) {
         Some(at) => Some(idle.remove(from + at)),
         None => idle.pop(),
     }

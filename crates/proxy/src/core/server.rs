@@ -11,7 +11,11 @@ use std::time::Duration;
 
 use machine::reactor::{Reactor, Token};
 
+use super::change::Change;
 use super::expect::Expects;
+use super::lifted::Lifted;
+use super::proof::Proof;
+use super::statistics::Counts;
 use super::transport::Transport;
 use crate::auth::ServerLogin;
 use crate::hosts::Order;
@@ -66,21 +70,6 @@ pub(super) enum TaskKind {
     Ask(Question),
 }
 
-/// A simple query that runs as a prepared statement.
-#[derive(Debug)]
-pub(super) struct Lifted {
-    /// The text as it came.
-    pub sql: Vec<u8>,
-    /// Its RowDescription, kept until it is known that the statement does not fail at once.
-    pub head: Vec<u8>,
-    /// The client has got something of the answer.
-    pub relayed: bool,
-    /// The server refused; the text runs as it came once it is ready.
-    pub refused: bool,
-    /// Within a transaction block, where an error cannot be undone.
-    pub in_block: bool,
-}
-
 /// Who asked a question on a server connection.
 #[derive(Debug)]
 pub(super) enum Question {
@@ -106,6 +95,8 @@ pub(super) struct Server {
     pub address: super::cancel::ServerAddress,
     /// Name or address of its host, as certificates have it.
     pub host: String,
+    /// Which of the database's several `host`s without replicas that is.
+    pub host_number: usize,
     // From logging in.
     /// The server has said that we are in.
     pub authenticated: bool,
@@ -122,6 +113,8 @@ pub(super) struct Server {
     pub bound: Option<super::bind::Bound>,
     // What the session is now.
     pub status: TransactionStatus,
+    /// What its start-up packet asked for: its defaults.
+    pub start: Arc<Settings>,
     pub settings: Arc<Settings>,
     pub statements: ServerStatements,
     /// Statements of clients' own names that stand on the server by accident.
@@ -129,6 +122,10 @@ pub(super) struct Server {
     pub expects: Expects,
     /// A simple query that runs as a prepared statement.
     pub lifted: Option<Lifted>,
+    /// What was sent to it since its pool's totals were told.
+    pub counts: Counts,
+    /// A question whether a text runs the same with its literals lifted, ahead of what the client asked.
+    pub proof: Option<Box<Proof>>,
     // Who uses it.
     pub client: Option<usize>,
     pub task: Option<Task>,
@@ -174,6 +171,7 @@ impl Server {
             replica,
             address: None,
             host: String::new(),
+            host_number: 0,
             authenticated: false,
             counted_connecting: true,
             gone: false,
@@ -183,11 +181,14 @@ impl Server {
             parameters: Vec::new(),
             bound: None,
             status: TransactionStatus::Idle,
+            start: Arc::default(),
             settings: Arc::default(),
             statements: ServerStatements::new(statements_max),
             stray_statements: Vec::new(),
             expects: Expects::default(),
             lifted: None,
+            counts: Counts::default(),
+            proof: None,
             client: None,
             task: None,
             cancels: 0,
@@ -222,7 +223,7 @@ impl Server {
         debug_assert!(self.task.is_none() && self.expects.settled());
         let mut out = Vec::with_capacity(sql.len() + 6);
         build::query(&mut out, sql);
-        self.expects.query();
+        self.expects.query(Change::Nothing);
         self.statements.unnamed = None;
         self.task = Some(Task {
             kind,

@@ -38,6 +38,8 @@ pub(crate) enum Message {
     Ask(super::ask::Ask),
     /// All loops have answered a console client (slot, number).
     Answered(usize, u64, Arc<super::ask::Answers>),
+    /// What all loops' pools have counted, for the log.
+    Counted(Arc<super::ask::Answers>),
     /// End: `false` waits for clients to finish their transactions.
     Shutdown { at_once: bool },
 }
@@ -90,6 +92,10 @@ pub(crate) struct Shared {
     ids: AtomicU64,
     /// Clients of each loop.
     pub clients: Vec<AtomicUsize>,
+    /// Of these at the console.
+    pub consoles: AtomicUsize,
+    /// Bytes in the buffers of each loop's connections, as of its last look; counted only with `memory_max`.
+    pub buffered: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
     /// What administrators have paused or disabled.
     pub stopped: Mutex<super::stopped::Stopped>,
@@ -98,6 +104,8 @@ pub(crate) struct Shared {
         std::time::Duration,
         std::collections::BTreeMap<String, crate::admin::Stats>,
     )>,
+    /// How often texts that change definitions went through.
+    pub definitions: Arc<AtomicU64>,
     /// What is known of the hosts of databases that have several.
     pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
     /// Server connections by database (`true`) or user.
@@ -119,10 +127,13 @@ impl Shared {
             mock,
             resolver: super::resolve::Resolver::default(),
             started: Instant::now(),
+            definitions: Arc::default(),
             fleets: Mutex::default(),
             world: RwLock::new(world),
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            consoles: AtomicUsize::new(0),
+            buffered: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             stopping: AtomicBool::new(false),
             stopped: Mutex::default(),
             earlier: Mutex::default(),
@@ -158,6 +169,12 @@ impl Shared {
             .iter()
             .map(|count| count.load(Ordering::Relaxed))
             .sum()
+    }
+
+    /// Bytes in the buffers of all loops' connections.
+    pub fn buffered_all(&self) -> usize {
+        let all = self.buffered.iter().map(|bytes| bytes.load(Ordering::Relaxed));
+        all.fold(0, usize::saturating_add)
     }
 
     /// The loop with the fewest clients.

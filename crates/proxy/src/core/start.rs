@@ -1,9 +1,15 @@
-//! The settings a client's start-up packet asks for.
+//! The settings a client's start-up packet asks for, and which server connections begin with them.
+//!
+//! Between transactions settings are replayed, and a connection begins with none. In session mode a client may also reset them
+//! (`RESET`, `DISCARD ALL`), which ends where its start-up packet began: so a connection begins with those of the client it is made
+//! for, and serves only clients that begin alike.
 
 use machine::reactor::Reactor;
 
-use super::client::Phase;
+use super::client::{Client, Phase};
 use super::event_loop::EventLoop;
+use super::server::Server;
+use crate::config::{Effective, PoolMode};
 use crate::session::settings::Settings;
 use crate::wire::error::{Refusal, code};
 
@@ -15,7 +21,67 @@ const NOT_AT_START: [&str; 4] = [
     "session_preload_libraries",
 ];
 
+/// What a client's name for itself is called. Where connections are used again it decides nothing: programs that are named otherwise
+/// could share none.
+const APPLICATION_NAME: &str = "application_name";
+
+/// Whether a setting is one that a connection begins with.
+fn begins_with(effective: &Effective, name: &str) -> bool {
+    effective.server_lifetime.is_zero() || name != APPLICATION_NAME
+}
+
+/// The settings that a connection made for a client begins with: none as long as no server has taken them.
+fn start_for(effective: &Effective, client: &Client) -> Settings {
+    let mut start = Settings::clone(&client.start);
+    start.0.retain(|name, _| begins_with(effective, name));
+    start
+}
+
+/// Whether a connection may serve a client, for what it began with.
+pub(super) fn fits(effective: &Effective, server: &Server, client: &Client) -> bool {
+    if effective.pool_mode != PoolMode::Session {
+        return true;
+    }
+    // Whether a server takes a client's settings is tried on one without any.
+    let untried = !client.is_ready() && client.start.is_empty();
+    untried && server.start.is_empty() || begins_alike(effective, server, &client.start)
+}
+
+/// Whether a connection began with these settings, as far as they count.
+pub(super) fn begins_alike(effective: &Effective, server: &Server, start: &Settings) -> bool {
+    let start = start.0.iter().filter(|(name, _)| begins_with(effective, name));
+    server.start.0.iter().eq(start)
+}
+
 impl<R: Reactor> EventLoop<R> {
+    /// The settings that a pool's next connection begins with: those of the client that has waited longest of those for whom none is on
+    /// its way.
+    pub(super) fn next_start(&self, pool_index: usize) -> Settings {
+        let Some(pool) = self.pools.get(pool_index) else {
+            return Settings::default();
+        };
+        if pool.effective.pool_mode != PoolMode::Session {
+            return Settings::default();
+        }
+        let mut coming: Vec<&Settings> = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.pool == pool_index && server.counted_connecting)
+            .map(|(_, server)| &*server.start)
+            .collect();
+        for waiting in pool.waiting.iter() {
+            let Some(client) = self.clients.get(waiting.client) else {
+                continue;
+            };
+            let start = start_for(&pool.effective, client);
+            match coming.iter().position(|coming| **coming == start) {
+                Some(at) => coming.swap_remove(at),
+                None => return start,
+            };
+        }
+        Settings::default()
+    }
+
     /// The settings a client's start-up packet asks for.
     pub(super) fn start_settings(&self, index: usize) -> Result<Settings, Refusal> {
         let mut settings = Settings::default();
@@ -67,11 +133,11 @@ impl<R: Reactor> EventLoop<R> {
         if proxy.application_name_add_host {
             let name = settings
                 .0
-                .get("application_name")
+                .get(APPLICATION_NAME)
                 .cloned()
                 .unwrap_or_else(|| "app".to_owned());
-            settings.set("application_name", &format!("{name} - {}", client.origin()));
-        } else if !settings.0.contains_key("application_name")
+            settings.set(APPLICATION_NAME, &format!("{name} - {}", client.origin()));
+        } else if !settings.0.contains_key(APPLICATION_NAME)
             && let Some(name) = self
                 .world
                 .config
@@ -79,7 +145,7 @@ impl<R: Reactor> EventLoop<R> {
                 .get(&*client.database)
                 .and_then(|database| database.application_name.clone())
         {
-            settings.set("application_name", &name);
+            settings.set(APPLICATION_NAME, &name);
         }
         Ok(settings)
     }

@@ -27,14 +27,36 @@ pub struct Totals {
     pub replays: u64,
     /// How often settings were read back.
     pub read_backs: u64,
-    /// Statements parsed again on another server.
-    pub prepared_again: u64,
+    /// Messages about prepared statements.
+    pub counts: Counts,
+}
+
+/// Messages about prepared statements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Statements prepared by clients.
+    pub client_parses: u64,
+    /// Statements prepared on servers, for a client or again on another server.
+    pub server_parses: u64,
+    /// Statements bound.
+    pub binds: u64,
+}
+
+impl Counts {
+    /// Adds those.
+    pub fn add(&mut self, other: Self) {
+        self.client_parses += other.client_parses;
+        self.server_parses += other.server_parses;
+        self.binds += other.binds;
+    }
 }
 
 impl Totals {
     /// These and those.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
+        let mut counts = self.counts;
+        counts.add(other.counts);
         Self {
             transactions: self.transactions + other.transactions,
             queries: self.queries + other.queries,
@@ -46,7 +68,7 @@ impl Totals {
             attached: self.attached + other.attached,
             replays: self.replays + other.replays,
             read_backs: self.read_backs + other.read_backs,
-            prepared_again: self.prepared_again + other.prepared_again,
+            counts,
         }
     }
 }

@@ -104,7 +104,7 @@ impl<R: Reactor> EventLoop<R> {
                             .to_ascii_lowercase()
                             .contains("discard all")
                         {
-                            server.settings = Arc::default();
+                            server.settings = Arc::clone(&server.start);
                             server.statements.clear();
                         }
                         self.todo.push_back(Todo::Free(index));

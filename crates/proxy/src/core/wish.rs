@@ -37,6 +37,9 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     let anything = Wish::Server(Shape::UNKNOWN);
     match head.tag {
         frontend::QUERY | frontend::PARSE if !whole && head.total <= COLLECTED_MAX => Wish::Unknown,
+        frontend::PARSE if !whole && read::text(body).is_none() && body.len() < COLLECTED_MAX => {
+            Wish::Unknown
+        }
         frontend::QUERY | frontend::PARSE if !whole => anything,
         frontend::QUERY => match read::query(body) {
             Some(sql) => of(desk.understanding.of(sql)),
@@ -68,13 +71,16 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
             build::ready(&mut out, TransactionStatus::Idle);
             Wish::Answered(head.total.min(bytes.len()), out)
         }
+        // With nothing under way there is nothing to flush.
+        frontend::FLUSH if whole => Wish::Answered(head.total, Vec::new()),
+        frontend::FLUSH => Wish::Unknown,
         // A server that does not copy ignores these.
         frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if whole => {
             Wish::Answered(head.total, Vec::new())
         }
         frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Wish::Unknown,
         frontend::TERMINATE => Wish::Goodbye,
-        frontend::CLOSE | frontend::EXECUTE | frontend::FLUSH | frontend::FUNCTION_CALL => anything,
+        frontend::CLOSE | frontend::EXECUTE | frontend::FUNCTION_CALL => anything,
         tag => Wish::Violation(Refusal::new(
             code::PROTOCOL_VIOLATION,
             format!("invalid frontend message type {tag}"),

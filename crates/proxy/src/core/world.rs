@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use machine::reactor::{KeepAlive, TcpOptions};
 
+use super::resolve::Kept;
 use crate::auth::ident::IdentMaps;
+use crate::auth::scram::ClientKeys;
 use crate::auth::userlist::Userlist;
-use crate::auth::{Lookup, Method, Secret, hba};
+use crate::auth::{Credentials, Lookup, Method, Secret, hba};
 use crate::config::{AuthType, AutoCount, Config, ConfigError, Effective, Finding};
 use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
 
@@ -136,6 +138,30 @@ impl World {
         }
     }
 
+    /// What the proxy has to log in at a server as the user of a pool: the password of the configuration, or the secret of a file,
+    /// otherwise `kept`, which `auth_query` found, and what was `learnt` from a client or an earlier login.
+    pub fn credentials(
+        &self,
+        effective: &Effective,
+        kept: Option<&Secret>,
+        learnt: Option<ClientKeys>,
+    ) -> Credentials {
+        match &effective.password {
+            // A verifier or a hash may stand there as well, which is not the password.
+            Some(password) => {
+                let secret = Secret::parse(password.reveal().as_bytes());
+                Credentials::new(secret.as_ref(), learnt)
+            }
+            None => {
+                let secret = match self.lookup(&effective.user) {
+                    Lookup::Found(secret) => Some(secret),
+                    _ => kept,
+                };
+                Credentials::new(secret, learnt)
+            }
+        }
+    }
+
     /// The method of all clients, where no rules decide.
     pub fn method(&self) -> Method {
         match self.config.proxy.auth_type {
@@ -146,6 +172,14 @@ impl World {
             AuthType::Scram => Method::ScramSha256,
             AuthType::Cert => Method::Cert,
             AuthType::Hba => Method::Reject,
+        }
+    }
+
+    /// How long addresses of hosts are used.
+    pub(super) fn names_kept(&self) -> Kept {
+        Kept {
+            found: self.config.proxy.dns_max_ttl,
+            failed: self.config.proxy.dns_nxdomain_ttl,
         }
     }
 

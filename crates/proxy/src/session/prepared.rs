@@ -14,6 +14,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use lru::LruCache;
@@ -39,6 +40,16 @@ pub struct Statement {
     pub types: Box<[u8]>,
     /// What it does.
     pub understood: Arc<Understood>,
+    /// How often it was bound.
+    pub binds: AtomicU64,
+}
+
+impl Statement {
+    /// It is bound once more.
+    pub fn bound(&self) {
+        // Only a count: nothing is read by it.
+        self.binds.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// All statements of the clients of one event loop, each once.
@@ -99,9 +110,15 @@ impl Statements {
             sql: sql.into(),
             types: types.into(),
             understood: understood(),
+            binds: AtomicU64::new(0),
         });
         self.known.insert(key.into(), Arc::downgrade(&statement));
         statement
+    }
+
+    /// Those that somebody has, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = Arc<Statement>> {
+        self.known.values().filter_map(Weak::upgrade)
     }
 
     /// A number higher than all before.
@@ -156,9 +173,9 @@ impl ClientStatements {
         }
     }
 
-    /// Notes a named one.
-    pub fn define(&mut self, name: &[u8], prepared: Prepared) {
-        self.named.insert(name.into(), prepared);
+    /// Notes a named one. Answers the one that had the name.
+    pub fn define(&mut self, name: impl Into<Box<[u8]>>, prepared: Prepared) -> Option<Prepared> {
+        self.named.insert(name.into(), prepared)
     }
 
     /// Forgets a named one, whichever it is.
@@ -166,26 +183,9 @@ impl ClientStatements {
         self.named.remove(name)
     }
 
-    /// Takes one back whose Close did not happen, unless the name has been given again.
-    pub fn restore(&mut self, name: Box<[u8]>, prepared: Prepared) {
-        self.named.entry(name).or_insert(prepared);
-    }
-
-    /// Forgets a named one if it still is the one parsed at `stamp`: its Parse failed.
-    pub fn undo(&mut self, name: &[u8], stamp: u64) {
-        if self
-            .named
-            .get(name)
-            .is_some_and(|prepared| prepared.stamp == stamp)
-        {
-            self.named.remove(name);
-        }
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.named = HashMap::new();
-        self.unnamed = None;
+    /// Forgets those with names, but for some.
+    pub fn clear_named_but(&mut self, kept: impl Fn(&[u8]) -> bool) {
+        self.named.retain(|name, _| kept(name));
     }
 
     /// Those with names.
@@ -231,17 +231,23 @@ impl ServerStatements {
             .is_some_and(|&stamp| stamp >= prepared.stamp)
     }
 
-    /// Notes that the server is told to parse it at `stamp`. Answers the numbers of those that must be closed to keep the limit.
-    pub fn parse(&mut self, id: u64, stamp: u64) -> Vec<u64> {
-        self.parsed.put(id, stamp);
-        let mut closed = Vec::new();
-        while self.parsed.len() > self.limit {
-            let Some((oldest, _)) = self.parsed.pop_lru() else {
-                break;
-            };
-            closed.push(oldest);
+    /// Notes that the server is told to parse it at `stamp`. Answers the stamp of the copy it had.
+    pub fn parse(&mut self, id: u64, stamp: u64) -> Option<u64> {
+        self.parsed.put(id, stamp)
+    }
+
+    /// The number and the stamp of one that must be closed to keep the limit: the one used longest ago. It is forgotten.
+    pub fn evict(&mut self) -> Option<(u64, u64)> {
+        if self.parsed.len() > self.limit {
+            self.parsed.pop_lru()
+        } else {
+            None
         }
-        closed
+    }
+
+    /// The server still has the copy that was parsed at `stamp`.
+    pub fn put_back(&mut self, id: u64, stamp: u64) {
+        self.parsed.put(id, stamp);
     }
 
     /// The server does not have it after all.
@@ -249,10 +255,28 @@ impl ServerStatements {
         self.parsed.pop(&id);
     }
 
+    /// Forgets those with names, but for some.
+    pub fn clear_named_but(&mut self, kept: impl Fn(u64) -> bool) {
+        let gone: Vec<u64> = self
+            .parsed
+            .iter()
+            .map(|(&id, _)| id)
+            .filter(|&id| !kept(id))
+            .collect();
+        for id in gone {
+            self.parsed.pop(&id);
+        }
+    }
+
     /// The server has none any more.
     pub fn clear(&mut self) {
         self.parsed.clear();
         self.unnamed = None;
+    }
+
+    /// The numbers of those it has.
+    pub fn ids(&self) -> impl Iterator<Item = u64> {
+        self.parsed.iter().map(|(id, _)| *id)
     }
 
     /// How many it has.

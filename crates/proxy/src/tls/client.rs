@@ -119,6 +119,11 @@ impl TlsClient {
         self.mode
     }
 
+    /// Whether TLS is asked for before anything else is said: in all modes but `allow`.
+    pub fn asks_first(&self) -> bool {
+        self.mode != TlsMode::Allow
+    }
+
     /// What is not wrong but should be looked at: rights of the key's file.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -1,5 +1,6 @@
 //! [`Understanding`]: texts that were understood, kept within bounds.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use lru::LruCache;
@@ -90,6 +91,19 @@ impl Understanding {
             statistics: Statistics::default(),
             key: Vec::new(),
         }
+    }
+
+    /// How many different shapes the texts kept have. Looks at all of them.
+    pub fn shapes(&self) -> usize {
+        let shapes: HashSet<_> = self
+            .kept
+            .iter()
+            .filter_map(|(_, entry)| match entry {
+                Entry::Understood(understood) => Some(understood.shape),
+                Entry::Exact => None,
+            })
+            .collect();
+        shapes.len()
     }
 
     /// What a text means to a session with standard strings.

@@ -85,7 +85,11 @@ pub(super) fn understand(
         // Without its strings, where they can be told apart: data may hold any word.
         let mut skeleton = Vec::new();
         let plain = rough::skeleton(text, &mut skeleton).is_some();
-        Understood::unknown(hint, words::pins(if plain { &skeleton } else { text }))
+        let words = if plain { &skeleton } else { text };
+        Understood {
+            defines: words::define(words),
+            ..Understood::unknown(hint, words::pins(words))
+        }
     };
     if text.len() > text_max {
         return unknown();

@@ -55,6 +55,7 @@ impl<'a> Reader<'a> {
                 continue;
             };
             let (kind, effect) = self.statement(node);
+            self.out.defines |= kind == StatementKind::Definition;
             selects_into |= matches!(node, NodeEnum::SelectStmt(select) if into(select).is_some());
             (self.out.kind, self.out.transaction) = match number {
                 0 => (kind, effect),

@@ -184,6 +184,8 @@ pub struct Understood {
     /// It calls code that the text does not show: functions that are not PostgreSQL's own, DO, CALL, EXECUTE, or the text was
     /// not parsed. Settings may differ afterwards, and more.
     pub opaque: bool,
+    /// It changes what is defined (types of columns, tables, functions), or may: what is known of other texts may no longer hold.
+    pub defines: bool,
     /// The highest `$n` in it.
     pub parameters: u16,
     /// One SELECT, VALUES, INSERT, UPDATE or DELETE without parameters that the grammar knows throughout: what
@@ -224,6 +226,7 @@ impl Understood {
             hint,
             kind: StatementKind::Unknown,
             opaque: true,
+            defines: false,
             parameters: 0,
             plain: false,
             by_literals: true,

@@ -25,11 +25,22 @@ const WORDS: &[(&[u8], Pins)] = &[
     (b"pg_try_advisory_lock_shared", Pins::ADVISORY_LOCK),
 ];
 
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
+    text.split(move |byte| !is_word(byte))
+        .filter(|word| word.len() >= 4)
+}
+
+/// Whether some word of the text could change what is defined.
+pub(super) fn define(text: &[u8]) -> bool {
+    const WORDS: [&[u8]; 3] = [b"alter", b"create", b"drop"];
+    words(text).any(|word| WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)))
+}
+
 /// Every pin that some word of the text could be the reason of.
 pub(super) fn pins(text: &[u8]) -> Pins {
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
     let mut found = Pins::NONE;
-    for word in text.split(|byte| !is_word(byte)).filter(|word| word.len() >= 4) {
+    for word in words(text) {
         for (name, pin) in WORDS {
             if name.len() == word.len() && word.eq_ignore_ascii_case(name) {
                 found |= *pin;
@@ -64,5 +75,7 @@ mod tests {
             pins(b"'listen' pg_temp_3.x with hold"),
             Pins::LISTEN | Pins::TEMP_TABLE | Pins::HOLD_CURSOR
         );
+        assert!(define(b"begin atomic; ALTER frob"));
+        assert!(!define(b"select altered, dropped, created_at"));
     }
 }

@@ -82,6 +82,8 @@ pub mod code {
     pub const INVALID_CATALOG: &str = "3D000";
     /// Too many clients.
     pub const TOO_MANY_CONNECTIONS: &str = "53300";
+    /// No memory for it.
+    pub const OUT_OF_MEMORY: &str = "53200";
     /// Not supported here.
     pub const NOT_SUPPORTED: &str = "0A000";
     /// Ended by an administrator.

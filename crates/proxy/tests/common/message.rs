@@ -179,6 +179,19 @@ impl Message {
             .map(|part| String::from_utf8_lossy(&part[1..]).into_owned())
     }
 
+    /// Names of the columns of a `RowDescription`.
+    pub fn column_names(&self) -> Vec<String> {
+        let mut at = 2;
+        (0..self.u16_at(0))
+            .map(|_| {
+                let rest = self.body.get(at..).unwrap_or_default();
+                let name = rest.split(|byte| *byte == 0).next().unwrap_or_default();
+                at += name.len() + 1 + 18;
+                String::from_utf8_lossy(name).into_owned()
+            })
+            .collect()
+    }
+
     /// Columns of a `DataRow`.
     pub fn columns(&self) -> Vec<Option<String>> {
         let mut at = 2;

@@ -8,6 +8,7 @@ use super::random::Random;
 use super::statements::Step;
 
 const STATEMENTS: &[&str] = &["", "", "s1", "s2"];
+const DISCARDS: &str = "deallocate all";
 const PORTALS: &[&str] = &["", "", "p1", "p2"];
 
 /// Whether this is the whole answer to a pipeline of [`pipeline`].
@@ -36,7 +37,7 @@ pub fn pipeline(random: &mut Random, client: usize) -> Step {
 
 fn sql(random: &mut Random, client: usize) -> String {
     let id = random.below(30);
-    match random.below(20) {
+    match random.below(21) {
         0 => "begin".to_owned(),
         1 => "commit".to_owned(),
         2 => "rollback".to_owned(),
@@ -57,7 +58,8 @@ fn sql(random: &mut Random, client: usize) -> String {
         15 => "show timezone".to_owned(),
         16 => "savepoint s1".to_owned(),
         17 => "rollback to s1".to_owned(),
-        18 => "do $$ begin raise notice 'in a pipeline'; end $$".to_owned(),
+        18 => DISCARDS.to_owned(),
+        19 => "do $$ begin raise notice 'in a pipeline'; end $$".to_owned(),
         _ => format!("declare p1 cursor for select id from a{client} order by id"),
     }
 }
@@ -67,7 +69,11 @@ fn one(random: &mut Random, client: usize) -> (String, Vec<u8>) {
     let portal = random.pick(PORTALS);
     match random.below(30) {
         0..=5 => {
-            let sql = sql(random, client);
+            let mut sql = sql(random, client);
+            if sql == DISCARDS {
+                // Run where it is bound: the proxy does not know which portal an Execute runs.
+                "show timezone".clone_into(&mut sql);
+            }
             let types: &[u32] = if sql.contains("$1") && random.percent(50) {
                 &[23]
             } else {

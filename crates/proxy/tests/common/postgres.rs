@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use super::child::{Folder, Running, command, free_port, give, run, signal};
 use super::raw::{Login, Raw};
 
+/// How long a server may take to come up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Password of the users that have one.
 pub const PASSWORD: &str = "secret";
 
@@ -203,29 +206,49 @@ impl Postgres {
 
     /// Starts it after [`Postgres::stop`] or [`Postgres::kill`], on the same port.
     pub fn start_again(&mut self) {
-        self.running = None;
-        let mut postgres = command(programs().join("postgres"), "QUIT");
-        postgres
-            .arg("-D")
-            .arg(self.folder.path().join("data"))
-            .args(["-p", &self.port.to_string()]);
-        self.running = Some(Running::start(postgres, &self.log_file(), "QUIT"));
-        self.wait_until_ready();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.running = None;
+            let mut postgres = command(programs().join("postgres"), "QUIT");
+            postgres
+                .arg("-D")
+                .arg(self.folder.path().join("data"))
+                .args(["-p", &self.port.to_string()]);
+            self.running = Some(Running::start(postgres, &self.log_file(), "QUIT"));
+            match self.comes_up(until) {
+                Ok(()) => return,
+                // It ends at once while backends of one that was killed still hold its memory.
+                Err(error) => self.give_up_after(until, &error),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Waits until it takes connections, which after a crash of a backend takes a moment.
     pub fn wait_until_ready(&self) {
-        let until = Instant::now() + Duration::from_secs(60);
+        if let Err(error) = self.comes_up(Instant::now() + PATIENCE) {
+            self.give_up_after(Instant::now(), &error);
+        }
+    }
+
+    fn give_up_after(&self, until: Instant, error: &std::io::Error) {
+        assert!(
+            Instant::now() < until,
+            "PostgreSQL does not start: {error}\n{}",
+            self.log_tail()
+        );
+    }
+
+    /// Waits until it takes connections, or has ended.
+    fn comes_up(&self, until: Instant) -> std::io::Result<()> {
         loop {
             match Raw::connect(&self.login("postgres").database("postgres")) {
-                Ok(_) => return,
+                Ok(_) => return Ok(()),
                 Err(error) => {
                     let ended = self.running.as_ref().is_none_or(|running| !running.is_there());
-                    assert!(
-                        Instant::now() < until && !ended,
-                        "PostgreSQL does not start: {error}\n{}",
-                        self.log_tail()
-                    );
+                    if ended || Instant::now() >= until {
+                        return Err(error);
+                    }
                 }
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -243,7 +266,7 @@ impl Postgres {
     pub fn kill(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.stop("KILL");
-            // The backends notice soon; until then they hold the folder.
+            // The backends notice soon.
             std::thread::sleep(Duration::from_millis(300));
         }
     }
@@ -251,6 +274,11 @@ impl Postgres {
     /// Its port on 127.0.0.1 and of its socket.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Its main process.
+    pub fn process(&self) -> u32 {
+        self.running.as_ref().expect("it runs").pid()
     }
 
     /// Folder of its socket.

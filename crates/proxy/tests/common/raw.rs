@@ -237,10 +237,8 @@ impl Raw {
                     signature = Some(expected);
                     self.send(&message::message(b'p', last.as_bytes()))?;
                 }
-                (b'R', 12) => {
-                    if signature.as_deref() != std::str::from_utf8(&answer.body[4..]).ok() {
-                        return Err(broken("the server's signature is wrong"));
-                    }
+                (b'R', 12) if signature.as_deref() != std::str::from_utf8(&answer.body[4..]).ok() => {
+                    return Err(broken("the server's signature is wrong"));
                 }
                 _ => {}
             }
@@ -382,6 +380,26 @@ impl Raw {
                 _ => {}
             }
         }
+    }
+
+    /// Runs a simple query that must succeed: each row by the names of its columns, null as the empty text.
+    pub fn table(&mut self, sql: &str) -> Vec<BTreeMap<String, String>> {
+        self.send(&message::query(sql)).expect("sent");
+        let messages = self.until_ready();
+        if let Some(error) = messages.iter().find(|message| message.tag == b'E') {
+            panic!("{sql}: {:?}", error.field(b'M'));
+        }
+        let names: Vec<String> = messages
+            .iter()
+            .find(|message| message.tag == b'T')
+            .map(Message::column_names)
+            .unwrap_or_default();
+        let rows = messages.iter().filter(|message| message.tag == b'D');
+        rows.map(|row| {
+            let texts = row.columns().into_iter().map(Option::unwrap_or_default);
+            names.iter().cloned().zip(texts).collect()
+        })
+        .collect()
     }
 
     /// Runs a simple query that must give one value or null as its last row.

@@ -170,6 +170,15 @@ fn insert(login: &Login, client: usize, stop: &AtomicBool) -> (BTreeSet<u32>, BT
     (acknowledged, unknown)
 }
 
+/// Tells the clients to stop, also where the test fails: it would wait for them for ever.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn restarts(mode: Mode, crash: bool) {
     const CLIENTS: usize = 8;
     let mut server = Postgres::start();
@@ -186,6 +195,7 @@ fn restarts(mode: Mode, crash: bool) {
                 scope.spawn(move || insert(&login, client, stop))
             })
             .collect();
+        let ends = Ends(&stop);
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(700));
             if crash {
@@ -196,7 +206,7 @@ fn restarts(mode: Mode, crash: bool) {
             server.start_again();
         }
         std::thread::sleep(Duration::from_millis(1500));
-        stop.store(true, Ordering::Relaxed);
+        drop(ends);
         handles
             .into_iter()
             .map(|handle| handle.join().expect("a client"))

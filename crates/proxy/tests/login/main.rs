@@ -6,6 +6,7 @@ mod common;
 
 mod attacks;
 mod passwords;
+mod server_tls;
 mod startup;
 mod tls;
 

@@ -84,6 +84,22 @@ fn users_without_a_password_cannot_use_an_empty_one() {
 }
 
 #[test]
+fn a_verifier_or_hash_in_the_configuration_logs_in_at_the_server() {
+    for (user, auth_type) in [("app_scram", "scram-sha-256"), ("app_md5", "md5")] {
+        let stored = shared().value(&format!(
+            "select rolpassword from pg_authid where rolname = '{user}'"
+        ));
+        let pooling = Pooling::new(Mode::Transaction, 3)
+            .set("auth_type", auth_type)
+            .ours(&format!("[users.{user}]\npassword = \"{stored}\""));
+        let target = Target::start(shared(), &pooling);
+        let login = target.login(user);
+        assert_eq!(who(&login), Ok(format!("{user} {user} off")));
+        refused(&login.password("wrong"), user);
+    }
+}
+
+#[test]
 fn names_with_quotes_are_names() {
     let target = asking("scram-sha-256");
     let name = "od'd \"name";

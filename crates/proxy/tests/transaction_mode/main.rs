@@ -6,8 +6,10 @@
 mod common;
 
 mod auto_prepare;
+mod parameterize;
 mod pins;
 mod prepared;
 mod prepared_many;
+mod prepared_pipelines;
 mod settings;
 mod sharing;

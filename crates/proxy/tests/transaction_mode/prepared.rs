@@ -193,6 +193,10 @@ fn a_failed_parse_leaves_the_unnamed_statement_gone() {
     prepare(&mut a, "", "select 'second'");
     a.rows("select 1");
     assert_eq!(code(&run(&mut a, "", &[])), "26000");
+    // That of another client is none of one's own.
+    prepare(&mut b, "", "select 'not yours'");
+    assert_eq!(code(&run(&mut a, "", &[])), "26000");
+    assert_eq!(run(&mut b, "", &[]), row("not yours"));
 }
 
 #[test]

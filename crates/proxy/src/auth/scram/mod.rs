@@ -113,10 +113,10 @@ impl Verifier {
 
     /// A verifier nobody can satisfy on purpose, for users that do not exist: salt and keys from `seed`, so that each user name
     /// keeps its salt from one attempt to the next.
-    pub(crate) fn mock(seed: &hmac::Key, user: &str) -> Self {
+    pub(crate) fn mock(seed: &hmac::Key, user: &str, iterations: NonZeroU32) -> Self {
         let part = |purpose: &[u8]| sign(seed, &[purpose, user.as_bytes()]);
         Self {
-            iterations: ITERATIONS_DEFAULT,
+            iterations,
             salt: part(b"salt:")[..16].to_vec(),
             stored_key: part(b"stored:"),
             server_key: part(b"server:"),

@@ -302,12 +302,17 @@ fn a_client_may_wait_for_an_empty_challenge() {
 #[test]
 fn mock_verifiers_keep_their_salt_and_let_nobody_in() {
     let seed = hmac::Key::new(hmac::HMAC_SHA256, b"secret");
-    let mock = |user| Verifier::mock(&seed, user);
+    let mock = |user| Verifier::mock(&seed, user, ITERATIONS_DEFAULT);
     assert_eq!(mock("a"), mock("a"));
     assert_ne!(mock("a").salt, mock("b").salt);
     assert_ne!(
         mock("a").salt,
-        Verifier::mock(&hmac::Key::new(hmac::HMAC_SHA256, b"other"), "a").salt
+        Verifier::mock(
+            &hmac::Key::new(hmac::HMAC_SHA256, b"other"),
+            "a",
+            ITERATIONS_DEFAULT
+        )
+        .salt
     );
     // Even one who knows the password behind a verifier is refused where the exchange is doomed.
     let mut doomed = ScramServer::new(Verifier::derive(b"pw", b"s", FEW), true, None, &[0; NONCE_BYTES]);

@@ -15,7 +15,7 @@ pub(super) use keys::advice;
 use super::finding::{Finding, Severity};
 use super::settings::quote;
 use super::values::Raw;
-use super::{CONSOLE, Config, ConfigError, Database, User, nearest};
+use super::{CONSOLES, Config, ConfigError, Database, User, nearest};
 use ini::Entry;
 
 /// A converted file.
@@ -196,11 +196,11 @@ impl Import {
     }
 
     fn database(&mut self, entry: &Entry) {
-        if entry.key == CONSOLE {
+        if CONSOLES.contains(&entry.key.as_str()) {
             let hint = "clients reach the console under this name; choose another and set `dbname`";
             self.found(
                 entry,
-                format!("no database can be called `{CONSOLE}`"),
+                format!("no database can be called `{}`", entry.key),
                 Some(hint),
             );
             return;

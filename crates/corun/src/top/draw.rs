@@ -1,0 +1,353 @@
+//! A [`Screen`] on a terminal of any size.
+//!
+//! ```text
+//! corun 0.1.0  127.0.0.1:6432                       every 1 s
+//! rate     ...
+//! mean     ...
+//! clients  ...
+//! servers  ...
+//! 1 Pools (2)  2 Databases (1)  ...
+//! the tables below each other where all fit, otherwise the selected one
+//! q quit  tab table  ...
+//! ```
+
+use ratatui::Frame as Target;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+use unicode_width::UnicodeWidthStr;
+
+use super::grid::Grid;
+use super::screen::Screen;
+use super::tables::{TABLES, summary};
+use super::units;
+
+/// Lines above the tables.
+const ABOVE: usize = 6;
+/// The smallest terminal with something on it to read.
+const SMALLEST: (u16, u16) = (20, 4);
+
+const KEYS: &str = "q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
+
+/// Draws it.
+pub fn draw(target: &mut Target<'_>, screen: &Screen) {
+    let area = target.area();
+    let lines = if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+        vec![Line::raw("too small")]
+    } else {
+        lines(screen, usize::from(area.width), usize::from(area.height))
+    };
+    for (line, y) in lines.into_iter().zip(area.y..area.bottom()) {
+        target.render_widget(Paragraph::new(line), Rect::new(area.x, y, area.width, 1));
+    }
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+fn lines(screen: &Screen, width: usize, height: usize) -> Vec<Line<'static>> {
+    let grids = screen.tables();
+    let mut lines = vec![title(screen, width)];
+    let waiting = screen.frame.sample.totals().clients_waiting > 0;
+    for (name, text) in summary(&screen.frame) {
+        let style = match name {
+            "clients" if waiting => Style::new().fg(Color::Yellow),
+            _ => Style::new(),
+        };
+        lines.push(Line::from(vec![
+            Span::styled(format!("{name:<8} "), bold()),
+            Span::styled(text, style),
+        ]));
+    }
+    lines.push(tabs(&grids, screen.selected));
+    // The last line is for the keys, or for what is wrong.
+    let room = height.saturating_sub(ABOVE + 1);
+    let all: usize = grids.iter().map(|grid| 2 + grid.rows.len()).sum();
+    if all <= room {
+        let blank = all + TABLES <= room;
+        for (at, grid) in grids.iter().enumerate() {
+            if blank {
+                lines.push(Line::default());
+            }
+            let style = if at == screen.selected {
+                bold().add_modifier(Modifier::UNDERLINED)
+            } else {
+                bold()
+            };
+            lines.push(Line::styled(grid.title, style));
+            table(&mut lines, grid, screen, at, width, usize::MAX);
+        }
+    } else {
+        table(
+            &mut lines,
+            &grids[screen.selected],
+            screen,
+            screen.selected,
+            width,
+            room,
+        );
+    }
+    lines.truncate(height - 1);
+    lines.resize(height - 1, Line::default());
+    lines.push(footer(screen, width));
+    lines
+}
+
+/// Heading and rows of a table, within `room` lines; the selected one scrolls.
+fn table(lines: &mut Vec<Line<'static>>, grid: &Grid, screen: &Screen, at: usize, width: usize, room: usize) {
+    let (head, rows) = grid.lines(width, screen.orders[at]);
+    lines.push(Line::styled(head, Style::new().add_modifier(Modifier::DIM)));
+    let shown = room.saturating_sub(1);
+    // Not beyond the last full page.
+    let offset = if at == screen.selected {
+        screen.offset.min(rows.len().saturating_sub(shown))
+    } else {
+        0
+    };
+    let below = rows.len().saturating_sub(offset + shown);
+    let mut rows: Vec<String> = rows.into_iter().skip(offset).take(shown).collect();
+    if below > 0
+        && let Some(last) = rows.last_mut()
+    {
+        *last = format!("... {} more", below + 1);
+    }
+    lines.extend(rows.into_iter().map(Line::raw));
+}
+
+fn title(screen: &Screen, width: usize) -> Line<'static> {
+    let left = format!("{}  {}", screen.frame.sample.version, screen.place);
+    let right = if screen.paused {
+        "paused".to_owned()
+    } else {
+        format!("every {} s", screen.interval.as_secs_f64())
+    };
+    let blanks = width.saturating_sub(left.width() + right.width());
+    let style = if screen.paused {
+        Style::new().fg(Color::Yellow)
+    } else {
+        Style::new()
+    };
+    Line::from(vec![
+        Span::styled(left, bold()),
+        Span::raw(" ".repeat(blanks.max(1))),
+        Span::styled(right, style),
+    ])
+}
+
+fn tabs(grids: &[Grid; TABLES], selected: usize) -> Line<'static> {
+    let mut spans = Vec::new();
+    for (at, grid) in grids.iter().enumerate() {
+        let style = if at == selected {
+            Style::new().add_modifier(Modifier::REVERSED)
+        } else {
+            Style::new()
+        };
+        spans.push(Span::styled(
+            format!(" {} {} ({}) ", at + 1, grid.title, grid.rows.len()),
+            style,
+        ));
+    }
+    Line::from(spans)
+}
+
+fn footer(screen: &Screen, width: usize) -> Line<'static> {
+    match &screen.lost {
+        None => Line::styled(KEYS, Style::new().add_modifier(Modifier::DIM)),
+        Some((why, pause)) => {
+            let tail = format!("; trying again in {}", units::time(*pause));
+            let room = width.saturating_sub(tail.width());
+            let why: String = why.chars().take(room).collect();
+            Line::styled(
+                format!("{why}{tail}"),
+                Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use proxy::admin::{CohortRow, CoreRow, HostRow, PoolRow, TotalsRow};
+    use proxy::watch::Sample;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::frame::Frame;
+    use super::super::watcher::News;
+    use super::*;
+
+    fn sample(seconds: u64, pools: usize) -> Sample {
+        let count = seconds * 12_000;
+        Sample {
+            at: Duration::from_secs(seconds),
+            version: "corun 0.1.0".to_owned(),
+            stats: vec![TotalsRow {
+                database: "shop".to_owned(),
+                server_assignment_count: count,
+                xact_count: count,
+                query_count: count * 2,
+                bytes_received: count * 100,
+                bytes_sent: count * 400,
+                xact_time: count * 850,
+                query_time: count * 800,
+                wait_time: count * 120,
+                ..TotalsRow::default()
+            }],
+            pools: (0..pools)
+                .map(|number| PoolRow {
+                    database: "shop".to_owned(),
+                    user: format!("user{number}"),
+                    cl_active: if number == 0 { 50 } else { 0 },
+                    cl_waiting: if number == 0 { 12 } else { 0 },
+                    sv_active: 10,
+                    maxwait_us: 1_500,
+                    pool_mode: "transaction".to_owned(),
+                    ..PoolRow::default()
+                })
+                .collect(),
+            cores: (0..2)
+                .map(|core| CoreRow {
+                    core,
+                    cpu: Some(core),
+                    clients: 31,
+                    servers: 5,
+                    backends_bound: 5,
+                    xact_count: count / 2,
+                    query_count: count,
+                    cohort_count: count / 2,
+                    ..CoreRow::default()
+                })
+                .collect(),
+            cohorts: (0..2)
+                .map(|core| CohortRow {
+                    core,
+                    database: "shop".to_owned(),
+                    user: "user0".to_owned(),
+                    query_count: count / 2,
+                    cohort_count: count / 4,
+                    state: "on".to_owned(),
+                    ..CohortRow::default()
+                })
+                .collect(),
+            hosts: vec![HostRow {
+                database: "shop".to_owned(),
+                host: "127.0.0.1".to_owned(),
+                port: 5432,
+                role: "primary".to_owned(),
+                state: "up".to_owned(),
+                servers: 10,
+                ..HostRow::default()
+            }],
+        }
+    }
+
+    /// A proxy with something to do.
+    pub fn busy() -> Frame {
+        Frame::of("127.0.0.1:6432", sample(2, 1), Some(&sample(1, 1)))
+    }
+
+    fn screen(pools: usize) -> Screen {
+        let mut screen = Screen::new("127.0.0.1:6432", Duration::from_secs(1));
+        let frame = Frame::of("127.0.0.1:6432", sample(2, pools), Some(&sample(1, pools)));
+        screen.news(News::Frame(Box::new(frame)));
+        screen
+    }
+
+    fn drawn(screen: &Screen, width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        terminal.draw(|target| draw(target, screen)).expect("drawn");
+        let buffer = terminal.backend().buffer();
+        let row = |y| -> String { (0..width).map(|x| buffer[(x, y)].symbol()).collect() };
+        (0..height).map(|y| row(y).trim_end().to_owned()).collect()
+    }
+
+    #[test]
+    fn everything_fits_on_a_usual_terminal() {
+        let lines = drawn(&screen(1), 80, 24);
+        let expected = "\
+corun 0.1.0  127.0.0.1:6432                                            every 1 s
+rate     12,000 tps, 24,000 qps, 1.1 MB/s in, 4.6 MB/s out
+mean     query 400 µs, transaction 850 µs, wait 120 µs; longest wait 1.5 ms
+clients  50 active, 12 waiting
+servers  10 active, 0 idle, 0 used, 0 busy (reset, login, cancel)
+ 1 Pools (1)  2 Databases (1)  3 Cores (2)  4 Cohorts (2)  5 Hosts (1)
+Pools
+database  user   clients  waiting  longest  servers  idle  used  busy  mode
+shop      user0       50       12   1.5 ms       10     0     0     0  transact…
+Databases
+database     tps     qps   query    xact    wait    in/s   out/s
+shop      12,000  24,000  400 µs  850 µs  120 µs  1.1 MB  4.6 MB
+Cores
+loop  cpu  clients  queue  backends  active  bound    tps     qps  cohort  awake
+   0    0       31      0         5       0      5  6,000  12,000    50 %      -
+   1    1       31      0         5       0      5  6,000  12,000    50 %      -
+Cohorts
+loop  database  user   queue  queued/s  cohort  cohorts
+   0  shop      user0      0     6,000    50 %  on
+   1  shop      user0      0     6,000    50 %  on
+Hosts
+database  host            role     state  lag  behind  backends  failures
+shop      127.0.0.1:5432  primary  up       -       -        10         0
+q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
+        assert_eq!(lines.join("\n"), expected);
+    }
+
+    #[test]
+    fn where_not_all_fits_the_selected_table_has_the_room() {
+        let mut screen = screen(40);
+        let lines = drawn(&screen, 80, 24);
+        assert!(lines[6].starts_with("database  user"), "{}", lines.join("\n"));
+        assert_eq!(lines[22], "... 25 more");
+        screen.offset = 30;
+        let lines = drawn(&screen, 80, 24);
+        assert!(lines[22].contains("user39"), "{}", lines.join("\n"));
+        screen.selected = 4;
+        let lines = drawn(&screen, 80, 24);
+        assert!(lines[7].contains("127.0.0.1:5432"), "{}", lines.join("\n"));
+    }
+
+    #[test]
+    fn a_lost_connection_and_a_pause_are_seen() {
+        let mut screen = screen(1);
+        screen.paused = true;
+        screen.news(News::Lost {
+            why: "cannot connect to 127.0.0.1:6432: Connection refused".to_owned(),
+            pause: Duration::from_secs(2),
+        });
+        let lines = drawn(&screen, 80, 24);
+        assert!(lines[0].ends_with("paused"), "{}", lines[0]);
+        assert_eq!(
+            lines[23],
+            "cannot connect to 127.0.0.1:6432: Connection refused; trying again in 2.0 s"
+        );
+        assert!(
+            lines[1].contains("12,000 tps"),
+            "what was known stays: {}",
+            lines[1]
+        );
+    }
+
+    #[test]
+    fn every_size_can_be_drawn() {
+        let screen = screen(3);
+        for (width, height) in [
+            (0, 0),
+            (1, 1),
+            (19, 50),
+            (20, 4),
+            (20, 5),
+            (30, 8),
+            (40, 12),
+            (200, 3),
+            (300, 90),
+        ] {
+            let lines = drawn(&screen, width, height);
+            assert_eq!(lines.len(), usize::from(height));
+        }
+        assert_eq!(drawn(&screen, 19, 5)[0], "too small");
+    }
+}

@@ -1,0 +1,194 @@
+//! `corun top`: a running proxy in a terminal: rates, pools, event loops, cohorts, hosts.
+//!
+//! ```text
+//!  watcher (a thread): console ─► sample, rates ─► News ─┐
+//!                                                       ▼
+//!  terminal: keys ─────────────────────────────────► Screen (pure) ─► draw
+//!  --once:   sample, wait, sample ─────────────────► Frame  (pure) ─► text, json
+//! ```
+//!
+//! Numbers come from [`proxy::watch`]; here they are put into tables ([`tables`]) and shown.
+
+mod draw;
+mod frame;
+mod grid;
+mod json;
+mod screen;
+mod tables;
+mod text;
+mod units;
+mod watcher;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use proxy::World;
+use proxy::watch::{Address, Console};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+
+use crate::failure::Usage;
+use crate::proxy::default_config;
+use frame::Frame;
+use screen::{Next, Screen};
+use watcher::{News, Watcher};
+
+/// Longest time for the login and for each answer of the console.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Longest time a key or a sample waits until it is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Watch a running proxy.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  corun top                                      the proxy that corun.toml of this folder configures
+  corun top --config /etc/corun/corun.toml
+  corun top --dsn postgres://postgres@127.0.0.1:6432/corun --interval 5
+  corun top --dsn 'postgres://postgres@/corun?host=/run/corun'
+  corun top --once                               one look as text, for scripts
+  corun top --once --json | jq 'select(.table == \"total\").transactions_per_s'
+
+The user must be in admin_users or stats_users; PGPASSWORD has its password where the configuration has not. Rates are those of
+the last interval. Keys: tab chooses a table, left and right the column it is sorted by, r the other way round, up and down
+scroll, p pauses the display, q quits.")]
+pub struct TopArgs {
+    /// Where the console is: postgres://USER[:PASSWORD]@HOST:PORT/corun, or ?host=/FOLDER for a Unix socket.
+    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    dsn: Option<String>,
+
+    /// The proxy's configuration, for its address and the first of its admin_users [default: corun.toml].
+    #[arg(long, short, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Seconds between two looks, from 0.1 to 3600.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    interval: Duration,
+
+    /// Print one look as text and end; it takes one interval.
+    #[arg(long)]
+    once: bool,
+
+    /// One JSON object per line.
+    #[arg(long, requires = "once")]
+    json: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = crate::cli::positive_number(text)?;
+    if (0.1..=3600.0).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be from 0.1 to 3600".to_owned())
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// No console there, no terminal here.
+pub fn run(args: TopArgs) -> anyhow::Result<()> {
+    let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if !args.once && !terminal {
+        return Err(Usage(
+            "`corun top` draws on a terminal, and this is none\nhint: `corun top --once` prints one look as text, with --json for programs"
+                .to_owned(),
+        )
+        .into());
+    }
+    let address = address(&args)?;
+    let console = Console::connect(&address, LIMIT)?;
+    if args.once {
+        once(&args, &address, console)
+    } else {
+        watch(&args, address, console)
+    }
+}
+
+fn address(args: &TopArgs) -> anyhow::Result<Address> {
+    let variable = |name| {
+        std::env::var(name)
+            .ok()
+            .filter(|value: &String| !value.is_empty())
+    };
+    let mut address = match &args.dsn {
+        Some(dsn) => {
+            let user = variable("PGUSER").or_else(|| variable("USER"));
+            Address::parse(dsn, user.as_deref().unwrap_or("postgres"))
+                .map_err(|error| Usage(error.to_string()))?
+        }
+        None => {
+            let file = args.config.clone().unwrap_or_else(default_config);
+            let (world, _) = World::load(&file)?;
+            Address::of(&world)?
+        }
+    };
+    if address.credentials.password.is_none() {
+        address.set_password(variable("PGPASSWORD").as_deref());
+    }
+    Ok(address)
+}
+
+fn once(args: &TopArgs, address: &Address, mut console: Console) -> anyhow::Result<()> {
+    let earlier = console.sample()?;
+    std::thread::sleep(args.interval);
+    let later = console.sample()?;
+    let frame = Frame::of(&address.endpoint.to_string(), later, Some(&earlier));
+    if args.json {
+        json::print(&frame)
+    } else {
+        text::print(&frame)
+    }
+}
+
+fn watch(args: &TopArgs, address: Address, mut console: Console) -> anyhow::Result<()> {
+    let first = console.sample()?;
+    let place = address.endpoint.to_string();
+    let mut screen = Screen::new(&place, args.interval);
+    screen.news(News::Frame(Box::new(Frame::of(&place, first.clone(), None))));
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended)).context("cannot wait for signals")?;
+    }
+    let news = Watcher::start(address, console, first, args.interval)?;
+    let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
+    let result = turn(&mut terminal, &mut screen, &news, &ended);
+    ratatui::restore();
+    result
+}
+
+/// Draws, and looks for keys and news, until a key or a signal ends it.
+fn turn(
+    terminal: &mut ratatui::DefaultTerminal,
+    screen: &mut Screen,
+    news: &std::sync::mpsc::Receiver<News>,
+    ended: &AtomicBool,
+) -> anyhow::Result<()> {
+    terminal.draw(|frame| draw::draw(frame, screen))?;
+    while !ended.load(Ordering::Relaxed) {
+        let mut changed = false;
+        if event::poll(LOOK)? {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => match screen.key(key) {
+                    Next::Quit => return Ok(()),
+                    Next::Draw => changed = true,
+                    Next::Nothing => {}
+                },
+                Event::Resize(..) => changed = true,
+                _ => {}
+            }
+        }
+        while let Ok(news) = news.try_recv() {
+            screen.news(news);
+            changed = true;
+        }
+        if changed {
+            terminal.draw(|frame| draw::draw(frame, screen))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! The tables of a frame, and the lines above them.
+
+use std::time::Duration;
+
+use proxy::watch::Speed;
+
+use super::frame::Frame;
+use super::grid::{Cell, Grid, Heading};
+use super::units::{UNKNOWN, bytes, count, percent, rate, time};
+
+/// How many tables there are.
+pub const TABLES: usize = 5;
+
+const POOLS: &[Heading] = &[
+    ("database", false),
+    ("user", false),
+    ("clients", true),
+    ("waiting", true),
+    ("longest", true),
+    ("servers", true),
+    ("idle", true),
+    ("used", true),
+    ("busy", true),
+    ("mode", false),
+];
+
+const DATABASES: &[Heading] = &[
+    ("database", false),
+    ("tps", true),
+    ("qps", true),
+    ("query", true),
+    ("xact", true),
+    ("wait", true),
+    ("in/s", true),
+    ("out/s", true),
+];
+
+const CORES: &[Heading] = &[
+    ("loop", true),
+    ("cpu", true),
+    ("clients", true),
+    ("queue", true),
+    ("backends", true),
+    ("active", true),
+    ("bound", true),
+    ("tps", true),
+    ("qps", true),
+    ("cohort", true),
+    ("awake", true),
+];
+
+const COHORTS: &[Heading] = &[
+    ("loop", true),
+    ("database", false),
+    ("user", false),
+    ("queue", true),
+    ("queued/s", true),
+    ("cohort", true),
+    ("cohorts", false),
+];
+
+const HOSTS: &[Heading] = &[
+    ("database", false),
+    ("host", false),
+    ("role", false),
+    ("state", false),
+    ("lag", true),
+    ("behind", true),
+    ("backends", true),
+    ("failures", true),
+    ("error", false),
+];
+
+/// All tables, always in this order.
+pub fn tables(frame: &Frame) -> [Grid; TABLES] {
+    [
+        pools(frame),
+        databases(frame),
+        cores(frame),
+        cohorts(frame),
+        hosts(frame),
+    ]
+}
+
+fn number(value: u64) -> Cell {
+    Cell::Number(count(value), value as f64)
+}
+
+fn a_second(value: Option<f64>) -> Cell {
+    Cell::maybe(value, |value| value, rate)
+}
+
+fn share(value: Option<f64>) -> Cell {
+    Cell::maybe(value, |value| value, percent)
+}
+
+fn duration(value: Option<Duration>) -> Cell {
+    Cell::maybe(value, |value| value.as_secs_f64(), time)
+}
+
+fn text(value: &str) -> Cell {
+    Cell::Text(value.to_owned())
+}
+
+fn pools(frame: &Frame) -> Grid {
+    let rows = frame.sample.pools().map(|pool| {
+        let wait = Duration::from_secs(pool.maxwait).saturating_add(Duration::from_micros(pool.maxwait_us));
+        vec![
+            text(&pool.database),
+            text(&pool.user),
+            number(pool.cl_active),
+            number(pool.cl_waiting),
+            duration(Some(wait)),
+            number(pool.sv_active),
+            number(pool.sv_idle),
+            number(pool.sv_used),
+            number(pool.sv_tested + pool.sv_login + pool.sv_active_cancel + pool.sv_being_canceled),
+            text(&pool.pool_mode),
+        ]
+    });
+    Grid {
+        title: "Pools",
+        headings: POOLS,
+        rows: rows.collect(),
+    }
+}
+
+fn databases(frame: &Frame) -> Grid {
+    let rows = frame.sample.stats().map(|row| {
+        let speed = frame.rates.databases.get(&row.database);
+        let of = |value: fn(&Speed) -> f64| speed.map(value);
+        vec![
+            text(&row.database),
+            a_second(of(|speed| speed.transactions)),
+            a_second(of(|speed| speed.queries)),
+            duration(speed.and_then(|speed| speed.query_time)),
+            duration(speed.and_then(|speed| speed.transaction_time)),
+            duration(speed.and_then(|speed| speed.wait_time)),
+            Cell::maybe(of(|speed| speed.received_bytes), |value| value, bytes),
+            Cell::maybe(of(|speed| speed.sent_bytes), |value| value, bytes),
+        ]
+    });
+    Grid {
+        title: "Databases",
+        headings: DATABASES,
+        rows: rows.collect(),
+    }
+}
+
+fn cores(frame: &Frame) -> Grid {
+    let rows = frame.sample.cores.iter().map(|core| {
+        let rate = frame.rates.cores.get(&core.core);
+        vec![
+            number(core.core),
+            Cell::maybe(core.cpu, |cpu| cpu as f64, count),
+            number(core.clients),
+            number(core.waiting),
+            number(core.servers),
+            number(core.servers_active),
+            number(core.backends_bound),
+            a_second(rate.map(|rate| rate.transactions)),
+            a_second(rate.map(|rate| rate.queries)),
+            share(rate.and_then(|rate| rate.cohort_part)),
+            share(rate.and_then(|rate| rate.busy_part)),
+        ]
+    });
+    Grid {
+        title: "Cores",
+        headings: CORES,
+        rows: rows.collect(),
+    }
+}
+
+fn cohorts(frame: &Frame) -> Grid {
+    let rows = frame.sample.cohorts.iter().map(|row| {
+        let key = (row.core, row.database.clone(), row.user.clone());
+        let rate = frame.rates.cohorts.get(&key);
+        vec![
+            number(row.core),
+            text(&row.database),
+            text(&row.user),
+            number(row.waiting),
+            a_second(rate.map(|rate| rate.queries)),
+            share(rate.and_then(|rate| rate.cohort_part)),
+            text(&row.state),
+        ]
+    });
+    Grid {
+        title: "Cohorts",
+        headings: COHORTS,
+        rows: rows.collect(),
+    }
+}
+
+fn hosts(frame: &Frame) -> Grid {
+    let rows = frame.sample.hosts.iter().map(|host| {
+        vec![
+            text(&host.database),
+            text(&format!("{}:{}", host.host, host.port)),
+            text(&host.role),
+            text(&host.state),
+            duration(host.lag_us.map(Duration::from_micros)),
+            Cell::maybe(
+                host.lag_bytes,
+                |behind| behind as f64,
+                |behind| bytes(behind as f64),
+            ),
+            number(host.servers),
+            number(host.failures),
+            text(&host.error),
+        ]
+    });
+    // The last column is for errors; its room is for others where there are none.
+    let errors = frame.sample.hosts.iter().any(|host| !host.error.is_empty());
+    let columns = HOSTS.len() - usize::from(!errors);
+    Grid {
+        title: "Hosts",
+        headings: &HOSTS[..columns],
+        rows: rows
+            .map(|mut row: Vec<Cell>| {
+                row.truncate(columns);
+                row
+            })
+            .collect(),
+    }
+}
+
+/// The lines about all together: a name, and what there is to say.
+pub fn summary(frame: &Frame) -> [(&'static str, String); 4] {
+    let totals = frame.sample.totals();
+    let speed = frame.rates.total;
+    let known = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
+    let each = |value: Option<Duration>| known(value.map(time));
+    [
+        (
+            "rate",
+            format!(
+                "{} tps, {} qps, {}/s in, {}/s out",
+                known(speed.map(|speed| rate(speed.transactions))),
+                known(speed.map(|speed| rate(speed.queries))),
+                known(speed.map(|speed| bytes(speed.received_bytes))),
+                known(speed.map(|speed| bytes(speed.sent_bytes))),
+            ),
+        ),
+        (
+            "mean",
+            format!(
+                "query {}, transaction {}, wait {}; longest wait {}",
+                each(speed.and_then(|speed| speed.query_time)),
+                each(speed.and_then(|speed| speed.transaction_time)),
+                each(speed.and_then(|speed| speed.wait_time)),
+                time(totals.wait_max),
+            ),
+        ),
+        (
+            "clients",
+            format!(
+                "{} active, {} waiting",
+                count(totals.clients_active),
+                count(totals.clients_waiting)
+            ),
+        ),
+        (
+            "servers",
+            format!(
+                "{} active, {} idle, {} used, {} busy (reset, login, cancel)",
+                count(totals.servers_active),
+                count(totals.servers_idle),
+                count(totals.servers_used),
+                count(totals.servers_busy)
+            ),
+        ),
+    ]
+}

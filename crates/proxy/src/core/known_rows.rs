@@ -1,0 +1,63 @@
+//! Rows of the console and the metrics about what is known beside connections: databases, statements, names of hosts, errors.
+
+use std::collections::BTreeMap;
+
+use super::ask::Part;
+use super::resolve::KnownName;
+use super::stopped::Stopped;
+use crate::admin::{DatabaseRow, DnsHostRow, PreparedRow, database_rows};
+use crate::config::Config;
+
+/// `SHOW DATABASES`.
+pub(super) fn databases(parts: &[Part], config: &Config, stopped: &Stopped) -> Vec<DatabaseRow> {
+    let mut servers: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut clients: BTreeMap<&str, u64> = BTreeMap::new();
+    for part in parts {
+        for server in &part.servers {
+            *servers.entry(&server.database).or_default() += 1;
+        }
+        for client in &part.clients {
+            *clients.entry(&client.database).or_default() += 1;
+        }
+    }
+    let mut rows = database_rows(config);
+    for row in &mut rows {
+        row.current_connections = servers.get(row.name.as_str()).copied().unwrap_or(0);
+        row.current_client_connections = clients.get(row.name.as_str()).copied().unwrap_or(0);
+        row.paused = stopped.is_paused(&row.name);
+        row.disabled = stopped.disabled.contains(&row.name);
+    }
+    rows
+}
+
+/// `SHOW PREPARED`: each event loop has its own.
+pub(super) fn prepared(parts: &[Part]) -> Vec<PreparedRow> {
+    parts
+        .iter()
+        .flat_map(|part| part.prepared.iter().cloned())
+        .collect()
+}
+
+/// `SHOW DNS_HOSTS`.
+pub(super) fn dns_hosts(names: &[KnownName]) -> Vec<DnsHostRow> {
+    let row = |known: &KnownName| {
+        let addresses: Vec<String> = known.addresses.iter().map(ToString::to_string).collect();
+        DnsHostRow {
+            hostname: known.name.clone(),
+            ttl: known.left.as_secs(),
+            addrs: addresses.join(","),
+        }
+    };
+    names.iter().map(row).collect()
+}
+
+/// Errors the proxy has sent to clients, by SQLSTATE: at most as many as there are codes of its own.
+pub(super) fn errors(parts: &[Part]) -> Vec<(String, u64)> {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (code, count) in parts.iter().flat_map(|part| &part.errors) {
+        *all.entry(code).or_default() += count;
+    }
+    all.into_iter()
+        .map(|(code, count)| (code.to_owned(), count))
+        .collect()
+}

@@ -1,0 +1,328 @@
+//! [`Rates`]: how fast counters went between two samples.
+//!
+//! A counter that went back belongs to a proxy that was started again, or to a pool that was made anew: of that row nothing is
+//! said until the next sample. Counters of a database or queue that was not there before began at nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::sample::Sample;
+use crate::admin::{CohortRow, CoreRow, TotalsRow};
+
+/// How fast one database, or all, went.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Speed {
+    /// Transactions a second.
+    pub transactions: f64,
+    /// Statements a second.
+    pub queries: f64,
+    /// Bytes a second from clients.
+    pub received_bytes: f64,
+    /// Bytes a second to clients.
+    pub sent_bytes: f64,
+    /// Mean time of the transactions that ended, if any did.
+    pub transaction_time: Option<Duration>,
+    /// Mean time of the statements that ended, if any did.
+    pub query_time: Option<Duration>,
+    /// Mean time clients waited for a server, if any was given one.
+    pub wait_time: Option<Duration>,
+}
+
+/// How fast one event loop went.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CoreRate {
+    /// Transactions a second.
+    pub transactions: f64,
+    /// Statements a second.
+    pub queries: f64,
+    /// Part of the statements that ran after one of the same shape, 0 to 1.
+    pub cohort_part: Option<f64>,
+    /// Part of the time it was not asleep, 0 to 1; `None` where the proxy does not count it.
+    pub busy_part: Option<f64>,
+}
+
+/// How fast the queue of one pool on one event loop went.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CohortRate {
+    /// Statements a second that were taken from the queue.
+    pub queries: f64,
+    /// Part of them that ran after one of the same shape, 0 to 1.
+    pub cohort_part: Option<f64>,
+}
+
+/// How fast everything went. What is missing in a map is not known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Time between the samples.
+    pub period: Duration,
+    /// All databases together; `None` where no counter of them is known.
+    pub total: Option<Speed>,
+    /// Each database.
+    pub databases: BTreeMap<String, Speed>,
+    /// Each event loop.
+    pub cores: BTreeMap<u64, CoreRate>,
+    /// Each queue: event loop, database, user.
+    pub cohorts: BTreeMap<(u64, String, String), CohortRate>,
+}
+
+impl Rates {
+    /// What happened between two samples of one console. Nothing is known where no time has passed.
+    pub fn between(earlier: &Sample, later: &Sample) -> Self {
+        let mut rates = Self {
+            period: later.at.saturating_sub(earlier.at),
+            ..Self::default()
+        };
+        let seconds = rates.period.as_secs_f64();
+        if seconds <= 0.0 {
+            return rates;
+        }
+        let mut sum: Option<Growth> = None;
+        for now in later.stats() {
+            let before = earlier.stats().find(|row| row.database == now.database);
+            let Some(growth) = Growth::between(before.unwrap_or(&TotalsRow::default()), now) else {
+                continue;
+            };
+            rates
+                .databases
+                .insert(now.database.clone(), growth.speed(seconds));
+            sum = Some(sum.unwrap_or_default().plus(&growth));
+        }
+        if later.stats().next().is_none() {
+            // Nobody has done anything yet.
+            sum = Some(Growth::default());
+        }
+        rates.total = sum.map(|sum| sum.speed(seconds));
+        for now in &later.cores {
+            let before = earlier.cores.iter().find(|row| row.core == now.core);
+            if let Some(rate) = before.and_then(|before| core(before, now, seconds)) {
+                rates.cores.insert(now.core, rate);
+            }
+        }
+        for now in &later.cohorts {
+            let same = |row: &&CohortRow| {
+                (row.core, &row.database, &row.user) == (now.core, &now.database, &now.user)
+            };
+            let before = earlier.cohorts.iter().find(same);
+            let (queries, alike) = before.map_or((0, 0), |row| (row.query_count, row.cohort_count));
+            let grown = now
+                .query_count
+                .checked_sub(queries)
+                .zip(now.cohort_count.checked_sub(alike));
+            if let Some((queries, alike)) = grown {
+                let rate = CohortRate {
+                    queries: queries as f64 / seconds,
+                    cohort_part: part(alike, queries),
+                };
+                let key = (now.core, now.database.clone(), now.user.clone());
+                rates.cohorts.insert(key, rate);
+            }
+        }
+        rates
+    }
+}
+
+fn core(before: &CoreRow, now: &CoreRow, seconds: f64) -> Option<CoreRate> {
+    let transactions = now.xact_count.checked_sub(before.xact_count)?;
+    let queries = now.query_count.checked_sub(before.query_count)?;
+    let alike = now.cohort_count.checked_sub(before.cohort_count)?;
+    let busy = now.busy_us.checked_sub(before.busy_us)?;
+    Some(CoreRate {
+        transactions: transactions as f64 / seconds,
+        queries: queries as f64 / seconds,
+        cohort_part: part(alike, queries),
+        busy_part: (now.busy_us > 0).then(|| (busy as f64 / 1e6 / seconds).min(1.0)),
+    })
+}
+
+fn part(some: u64, all: u64) -> Option<f64> {
+    (all > 0).then(|| (some as f64 / all as f64).min(1.0))
+}
+
+/// What was added to counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Growth {
+    assignments: u64,
+    transactions: u64,
+    queries: u64,
+    received: u64,
+    sent: u64,
+    transaction_us: u64,
+    query_us: u64,
+    wait_us: u64,
+}
+
+impl Growth {
+    /// `None` if one went back.
+    fn between(before: &TotalsRow, now: &TotalsRow) -> Option<Self> {
+        Some(Self {
+            assignments: now
+                .server_assignment_count
+                .checked_sub(before.server_assignment_count)?,
+            transactions: now.xact_count.checked_sub(before.xact_count)?,
+            queries: now.query_count.checked_sub(before.query_count)?,
+            received: now.bytes_received.checked_sub(before.bytes_received)?,
+            sent: now.bytes_sent.checked_sub(before.bytes_sent)?,
+            transaction_us: now.xact_time.checked_sub(before.xact_time)?,
+            query_us: now.query_time.checked_sub(before.query_time)?,
+            wait_us: now.wait_time.checked_sub(before.wait_time)?,
+        })
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            assignments: self.assignments.saturating_add(other.assignments),
+            transactions: self.transactions.saturating_add(other.transactions),
+            queries: self.queries.saturating_add(other.queries),
+            received: self.received.saturating_add(other.received),
+            sent: self.sent.saturating_add(other.sent),
+            transaction_us: self.transaction_us.saturating_add(other.transaction_us),
+            query_us: self.query_us.saturating_add(other.query_us),
+            wait_us: self.wait_us.saturating_add(other.wait_us),
+        }
+    }
+
+    fn speed(&self, seconds: f64) -> Speed {
+        let each = |micros: u64, count: u64| micros.checked_div(count).map(Duration::from_micros);
+        Speed {
+            transactions: self.transactions as f64 / seconds,
+            queries: self.queries as f64 / seconds,
+            received_bytes: self.received as f64 / seconds,
+            sent_bytes: self.sent as f64 / seconds,
+            transaction_time: each(self.transaction_us, self.transactions),
+            query_time: each(self.query_us, self.queries),
+            wait_time: each(self.wait_us, self.assignments),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(database: &str, count: u64) -> TotalsRow {
+        TotalsRow {
+            database: database.to_owned(),
+            server_assignment_count: count,
+            xact_count: count,
+            query_count: count * 2,
+            bytes_received: count * 100,
+            bytes_sent: count * 1_000,
+            xact_time: count * 500,
+            query_time: count * 400,
+            wait_time: count * 30,
+            ..TotalsRow::default()
+        }
+    }
+
+    fn core_row(core: u64, count: u64, busy_us: u64) -> CoreRow {
+        CoreRow {
+            core,
+            xact_count: count,
+            query_count: count * 2,
+            cohort_count: count,
+            busy_us,
+            ..CoreRow::default()
+        }
+    }
+
+    fn sample(seconds: u64, stats: Vec<TotalsRow>, cores: Vec<CoreRow>) -> Sample {
+        Sample {
+            at: Duration::from_secs(seconds),
+            stats,
+            cores,
+            ..Sample::default()
+        }
+    }
+
+    #[test]
+    fn rates_are_differences_by_time() {
+        let earlier = sample(10, vec![stats("a", 100)], vec![core_row(0, 10, 0)]);
+        let later = sample(
+            12,
+            vec![stats("a", 300), stats("b", 50), stats("pgbouncer", 9_000)],
+            vec![core_row(0, 110, 1_000_000), core_row(1, 5, 0)],
+        );
+        let rates = Rates::between(&earlier, &later);
+        assert_eq!(rates.period, Duration::from_secs(2));
+        let a = rates.databases["a"];
+        assert_eq!((a.transactions, a.queries), (100.0, 200.0));
+        assert_eq!((a.received_bytes, a.sent_bytes), (10_000.0, 100_000.0));
+        assert_eq!(
+            (a.transaction_time, a.query_time, a.wait_time),
+            (
+                Some(Duration::from_micros(500)),
+                Some(Duration::from_micros(200)),
+                Some(Duration::from_micros(30))
+            )
+        );
+        // A database whose first client has come meanwhile began at nothing.
+        assert_eq!(rates.databases["b"].transactions, 25.0);
+        assert_eq!(rates.total.expect("known").transactions, 125.0);
+        assert!(!rates.databases.contains_key("pgbouncer"));
+        let core = rates.cores[&0];
+        assert_eq!((core.transactions, core.queries), (50.0, 100.0));
+        assert_eq!((core.cohort_part, core.busy_part), (Some(0.5), Some(0.5)));
+        assert!(!rates.cores.contains_key(&1));
+    }
+
+    #[test]
+    fn counters_that_went_back_say_nothing() {
+        let earlier = sample(
+            1,
+            vec![stats("a", 100), stats("b", 100)],
+            vec![core_row(0, 100, 0)],
+        );
+        let later = sample(2, vec![stats("a", 99), stats("b", 101)], vec![core_row(0, 3, 0)]);
+        let rates = Rates::between(&earlier, &later);
+        assert!(!rates.databases.contains_key("a") && rates.cores.is_empty());
+        assert_eq!(rates.databases["b"].transactions, 1.0);
+        assert_eq!(rates.total.expect("b is known").transactions, 1.0);
+        let gone = Rates::between(
+            &sample(1, vec![stats("a", 9)], vec![]),
+            &sample(2, vec![stats("a", 1)], vec![]),
+        );
+        assert_eq!(gone.total, None);
+    }
+
+    #[test]
+    fn nothing_happened_or_no_time_passed() {
+        let one = sample(1, vec![stats("a", 5)], vec![core_row(0, 5, 0)]);
+        let same = Rates::between(&one, &one);
+        assert_eq!((same.total, same.databases.len()), (None, 0));
+        let idle = Rates::between(&one, &sample(3, one.stats.clone(), one.cores.clone()));
+        let total = idle.total.expect("known");
+        assert_eq!((total.transactions, total.query_time), (0.0, None));
+        let unused = Rates::between(&sample(1, vec![], vec![]), &sample(2, vec![], vec![]));
+        assert_eq!(unused.total, Some(Speed::default()));
+        assert_eq!(
+            (idle.cores[&0].cohort_part, idle.cores[&0].busy_part),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn queues_are_told_apart_by_core_database_and_user() {
+        let row = |core, user: &str, queries, alike| CohortRow {
+            core,
+            database: "a".to_owned(),
+            user: user.to_owned(),
+            query_count: queries,
+            cohort_count: alike,
+            ..CohortRow::default()
+        };
+        let at = |seconds, cohorts| Sample {
+            cohorts,
+            ..sample(seconds, vec![], vec![])
+        };
+        let earlier = at(0, vec![row(0, "u", 10, 5), row(1, "u", 100, 0)]);
+        let later = at(
+            1,
+            vec![row(0, "u", 20, 10), row(1, "u", 50, 0), row(0, "v", 4, 1)],
+        );
+        let rates = Rates::between(&earlier, &later);
+        let key = |core, user: &str| (core, "a".to_owned(), user.to_owned());
+        assert_eq!(rates.cohorts[&key(0, "u")].cohort_part, Some(0.5));
+        assert_eq!(rates.cohorts[&key(0, "v")].queries, 4.0);
+        assert!(!rates.cohorts.contains_key(&key(1, "u")));
+    }
+}
