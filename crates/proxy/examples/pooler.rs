@@ -2,6 +2,12 @@
 //!
 //! `cargo run --release -p proxy --example pooler -- corun.toml`
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program talks to whoever runs it"
+)]
+
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;

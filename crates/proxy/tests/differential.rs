@@ -3,6 +3,8 @@
 //!
 //! A failure prints the seed and the last steps; `CORUN_TEST_SEED` runs one seed, `CORUN_TEST_ROUNDS` and `CORUN_TEST_STEPS` more.
 
+#![allow(clippy::print_stdout, reason = "a test that fails shows its seed")]
+
 mod common;
 
 use common::message::Message;

@@ -209,6 +209,7 @@ impl<R: Reactor> Way<'_, R> {
         if name.is_empty() {
             self.ensure_unnamed();
             if let Some(prepared) = &self.client.statements.unnamed {
+                prepared.statement.bound();
                 let understood = Arc::clone(&prepared.statement.understood);
                 self.note(&understood);
             }
@@ -220,6 +221,7 @@ impl<R: Reactor> Way<'_, R> {
             self.server.expects.step(Step::Bind, 0);
             return None;
         };
+        prepared.statement.bound();
         self.note(&prepared.statement.understood);
         let mut out = Vec::with_capacity(body.len() + 64);
         self.ensure(&prepared, &mut out);

@@ -137,7 +137,8 @@ fn a_recorded_login_cannot_be_played_again() {
 #[test]
 fn a_manipulated_proof_is_refused() {
     let target = asking("scram-sha-256");
-    let change: [(&str, fn(&str) -> String); 9] = [
+    type Change = fn(&str) -> String;
+    let change: [(&str, Change); 9] = [
         ("another nonce", |last| last.replacen("r=", "r=x", 1)),
         ("the client's nonce only", |last| {
             let start = last.find("r=").expect("a nonce");
