@@ -119,8 +119,10 @@ fn startup(input: &mut Input<'_>, admin: bool) -> Vec<u8> {
 fn act(scene: &mut Scene, clients: &mut Vec<Remote>, input: &mut Input<'_>, admin: bool, floods: &mut usize) {
     let action = input.below(20);
     if action == 0 || clients.is_empty() {
-        if clients.len() < CLIENTS {
-            let client = scene.connect();
+        // After a shutdown nobody listens.
+        if clients.len() < CLIENTS
+            && let Some(client) = scene.proxy.entrance().connect(scene::peer())
+        {
             if input.below(8) > 0 {
                 client.send(&startup(input, admin));
             }
@@ -159,8 +161,9 @@ fn act(scene: &mut Scene, clients: &mut Vec<Remote>, input: &mut Input<'_>, admi
             let key = told.windows(5).position(|part| part == [b'K', 0, 0, 0, 12]);
             if let Some(key) = key.and_then(|at| told.get(at + 5..at + 13)) {
                 let pid = u32::from_be_bytes([key[0], key[1], key[2], key[3]]);
-                let canceller = scene.connect();
-                canceller.send(&message::cancel_request(pid, &key[4..]));
+                if let Some(canceller) = scene.proxy.entrance().connect(scene::peer()) {
+                    canceller.send(&message::cancel_request(pid, &key[4..]));
+                }
             }
         }
         12 => scene.network.advance(Duration::from_millis(4 << input.below(8))),
@@ -213,6 +216,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(actor.is_done(), "the well-behaved client is still there");
     }
     drop(clients);
+    scene.pass(6.0);
     if !scene.proxy.has_ended() {
         scene.check_empty();
     }

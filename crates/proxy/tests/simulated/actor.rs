@@ -68,15 +68,15 @@ impl Actor {
         }
     }
 
-    /// Sends and reads a part. `false`: there is nothing to do.
-    pub fn step(&mut self) -> bool {
+    /// Sends and reads a part, and does read where `eager`. `false`: there is nothing to do.
+    pub fn step(&mut self, eager: bool) -> bool {
         let mut moved = false;
         let most = if self.slow {
             32 + self.random.below(300)
         } else {
             usize::MAX
         };
-        if !self.slow || self.random.percent(40) {
+        if eager || !self.slow || self.random.percent(40) {
             let bytes = self.remote.receive_at_most(most);
             moved |= !bytes.is_empty();
             self.received.extend(bytes);
@@ -136,15 +136,21 @@ impl Actor {
         lines
     }
 
+    /// Whether it was told what a server of its own would have told it, all of it.
+    pub fn is_right(&self) -> bool {
+        let (expected, lines) = (self.expected(), self.lines());
+        let pairs = expected.iter().zip(&lines);
+        expected.len() == lines.len() && pairs.into_iter().all(|(expected, line)| same(expected, line))
+    }
+
     /// Panics where it was told something else than a server of its own would have told it.
     pub fn check(&self, about: &str) {
         let (expected, lines) = (self.expected(), self.lines());
-        let same = |(expected, line): (&String, &String)| expected == line || excepted(expected, line);
-        if expected.len() != lines.len() || !expected.iter().zip(&lines).all(same) {
+        if !self.is_right() {
             let at = expected
                 .iter()
                 .zip(&lines)
-                .position(|pair| !same(pair))
+                .position(|(expected, line)| !same(expected, line))
                 .unwrap_or(expected.len().min(lines.len()));
             let from = at.saturating_sub(6);
             let readies = lines[..at]
@@ -186,10 +192,11 @@ impl Actor {
     }
 }
 
-/// In a transaction that has failed, a statement that was prepared on another server connection cannot be parsed on this one: the server
-/// says that the transaction has failed, and not what else is wrong.
-fn excepted(expected: &str, line: &str) -> bool {
-    expected.starts_with("error ") && line.starts_with("error ") && line.contains(" C25P02 ")
+/// Whether an answer is the one that was expected. In a transaction that has failed, a statement that was prepared on another server
+/// connection cannot be parsed on this one: the server says that the transaction has failed, and not what else is wrong.
+pub fn same(expected: &str, line: &str) -> bool {
+    expected == line
+        || (expected.starts_with("error ") && line.starts_with("error ") && line.contains(" C25P02 "))
 }
 
 /// Messages as lines.

@@ -24,7 +24,7 @@ fn sleeper(name: &str, statements: usize) -> Vec<Step> {
 #[test]
 fn cancels_strike_their_own_client_or_nobody() {
     let (struck, late) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
-    seeds(150, |seed| {
+    let enough = seeds(150, |seed| {
         let mode = ["session", "transaction"][(seed % 2) as usize];
         let mut scene = Scene::new(seed, world(mode, 2, ""));
         let sleepers = 2;
@@ -78,6 +78,6 @@ fn cancels_strike_their_own_client_or_nobody() {
         late.set(late.get() + scene.house.late);
         scene.check_empty();
     });
-    assert!(struck.get() > 0, "no cancel request struck");
-    assert!(late.get() > 0, "no cancel request came too late");
+    assert!(!enough || struck.get() > 0, "no cancel request struck");
+    assert!(!enough || late.get() > 0, "no cancel request came too late");
 }

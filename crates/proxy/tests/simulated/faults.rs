@@ -1,6 +1,6 @@
 //! Clients that vanish and servers that die, in the middle of anything: nobody else notices, and nothing is left behind.
 
-use super::actor::{Actor, Step, log_in, shown};
+use super::actor::{Actor, Step, log_in, same, shown};
 use super::message::{message, query};
 use super::scene::{Scene, world};
 use super::script::script;
@@ -42,9 +42,8 @@ fn clients_that_vanish_are_noticed_by_nobody() {
 
 #[test]
 fn clients_of_servers_that_die_get_the_truth_up_to_then() {
-    let mut lost_ones = 0;
-    let lost_by_now = std::cell::Cell::new(0);
-    seeds(120, |seed| {
+    let lost = std::cell::Cell::new(0);
+    let enough = seeds(120, |seed| {
         let mode = ["session", "transaction"][(seed % 2) as usize];
         let mut scene = Scene::new(seed, world(mode, 2, "server_login_retry = 0"));
         scene.house.deaths = 8;
@@ -55,18 +54,17 @@ fn clients_of_servers_that_die_get_the_truth_up_to_then() {
         scene.run(|_| {});
         for (number, actor) in scene.actors.iter().enumerate() {
             let about = format!("seed {seed}, client {number}");
-            if actor.is_done() && actor.lines() == actor.expected() {
+            if actor.is_done() && actor.is_right() {
                 continue;
             }
-            lost_by_now.set(lost_by_now.get() + 1);
+            lost.set(lost.get() + 1);
             check_lost(actor, &about);
         }
         scene.house.deaths = 0;
         // A server that died while nobody had it takes nobody along.
         scene.check_empty();
     });
-    lost_ones += lost_by_now.get();
-    assert!(lost_ones > 0, "no client has lost its server");
+    assert!(!enough || lost.get() > 0, "no client has lost its server");
 }
 
 /// A client that lost its server got a true part of its answers, then why, then the end.
@@ -85,16 +83,18 @@ fn check_lost(actor: &Actor, about: &str) {
             .count();
     assert!(
         why.is_some() || !whole,
-        "{about}: it ended without a word: {:?}",
-        got.last()
+        "{about}: it ended without a word, with {} of {} messages: {:?}, {:?}",
+        got.len(),
+        expected.len(),
+        got.last(),
+        expected.get(got.len())
     );
     if let Some(why) = why {
         assert!(whole, "{about}: something behind the last words");
         assert!(why.contains("C08"), "{about}: {why}");
     }
-    let at = got.iter().zip(&expected).position(|(got, expected)| {
-        got != expected && !(expected.starts_with("error ") && got.contains(" C25P02 "))
-    });
+    let mut pairs = got.iter().zip(&expected);
+    let at = pairs.position(|(got, expected)| !same(expected, got));
     assert_eq!(
         at.map(|at| (&got[at], &expected[at])),
         None,
@@ -110,6 +110,10 @@ fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
         let first = scene.actor(script(seed, "first", 3));
         scene.run(|_| {});
         scene.actors[first].check("before");
+        if scene.house.backends.is_empty() {
+            // The client left something that closes its server.
+            return;
+        }
         let notice = message(
             b'N',
             format!("SNOTICE\0C00000\0M{}\0\0", "n".repeat(500)).as_bytes(),

@@ -59,8 +59,8 @@ impl House {
         }
     }
 
-    /// Does a part of what there is to do. `false`: there is nothing.
-    pub fn step(&mut self) -> bool {
+    /// Does a part of what there is to do, and leaves nothing unread where `eager`. `false`: there is nothing.
+    pub fn step(&mut self, eager: bool) -> bool {
         if self.silent {
             return false;
         }
@@ -93,7 +93,7 @@ impl House {
                 moved = true;
                 continue;
             }
-            moved |= backend.step(random);
+            moved |= backend.step(random, eager);
             if backend.is_over() {
                 let Backend { remote, session, .. } = self.backends.remove(at);
                 if let Some((pid, secret)) = session.cancels {
@@ -147,9 +147,9 @@ impl Backend {
         self.remote.send(bytes);
     }
 
-    fn step(&mut self, random: &mut Random) -> bool {
+    fn step(&mut self, random: &mut Random, eager: bool) -> bool {
         let mut moved = false;
-        if random.percent(70) {
+        if eager || random.percent(70) {
             let bytes = self.remote.receive_at_most(1 << random.below(16));
             moved |= !bytes.is_empty();
             self.session.receive(&bytes);

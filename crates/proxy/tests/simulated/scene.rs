@@ -16,8 +16,8 @@ const TURNS_MAX: usize = 200_000;
 /// Steps of a scene after which it hangs.
 const STEPS_MAX: usize = 60_000;
 
-/// Steps in which nothing happens, by luck or for good: after so many it is for good.
-const QUIET_STEPS: usize = 40;
+/// Steps in which nothing happens, by luck or for good. After so many nothing is left to luck.
+const QUIET_STEPS: usize = 8;
 
 /// All of it.
 pub struct Scene {
@@ -87,14 +87,14 @@ impl Scene {
         );
     }
 
-    /// A part of everything there is to do. `false`: there is nothing.
-    pub fn step(&mut self) -> bool {
+    /// A part of everything there is to do; all of it, where `eager`. `false`: there is nothing, or it was left lying by luck.
+    fn part(&mut self, eager: bool) -> bool {
         let mut moved = false;
         for actor in &mut self.actors {
-            moved |= self.random.percent(70) && actor.step();
+            moved |= (eager || self.random.percent(70)) && actor.step(eager);
         }
-        moved |= self.random.percent(70) && self.house.step();
-        if self.random.percent(30) {
+        moved |= (eager || self.random.percent(70)) && self.house.step(eager);
+        if !eager && self.random.percent(30) {
             self.proxy.settle(1 + self.random.below(3));
         } else {
             self.settle();
@@ -102,13 +102,20 @@ impl Scene {
         moved
     }
 
-    /// Steps until nothing has happened for a while. `each` is called after each step.
+    /// A part of everything there is to do.
+    pub fn step(&mut self) {
+        self.part(false);
+    }
+
+    /// Steps until nothing is left to do. `each` is called after each step.
     pub fn run(&mut self, mut each: impl FnMut(&mut Scene)) {
         let mut quiet = 0;
         for _ in 0..STEPS_MAX {
-            quiet = if self.step() { 0 } else { quiet + 1 };
+            let eager = quiet >= QUIET_STEPS;
+            quiet = if self.part(eager) { 0 } else { quiet + 1 };
             each(self);
-            if quiet > QUIET_STEPS {
+            // The event loop may have had something for the others in the last one.
+            if quiet > QUIET_STEPS + 2 {
                 return;
             }
         }
