@@ -10,14 +10,12 @@ use std::time::Duration;
 use machine::affinity;
 use machine::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
 use model::units::CpuId;
-use ring::rand::SystemRandom;
 
 use super::event_loop::{EventLoop, listener_token};
 use super::metrics;
 use super::places::{Place, places};
 use super::shared::{Message, Shared};
 use super::world::World;
-use crate::auth::Mock;
 use crate::config::{AutoCount, Io};
 
 /// A proxy that runs.
@@ -70,13 +68,7 @@ impl Proxy {
             AutoCount::Auto => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             AutoCount::Count(count) => count as usize,
         };
-        let random = SystemRandom::new();
-        let mock = world
-            .users
-            .mock(&random)
-            .or_else(|| Mock::random(&random, false))
-            .ok_or(StartError::Random)?;
-        let shared = Arc::new(Shared::new(loops, Arc::clone(&world), random, mock));
+        let shared = Arc::new(Shared::new(loops, Arc::clone(&world)).ok_or(StartError::Random)?);
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);
         for (index, place) in places(&cpus_with_nodes(), loops).into_iter().enumerate() {

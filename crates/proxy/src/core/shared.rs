@@ -119,9 +119,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// For `loops` event loops.
-    pub fn new(loops: usize, world: Arc<World>, random: SystemRandom, mock: Mock) -> Self {
-        Self {
+    /// For `loops` event loops. `None`: the system gives no random numbers.
+    pub fn new(loops: usize, world: Arc<World>) -> Option<Self> {
+        let random = SystemRandom::new();
+        let mock = world
+            .users
+            .mock(&random)
+            .or_else(|| Mock::random(&random, false))?;
+        Some(Self {
             mailboxes: (0..loops).map(|_| Mailbox::default()).collect(),
             random,
             mock,
@@ -141,7 +146,7 @@ impl Shared {
             keys: Mutex::default(),
             told: Mutex::default(),
             secrets: Mutex::default(),
-        }
+        })
     }
 
     /// A number nobody has had.

@@ -12,13 +12,11 @@ use std::sync::atomic::Ordering;
 
 use machine::reactor::twin::{Entrance, Network};
 use machine::reactor::{Reactor, Twin};
-use ring::rand::SystemRandom;
 
 use super::event_loop::{EventLoop, listener_token};
 use super::run::StartError;
 use super::shared::{Message, Shared};
 use super::world::World;
-use crate::auth::Mock;
 
 /// An event loop of its own.
 pub struct Simulated {
@@ -57,13 +55,7 @@ impl Simulated {
     /// # Errors
     /// When the system gives no random numbers.
     pub fn new(network: &Network, world: World) -> Result<Self, StartError> {
-        let random = SystemRandom::new();
-        let mock = world
-            .users
-            .mock(&random)
-            .or_else(|| Mock::random(&random, false))
-            .ok_or(StartError::Random)?;
-        let shared = Arc::new(Shared::new(1, Arc::new(world), random, mock));
+        let shared = Arc::new(Shared::new(1, Arc::new(world)).ok_or(StartError::Random)?);
         let mut reactor = network.reactor();
         shared.mailboxes[0].attend(reactor.waker());
         let mut event_loop = EventLoop::new(0, Arc::clone(&shared));
