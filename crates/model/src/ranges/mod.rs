@@ -15,6 +15,7 @@
 //! What it is not: it knows no SQL and no connections, reads no clock, and is only ever a hint: a statement that runs elsewhere is
 //! slower, never wrong.
 
+mod among;
 mod key;
 mod map;
 mod overflow;

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use machine::reactor::Reactor;
-use model::cohort::AutoCohorts;
+use model::ranges::AutoDispatch;
 use model::units::CpuId;
 
 use super::client::Client;
@@ -37,7 +37,7 @@ const STATEMENTS_MIN: u64 = 200;
 /// What one event loop knows of the ranges of a database.
 pub(super) struct Dispatcher {
     pub ranges: LoopRanges,
-    auto: AutoCohorts,
+    auto: AutoDispatch,
     /// Statements and their time until the last judgement.
     seen: (u64, Duration),
     /// For random dispatch.
@@ -56,7 +56,7 @@ impl Dispatcher {
     fn new(shared: Arc<Ranges>) -> Self {
         Self {
             ranges: LoopRanges::new(shared),
-            auto: AutoCohorts::new(),
+            auto: AutoDispatch::new(),
             seen: (0, Duration::ZERO),
             turn: 0,
         }

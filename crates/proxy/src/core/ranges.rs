@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use model::ranges::{Limits, Map, Rebalance, Sketch, Span};
+use model::ranges::{Map, Rebalance, RebalanceSettings, Sketch, Span};
 use parking_lot::Mutex;
 
 use crate::config::{Config, KeyType, Range};
@@ -73,13 +73,13 @@ impl Ranges {
                 columns: range.columns.iter().filter_map(|text| Column::parse(text)).collect(),
                 settings: range.clone(),
                 state: Mutex::new(State {
-                    rebalance: Rebalance::default(),
+                    rebalance: Rebalance::new(RebalanceSettings::default()),
                     hosts: Arc::clone(&map),
                     // What moves must be read from disk again.
-                    hosts_rebalance: Rebalance::new(Limits {
+                    hosts_rebalance: Rebalance::new(RebalanceSettings {
                         imbalance_min: 1.5,
                         interval_min: Duration::from_secs(60),
-                        ..Limits::default()
+                        ..RebalanceSettings::default()
                     }),
                     fresh: vec![0; map.buckets()],
                     counted: vec![0; map.buckets()],
@@ -322,7 +322,7 @@ impl LoopRanges {
         if let Some((first, _)) = key.span.intervals().first() {
             let bucket = self.maps[key.domain].bucket_of(*first);
             self.counts[key.domain][bucket] += 1;
-            self.sketches[key.domain].add(*first);
+            self.sketches[key.domain].observe(*first);
         }
     }
 }
