@@ -29,6 +29,7 @@ mod limits;
 mod look;
 mod memory;
 mod metrics;
+mod parts;
 mod places;
 mod pool;
 mod prepared_look;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::client::Client;
-use crate::core::desk::Desk;
 use crate::session::prepared::Prepared;
-use crate::understand::Understood;
 use crate::wire::{HEADER_BYTES, frontend, header, read};
 
 /// A request for one statement's rows.
@@ -16,7 +14,6 @@ pub(in crate::core) struct Asked {
     pub sql: Arc<[u8]>,
     /// Types of parameters as in a Parse.
     pub types: Vec<u8>,
-    pub understood: Arc<Understood>,
     /// Formats and values of parameters, as in a Bind: what stands before the formats of the result.
     pub values: Vec<u8>,
     /// Formats of the result, as in a Bind.
@@ -41,7 +38,7 @@ pub(in crate::core) enum Form {
 
 /// Reads a request at the beginning of `bytes`: a Query, or Parse of the unnamed statement, Bind, Describe of the portal, Execute of all
 /// rows and Sync, the first and the third if they are there. `None`: something else, or not all of it has arrived.
-pub(in crate::core) fn asked(client: &Client, desk: &mut Desk, bytes: &[u8]) -> Option<Asked> {
+pub(in crate::core) fn asked(client: &Client, bytes: &[u8]) -> Option<Asked> {
     let mut at = 0;
     let mut next = || {
         let head = header(&bytes[at..]).ok()??;
@@ -54,7 +51,6 @@ pub(in crate::core) fn asked(client: &Client, desk: &mut Desk, bytes: &[u8]) -> 
         let sql = read::query(body)?;
         return Some(Asked {
             bytes: bytes[..end].to_vec(),
-            understood: desk.understanding.of(sql),
             sql: sql.into(),
             types: vec![0, 0],
             values: vec![0; 4],
@@ -100,23 +96,15 @@ pub(in crate::core) fn asked(client: &Client, desk: &mut Desk, bytes: &[u8]) -> 
         return None;
     }
     end = end.max(sync);
-    let (sql, types, understood) = match (parsed, statement) {
-        (Some((sql, types)), _) => (Arc::from(sql), types.to_vec(), desk.understanding.of(sql)),
-        (None, Some(prepared)) => {
-            let statement = &prepared.statement;
-            (
-                Arc::from(&*statement.sql),
-                statement.types.to_vec(),
-                Arc::clone(&statement.understood),
-            )
-        }
+    let (sql, types): (Arc<[u8]>, &[u8]) = match (parsed, statement) {
+        (Some((sql, types)), _) => (sql.into(), types),
+        (None, Some(prepared)) => (Arc::from(&*prepared.statement.sql), &prepared.statement.types),
         (None, None) => return None,
     };
     Some(Asked {
         bytes: bytes[..end].to_vec(),
         sql,
-        types,
-        understood,
+        types: types.to_vec(),
         values: values.to_vec(),
         formats,
         form: Form::Extended {
@@ -186,10 +174,6 @@ mod tests {
     use super::*;
     use crate::wire::build;
 
-    fn desk() -> Desk {
-        Desk::new(crate::understand::Limits::default(), 1, Arc::default())
-    }
-
     fn batch(rest: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         build::parse(&mut out, "", b"select $1", &[0, 0]);
@@ -207,7 +191,7 @@ mod tests {
     fn a_whole_batch_is_read_and_a_part_of_one_is_not() {
         let client = Client::new(0, 1, std::time::Duration::ZERO);
         let bytes = batch(&[0, 1, 0, 0, 0, 1, 0, 0, 0, 1, b'7', 0, 1, 0, 1]);
-        let read = asked(&client, &mut desk(), &bytes).expect("a request");
+        let read = asked(&client, &bytes).expect("a request");
         assert_eq!(read.bytes, bytes);
         assert_eq!(read.texts(), [b"7"]);
         assert_eq!(read.formats, [1]);
@@ -219,13 +203,13 @@ mod tests {
             }
         );
         for end in 0..bytes.len() {
-            assert!(asked(&client, &mut desk(), &bytes[..end]).is_none(), "{end}");
+            assert!(asked(&client, &bytes[..end]).is_none(), "{end}");
         }
         // Lengths that do not fit.
-        assert!(asked(&client, &mut desk(), &batch(&[0, 0, 0, 1, 0, 0, 0, 9, b'7', 0, 0])).is_none());
+        assert!(asked(&client, &batch(&[0, 0, 0, 1, 0, 0, 0, 9, b'7', 0, 0])).is_none());
         let mut simple = Vec::new();
         build::query(&mut simple, "select 1");
-        let read = asked(&client, &mut desk(), &simple).expect("a request");
+        let read = asked(&client, &simple).expect("a request");
         assert_eq!((read.form, &*read.sql), (Form::Simple, &b"select 1"[..]));
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::wire::{build, frontend};
 
+/// Descriptions that a flight asks for at most.
+const DESCRIPTIONS_MAX: usize = 4;
+
 /// What a server answered to a flight, as far as a job wants it.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Reply {
@@ -9,7 +12,7 @@ pub(in crate::core) struct Reply {
     rows: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
-    /// Bodies of RowDescription and ParameterDescription, and NoData as an empty one.
+    /// Bodies of RowDescription and ParameterDescription messages with their types, at most [`DESCRIPTIONS_MAX`].
     pub descriptions: Vec<(u8, Vec<u8>)>,
     /// Body of the first ErrorResponse.
     pub error: Option<Vec<u8>>,
@@ -25,6 +28,13 @@ impl Reply {
         Self {
             limit,
             ..Self::default()
+        }
+    }
+
+    /// Takes a description.
+    pub fn describe(&mut self, tag: u8, body: &[u8]) {
+        if self.descriptions.len() < DESCRIPTIONS_MAX {
+            self.descriptions.push((tag, body.to_vec()));
         }
     }
 

@@ -65,6 +65,8 @@ pub(in crate::core) struct Job {
     /// As many as are wanted.
     pub parts: usize,
     // Changing, in this order.
+    /// Its text was not known before.
+    pub new: bool,
     pub plan: Option<Plan>,
     pub resolved: Option<Resolved>,
     /// Body of the original's RowDescription, and its parameters' types.

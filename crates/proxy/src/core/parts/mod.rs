@@ -23,6 +23,6 @@ mod job;
 mod rules;
 mod run;
 
-pub(super) use asked::asked;
-pub(super) use job::{Job, Member, Step};
+pub(super) use flight::Reply;
+pub(super) use job::{After, Job, Step};
 pub(super) use rules::Splits;

@@ -76,15 +76,19 @@ impl<R: Reactor> EventLoop<R> {
         }
         let shape = first_shape(client, &mut self.desk, bytes)?;
         let rule = self.splits.find(&client.database, shape)?;
-        let asked = asked(client, &mut self.desk, bytes)?;
+        let asked = asked(client, bytes)?;
         if asked.texts().into_iter().any(reads_the_clock) {
             return None;
         }
         let used = asked.bytes.len();
         let (pool, client_id) = (server.pool, client.id);
         let key = key_of(client, &asked);
-        let parts = self.parts_for(rule, switch, leader);
-        if parts < 2 || self.jobs.len() >= self.world.config.corun.split_jobs_max as usize {
+        let (parts, timed) = self.parts_for(rule, switch);
+        if parts < 2 {
+            self.servers.get_mut(leader)?.timed = timed.then_some(rule);
+            return None;
+        }
+        if self.jobs.len() >= self.world.config.corun.split_jobs_max as usize {
             return None;
         }
         let stamp = self.desk.fresh(self.now);
@@ -107,6 +111,7 @@ impl<R: Reactor> EventLoop<R> {
             how: None,
             lead: None,
             texts: Vec::new(),
+            new: false,
             members: vec![Member {
                 server: leader,
                 id: self.servers.get(leader)?.id,
@@ -158,37 +163,26 @@ impl<R: Reactor> EventLoop<R> {
         self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many parts a query is run in now.
-    fn parts_for(&mut self, rule: usize, switch: Switch, leader: usize) -> usize {
+    /// How many parts a query is run in now; whether, should it run whole, what it takes is to be known: not while others are in
+    /// the way.
+    fn parts_for(&mut self, rule: usize, switch: Switch) -> (usize, bool) {
         let corun = &self.world.config.corun;
-        let placement = placement(corun.split_placement);
         let most = match corun.split_parts {
-            AutoCount::Auto => parts_most(&self.complex, placement),
+            AutoCount::Auto => parts_most(&self.complex, placement(corun.split_placement)),
             AutoCount::Count(count) => count as usize,
         };
         let busy = self.busy_elsewhere() + self.busy_here().saturating_sub(1);
-        let cores = self.complex.len();
+        let free = free_cores(self.complex.len(), busy);
         let Some(rule) = self.splits.rules.get_mut(rule) else {
-            return 1;
+            return (1, false);
         };
         let most = rule.parts.unwrap_or(most).min(rule.parts_max());
-        if switch == Switch::On {
-            return most;
-        }
-        let free = free_cores(cores, busy);
-        let parts = Parts::choose(&mut rule.history, free, most);
-        if parts == 1 {
-            rule.whole += 1;
-            // What it takes while others are in the way says nothing.
-            if free >= 2 && most >= 2 {
-                let index = self.splits.rules.iter().position(|other| std::ptr::eq(other, &*rule));
-                let _ = index;
-            }
-        }
-        if let Some(server) = self.servers.get_mut(leader) {
-            server.timed = None;
-        }
-        parts
+        let parts = match switch {
+            Switch::On => most,
+            _ => Parts::choose(&mut rule.history, free, most),
+        };
+        rule.whole += u64::from(parts < 2);
+        (parts, free >= 2 && most >= 2)
     }
 
     /// Servers of this loop that work for clients.
@@ -537,7 +531,8 @@ impl<R: Reactor> EventLoop<R> {
         let took = self.now.saturating_sub(job.began);
         if let Some(rule) = self.splits.rules.get_mut(job.rule) {
             rule.split += 1;
-            if !job.described_now() {
+            // The first time it was asked about.
+            if !job.new {
                 rule.history.record(job.members.len(), micros(took));
             }
         }
@@ -664,13 +659,6 @@ impl<R: Reactor> EventLoop<R> {
             [] => vec![pool],
             lanes => lanes.to_vec(),
         }
-    }
-}
-
-impl Job {
-    /// Whether its text had to be understood first.
-    fn described_now(&self) -> bool {
-        !self.description.is_empty()
     }
 }
 
