@@ -1,3 +1,5 @@
+//! Simulated queries with known work and overhead, with and without noise.
+
 use proptest::prelude::*;
 
 use super::*;
