@@ -22,6 +22,7 @@ mod dispatch;
 mod entrance;
 mod event_loop;
 mod expect;
+mod explain;
 mod fleet;
 mod known_rows;
 mod lifted;

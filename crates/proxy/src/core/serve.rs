@@ -97,6 +97,15 @@ impl<R: Reactor> EventLoop<R> {
                 return bytes.len();
             };
             let rules = self.rules(client);
+            if client.server.is_none() || client.passing == 0 {
+                if let Some(used) = self.explain(reactor, index, &bytes[at..]) {
+                    at += used;
+                    continue;
+                }
+            }
+            let Some(client) = self.clients.get(index) else {
+                return bytes.len();
+            };
             let Some(server_index) = client.server else {
                 if at == bytes.len() {
                     return at;

@@ -9,7 +9,8 @@ use model::split::{Parts, Placement, free_cores, parts_most, place};
 use super::asked::{Asked, Form, asked};
 use super::flight::{self, BEGIN};
 use super::job::{After, Job, Member, State, Step};
-use super::rules::How;
+use super::rules::{How, Rule};
+use crate::admin::SplitRow;
 use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
 use crate::core::client::Client;
 use crate::core::desk::{Desk, Rules};
@@ -444,6 +445,10 @@ impl<R: Reactor> EventLoop<R> {
                 flight::plain(&mut out, &format!("SET TRANSACTION SNAPSHOT '{}'", lead.snapshot));
             }
             flight::bound(&mut out, text.as_bytes(), &how.types, &job.asked.values, &formats);
+            if number > 0 {
+                // Its part is all it does; the leader keeps the snapshot until all have taken it.
+                flight::plain(&mut out, "COMMIT");
+            }
             flight::sync(&mut out);
             flights.push((member.server, out));
         }
@@ -651,6 +656,28 @@ impl<R: Reactor> EventLoop<R> {
         let mut out = Vec::new();
         build::error(&mut out, &refusal);
         self.end_job(reactor, id, After::Error(out[HEADER_BYTES..].to_vec()));
+    }
+
+    /// What `SHOW SPLITS` tells of this loop.
+    pub(in crate::core) fn look_at_splits(&self) -> Vec<SplitRow> {
+        let whole = |time: f64| time.max(0.0) as u64;
+        let row = |rule: &Rule| {
+            let parts = rule.history.settled();
+            SplitRow {
+                core: self.index as u64,
+                name: rule.name.clone(),
+                database: rule.database.clone(),
+                key: format!("{}.{}", rule.key.table, rule.key.column),
+                split_count: rule.split,
+                whole_count: rule.whole,
+                parts: parts as u64,
+                whole_us: rule.history.time_us(1).map(whole),
+                split_us: rule.history.time_us(parts).filter(|_| parts > 1).map(whole),
+                overhead_us: whole(rule.history.overhead_us()),
+                why: rule.why.clone(),
+            }
+        };
+        self.splits.rules.iter().map(row).collect()
     }
 
     /// The pools that share a pool's size, itself where it is alone.
