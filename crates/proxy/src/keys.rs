@@ -71,8 +71,12 @@ pub fn kind_of(key_type: KeyType) -> KeyKind {
 pub fn map_of(range: &Range, owners: usize) -> Result<Map, (&'static str, String)> {
     let kind = kind_of(range.key_type);
     let key = |name: &'static str, text: &str| {
-        key_of_text(kind, text.as_bytes())
-            .ok_or_else(|| (name, format!("`{text}` is no key of type {}", range.key_type.word())))
+        key_of_text(kind, text.as_bytes()).ok_or_else(|| {
+            (
+                name,
+                format!("`{text}` is no key of type {}", range.key_type.word()),
+            )
+        })
     };
     if !range.splits.is_empty() {
         let splits = range
@@ -97,4 +101,3 @@ pub fn map_of(range: &Range, owners: usize) -> Result<Map, (&'static str, String
         )),
     }
 }
-

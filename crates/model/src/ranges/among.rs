@@ -20,7 +20,9 @@ impl Map {
         let living: Vec<usize> = (0..alive.len()).filter(|&owner| alive[owner]).collect();
         let own = self.buckets_of(owner);
         let first = span.intervals().first()?.0;
-        let bucket = self.bucket_of(first).clamp(own.start, own.end.saturating_sub(1).max(own.start));
+        let bucket = self
+            .bucket_of(first)
+            .clamp(own.start, own.end.saturating_sub(1).max(own.start));
         let place = (bucket - own.start) * living.len() / own.len().max(1);
         living.get(place).copied()
     }

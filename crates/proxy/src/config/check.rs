@@ -331,13 +331,23 @@ fn check_ranges(reading: &mut Reading) {
         check_database_of(reading, &table, &range.database);
         if range.columns.is_empty() {
             let what = "`columns` is missing".to_owned();
-            reading.found(Error, &table, what, "name the columns that have these keys: columns = [\"customer.c_id\"]");
+            reading.found(
+                Error,
+                &table,
+                what,
+                "name the columns that have these keys: columns = [\"customer.c_id\"]",
+            );
         }
         for text in &range.columns {
             let place = format!("{table}.columns");
             let Some(column) = Column::parse(text) else {
                 let what = format!("`{text}` names no column");
-                reading.found(Error, &place, what, "write \"table.column\" or \"schema.table.column\"");
+                reading.found(
+                    Error,
+                    &place,
+                    what,
+                    "write \"table.column\" or \"schema.table.column\"",
+                );
                 continue;
             };
             if let Some(other) = columns.insert((range.database.clone(), column), name.clone()) {
@@ -346,7 +356,8 @@ fn check_ranges(reading: &mut Reading) {
             }
         }
         if let Err((key, what)) = map_of(&range, 1) {
-            let hint = "write splits = [1000, 2000], or minimum and maximum; `corun proxy learn` proposes them";
+            let hint =
+                "write splits = [1000, 2000], or minimum and maximum; `corun proxy learn` proposes them";
             reading.found(Error, &format!("{table}.{key}"), what, hint);
         }
         let effective = reading.config.effective_database(&range.database, "");
@@ -373,12 +384,18 @@ fn check_splits(reading: &mut Reading) {
             reading.found(Error, &format!("{table}.key"), what, hint);
         }
         if split.query.trim().is_empty() {
-            reading.found(Error, &table, "`query` is missing".to_owned(), "write the text of the query");
+            reading.found(
+                Error,
+                &table,
+                "`query` is missing".to_owned(),
+                "write the text of the query",
+            );
         }
         let even = split.minimum.zip(split.maximum);
         if split.splits.is_empty() && even.is_none_or(|(minimum, maximum)| minimum >= maximum) {
             let what = "neither `splits` nor `minimum` below `maximum` say where to cut".to_owned();
-            let hint = "write splits = [1000, 2000], or minimum and maximum; `corun proxy learn` proposes them";
+            let hint =
+                "write splits = [1000, 2000], or minimum and maximum; `corun proxy learn` proposes them";
             reading.found(Error, &table, what, hint);
         }
     }

@@ -125,7 +125,7 @@ pub(super) fn read(text: &str, file: &str) -> Reading {
                     "settings stand below [proxy], [databases.NAME], [users.NAME], [corun], [ranges.NAME] or \
                      [splits.NAME]"
                         .to_owned()
-                },
+                }
             };
             reading.add(
                 Severity::Error,
@@ -242,16 +242,8 @@ fn read_table(reading: &mut Reading, text: &str, table: &DeTable<'_>, path: &str
                 .or_default()
                 .set(key, &raw),
             Section::User => config.users.entry(name.to_owned()).or_default().set(key, &raw),
-            Section::Range => config
-                .ranges
-                .entry(name.to_owned())
-                .or_default()
-                .set(key, &raw),
-            Section::Split => config
-                .splits
-                .entry(name.to_owned())
-                .or_default()
-                .set(key, &raw),
+            Section::Range => config.ranges.entry(name.to_owned()).or_default().set(key, &raw),
+            Section::Split => config.splits.entry(name.to_owned()).or_default().set(key, &raw),
         };
         match outcome {
             Some(Ok(())) => {}

@@ -360,7 +360,10 @@ impl Setting for Vec<KeyValue> {
                 .map(|item| KeyValue::read(item).map_err(|_| expected()))
                 .collect(),
             Raw::Text(text) if text.is_empty() => Ok(Vec::new()),
-            Raw::Text(text) => Ok(text.split(',').map(|item| KeyValue(item.trim().to_owned())).collect()),
+            Raw::Text(text) => Ok(text
+                .split(',')
+                .map(|item| KeyValue(item.trim().to_owned()))
+                .collect()),
             _ => Err(expected()),
         }
     }

@@ -39,7 +39,10 @@ impl<R: Reactor> EventLoop<R> {
             servers.filter(|bound| bound.cpu == cpu).count()
         };
         let cores = self.servers.get(index).map(|server| self.cores_for(server.pool));
-        let cpu = cores.unwrap_or_default().into_iter().min_by_key(|&cpu| bound(cpu));
+        let cpu = cores
+            .unwrap_or_default()
+            .into_iter()
+            .min_by_key(|&cpu| bound(cpu));
         let (Some(cpu), Some(server)) = (cpu, self.servers.get_mut(index)) else {
             return;
         };

@@ -314,7 +314,10 @@ impl<R: Reactor> EventLoop<R> {
             Show::Cohorts => Table::of(&rows::cohorts(parts)),
             Show::Ranges => {
                 let on = |database: &str| {
-                    let pools = self.pools.iter().filter(|(_, pool)| *pool.key.database == *database);
+                    let pools = self
+                        .pools
+                        .iter()
+                        .filter(|(_, pool)| *pool.key.database == *database);
                     pools.map(|(pool, _)| pool).any(|pool| self.keys_decide(pool))
                 };
                 Table::of(&range_rows::ranges(&self.shared.ranges.lock(), &self.cpus, on))

@@ -165,7 +165,11 @@ impl<R: Reactor> EventLoop<R> {
             && effective.pool_mode == PoolMode::Transaction
             && self.world.config.corun.bind_backends != Switch::Off
             && ranges.values().any(|range| range.database == effective.database);
-        if ranged { self.cpus.len().min(size).max(1) } else { 1 }
+        if ranged {
+            self.cpus.len().min(size).max(1)
+        } else {
+            1
+        }
     }
 
     /// Makes a pool's lanes what its settings say: the pool itself is the first. `size` and `reserve` are all lanes' together.
@@ -181,7 +185,11 @@ impl<R: Reactor> EventLoop<R> {
             let key = PoolKey { lane, ..key.clone() };
             all.push(self.lane_pool(key, &effective, index));
         }
-        let old = self.pools.get(index).map(|pool| pool.lanes.clone()).unwrap_or_default();
+        let old = self
+            .pools
+            .get(index)
+            .map(|pool| pool.lanes.clone())
+            .unwrap_or_default();
         for (number, &lane) in all.iter().enumerate() {
             if let Some(pool) = self.pools.get_mut(lane) {
                 pool.size = size / lanes + usize::from(number < size % lanes);
@@ -284,7 +292,10 @@ impl<R: Reactor> EventLoop<R> {
             let spare = pool.idle.len() + pool.size.saturating_sub(pool.servers);
             let load = pool.waiting.len() as i64 - spare as i64;
             let own = self.cpu_of_lane(&pool.key, lanes.len());
-            (load.max(-1), own.is_none_or(|cpu| !self.place.cpus.contains(&cpu)))
+            (
+                load.max(-1),
+                own.is_none_or(|cpu| !self.place.cpus.contains(&cpu)),
+            )
         };
         lanes.iter().copied().min_by_key(load).unwrap_or(0)
     }
@@ -328,7 +339,11 @@ impl<R: Reactor> EventLoop<R> {
         let may = |waiting: &Waiting| waiting.domain.is_none() || now.saturating_sub(waiting.since) >= bound;
         let oldest = |lane: usize, may: &dyn Fn(&Waiting) -> bool| {
             let pool = self.pools.get(lane)?;
-            pool.waiting.iter().filter(|waiting| may(waiting)).map(|waiting| waiting.since).min()
+            pool.waiting
+                .iter()
+                .filter(|waiting| may(waiting))
+                .map(|waiting| waiting.since)
+                .min()
         };
         let others = || lanes.iter().copied().filter(|&lane| lane != pool);
         let best = others()
@@ -377,7 +392,11 @@ impl<R: Reactor> EventLoop<R> {
         if free.is_none() {
             return;
         }
-        let after = if keyed { self.overflow_after(pool) } else { Duration::ZERO };
+        let after = if keyed {
+            self.overflow_after(pool)
+        } else {
+            Duration::ZERO
+        };
         self.look_for_overflow(self.now + after);
     }
 
@@ -412,7 +431,11 @@ impl<R: Reactor> EventLoop<R> {
                 dispatcher.ranges.shared.rebalance(shared.started.elapsed());
             }
             let (mut statements, mut took) = (0, Duration::ZERO);
-            for (_, pool) in self.pools.iter().filter(|(_, pool)| pool.key.database == *database) {
+            for (_, pool) in self
+                .pools
+                .iter()
+                .filter(|(_, pool)| pool.key.database == *database)
+            {
                 statements += pool.totals.queries;
                 took += pool.totals.query_time + pool.totals.wait_time;
             }

@@ -200,7 +200,9 @@ impl<R: Reactor> EventLoop<R> {
             Duration::ZERO
         } else {
             let next = self.ticked + TICK;
-            self.overflow_at.map_or(next, |at| next.min(at)).saturating_sub(reactor.now())
+            self.overflow_at
+                .map_or(next, |at| next.min(at))
+                .saturating_sub(reactor.now())
         };
         reactor.turn(Some(wait), self)?;
         self.now = reactor.now();

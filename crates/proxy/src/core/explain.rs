@@ -125,11 +125,20 @@ impl<R: Reactor> EventLoop<R> {
             Some(time) => format!("{:.1} ms", time / 1000.0),
             None => "not measured yet".to_owned(),
         };
-        let mut line = format!("Split: \"{}\" by {}.{}, whole {}", rule.name, rule.key.table, rule.key.column, took(1));
+        let mut line = format!(
+            "Split: \"{}\" by {}.{}, whole {}",
+            rule.name,
+            rule.key.table,
+            rule.key.column,
+            took(1)
+        );
         if parts > 1 {
             line.push_str(&format!(", in {parts} parts {}", took(parts)));
         }
-        line.push_str(&format!("; ran in parts {} times, whole {} times", rule.split, rule.whole));
+        line.push_str(&format!(
+            "; ran in parts {} times, whole {} times",
+            rule.split, rule.whole
+        ));
         line
     }
 }

@@ -176,10 +176,7 @@ impl<R: Reactor> EventLoop<R> {
             {
                 replaced.push((client, why));
             }
-            if server.client.is_some()
-                || server.task.is_some()
-                || server.job.is_some()
-                || server.cancels > 0
+            if server.client.is_some() || server.task.is_some() || server.job.is_some() || server.cancels > 0
             {
                 continue;
             }

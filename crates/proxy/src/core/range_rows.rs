@@ -8,8 +8,8 @@ use model::units::CpuId;
 
 use super::ask::Part;
 use super::ranges::Ranges;
-use crate::keys::Column;
 use crate::admin::{KeyRow, RangeRow, SplitRow};
+use crate::keys::Column;
 
 fn sorted(all: &HashMap<Arc<str>, Arc<Ranges>>) -> BTreeMap<&str, &Ranges> {
     all.iter().map(|(name, ranges)| (&**name, &**ranges)).collect()
@@ -49,7 +49,10 @@ pub(super) fn ranges(
 
 /// `SHOW SPLITS`: each event loop has its own.
 pub(super) fn splits(parts: &[Part]) -> Vec<SplitRow> {
-    parts.iter().flat_map(|part| part.splits.iter().cloned()).collect()
+    parts
+        .iter()
+        .flat_map(|part| part.splits.iter().cloned())
+        .collect()
 }
 
 /// `SHOW KEYS`.

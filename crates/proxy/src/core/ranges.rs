@@ -70,7 +70,11 @@ impl Ranges {
             Some(Domain {
                 name: name.clone(),
                 kind: kind_of(range.key_type),
-                columns: range.columns.iter().filter_map(|text| Column::parse(text)).collect(),
+                columns: range
+                    .columns
+                    .iter()
+                    .filter_map(|text| Column::parse(text))
+                    .collect(),
                 settings: range.clone(),
                 state: Mutex::new(State {
                     rebalance: Rebalance::new(RebalanceSettings::default()),
@@ -90,7 +94,10 @@ impl Ranges {
                 overflowed: AtomicU64::new(0),
             })
         };
-        let own = config.ranges.iter().filter(|(_, range)| range.database == database);
+        let own = config
+            .ranges
+            .iter()
+            .filter(|(_, range)| range.database == database);
         let domains: Vec<Domain> = own.filter_map(domain).collect();
         (!domains.is_empty()).then_some(Ranges {
             domains,
@@ -100,7 +107,10 @@ impl Ranges {
 
     /// Whether the configuration still says the same of this database.
     pub fn is_of(&self, config: &Config, database: &str) -> bool {
-        let own = config.ranges.iter().filter(|(_, range)| range.database == database);
+        let own = config
+            .ranges
+            .iter()
+            .filter(|(_, range)| range.database == database);
         own.map(|(name, range)| (name, range))
             .eq(self.domains.iter().map(|domain| (&domain.name, &domain.settings)))
     }

@@ -460,12 +460,17 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.server.last_error = None;
             }
             backend::DATA_ROW => match &mut self.server.task {
-                Some(Task { reply: Some(reply), .. }) => reply.row(body),
+                Some(Task {
+                    reply: Some(reply), ..
+                }) => reply.row(body),
                 Some(task) => task.row(read::data_row(body)),
                 None => {}
             },
             backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION => {
-                if let Some(Task { reply: Some(reply), .. }) = &mut self.server.task {
+                if let Some(Task {
+                    reply: Some(reply), ..
+                }) = &mut self.server.task
+                {
                     reply.describe(tag, body);
                 }
             }

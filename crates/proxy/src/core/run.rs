@@ -272,7 +272,10 @@ fn cores(world: &World) -> Cores {
     let (complex, simple) = reserved(&all, wanted);
     let node = |cpu: CpuId| topology.cpus.iter().find(|found| found.id == cpu)?.numa_node;
     Cores {
-        simple: simple.iter().map(|&at| (all[at].cpu, node(all[at].cpu))).collect(),
+        simple: simple
+            .iter()
+            .map(|&at| (all[at].cpu, node(all[at].cpu)))
+            .collect(),
         complex: complex.iter().map(|&at| all[at]).collect(),
     }
 }

@@ -21,16 +21,23 @@ fn servers_of(client: &mut Raw, keys: impl Iterator<Item = i32>) -> BTreeSet<Str
         .collect()
 }
 
+/// Servers of the first and of the last lane, once both have some: while a lane has no server yet, another lends its own.
+fn warm(client: &mut Raw) -> (BTreeSet<String>, BTreeSet<String>) {
+    for _ in 0..2 {
+        servers_of(client, 1..=1);
+        servers_of(client, 1000..=1000);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    (servers_of(client, 1..=1), servers_of(client, 1000..=1000))
+}
+
 #[test]
 fn keys_of_different_ranges_have_different_servers() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let scene = scene(2 * cores, RANGES);
     let mut client = scene.client();
     tables(&mut client);
-    // While a lane has no server yet, another lends its own.
-    servers_of(&mut client, 1..=1);
-    servers_of(&mut client, 1000..=1000);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    warm(&mut client);
     let low = servers_of(&mut client, 1..=20);
     let high = servers_of(&mut client, 981..=1000);
     // One client at a time: a lane's last server is used again.
@@ -66,15 +73,17 @@ fn the_first_statement_of_a_transaction_decides() {
     let scene = scene(8, RANGES);
     let mut client = scene.client();
     tables(&mut client);
-    let low = servers_of(&mut client, 1..=1);
-    let high = servers_of(&mut client, 1000..=1000);
+    let (low, high) = warm(&mut client);
     for (key, expected) in [(5, &low), (995, &high)] {
         assert_eq!(client.lines("begin").join("|"), "complete BEGIN|ready T");
         let pid = client.value(&format!("select pg_backend_pid() from account where id = {key}"));
         assert!(expected.contains(&pid), "{key}");
         // What follows stays, whatever its key.
         client.rows("update account set balance = balance + 1 where id in (1, 1000)");
-        assert_eq!(client.value("select pg_backend_pid() from account where id = 500"), pid);
+        assert_eq!(
+            client.value("select pg_backend_pid() from account where id = 500"),
+            pid
+        );
         client.rows(if key == 5 { "commit" } else { "rollback" });
     }
     assert_eq!(client.value("select sum(balance) from account"), "2");
@@ -129,11 +138,18 @@ fn a_busy_lane_lends_its_work() {
         assert_ne!(lent, taken);
     }
     a.rows("commit");
-    let mut console = scene.target.client_as(&scene.target.login("postgres").database("pgbouncer"));
+    let mut console = scene
+        .target
+        .client_as(&scene.target.login("postgres").database("pgbouncer"));
     let ranges = console.table("show ranges");
     assert_eq!(ranges.len(), cores, "{ranges:#?}");
     assert_eq!(ranges[0]["from"], "");
-    assert!(ranges.iter().all(|row| row["name"] == "account" && row["state"] == "on"), "{ranges:#?}");
+    assert!(
+        ranges
+            .iter()
+            .all(|row| row["name"] == "account" && row["state"] == "on"),
+        "{ranges:#?}"
+    );
 }
 
 #[test]
@@ -154,7 +170,9 @@ fn cancelling_a_transaction_that_waits_to_begin_fails_it() {
     b.rows("begin");
     b.send(&query("select pg_sleep(60)")).expect("sent");
     a.rows("commit");
-    scene.wait_until("select count(*) > 0 from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'");
+    scene.wait_until(
+        "select count(*) > 0 from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'",
+    );
     crate::cancel(&scene.login(), &b.key.clone());
     let answer = format!("{:?}", b.until_ready());
     assert!(answer.contains("57014"), "{answer}");

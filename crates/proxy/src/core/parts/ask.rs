@@ -99,7 +99,11 @@ impl<R: Reactor> EventLoop<R> {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let described = |tag: u8| {
             let reply = task.reply.as_ref()?;
-            reply.descriptions.iter().find(|(found, _)| *found == tag).map(|(_, body)| body)
+            reply
+                .descriptions
+                .iter()
+                .find(|(found, _)| *found == tag)
+                .map(|(_, body)| body)
         };
         let (parameters, columns) = (
             described(backend::PARAMETER_DESCRIPTION),

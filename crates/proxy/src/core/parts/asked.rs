@@ -132,7 +132,10 @@ fn bound(rest: &[u8]) -> Option<(&[u8], Vec<i16>)> {
     if list.len() != 2 * formats {
         return None;
     }
-    let formats = list.chunks(2).map(|pair| i16::from_be_bytes([pair[0], pair[1]])).collect();
+    let formats = list
+        .chunks(2)
+        .map(|pair| i16::from_be_bytes([pair[0], pair[1]]))
+        .collect();
     Some((&rest[..at], formats))
 }
 

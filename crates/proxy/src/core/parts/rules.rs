@@ -167,11 +167,15 @@ mod tests {
             let text = format!(
                 "[proxy]\nauth_type = \"any\"\n[databases.a]\nhost = \"h\"\nuser = \"u\"\n[splits.s]\ndatabase = \"a\"\nquery = \"select 1\"\nkey = \"t.k\"\n{text}"
             );
-            Config::parse(&text, "corun.toml").expect("a configuration").config
+            Config::parse(&text, "corun.toml")
+                .expect("a configuration")
+                .config
         };
         let rule = |text: &str| {
             let mut desk = Desk::new(crate::understand::Limits::default(), 1, Arc::default());
-            Splits::of(&config(text), &mut desk, Splits::default()).rules.remove(0)
+            Splits::of(&config(text), &mut desk, Splits::default())
+                .rules
+                .remove(0)
         };
         let values = rule("splits = [10, 20, 30]");
         assert_eq!(values.parts_max(), 4);

@@ -93,7 +93,12 @@ impl<R: Reactor> EventLoop<R> {
             return None;
         }
         let stamp = self.desk.fresh(self.now);
-        let known = self.splits.known.get(&key).filter(|known| known.stamp == stamp).cloned();
+        let known = self
+            .splits
+            .known
+            .get(&key)
+            .filter(|known| known.stamp == stamp)
+            .cloned();
         let id = self.shared.id();
         let mut job = Job {
             id,
@@ -188,7 +193,10 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Servers of this loop that work for clients.
     fn busy_here(&self) -> usize {
-        self.servers.iter().filter(|(_, server)| server.client.is_some()).count()
+        self.servers
+            .iter()
+            .filter(|(_, server)| server.client.is_some())
+            .count()
     }
 
     fn busy_elsewhere(&self) -> usize {
@@ -249,10 +257,9 @@ impl<R: Reactor> EventLoop<R> {
         let mut left = wanted;
         for lane in self.lanes_of_pool(pool) {
             while left > 0
-                && self
-                    .pools
-                    .get(lane)
-                    .is_some_and(|pool| pool.servers < pool.size && pool.connecting == 0 && pool.failed.is_none())
+                && self.pools.get(lane).is_some_and(|pool| {
+                    pool.servers < pool.size && pool.connecting == 0 && pool.failed.is_none()
+                })
             {
                 if !self.connect(reactor, lane) {
                     break;
@@ -273,6 +280,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let others = self.idle_beside(pool, wanted);
+        self.want_servers(reactor, pool, wanted - others.len());
         if others.is_empty() {
             return self.end_job(reactor, id, After::Whole);
         }
@@ -286,7 +294,13 @@ impl<R: Reactor> EventLoop<R> {
         flight::plain(&mut out, BEGIN);
         let confirmed = &how.confirmed;
         let leads = confirmed.leader().as_bytes();
-        flight::bound(&mut out, leads, &how.types, &job.asked.values, &confirmed.leader_formats());
+        flight::bound(
+            &mut out,
+            leads,
+            &how.types,
+            &job.asked.values,
+            &confirmed.leader_formats(),
+        );
         flight::sync(&mut out);
         self.fly(reactor, id, Step::Lead, &out, LEAD_MAX);
         for other in others {
@@ -357,7 +371,14 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A server has answered what it did for a job.
-    pub(in crate::core) fn part_done(&mut self, reactor: &mut R, server: usize, id: u64, step: Step, task: Task) {
+    pub(in crate::core) fn part_done(
+        &mut self,
+        reactor: &mut R,
+        server: usize,
+        id: u64,
+        step: Step,
+        task: Task,
+    ) {
         if let Step::End = step {
             return self.member_ended(reactor, server, &task);
         }
@@ -471,7 +492,11 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(member) = job.member(server) {
             member.state = State::Done(reply);
         }
-        if job.members.iter().all(|member| matches!(member.state, State::Done(_))) {
+        if job
+            .members
+            .iter()
+            .all(|member| matches!(member.state, State::Done(_)))
+        {
             self.merge(reactor, id);
         }
     }
@@ -541,7 +566,10 @@ impl<R: Reactor> EventLoop<R> {
                 rule.history.record(job.members.len(), micros(took));
             }
         }
-        let pool = job.leader().and_then(|leader| self.servers.get(leader)).map(|server| server.pool);
+        let pool = job
+            .leader()
+            .and_then(|leader| self.servers.get(leader))
+            .map(|server| server.pool);
         if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
             pool.totals.queries += 1;
             pool.totals.transactions += 1;
@@ -563,7 +591,10 @@ impl<R: Reactor> EventLoop<R> {
         let mut busy = Vec::new();
         let mut free = Vec::new();
         for member in &job.members {
-            let found = self.servers.get_mut(member.server).filter(|server| server.id == member.id);
+            let found = self
+                .servers
+                .get_mut(member.server)
+                .filter(|server| server.id == member.id);
             let Some(server) = found else { continue };
             server.job = None;
             match server.task.is_some() {

@@ -51,7 +51,9 @@ impl<'a> Constants<'a> {
         let layers = layers.checked_sub(1)?;
         match node.node.as_ref()? {
             NodeEnum::ParamRef(parameter) => {
-                let number = u16::try_from(parameter.number).ok().filter(|number| *number > 0)?;
+                let number = u16::try_from(parameter.number)
+                    .ok()
+                    .filter(|number| *number > 0)?;
                 Some(plain(Source::Parameter(number)))
             }
             NodeEnum::AConst(constant) => self.constant(constant),
@@ -117,7 +119,9 @@ impl<'a> Constants<'a> {
         let literal = *literals.get(index)?;
         // The parser takes the signs before a number, and brackets between them, as parts of it.
         let signs = text.get(begin..literal.begin)?;
-        let known = signs.bytes().all(|byte| byte == b'-' || byte == b'(' || byte.is_ascii_whitespace());
+        let known = signs
+            .bytes()
+            .all(|byte| byte == b'-' || byte == b'(' || byte.is_ascii_whitespace());
         let negative = signs.bytes().filter(|byte| *byte == b'-').count() % 2 == 1;
         let written = text.get(literal.begin..literal.end)?;
         let same = match (value, literal.kind) {

@@ -95,10 +95,18 @@ impl Planner<'_> {
                 self.scope(scope, &conditions);
             }
             Tree::Node(NodeEnum::UpdateStmt(update)) => {
-                self.changed(&update.relation, &update.from_clause, update.where_clause.as_deref());
+                self.changed(
+                    &update.relation,
+                    &update.from_clause,
+                    update.where_clause.as_deref(),
+                );
             }
             Tree::Node(NodeEnum::DeleteStmt(delete)) => {
-                self.changed(&delete.relation, &delete.using_clause, delete.where_clause.as_deref());
+                self.changed(
+                    &delete.relation,
+                    &delete.using_clause,
+                    delete.where_clause.as_deref(),
+                );
             }
             Tree::Node(NodeEnum::InsertStmt(insert)) => self.insert(insert),
             _ => return,
@@ -300,7 +308,11 @@ impl Planner<'_> {
         else {
             return;
         };
-        let Some(table) = insert.relation.as_ref().and_then(|table| Relation::of(table, &[]).table) else {
+        let Some(table) = insert
+            .relation
+            .as_ref()
+            .and_then(|table| Relation::of(table, &[]).table)
+        else {
             return;
         };
         let rows: Option<Vec<&[Node]>> = select.values_lists.iter().map(row).collect();
