@@ -10,7 +10,10 @@ pub(super) const OPTION: &str = "corun";
 pub(super) fn inner(text: &str) -> Option<Arc<str>> {
     let tokens = pg_query::scan_tokens(text).ok()?;
     let mut words = tokens.iter().filter_map(|token| {
-        let (begin, end) = (usize::try_from(token.start).ok()?, usize::try_from(token.end).ok()?);
+        let (begin, end) = (
+            usize::try_from(token.start).ok()?,
+            usize::try_from(token.end).ok()?,
+        );
         let word = text.get(begin..end)?;
         let comment = word.starts_with("--") || word.starts_with("/*");
         (!comment).then_some((begin, end, word))

@@ -30,7 +30,8 @@ fn from_a_message_to_a_worker() {
     let worker = |plan: &str, values: &[super::Value], what: &str, literals: bool| {
         let text = plan;
         let plan = super::plan(text).expect("keys");
-        let resolve = || plan.resolve(|_, table, column| (table == "customer" && column == "c_id").then_some(()));
+        let resolve =
+            || plan.resolve(|_, table, column| (table == "customer" && column == "c_id").then_some(()));
         let (column, ()) = resolve().expect("a key");
         let body = bind(values);
         timed(what, || {
@@ -42,7 +43,9 @@ fn from_a_message_to_a_worker() {
             };
             map.owner_of_span(&span)
         });
-        timed(&format!("{what}, resolving each time"), || resolve().map(|(column, ())| column));
+        timed(&format!("{what}, resolving each time"), || {
+            resolve().map(|(column, ())| column)
+        });
     };
     let binary = |n: i32| (1, Some(n.to_be_bytes().to_vec()));
     let text = |n: i32| (0, Some(n.to_string().into_bytes()));
@@ -51,7 +54,14 @@ fn from_a_message_to_a_worker() {
     worker(point, &[text(700_000)], "Bind, one text parameter", false);
     worker(
         "update customer set c_balance = $1, c_ytd_pmt = $2, c_login = $3 where c_id between $4 and $5 and c_discount > $6",
-        &[text(1), text(2), text(3), binary(500_000), binary(500_100), text(5)],
+        &[
+            text(1),
+            text(2),
+            text(3),
+            binary(500_000),
+            binary(500_100),
+            text(5),
+        ],
         "Bind, a range behind three others",
         false,
     );

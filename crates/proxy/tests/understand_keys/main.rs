@@ -14,7 +14,10 @@ use proxy::understand::{Limits, Understanding};
 
 /// The plan of a text.
 fn plan(text: &str) -> Option<Arc<KeyPlan>> {
-    Understanding::new(Limits::default()).of(text.as_bytes()).keys.clone()
+    Understanding::new(Limits::default())
+        .of(text.as_bytes())
+        .keys
+        .clone()
 }
 
 /// A value of a Bind: its format, and its bytes unless it is NULL.
@@ -25,10 +28,17 @@ fn bind(values: &[Value]) -> Vec<u8> {
     let mut out = b"\0statement\0".to_vec();
     let count = (values.len() as u16).to_be_bytes();
     out.extend(count);
-    values.iter().for_each(|(format, _)| out.extend(format.to_be_bytes()));
+    values
+        .iter()
+        .for_each(|(format, _)| out.extend(format.to_be_bytes()));
     out.extend(count);
     for (_, value) in values {
-        out.extend(value.as_ref().map_or(-1, |value| value.len() as i32).to_be_bytes());
+        out.extend(
+            value
+                .as_ref()
+                .map_or(-1, |value| value.len() as i32)
+                .to_be_bytes(),
+        );
         out.extend(value.iter().flatten());
     }
     out.extend([0, 0]);

@@ -61,7 +61,10 @@ fn operand() -> impl Strategy<Value = Operand> {
     (number, form).prop_map(|(number, form)| {
         // What only holds integers.
         let integer = matches!(form, Form::Int2 | Form::Int4 | Form::Int8 | Form::Cast);
-        Operand(number.map(|halves| if integer { halves / 2 * 2 } else { halves }), form)
+        Operand(
+            number.map(|halves| if integer { halves / 2 * 2 } else { halves }),
+            form,
+        )
     })
 }
 
@@ -117,7 +120,9 @@ impl Writer {
         let whole = number.map(|halves| i64::from(halves / 2));
         let (format, bytes) = match form {
             Form::Literal => return number.map_or("null".to_owned(), decimal),
-            Form::Quoted => return number.map_or("null".to_owned(), |halves| format!("'{}'", decimal(halves))),
+            Form::Quoted => {
+                return number.map_or("null".to_owned(), |halves| format!("'{}'", decimal(halves)));
+            }
             Form::Cast => {
                 return match number {
                     None => "null::int".to_owned(),
@@ -142,7 +147,10 @@ impl Writer {
     }
 
     fn list(&mut self, list: &[Operand]) -> String {
-        list.iter().map(|x| self.operand(x)).collect::<Vec<_>>().join(", ")
+        list.iter()
+            .map(|x| self.operand(x))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn condition(&mut self, condition: &Condition) -> String {
@@ -173,7 +181,10 @@ impl Writer {
     }
 
     fn parts(&mut self, parts: &[Condition], word: &str) -> String {
-        let parts: Vec<_> = parts.iter().map(|part| format!("({})", self.condition(part))).collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|part| format!("({})", self.condition(part)))
+            .collect();
         parts.join(word)
     }
 }

@@ -67,8 +67,16 @@ fn filled(template: &str, filler: &Filler) -> String {
                 out.push_str(strings.next().expect("enough"));
                 out.push('\'');
             }
-            '#' => out.push_str(if comments.next() == Some(&true) { "/* 12 */" } else { "/**/" }),
-            '%' => out.push_str(if comments.next() == Some(&true) { "-- 7 '\n" } else { "\n" }),
+            '#' => out.push_str(if comments.next() == Some(&true) {
+                "/* 12 */"
+            } else {
+                "/**/"
+            }),
+            '%' => out.push_str(if comments.next() == Some(&true) {
+                "-- 7 '\n"
+            } else {
+                "\n"
+            }),
             '@' => out.push_str(&filler.key.to_string()),
             '^' => out.push_str(&format!("'{}'", filler.key)),
             other => out.push(other),

@@ -51,7 +51,9 @@ impl<'a> Constants<'a> {
         let layers = layers.checked_sub(1)?;
         match node.node.as_ref()? {
             NodeEnum::ParamRef(parameter) => {
-                let number = u16::try_from(parameter.number).ok().filter(|number| *number > 0)?;
+                let number = u16::try_from(parameter.number)
+                    .ok()
+                    .filter(|number| *number > 0)?;
                 Some(plain(Source::Parameter(number)))
             }
             NodeEnum::AConst(constant) => self.constant(constant),
@@ -117,7 +119,9 @@ impl<'a> Constants<'a> {
         let literal = *literals.get(index)?;
         // The parser takes the signs before a number, and brackets between them, as parts of it.
         let signs = text.get(begin..literal.begin)?;
-        let known = signs.bytes().all(|byte| byte == b'-' || byte == b'(' || byte.is_ascii_whitespace());
+        let known = signs
+            .bytes()
+            .all(|byte| byte == b'-' || byte == b'(' || byte.is_ascii_whitespace());
         let negative = signs.bytes().filter(|byte| *byte == b'-').count() % 2 == 1;
         let written = text.get(literal.begin..literal.end)?;
         let same = match (value, literal.kind) {
@@ -181,8 +185,12 @@ fn cast(kind: &pb::TypeName, array: bool) -> Option<Cast> {
     })
 }
 
-/// Whether a string might go on in the next line, perhaps behind a comment.
+/// Whether a string might go on in the next line, also behind comments. What else is there is part of the skeleton.
 fn goes_on(behind: &str) -> bool {
-    let next = behind.trim_ascii_start();
-    next.starts_with('\'') || next.starts_with("--")
+    let mut next = behind.trim_ascii_start();
+    while next.starts_with("--") {
+        let end = next.find(['\n', '\r']).unwrap_or(next.len());
+        next = next[end..].trim_ascii_start();
+    }
+    next.starts_with('\'')
 }

@@ -155,9 +155,7 @@ fn number(text: &[u8], mut negative: bool) -> Option<Image> {
     let whole = signed(value, negative);
     match &rest[digits..] {
         [] if digits > 0 => whole.map(Image::whole),
-        [b'.', fraction @ ..]
-            if digits + fraction.len() > 0 && fraction.iter().all(u8::is_ascii_digit) =>
-        {
+        [b'.', fraction @ ..] if digits + fraction.len() > 0 && fraction.iter().all(u8::is_ascii_digit) => {
             if fraction.iter().all(|digit| *digit == b'0') {
                 whole.map(Image::whole)
             } else if negative {
@@ -212,7 +210,9 @@ fn binary_numeric(value: &[u8]) -> Option<Image> {
     if digits.len() != 2 * count {
         return None;
     }
-    let mut digits = digits.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    let mut digits = digits
+        .chunks_exact(2)
+        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
     let mut number = 0_u64;
     // Five digits to the base of 10,000 are more than fits.
     if weight > 4 {
@@ -277,7 +277,10 @@ mod tests {
     #[test]
     fn texts_and_uuids_keep_their_order() {
         let texts = ["", "a", "ab", "b", "zzzzzzzy", "zzzzzzzz", "ä", "\u{10ffff}"];
-        let keys: Vec<_> = texts.iter().map(|text| key_of_text(KeyKind::Text, text.as_bytes())).collect();
+        let keys: Vec<_> = texts
+            .iter()
+            .map(|text| key_of_text(KeyKind::Text, text.as_bytes()))
+            .collect();
         assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!(keys[0], Some(i64::MIN));
         assert_eq!(
@@ -297,14 +300,21 @@ mod tests {
         let binary = 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef_u128.to_be_bytes();
         let image = image(KeyKind::Uuid, Form::Binary, &binary, false);
         assert_eq!(image.map(|image| image.key), key);
-        for other in ["", "0123", "01234567-89ab-cdef-0123-456789abcdeg", &canonical[1..]] {
+        for other in [
+            "",
+            "0123",
+            "01234567-89ab-cdef-0123-456789abcdeg",
+            &canonical[1..],
+        ] {
             assert_eq!(key_of_text(KeyKind::Uuid, other.as_bytes()), None, "{other}");
         }
     }
 
     #[test]
     fn binary_forms() {
-        let of = |kind, bytes: &[u8]| image(kind, Form::Binary, bytes, false).map(|image| (image.key, image.whole));
+        let of = |kind, bytes: &[u8]| {
+            image(kind, Form::Binary, bytes, false).map(|image| (image.key, image.whole))
+        };
         use KeyKind::{Date, Integer, Timestamp};
         assert_eq!(of(Integer, &(-7_i16).to_be_bytes()), Some((-7, true)));
         assert_eq!(of(Integer, &(-7_i32).to_be_bytes()), Some((-7, true)));

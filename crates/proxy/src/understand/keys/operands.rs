@@ -223,9 +223,15 @@ mod tests {
             assert_eq!((each.get(0), each.get(5)), (Given::Missing, Given::Missing));
         }
         let none = body(&[], values);
-        assert_eq!(parameters_of_bind(&none).expect("a Bind").get(4), Given::Text(b"four"));
+        assert_eq!(
+            parameters_of_bind(&none).expect("a Bind").get(4),
+            Given::Text(b"four")
+        );
         let one = body(&[1], values);
-        assert_eq!(parameters_of_bind(&one).expect("a Bind").get(4), Given::Binary(b"four"));
+        assert_eq!(
+            parameters_of_bind(&one).expect("a Bind").get(4),
+            Given::Binary(b"four")
+        );
         let odd = body(&[7], values);
         assert_eq!(parameters_of_bind(&odd).expect("a Bind").get(4), Given::Missing);
         assert!(parameters_of_bind(&body(&[0, 1], values)).is_none());

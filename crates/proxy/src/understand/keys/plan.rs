@@ -73,7 +73,10 @@ impl KeyPlan {
     /// Keys of a column, by its index in [`KeyPlan::columns`], that one run of the statement may touch. A column that does not exist
     /// may have any. [`Span::NONE`] where the statement touches no row of it, as with `= NULL`: it can run anywhere.
     pub fn span(&self, column: usize, kind: KeyKind, operands: &impl Operands) -> Span {
-        let test = self.columns.get(column).and_then(|column| self.tests.get(usize::from(column.test)));
+        let test = self
+            .columns
+            .get(column)
+            .and_then(|column| self.tests.get(usize::from(column.test)));
         test.map_or(Span::ALL, |test| test.span(kind, operands))
     }
 

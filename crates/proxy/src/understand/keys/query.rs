@@ -95,10 +95,18 @@ impl Planner<'_> {
                 self.scope(scope, &conditions);
             }
             Tree::Node(NodeEnum::UpdateStmt(update)) => {
-                self.changed(&update.relation, &update.from_clause, update.where_clause.as_deref());
+                self.changed(
+                    &update.relation,
+                    &update.from_clause,
+                    update.where_clause.as_deref(),
+                );
             }
             Tree::Node(NodeEnum::DeleteStmt(delete)) => {
-                self.changed(&delete.relation, &delete.using_clause, delete.where_clause.as_deref());
+                self.changed(
+                    &delete.relation,
+                    &delete.using_clause,
+                    delete.where_clause.as_deref(),
+                );
             }
             Tree::Node(NodeEnum::InsertStmt(insert)) => self.insert(insert),
             _ => return,
@@ -233,16 +241,17 @@ impl Planner<'_> {
                 Some(class) => Some((class, Test::Compare(comparison, self.constants.operand(right)?))),
                 None => {
                     let class = class_of(Some(right), scope)?;
-                    Some((class, Test::Compare(comparison.flipped(), self.constants.operand(left)?)))
+                    Some((
+                        class,
+                        Test::Compare(comparison.flipped(), self.constants.operand(left)?),
+                    ))
                 }
             };
         }
         let class = class_of(Some(left), scope)?;
         let test = match (expr.kind(), operator, right.node.as_ref()?) {
             (Kind::AexprIn, "=", NodeEnum::List(list)) => Test::In(self.operands(&list.items)?),
-            (Kind::AexprOpAny, "=", NodeEnum::AArrayExpr(array)) => {
-                Test::In(self.operands(&array.elements)?)
-            }
+            (Kind::AexprOpAny, "=", NodeEnum::AArrayExpr(array)) => Test::In(self.operands(&array.elements)?),
             (Kind::AexprOpAny, "=", _) => Test::Any(self.constants.array(right)?),
             (Kind::AexprBetween, _, NodeEnum::List(list)) => {
                 let [low, high] = list.items.as_slice() else {
@@ -278,7 +287,11 @@ impl Planner<'_> {
         else {
             return;
         };
-        let Some(table) = insert.relation.as_ref().and_then(|table| Relation::of(table, &[]).table) else {
+        let Some(table) = insert
+            .relation
+            .as_ref()
+            .and_then(|table| Relation::of(table, &[]).table)
+        else {
             return;
         };
         let rows: Option<Vec<&[Node]>> = select.values_lists.iter().map(row).collect();
@@ -322,7 +335,11 @@ impl Said {
                     _ => Some(Test::And(known.into())),
                 }
             }
-            Said::Or(parts) => parts.iter().map(|part| part.of(class)).collect::<Option<_>>().map(Test::Or),
+            Said::Or(parts) => parts
+                .iter()
+                .map(|part| part.of(class))
+                .collect::<Option<_>>()
+                .map(Test::Or),
             Said::Nothing => None,
         }
     }

@@ -80,7 +80,10 @@ impl Scope {
             [column] if self.merged.contains_key(*column) => return Some(self.root(self.merged[*column])),
             [column] => ((0..self.relations.len()).collect(), *column),
             [name, column] => {
-                let index = self.relations.iter().position(|relation| relation.name == *name)?;
+                let index = self
+                    .relations
+                    .iter()
+                    .position(|relation| relation.name == *name)?;
                 (vec![index], *column)
             }
             [schema, name, column] => {
@@ -157,17 +160,22 @@ impl Scope {
     /// The columns of a class: the tables each may belong to, and its name.
     pub(super) fn columns(&self, class: usize) -> impl Iterator<Item = (Box<[TableName]>, &str)> {
         let of_class = move |index: &usize| self.root(*index) == class;
-        (0..self.elements.len()).filter(of_class).filter_map(move |index| {
-            let element = &self.elements[index];
-            // What is known of one table need not be said again of several.
-            let said = element.relations.len() > 1
-                && (0..self.elements.len()).filter(of_class).any(|other| {
-                    let other = &self.elements[other];
-                    other.relations.len() == 1 && other.column == element.column
-                });
-            let tables = element.relations.iter().filter_map(|index| self.relations[*index].table.clone());
-            (!said).then(|| (tables.collect(), element.column.as_str()))
-        })
+        (0..self.elements.len())
+            .filter(of_class)
+            .filter_map(move |index| {
+                let element = &self.elements[index];
+                // What is known of one table need not be said again of several.
+                let said = element.relations.len() > 1
+                    && (0..self.elements.len()).filter(of_class).any(|other| {
+                        let other = &self.elements[other];
+                        other.relations.len() == 1 && other.column == element.column
+                    });
+                let tables = element
+                    .relations
+                    .iter()
+                    .filter_map(|index| self.relations[*index].table.clone());
+                (!said).then(|| (tables.collect(), element.column.as_str()))
+            })
     }
 
     /// Classes in the order in which their first columns were met.

@@ -5,8 +5,8 @@
 
 use model::ranges::Span;
 
-use super::calendar::DAY_US;
 use super::KeyKind;
+use super::calendar::DAY_US;
 use super::kind::{Form, Image, image};
 use super::operands::{Given, Operands};
 
@@ -228,9 +228,10 @@ impl Test {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Test::Compare(_, operand) | Test::Any(operand) => operand.bytes(),
-            Test::In(list) | Test::Assigned(list) => {
-                list.iter().map(|operand| size_of::<Operand>() + operand.bytes()).sum()
-            }
+            Test::In(list) | Test::Assigned(list) => list
+                .iter()
+                .map(|operand| size_of::<Operand>() + operand.bytes())
+                .sum(),
             Test::And(tests) | Test::Or(tests) => {
                 tests.iter().map(|test| size_of::<Test>() + test.bytes()).sum()
             }
@@ -293,7 +294,9 @@ fn elements(kind: KeyKind, given: Given<'_>) -> Option<Span> {
                 1 => {}
                 _ => return None,
             }
-            let count = usize::try_from(field(12)?).ok().filter(|count| *count <= ELEMENTS_MAX)?;
+            let count = usize::try_from(field(12)?)
+                .ok()
+                .filter(|count| *count <= ELEMENTS_MAX)?;
             let mut at = 20;
             for _ in 0..count {
                 let length = field(at)?;
