@@ -1,5 +1,7 @@
 //! What it costs to find the worker of a statement. Prints; asserts no time.
 
+#![expect(clippy::print_stderr, reason = "prints what it measured")]
+
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -24,7 +26,6 @@ fn timed(what: &str, mut run: impl FnMut() -> Option<usize>) {
 
 #[test]
 #[ignore = "prints times"]
-#[allow(clippy::print_stderr)]
 fn from_a_message_to_a_worker() {
     let map = Map::even(0, 1_000_000, 256, 8).expect("a map");
     let worker = |plan: &str, values: &[super::Value], what: &str, literals: bool| {

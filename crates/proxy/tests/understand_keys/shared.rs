@@ -20,7 +20,7 @@ const TEMPLATES: &[&str] = &[
     "delete from t where # k = ^::int8 # and v = ~",
     "select * from t where k = cast(@ as int) limit ?",
     "select case when v = ~ then ? end from t where k = -(@)",
-    "select date ~, \"?~'\" from t where k = int4 ^",
+    "select date ~, \"5, '6'\" from t where k = int4 ^",
     "select $1, ?, $2::text || ~ from t where k = @",
     "select * from t where v between ? and ? and k in (@)",
     "select * from t where v = ~ % \n and k = ^ % \n and w = ~",
