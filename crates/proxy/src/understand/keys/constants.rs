@@ -185,8 +185,12 @@ fn cast(kind: &pb::TypeName, array: bool) -> Option<Cast> {
     })
 }
 
-/// Whether a string might go on in the next line, perhaps behind a comment.
+/// Whether a string might go on in the next line, also behind comments. What else is there is part of the skeleton.
 fn goes_on(behind: &str) -> bool {
-    let next = behind.trim_ascii_start();
-    next.starts_with('\'') || next.starts_with("--")
+    let mut next = behind.trim_ascii_start();
+    while next.starts_with("--") {
+        let end = next.find(['\n', '\r']).unwrap_or(next.len());
+        next = next[end..].trim_ascii_start();
+    }
+    next.starts_with('\'')
 }

@@ -177,23 +177,14 @@ impl Planner<'_> {
         for part in &parts {
             equalities(part, &mut scope);
         }
-        // Columns are met before their classes are asked for, and no class changes any more.
-        for part in &parts {
-            self.compared(part, &mut scope);
-        }
+        // No class changes any more.
+        let said = Said::And(parts.iter().map(|part| self.said(part, &mut scope)).collect());
         let classes: Vec<usize> = scope.classes().collect();
         for class in classes {
-            let mut tests: Vec<Test> = Vec::new();
-            for part in &parts {
-                tests.extend(self.test(part, class, &mut scope));
+            if let Some(test) = said.of(class) {
+                let columns: Vec<(Box<[TableName]>, &str)> = scope.columns(class).collect();
+                self.keep(test, columns);
             }
-            let test = match tests.len() {
-                0 => continue,
-                1 => tests.swap_remove(0),
-                _ => Test::And(tests.into()),
-            };
-            let columns: Vec<(Box<[TableName]>, &str)> = scope.columns(class).collect();
-            self.keep(test, columns);
         }
     }
 
@@ -219,79 +210,67 @@ impl Planner<'_> {
         }
     }
 
-    /// Makes the columns of comparisons known to the scope.
-    fn compared(&self, node: &Node, scope: &mut Scope) {
+    /// What a condition says of the columns of a query.
+    fn said(&self, node: &Node, scope: &mut Scope) -> Said {
         match node.node.as_ref() {
             Some(NodeEnum::BoolExpr(expr)) => {
-                expr.args.iter().for_each(|arg| self.compared(arg, scope));
-            }
-            Some(NodeEnum::AExpr(expr)) => {
-                for side in [&expr.lexpr, &expr.rexpr] {
-                    class_of(side.as_deref(), scope);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// What a condition says of a class of columns.
-    fn test(&self, node: &Node, class: usize, scope: &mut Scope) -> Option<Test> {
-        match node.node.as_ref()? {
-            NodeEnum::BoolExpr(expr) => {
-                let tests = expr.args.iter().map(|arg| self.test(arg, class, scope));
+                let mut parts = || expr.args.iter().map(|arg| self.said(arg, scope)).collect();
                 match expr.boolop() {
-                    pb::BoolExprType::AndExpr => {
-                        let known: Box<[Test]> = tests.flatten().collect();
-                        (!known.is_empty()).then_some(Test::And(known))
-                    }
-                    pb::BoolExprType::OrExpr => tests.collect::<Option<_>>().map(Test::Or),
-                    _ => None,
+                    pb::BoolExprType::AndExpr => Said::And(parts()),
+                    pb::BoolExprType::OrExpr => Said::Or(parts()),
+                    _ => Said::Nothing,
                 }
             }
-            NodeEnum::AExpr(expr) => self.comparison(expr, class, scope),
-            _ => None,
+            Some(NodeEnum::AExpr(expr)) => match self.comparison(expr, scope) {
+                Some((class, test)) => Said::Column(class, test),
+                None => Said::Nothing,
+            },
+            _ => Said::Nothing,
         }
     }
 
-    fn comparison(&self, expr: &pb::AExpr, class: usize, scope: &mut Scope) -> Option<Test> {
+    /// A comparison: the class of its column, and what it says of that.
+    fn comparison(&self, expr: &pb::AExpr, scope: &mut Scope) -> Option<(usize, Test)> {
         use pb::AExprKind as Kind;
         let (left, right) = (expr.lexpr.as_deref()?, expr.rexpr.as_deref()?);
-        let left_is = class_of(Some(left), scope) == Some(class);
-        match expr.kind() {
-            Kind::AexprOp | Kind::AexprNotDistinct => {
-                let comparison = match expr.kind() {
-                    Kind::AexprOp => Comparison::of(operator(expr)?)?,
-                    _ => Comparison::Equal,
-                };
-                if left_is {
-                    Some(Test::Compare(comparison, self.constants.operand(right)?))
-                } else if class_of(Some(right), scope) == Some(class) {
-                    Some(Test::Compare(comparison.flipped(), self.constants.operand(left)?))
-                } else {
-                    None
+        let operator = operator(expr)?;
+        if let Kind::AexprOp | Kind::AexprNotDistinct = expr.kind() {
+            // `IS NOT DISTINCT FROM` has the operator of equality.
+            let comparison = Comparison::of(operator)?;
+            return match class_of(Some(left), scope) {
+                Some(class) => Some((class, Test::Compare(comparison, self.constants.operand(right)?))),
+                None => {
+                    let class = class_of(Some(right), scope)?;
+                    Some((
+                        class,
+                        Test::Compare(comparison.flipped(), self.constants.operand(left)?),
+                    ))
                 }
+            };
+        }
+        let class = class_of(Some(left), scope)?;
+        let test = match (expr.kind(), operator, right.node.as_ref()?) {
+            (Kind::AexprIn, "=", NodeEnum::List(list)) => Test::In(self.operands(&list.items)?),
+            (Kind::AexprOpAny, "=", NodeEnum::AArrayExpr(array)) => Test::In(self.operands(&array.elements)?),
+            (Kind::AexprOpAny, "=", _) => Test::Any(self.constants.array(right)?),
+            (Kind::AexprBetween, _, NodeEnum::List(list)) => {
+                let [low, high] = list.items.as_slice() else {
+                    return None;
+                };
+                // One side alone says something too.
+                let sides = [(Comparison::GreaterOrEqual, low), (Comparison::LessOrEqual, high)];
+                let known = sides.into_iter().filter_map(|(comparison, side)| {
+                    Some(Test::Compare(comparison, self.constants.operand(side)?))
+                });
+                let known: Box<[Test]> = known.collect();
+                if known.is_empty() {
+                    return None;
+                }
+                Test::And(known)
             }
-            Kind::AexprIn if left_is && operator(expr) == Some("=") => self.list(right).map(Test::In),
-            Kind::AexprOpAny if left_is && operator(expr) == Some("=") => match right.node.as_ref()? {
-                NodeEnum::AArrayExpr(array) => self.operands(&array.elements).map(Test::In),
-                _ => self.constants.array(right).map(Test::Any),
-            },
-            Kind::AexprBetween if left_is => match self.list(right)?.into_vec().as_slice() {
-                [low, high] => Some(Test::And(Box::new([
-                    Test::Compare(Comparison::GreaterOrEqual, low.clone()),
-                    Test::Compare(Comparison::LessOrEqual, high.clone()),
-                ]))),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    fn list(&self, node: &Node) -> Option<Box<[Operand]>> {
-        match node.node.as_ref()? {
-            NodeEnum::List(list) => self.operands(&list.items),
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some((class, test))
     }
 
     fn operands(&self, nodes: &[Node]) -> Option<Box<[Operand]>> {
@@ -331,6 +310,37 @@ impl Planner<'_> {
                 let tables: Box<[TableName]> = Box::new([table.clone()]);
                 self.keep(Test::Assigned(values), vec![(tables, &column.name)]);
             }
+        }
+    }
+}
+
+/// A condition whose columns are looked up.
+enum Said {
+    Column(usize, Test),
+    And(Vec<Said>),
+    Or(Vec<Said>),
+    Nothing,
+}
+
+impl Said {
+    /// What it says of a class of columns.
+    fn of(&self, class: usize) -> Option<Test> {
+        match self {
+            Said::Column(column, test) => (*column == class).then(|| test.clone()),
+            Said::And(parts) => {
+                let mut known: Vec<Test> = parts.iter().filter_map(|part| part.of(class)).collect();
+                match known.len() {
+                    0 => None,
+                    1 => known.pop(),
+                    _ => Some(Test::And(known.into())),
+                }
+            }
+            Said::Or(parts) => parts
+                .iter()
+                .map(|part| part.of(class))
+                .collect::<Option<_>>()
+                .map(Test::Or),
+            Said::Nothing => None,
         }
     }
 }

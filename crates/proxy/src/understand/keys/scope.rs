@@ -8,7 +8,7 @@ use pg_query::protobuf as pb;
 use crate::understand::{TableName, names};
 
 /// Columns of a query that are looked at; those that follow are not known.
-const ELEMENTS_MAX: usize = 256;
+const ELEMENTS_MAX: usize = 64;
 
 /// Something in FROM.
 pub(super) struct Relation {
