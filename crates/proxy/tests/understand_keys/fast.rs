@@ -31,7 +31,7 @@ fn timed(what: &str, mut run: impl FnMut() -> Option<usize>) {
 fn from_a_message_to_a_worker() {
     let map = Map::even(0, 1_000_000, 256, 8).expect("a map");
     let worker = |text: &str, values: &[super::Value], what: &str, literals: bool| {
-        let plan = super::plan(text).expect("keys");
+        let plan = plan(text).expect("keys");
         let resolve =
             || plan.resolve(|_, table, column| (table == "customer" && column == "c_id").then_some(()));
         let (column, ()) = resolve().expect("a key");
