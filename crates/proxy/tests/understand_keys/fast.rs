@@ -45,7 +45,7 @@ fn from_a_message_to_a_worker() {
             };
             map.owner_of_span(&span)
         });
-        timed(&format!("{what}, resolving each time"), || {
+        timed(&format!("{what}: resolve() alone"), || {
             resolve().map(|(column, ())| column)
         });
     };
