@@ -167,6 +167,8 @@ impl<R: Reactor> EventLoop<R> {
         let ranged = effective.dispatch != Dispatch::Off
             && effective.pool_mode == PoolMode::Transaction
             && self.world.config.corun.bind_backends != Switch::Off
+            // Only a process of this machine can be bound to a core.
+            && effective.hosts.iter().chain(&effective.replicas).all(|host| host.host.is_here())
             && ranges.values().any(|range| range.database == effective.database);
         if ranged {
             self.cpus.len().min(size).max(1)

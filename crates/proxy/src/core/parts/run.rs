@@ -6,16 +6,18 @@ use std::sync::atomic::Ordering;
 use machine::reactor::Reactor;
 use model::split::{Parts, Placement, free_cores, parts_most, place};
 
-use super::asked::{Asked, asked};
+use super::asked::{Asked, Form, asked};
 use super::flight::{self, BEGIN};
 use super::job::{After, Job, Member, State, Step};
 use super::rules::Rule;
 use crate::admin::SplitRow;
 use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
 use crate::core::client::Client;
-use crate::core::desk::{Desk, Rules};
+use crate::core::desk::{Desk, Rules, read_when_parsed};
 use crate::core::event_loop::EventLoop;
+use crate::core::pool::Pool;
 use crate::core::server::{Server, Task};
+use crate::session::prepared::Prepared;
 use crate::session::settings;
 use crate::split::reads_the_clock;
 use crate::understand::Shape;
@@ -135,12 +137,12 @@ impl<R: Reactor> EventLoop<R> {
                     return None;
                 }
                 job.how = Some(how);
-                self.adopt(leader, id, index);
+                self.adopt(leader, id, index, &job.asked);
                 self.jobs.insert(id, job);
                 self.lead(reactor, id);
             }
             None => {
-                self.adopt(leader, id, index);
+                self.adopt(leader, id, index, &job.asked);
                 if !self.ask_about(reactor, job) {
                     self.disown(leader);
                     return None;
@@ -150,15 +152,38 @@ impl<R: Reactor> EventLoop<R> {
         Some(used)
     }
 
-    fn adopt(&mut self, leader: usize, id: u64, client: usize) {
+    fn adopt(&mut self, leader: usize, id: u64, client: usize, asked: &Asked) {
+        let unnamed = self.unnamed(client, asked);
         if let Some(server) = self.servers.get_mut(leader) {
             server.job = Some(id);
             server.query_since = self.now;
         }
         if let Some(client) = self.clients.get_mut(client) {
             client.asked = true;
+            client.statements.unnamed = unnamed;
         }
         self.shared.jobs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The client's unnamed statement behind a request.
+    fn unnamed(&mut self, client: usize, asked: &Asked) -> Option<Prepared> {
+        let client = self.clients.get(client)?;
+        match asked.form {
+            Form::Simple => None,
+            Form::Extended { parses: false, .. } => client.statements.unnamed.clone(),
+            Form::Extended { parses: true, .. } => {
+                let under = read_when_parsed(&client.settings);
+                let parsed = read::Parse {
+                    name: b"",
+                    sql: &asked.sql,
+                    types: &asked.types,
+                };
+                Some(Prepared {
+                    statement: self.desk.intern(&parsed, &under),
+                    stamp: self.desk.statements.stamp(),
+                })
+            }
+        }
     }
 
     fn disown(&mut self, leader: usize) {
@@ -192,10 +217,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Servers of this loop that work for clients.
     fn busy_here(&self) -> usize {
-        self.servers
-            .iter()
-            .filter(|(_, server)| server.client.is_some())
-            .count()
+        let busy = |(_, pool): (usize, &Pool)| pool.servers.saturating_sub(pool.idle.len() + pool.connecting);
+        self.pools.iter().map(busy).sum()
     }
 
     fn busy_elsewhere(&self) -> usize {
