@@ -63,9 +63,9 @@ fn skewed(random: &mut Random, end: usize) -> i64 {
 /// Statements that fill the tables anew.
 pub fn fill(random: &mut Random) -> Vec<String> {
     let mut statements = vec!["truncate item, line, author".to_owned()];
-    let items = [0, 1, 5, 20, 60][random.below(5)];
-    let lines = [0, 3, 30, 120][random.below(4)];
-    let authors = random.below(8);
+    let items = [0, 5, 20, 60, 60, 150][random.below(6)];
+    let lines = [0, 30, 120, 300, 300][random.below(5)];
+    let authors = random.below(9);
     let nulls = [0, 10, 40][random.below(3)];
     let mut insert = |table: &str, rows: Vec<String>| {
         if !rows.is_empty() {

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod arbitrary;
 mod best_seller;
 mod data;
 mod executor;

@@ -33,19 +33,19 @@ fn values_of_every_type_are_handed_on_exactly() {
     let mut admin = Client::connect(&login);
     admin.run(
         "create table t (id int not null, b bool, i2 int2, i4 int4, i8 int8, n numeric, d date, ts timestamp, tz timestamptz, u uuid,
-           by bytea, o oid, c text collate \"C\");
+           by bytea, o oid, c text collate \"C\", f4 float4, f8 float8);
          insert into t values
            (1, true, -32768, -2147483648, -9223372036854775808, 'nan', '-infinity', '-infinity', '-infinity',
-             '00000000-0000-0000-0000-000000000000', '', 0, 'x'),
+             '00000000-0000-0000-0000-000000000000', '', 0, 'x', 'nan', '-infinity'),
            (2, false, 32767, 2147483647, 9223372036854775807, '-infinity', 'infinity', 'infinity', 'infinity',
-             'ffffffff-ffff-ffff-ffff-ffffffffffff', '\\x00ff275c', 4294967295, ''),
+             'ffffffff-ffff-ffff-ffff-ffffffffffff', '\\x00ff275c', 4294967295, '', '-infinity', 'nan'),
            (5, null, 0, 0, 0, 123456789012345678901234567890.000000000000012300, '4713-01-01 BC', '4713-01-01 00:00:00 BC',
-             '4713-01-01 00:00:00+00 BC', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '\\x27', 7, 'it''s'),
+             '4713-01-01 00:00:00+00 BC', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '\\x27', 7, 'it''s', 3.4028235e38, 5e-324),
            (9, true, 1, 1, 1, -0.0001, '5874897-12-31', '294276-12-31 23:59:59.999999', '294276-12-31 23:59:59.999999+00',
-             'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12', '\\x5c', 8, 'b\\c'),
+             'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12', '\\x5c', 8, 'b\\c', 0.1, 0.1),
            (9, true, 1, 1, 1, 5, '1999-12-31', '1999-12-31 23:59:59.000001', '2024-10-27 01:30:00+00',
-             'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12', '\\x5c', 8, 'B'),
-           (4, null, null, null, null, null, null, null, null, null, null, null, null)",
+             'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12', '\\x5c', 8, 'B', 1e-45, 123456789.12345678),
+           (4, null, null, null, null, null, null, null, null, null, null, null, null, null, null)",
     );
     let mut team = Team::connect(&login, 3);
     let settings =
@@ -53,7 +53,9 @@ fn values_of_every_type_are_handed_on_exactly() {
     for client in team.parts.iter_mut().chain([&mut team.leader, &mut admin]) {
         client.run(settings);
     }
-    for column in ["b", "i2", "i4", "i8", "n", "d", "ts", "tz", "u", "by", "o", "c"] {
+    for column in [
+        "b", "i2", "i4", "i8", "n", "d", "ts", "tz", "u", "by", "o", "c", "f4", "f8",
+    ] {
         for (text, merge) in [
             (
                 format!("select {column} from t where id <> 4 group by {column} order by {column}"),
@@ -151,10 +153,11 @@ fn what_does_not_fit() {
         body
     };
     let lead = prepared.lead(&row("00000003-00000001-1")).expect("a row");
+    let (plan, first) = (std::sync::Arc::clone(&prepared), lead.clone());
     let split = |values: &[&str]| {
-        prepared.parts(
+        plan.parts(
             &values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>(),
-            &lead,
+            &first,
         )
     };
     assert_eq!(split(&["5", "x"]), Err(SplitsError::NoInteger("x".to_owned())));
@@ -163,14 +166,14 @@ fn what_does_not_fit() {
     assert_eq!(
         split(&[" 5", "9999999999"]).expect("parts"),
         [
-            "SELECT v AS c0, count(*) AS c1 FROM t WHERE (\"t\".\"id\" < '5') GROUP BY 1",
-            "SELECT v AS c0, count(*) AS c1 FROM t WHERE (\"t\".\"id\" >= '5' AND \"t\".\"id\" < '9999999999'::pg_catalog.int8) GROUP BY 1",
-            "SELECT v AS c0, count(*) AS c1 FROM t WHERE (\"t\".\"id\" >= '9999999999'::pg_catalog.int8 OR \"t\".\"id\" IS NULL) GROUP BY 1",
+            "SELECT t.v AS c0, count(*) AS c1 FROM t WHERE (\"t\".\"id\" < '5') GROUP BY 1",
+            "SELECT t.v AS c0, count(*) AS c1 FROM t WHERE (\"t\".\"id\" >= '5' AND \"t\".\"id\" < '9999999999'::pg_catalog.int8) GROUP BY 1",
+            "SELECT t.v AS c0, count(*) AS c1 FROM t WHERE (\"t\".\"id\" >= '9999999999'::pg_catalog.int8 OR \"t\".\"id\" IS NULL) GROUP BY 1",
         ]
     );
     assert!(prepared.lead(&row("1'; drop table t")).is_err());
     assert!(prepared.lead(&[0, 1]).is_err());
-    let mut merger = Merger::new(&prepared, &lead, 2);
+    let mut merger = Merger::new(prepared, lead, 2);
     assert_eq!(merger.push(0, &row("1")), Err(MergeError::Row));
     assert_eq!(merger.final_sql(), Err(MergeError::Early));
     merger.end(0).expect("ended");

@@ -30,6 +30,7 @@ fn refused_and_not() {
         "select g, avg(v) from t, u where t.id = t_id group by g having count(*) > 2 order by avg(v) limit 5",
         "select x, f, sum(f) from t group by id, x, f order by f limit 3",
         "select f from t order by f desc",
+        "select f, max(f) from t group by f",
         "select id, (select max(v) from u where t_id = t.id) from t order by 2, 1",
         "select t_id, count(*) from u join t on t.id = u.t_id group by t_id",
         "select distinct t.* from t, u order by id",
@@ -44,6 +45,9 @@ fn refused_and_not() {
         "select count(distinct x), count(distinct id) from t",
         "select count(*) from t where f = (select sum(f) from t)",
         "select d at time zone 'UTC' from t",
+        "select d::text, case when b then 1 else g end from t order by d, id",
+        "select x::varchar(3), g::numeric(5, 2) from t order by x, g",
+        "select (select max(uid) from u), id from t order by 1, id",
     ] {
         if let Err(why) = prepare(&mut admin, text, &key("t.id")) {
             panic!("{text}: {why:?}");
@@ -142,6 +146,10 @@ fn refused_and_not() {
         ("select g::regclass from t", "Cast"),
         ("select g::mood from t", "Failed"),
         ("select j['a'] from t", "Construct"),
+        (
+            "select (select max(uid) from u), id from t order by max",
+            "SortName",
+        ),
     ] {
         let outcome = prepare(&mut admin, text, &key("t.id"));
         let named = match &outcome {
