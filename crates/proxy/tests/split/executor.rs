@@ -156,8 +156,8 @@ pub enum Unprepared {
 
 /// Asks the server what is to be known.
 pub fn prepare(client: &mut Client, text: &str, key: &KeyColumn) -> Result<Prepared, Unprepared> {
-    let (parameters, original) = client.describe(text, &[]).map_err(Unprepared::Failed)?;
     let plan = plan(text, Dialect::default(), key).map_err(Unprepared::Refused)?;
+    let (parameters, original) = client.describe(text, &[]).map_err(Unprepared::Failed)?;
     let answer = client.0.try_rows(&plan.questions()).map_err(Unprepared::Wrong)?;
     let resolved = plan.resolve(&answer).map_err(Unprepared::Refused)?;
     let mut described = |text: &str| {
