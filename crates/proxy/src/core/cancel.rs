@@ -81,6 +81,11 @@ impl<R: Reactor> EventLoop<R> {
             .server
             .and_then(|server| self.servers.get(server).map(|found| (server, found)))
         {
+            Some((_, server)) if server.job.is_some() => {
+                if let Some(job) = server.job {
+                    self.cancel_job(reactor, job);
+                }
+            }
             Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
                 self.start_cancel(reactor, index);
             }
@@ -97,8 +102,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
         };
-        let Some(request) = request_bytes(&client.inbox) else {
-            // The end of the request has not come: it is cancelled once a server has it.
+        let Some(request) = request_bytes(&client.inbox).filter(|_| client.begun.is_none()) else {
+            // The end of the request has not come, or its transaction must fail with it: it is cancelled once a server has it.
             client.cancel_wanted = true;
             return;
         };

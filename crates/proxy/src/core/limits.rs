@@ -29,6 +29,7 @@ impl<R: Reactor> EventLoop<R> {
         self.limit_clients(reactor);
         self.limit_servers(reactor);
         self.cancels_tick(reactor);
+        self.dispatch_tick();
         self.bind_tick();
         self.fleet_tick(reactor);
         self.run_questions(reactor);
@@ -74,15 +75,24 @@ impl<R: Reactor> EventLoop<R> {
                 continue;
             }
             let Some(server) = client.server.and_then(|server| self.servers.get(server)) else {
-                if client.is_ready() && passed(effective.client_idle_timeout, quiet) {
+                if let Some(begun) = &client.begun {
+                    let lasted = self.now.saturating_sub(begun.since);
+                    if passed(effective.transaction_timeout, lasted) {
+                        over.push((index, Refusal::new(code::QUERY_CANCELED, "transaction_timeout")));
+                    } else if passed(effective.idle_transaction_timeout, quiet) {
+                        let refusal =
+                            Refusal::new(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
+                        over.push((index, refusal));
+                    }
+                } else if client.is_ready() && passed(effective.client_idle_timeout, quiet) {
                     over.push((index, Refusal::new(code::IDLE_TIMEOUT, "client_idle_timeout")));
                 }
                 continue;
             };
-            if server.task.is_some() {
+            if server.task.is_some() && server.job.is_none() {
                 continue;
             }
-            let working = server.expects.outstanding() > 0 || server.expects.open();
+            let working = server.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
             let in_transaction = server.status != TransactionStatus::Idle || working || client.began;
             if working
                 && passed(
@@ -166,7 +176,8 @@ impl<R: Reactor> EventLoop<R> {
             {
                 replaced.push((client, why));
             }
-            if server.client.is_some() || server.task.is_some() || server.cancels > 0 {
+            if server.client.is_some() || server.task.is_some() || server.job.is_some() || server.cancels > 0
+            {
                 continue;
             }
             let Some(pool) = self.pools.get(server.pool) else {

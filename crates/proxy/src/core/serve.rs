@@ -5,21 +5,21 @@ use std::sync::Arc;
 use machine::reactor::Reactor;
 
 use super::change::Change;
-use super::client::Client;
+use super::client::{Begun, Client};
+use super::dispatch::Lane;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
 use super::pool::{Pool, Waiting};
 use super::reply;
 use super::request::{self, Stop};
-use super::server::{Server, TaskKind, lost};
+use super::server::{Server, TaskKind};
 use super::start::fits;
 use super::statistics::micros;
 use super::wish::{self, Wish};
 use crate::config::PoolMode;
-use crate::hosts::Report;
 use crate::session::settings;
-use crate::understand::{Pins, Shape};
-use crate::wire::error::{Refusal, Reported, code};
+use crate::understand::{Access, Pins, Shape, Understood};
+use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, build, frontend};
 
 impl<R: Reactor> EventLoop<R> {
@@ -95,6 +95,15 @@ impl<R: Reactor> EventLoop<R> {
                 return bytes.len();
             };
             let rules = self.rules(client);
+            if client.server.is_none() || client.passing == 0 {
+                if let Some(used) = self.explain(reactor, index, &bytes[at..]) {
+                    at += used;
+                    continue;
+                }
+            }
+            let Some(client) = self.clients.get(index) else {
+                return bytes.len();
+            };
             let Some(server_index) = client.server else {
                 if at == bytes.len() {
                     return at;
@@ -115,22 +124,34 @@ impl<R: Reactor> EventLoop<R> {
                         self.refuse_client(reactor, index, &refusal);
                         return bytes.len();
                     }
-                    Wish::Server(shape) => {
-                        if !self.attach(reactor, index, &bytes[at..], shape) {
+                    Wish::Begin(used, understood) => {
+                        self.begin_late(reactor, index, &bytes[at..at + used], understood);
+                        at += used;
+                    }
+                    Wish::Server(understood) => {
+                        if !self.attach(reactor, index, &bytes[at..], understood.as_ref()) {
                             return at;
                         }
                     }
                 }
                 continue;
             };
+            let Some(server) = self.servers.get(server_index) else {
+                return bytes.len();
+            };
+            if server.task.is_some() || server.job.is_some() {
+                return at;
+            }
+            if !self.splits.rules.is_empty()
+                && let Some(used) = self.split(reactor, index, server_index, &rules, &bytes[at..])
+            {
+                return at + used;
+            }
             let (Some(client), Some(server)) =
                 (self.clients.get_mut(index), self.servers.get_mut(server_index))
             else {
                 return bytes.len();
             };
-            if server.task.is_some() {
-                return at;
-            }
             let (used, stop) =
                 request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
             at += used;
@@ -176,8 +197,16 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Gives a client a server, or puts it in the queue. `true`: it has one and may go on at once.
-    fn attach(&mut self, reactor: &mut R, index: usize, bytes: &[u8], shape: Shape) -> bool {
-        let pool_index = match self.way(reactor, index, bytes) {
+    fn attach(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        bytes: &[u8],
+        understood: Option<&Arc<Understood>>,
+    ) -> bool {
+        let shape = understood.map_or(Shape::UNKNOWN, |understood| understood.shape);
+        let key = self.key_of_request(index, bytes, understood);
+        let host_pool = match self.way(reactor, index, bytes, key) {
             Way::Pool(pool) => pool,
             Way::Park => {
                 self.park(index);
@@ -189,6 +218,10 @@ impl<R: Reactor> EventLoop<R> {
             }
         };
         let in_turn = self.world.config.proxy.server_round_robin;
+        let Lane {
+            pool: pool_index,
+            domain,
+        } = self.lane(host_pool, index, key);
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return false;
         };
@@ -200,12 +233,19 @@ impl<R: Reactor> EventLoop<R> {
             pool.waiting.ran(shape);
             return self.pair(reactor, index, server);
         }
-        self.enqueue(reactor, index, pool_index, shape);
+        self.enqueue(reactor, index, pool_index, shape, domain);
         false
     }
 
     /// Puts a client in a pool's queue.
-    pub(super) fn enqueue(&mut self, reactor: &mut R, index: usize, pool_index: usize, shape: Shape) {
+    pub(super) fn enqueue(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        pool_index: usize,
+        shape: Shape,
+        domain: Option<usize>,
+    ) {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return;
         };
@@ -227,6 +267,7 @@ impl<R: Reactor> EventLoop<R> {
             client: index,
             shape,
             since: self.now,
+            domain,
         });
         if !pool.idle.is_empty() && !pool.paused {
             // Only when the queue was not empty: those before it are served first.
@@ -234,6 +275,23 @@ impl<R: Reactor> EventLoop<R> {
             self.todo.extend(free.into_iter().map(Todo::Free));
         }
         self.todo.push_back(Todo::Connect(pool_index));
+        self.offer_to_others(pool_index, domain.is_some());
+    }
+
+    /// Tells a client that its transaction block has begun, and keeps the text until its first statement says where it belongs.
+    fn begin_late(&mut self, reactor: &mut R, index: usize, message: &[u8], understood: Arc<Understood>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.begun = Some(Box::new(Begun {
+            text: message.to_vec(),
+            understood,
+            since: self.now,
+        }));
+        let mut out = Vec::with_capacity(32);
+        build::command_complete(&mut out, "BEGIN");
+        build::ready(&mut out, TransactionStatus::Open);
+        client.transport.send(reactor, &out);
     }
 
     /// Makes a server a client's. `true`: at once; otherwise a query of the proxy's own comes first.
@@ -303,6 +361,12 @@ impl<R: Reactor> EventLoop<R> {
             self.greet_from_server(reactor, index, server_index);
             return false;
         }
+        if let Some(begun) = client.begun.take() {
+            client.wrote |= begun.understood.access != Access::Read;
+            // In a flight of its own: should it fail, nothing of the client's runs outside of its transaction.
+            server.start_message(reactor, TaskKind::Begin, &begun.text);
+            return false;
+        }
         true
     }
 
@@ -327,6 +391,12 @@ impl<R: Reactor> EventLoop<R> {
             totals.transactions += u64::from(heard.transactions);
             totals.query_time += heard.query_time;
             totals.transaction_time += heard.transaction_time;
+            if heard.queries > 0
+                && let Some(rule) = server.timed.take()
+                && let Some(rule) = self.splits.rules.get_mut(rule)
+            {
+                rule.history.record(1, micros(heard.latencies[0]));
+            }
             for took in heard.latencies.iter().take(heard.queries as usize) {
                 pool.times.query.record(micros(*took));
             }
@@ -475,7 +545,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Ends what binds a server and its client.
-    fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
+    pub(super) fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
         if let Some(server) = self.servers.get_mut(index) {
             server.client = None;
             server.since = self.now;
@@ -538,13 +608,18 @@ impl<R: Reactor> EventLoop<R> {
             _ => pool.waiting.pop(self.now, pool.totals.queries),
         } {
             if self.clients.get(next.client).is_some() {
-                let id = self.clients[next.client].id;
-                if self.pair(reactor, next.client, index) {
-                    self.serve_inbox(reactor, next.client, id);
-                }
-                return;
+                return self.pair_waiting(reactor, next.client, index);
             }
         }
+        let of = server.pool;
+        if let Some(other) = self.take_from_others(of)
+            && self.clients.get(other.client).is_some()
+        {
+            return self.pair_waiting(reactor, other.client, index);
+        }
+        let (Some(server), Some(pool)) = (self.servers.get_mut(index), self.pools.get_mut(of)) else {
+            return;
+        };
         pool.idle.push(index);
         if !pool.waiting.is_empty() {
             // It may serve none of those that wait, and make room for one that does.
@@ -552,88 +627,14 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// A client went away while it had this server.
-    pub(super) fn deserted(&mut self, reactor: &mut R, index: usize, client: &Client) {
-        let Some(server) = self.servers.get_mut(index) else {
+    /// A client that waited goes on with this server.
+    fn pair_waiting(&mut self, reactor: &mut R, client: usize, index: usize) {
+        let Some(id) = self.clients.get(client).map(|client| client.id) else {
             return;
         };
-        server.client = None;
-        server.since = self.now;
-        if std::mem::take(&mut server.paused) {
-            reactor.resume(server.token());
+        if self.pair(reactor, client, index) {
+            self.serve_inbox(reactor, client, id);
         }
-        if server.task.is_some() {
-            // Its settings may be half there: nobody else gets it.
-            return self.close_server(reactor, index, "its client left while it was being prepared");
-        }
-        if client.passing > 0 || server.passing > 0 || !server.expects.settled() {
-            if server.expects.outstanding() > 0 {
-                self.start_cancel(reactor, index);
-            }
-            return self.close_server(reactor, index, "its client left within a query");
-        }
-        let session = self
-            .pools
-            .get(server.pool)
-            .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session);
-        let touched =
-            session || client.read_back || !client.pins.is_empty() || !server.stray_statements.is_empty();
-        let always = self.world.config.proxy.server_reset_query_always;
-        let rollback = server.status != TransactionStatus::Idle;
-        if !touched && !always && !rollback {
-            self.todo.push_back(Todo::Free(index));
-            return;
-        }
-        let reset = self.world.config.proxy.server_reset_query.trim();
-        if client.pins.contains(Pins::LOAD) || client.pins.contains(Pins::OTHER) {
-            return self.close_server(reactor, index, "its client left something that cannot be undone");
-        }
-        if touched && !session && !reset.to_ascii_lowercase().starts_with("discard all") {
-            return self.close_server(reactor, index, "its client left a changed session");
-        }
-        server.stray_statements.clear();
-        if rollback {
-            server.start(
-                reactor,
-                TaskKind::Rollback {
-                    reset: touched || always,
-                },
-                "ROLLBACK",
-            );
-        } else if reset.is_empty() {
-            self.todo.push_back(Todo::Free(index));
-        } else {
-            server.start(reactor, TaskKind::Reset, reset);
-        }
-    }
-
-    /// A server's connection ended or cannot be understood; its client is told.
-    pub(super) fn server_lost(&mut self, reactor: &mut R, index: usize, why: &'static str) {
-        let Some(server) = self.servers.get_mut(index) else {
-            return;
-        };
-        let reported = server
-            .last_error
-            .as_deref()
-            .map(|message| Reported::read(&message[5..]));
-        let told = reported.as_ref().is_some_and(Reported::is_fatal) && server.task.is_none();
-        if let Some(client_index) = server.client.take() {
-            let reported = reported.or_else(|| server.task.as_ref().and_then(|task| task.error.clone()));
-            let within = server.passing > 0;
-            if let Some(client) = self.clients.get_mut(client_index) {
-                client.server = None;
-                if told || within {
-                    // The server's own last words have gone to the client, or a part of a message that ours would be taken for.
-                    self.close_client(reactor, client_index, "its server ended");
-                } else {
-                    self.refuse_client(reactor, client_index, &lost(reported.as_ref()));
-                }
-            }
-        }
-        if let Some(pool) = self.servers.get(index).map(|server| server.pool) {
-            self.report(reactor, pool, Report::Suspect);
-        }
-        self.close_server(reactor, index, why);
     }
 }
 

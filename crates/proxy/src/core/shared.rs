@@ -94,6 +94,10 @@ pub(crate) struct Shared {
     pub clients: Vec<AtomicUsize>,
     /// Of these at the console.
     pub consoles: AtomicUsize,
+    /// Servers of each loop that work for clients; counted only where queries may run in parts.
+    pub busy: Vec<AtomicUsize>,
+    /// Queries that run in parts.
+    pub jobs: AtomicUsize,
     /// Bytes in the buffers of each loop's connections, as of its last look; counted only with `memory_max`.
     pub buffered: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
@@ -108,6 +112,8 @@ pub(crate) struct Shared {
     pub definitions: Arc<AtomicU64>,
     /// What is known of the hosts of databases that have several.
     pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
+    /// Which core has which keys, by database.
+    pub ranges: Mutex<HashMap<Arc<str>, Arc<super::ranges::Ranges>>>,
     /// Server connections by database (`true`) or user.
     counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
     /// What clients' logins showed, by user.
@@ -134,10 +140,13 @@ impl Shared {
             started: Instant::now(),
             definitions: Arc::default(),
             fleets: Mutex::default(),
+            ranges: Mutex::default(),
             world: RwLock::new(world),
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             consoles: AtomicUsize::new(0),
+            busy: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            jobs: AtomicUsize::new(0),
             buffered: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             stopping: AtomicBool::new(false),
             stopped: Mutex::default(),
