@@ -15,6 +15,7 @@ use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
 use crate::core::client::Client;
 use crate::core::desk::{Desk, Rules};
 use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::queries::SLOW;
 use crate::core::server::{Server, Task, TaskKind};
 use crate::core::statistics::micros;
 use crate::session::settings;
@@ -578,6 +579,10 @@ impl<R: Reactor> EventLoop<R> {
             pool.totals.sent += out.len() as u64;
             pool.times.query.record(micros(took));
             pool.times.transaction.record(micros(took));
+            if took > SLOW {
+                let understood = self.desk.understanding.of(&job.asked.sql);
+                self.queries.record(&pool.key.database, &understood, took);
+            }
         }
         self.end_job(reactor, id, After::Answer(out));
     }
