@@ -189,7 +189,13 @@ mod tests {
         more.record(&database, &understood("select a from t where b = 3"), LONG);
         more.record(&database, &understood("select c from t"), 9 * LONG);
         let all = rows_of(&[part(&queries), part(&more)]);
-        assert_eq!(all, [("select c from t".to_owned(), 1), ("select a from t where b = $1".to_owned(), 3)]);
+        assert_eq!(
+            all,
+            [
+                ("select c from t".to_owned(), 1),
+                ("select a from t where b = $1".to_owned(), 3)
+            ]
+        );
     }
 
     fn rows_of(parts: &[Part]) -> Vec<(String, u64)> {
@@ -205,11 +211,18 @@ mod tests {
         let database: Arc<str> = "shop".into();
         for number in 0..2 * SHAPES_MAX {
             let text = format!("select a{number} from t");
-            queries.record(&database, &understood(&text), Duration::from_millis(number as u64 + 1));
+            queries.record(
+                &database,
+                &understood(&text),
+                Duration::from_millis(number as u64 + 1),
+            );
             assert!(queries.seen.len() <= SHAPES_MAX);
         }
         let rows = queries.rows();
-        assert!(rows.iter().any(|row| row.query == format!("select a{} from t", 2 * SHAPES_MAX - 1)));
+        assert!(
+            rows.iter()
+                .any(|row| row.query == format!("select a{} from t", 2 * SHAPES_MAX - 1))
+        );
         assert!(!rows.iter().any(|row| row.query == "select a0 from t"));
     }
 

@@ -100,6 +100,14 @@ impl Console {
         })
     }
 
+    /// Asks for one table, as `SHOW KEYS`.
+    ///
+    /// # Errors
+    /// The connection ended, or an answer is not understood.
+    pub fn ask<R: Row>(&mut self, command: &'static str) -> Result<Vec<R>, WatchError> {
+        ask(&mut self.conversation, command)
+    }
+
     /// Asks for all tables once. Times of samples count from the login: compare only those of one console.
     ///
     /// # Errors
