@@ -112,8 +112,11 @@ pub(super) fn domains(schema: &Schema, statements: &Statements) -> Vec<Domain> {
                 .filter(|&place| schema.column(place).leads)
                 .collect();
             let key = columns.len() > 1 || columns.iter().any(|&place| schema.column(place).alone);
-            let keyed = statements.keyed(schema, &columns);
-            if led.is_empty() || !(key || keyed > 0) {
+            if led.is_empty() {
+                return None;
+            }
+            let keyed = statements.keyed(&columns);
+            if !key && keyed == 0 {
                 return None;
             }
             let mut tables: Vec<usize> = led.iter().map(|place| place.table).collect();

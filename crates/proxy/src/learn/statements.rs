@@ -39,6 +39,8 @@ pub(super) struct Known {
     pub statement: Statement,
     pub understood: Arc<Understood>,
     pub joins: Joins,
+    /// Columns it names keys of.
+    pub named: Vec<Place>,
 }
 
 /// All of a database.
@@ -72,6 +74,7 @@ pub(super) fn understood(schema: &Schema, statements: Vec<Statement>, source: So
         if understood.kind.is_data() {
             all.known.push(Known {
                 joins: joins(schema, &statement.text),
+                named: named(schema, &understood),
                 understood,
                 statement,
             });
@@ -84,20 +87,22 @@ pub(super) fn understood(schema: &Schema, statements: Vec<Statement>, source: So
 
 impl Statements {
     /// Calls of statements that name keys of one of these columns.
-    pub fn keyed(&self, schema: &Schema, columns: &[Place]) -> u64 {
-        let is_keyed = |known: &&Known| {
-            let configured = |named: Option<&str>, table: &str, column: &str| {
-                let table = schema.find(named, table)?;
-                let place = schema.column_of(table, column)?;
-                columns.contains(&place).then_some(())
-            };
-            known
-                .understood
-                .keys
-                .as_ref()
-                .is_some_and(|plan| plan.resolve(configured).is_some())
-        };
+    pub fn keyed(&self, columns: &[Place]) -> u64 {
+        let is_keyed = |known: &&Known| known.named.iter().any(|place| columns.contains(place));
         let keyed = self.known.iter().filter(is_keyed);
         keyed.map(|known| known.statement.calls).sum()
     }
+}
+
+/// Columns a statement names keys of.
+fn named(schema: &Schema, understood: &Understood) -> Vec<Place> {
+    let columns = understood.keys.iter().flat_map(|plan| plan.columns());
+    columns
+        .flat_map(|column| {
+            column.tables.iter().filter_map(|table| {
+                let table = schema.find(table.schema.as_deref(), &table.name)?;
+                schema.column_of(table, &column.column)
+            })
+        })
+        .collect()
 }

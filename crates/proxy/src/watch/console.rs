@@ -118,6 +118,9 @@ impl Console {
         let stats = ask(talk, "SHOW STATS_TOTALS")?;
         let cores = ask(talk, "SHOW CORES")?;
         let cohorts = ask(talk, "SHOW COHORTS")?;
+        let ranges = ask(talk, "SHOW RANGES")?;
+        let keys = ask(talk, "SHOW KEYS")?;
+        let splits = ask(talk, "SHOW SPLITS")?;
         let at = self.connected.elapsed();
         Ok(Sample {
             at,
@@ -127,6 +130,9 @@ impl Console {
             cohorts,
             pools: ask(talk, "SHOW POOLS")?,
             hosts: ask(talk, "SHOW HOSTS")?,
+            ranges,
+            keys,
+            splits,
         })
     }
 }
