@@ -85,16 +85,16 @@ fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn ranges(learnt: &Learnt) -> Vec<&RangeProposal> {
-    let range = |proposal| match proposal {
+fn ranges<'a>(learnt: &'a Learnt) -> Vec<&'a RangeProposal> {
+    let range = |proposal: &'a Proposal| match proposal {
         Proposal::Range(range) => Some(range),
         Proposal::Split(_) => None,
     };
     learnt.proposals.iter().filter_map(range).collect()
 }
 
-fn splits(learnt: &Learnt) -> Vec<&SplitProposal> {
-    let split = |proposal| match proposal {
+fn splits<'a>(learnt: &'a Learnt) -> Vec<&'a SplitProposal> {
+    let split = |proposal: &'a Proposal| match proposal {
         Proposal::Split(split) => Some(split),
         Proposal::Range(_) => None,
     };
@@ -149,7 +149,7 @@ const SHOP: &[&str] = &[
      from generate_series(1, 60000) o, generate_series(1, 3) l",
     "create index on orders (o_c_id)",
     "create index on order_line (ol_i_id)",
-    "analyze",
+    "analyze customer, item, orders, order_line",
 ];
 
 const BEST_SELLER: &str = "select i_id, i_title, sum(ol_qty) from item, order_line where i_id = ol_i_id and i_subject = 'ARTS' \

@@ -48,7 +48,7 @@ fn columns_question(tables: &str) -> String {
 fn references_question(tables: &str) -> String {
     format!(
         "SELECT k.conrelid, u.own, k.confrelid, u.other \
-         FROM pg_catalog.pg_constraint k, pg_catalog.unnest(k.conkey, k.confkey) u (own, other) \
+         FROM pg_catalog.pg_constraint k, ROWS FROM (pg_catalog.unnest(k.conkey), pg_catalog.unnest(k.confkey)) u (own, other) \
          WHERE k.contype = 'f' AND k.conrelid = ANY ('{{{tables}}}'::oid[]) AND k.confrelid = ANY ('{{{tables}}}'::oid[]) \
          ORDER BY k.oid, u.own"
     )
@@ -140,7 +140,7 @@ pub(super) fn statistics(
                  FROM (VALUES {}) v (a, b, c)) w ON (s.schemaname, s.tablename, s.attname) = (w.a, w.b, w.c) \
                ORDER BY w.number, s.inherited DESC) \
              SELECT number, 0, 0::bigint AS n, null_frac::text, n_distinct::text FROM s \
-             UNION ALL SELECT number, 1, n, v, f::text FROM s, pg_catalog.unnest(common, often) WITH ORDINALITY u (v, f, n) \
+             UNION ALL SELECT number, 1, n, v, f::text FROM s, ROWS FROM (pg_catalog.unnest(common), pg_catalog.unnest(often)) WITH ORDINALITY u (v, f, n) \
              UNION ALL SELECT number, 2, n, v, NULL FROM s, pg_catalog.unnest(bounds) WITH ORDINALITY u (v, n) \
              ORDER BY 1, 2, 3",
             names.join(", ")
