@@ -497,6 +497,16 @@ fn each_default_is_a_value_its_key_accepts() {
                 .entry("a".to_owned())
                 .or_default()
                 .set(key.name, &text),
+            Section::Range => config
+                .ranges
+                .entry("a".to_owned())
+                .or_default()
+                .set(key.name, &text),
+            Section::Split => config
+                .splits
+                .entry("a".to_owned())
+                .or_default()
+                .set(key.name, &text),
         };
         assert_eq!(outcome, Some(Ok(())), "{key:?}");
         let plain = Config::default();
@@ -571,5 +581,85 @@ fn the_documentation_lists_every_key() {
         let cells = format!("{}{}{}", key.kind, key.default, key.meaning);
         assert!(!cells.contains(['|', '\n']), "{key:?}");
         assert!(key.meaning.ends_with(['.', '`', ')']), "{key:?}");
+    }
+}
+
+#[test]
+fn ranges_and_splits_say_what_is_wrong_with_them() {
+    let parse = |tables: &str| {
+        let text = format!(
+            "[proxy]\nauth_type = \"any\"\n[databases.shop]\nhost = \"h\"\nuser = \"u\"\npool_mode = \"transaction\"\n{tables}"
+        );
+        Config::parse(&text, "corun.toml")
+    };
+    let good = parse(
+        "[ranges.customer]\ndatabase = \"shop\"\ncolumns = [\"customer.c_id\", \"public.orders.o_c_id\"]\nminimum = 1\nmaximum = 1000\n\
+         [ranges.day]\ndatabase = \"shop\"\ncolumns = [\"orders.o_date\"]\nkey_type = \"date\"\nsplits = [\"2026-01-01\", \"2026-07-01\"]\n\
+         [splits.best]\ndatabase = \"shop\"\nquery = \"select 1\"\nkey = \"item.i_id\"\nsplits = [100, 200]\n",
+    )
+    .expect("a configuration");
+    assert_eq!(
+        good.warnings
+            .iter()
+            .filter(|found| found.what.contains("range"))
+            .count(),
+        0,
+        "{:?}",
+        good.warnings
+    );
+    assert_eq!(good.config.ranges["day"].splits.len(), 2);
+    for (tables, what) in [
+        (
+            "[ranges.a]\ncolumns = [\"t.a\"]\nsplits = [1]",
+            "`database` is missing",
+        ),
+        (
+            "[ranges.a]\ndatabase = \"shp\"\ncolumns = [\"t.a\"]\nsplits = [1]",
+            "there is no database `shp`",
+        ),
+        (
+            "[ranges.a]\ndatabase = \"shop\"\nsplits = [1]",
+            "`columns` is missing",
+        ),
+        (
+            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"a\"]\nsplits = [1]",
+            "names no column",
+        ),
+        (
+            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]",
+            "say where to cut",
+        ),
+        (
+            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [2, 1]",
+            "ascend",
+        ),
+        (
+            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nminimum = 5\nmaximum = 5",
+            "not below",
+        ),
+        (
+            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nkey_type = \"date\"\nsplits = [\"x\"]",
+            "no key of type date",
+        ),
+        (
+            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [1]\n[ranges.b]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [1]",
+            "stands in [ranges.a] as well",
+        ),
+        ("[ranges.a]\ndatabse = \"shop\"", "unknown key `databse`"),
+        (
+            "[splits.a]\ndatabase = \"shop\"\nkey = \"t.a\"\nsplits = [1]",
+            "`query` is missing",
+        ),
+        (
+            "[splits.a]\ndatabase = \"shop\"\nquery = \"select 1\"\nsplits = [1]",
+            "names no column",
+        ),
+        (
+            "[splits.a]\ndatabase = \"shop\"\nquery = \"select 1\"\nkey = \"t.a\"",
+            "say where to cut",
+        ),
+    ] {
+        let error = parse(tables).expect_err(tables).to_string();
+        assert!(error.contains(what), "{tables}: {error}");
     }
 }

@@ -392,7 +392,7 @@ fn the_console_shows_what_takes_time() {
     client.rows("select pg_sleep(0.02), 'secret' as a");
     client.rows("select pg_sleep(0.03), 'other' as a");
     // The same, prepared.
-    let mut out = parse("s", "select pg_sleep($1), $2::text as b", &[701, 25]);
+    let mut out = parse("s", "select $2::text, 7, pg_sleep($1) as b", &[701, 25]);
     out.extend(sync());
     client.ask(&out);
     let mut out = bind("", "s", &[Some("0.02"), Some("x")], false);

@@ -28,6 +28,7 @@ mod known_rows;
 mod lifted;
 mod limits;
 mod look;
+mod lost;
 mod memory;
 mod metrics;
 mod parts;

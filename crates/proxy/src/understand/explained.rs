@@ -32,7 +32,7 @@ pub(super) fn inner(text: &str) -> Option<Arc<str>> {
     }
     let mut words = words.filter(|(_, _, word)| *word != ";");
     let (begin, mut end, _) = words.next()?;
-    if let Some((_, last, _)) = words.last() {
+    if let Some((_, last, _)) = words.next_back() {
         end = last;
     }
     Some(Arc::from(text.get(begin..end)?))

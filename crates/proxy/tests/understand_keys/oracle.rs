@@ -190,11 +190,12 @@ impl Writer {
 }
 
 fn and(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
-    values.fold(Some(true), |all, value| match (all, value) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        _ => None,
-    })
+    // One that is false decides, whatever is unknown.
+    let values: Vec<_> = values.collect();
+    if values.contains(&Some(false)) {
+        return Some(false);
+    }
+    (!values.contains(&None)).then_some(true)
 }
 
 fn or(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {

@@ -16,8 +16,10 @@
 //!
 //! What it is not: the proof, the texts and the merge, which are `crate::split`.
 
+mod answer;
 mod ask;
 mod asked;
+mod end;
 mod flight;
 mod job;
 mod rules;

@@ -9,20 +9,20 @@ use model::split::{Parts, Placement, free_cores, parts_most, place};
 use super::asked::{Asked, Form, asked};
 use super::flight::{self, BEGIN};
 use super::job::{After, Job, Member, State, Step};
-use super::rules::{How, Rule};
+use super::rules::Rule;
 use crate::admin::SplitRow;
 use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
 use crate::core::client::Client;
-use crate::core::desk::{Desk, Rules};
-use crate::core::event_loop::{EventLoop, Todo};
-use crate::core::queries::SLOW;
-use crate::core::server::{Server, Task, TaskKind};
-use crate::core::statistics::micros;
+use crate::core::desk::{Desk, Rules, read_when_parsed};
+use crate::core::event_loop::EventLoop;
+use crate::core::pool::Pool;
+use crate::core::server::{Server, Task};
+use crate::session::prepared::Prepared;
 use crate::session::settings;
-use crate::split::{MergeKind, Merger, reads_the_clock};
+use crate::split::reads_the_clock;
 use crate::understand::Shape;
-use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build, frontend, header, read};
+use crate::wire::error::code;
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
 /// Memory for what the leader answers before the parts begin.
 const LEAD_MAX: usize = 1 << 20;
@@ -137,12 +137,12 @@ impl<R: Reactor> EventLoop<R> {
                     return None;
                 }
                 job.how = Some(how);
-                self.adopt(leader, id, index);
+                self.adopt(leader, id, index, &job.asked);
                 self.jobs.insert(id, job);
                 self.lead(reactor, id);
             }
             None => {
-                self.adopt(leader, id, index);
+                self.adopt(leader, id, index, &job.asked);
                 if !self.ask_about(reactor, job) {
                     self.disown(leader);
                     return None;
@@ -152,15 +152,38 @@ impl<R: Reactor> EventLoop<R> {
         Some(used)
     }
 
-    fn adopt(&mut self, leader: usize, id: u64, client: usize) {
+    fn adopt(&mut self, leader: usize, id: u64, client: usize, asked: &Asked) {
+        let unnamed = self.unnamed(client, asked);
         if let Some(server) = self.servers.get_mut(leader) {
             server.job = Some(id);
             server.query_since = self.now;
         }
         if let Some(client) = self.clients.get_mut(client) {
             client.asked = true;
+            client.statements.unnamed = unnamed;
         }
         self.shared.jobs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The client's unnamed statement behind a request.
+    fn unnamed(&mut self, client: usize, asked: &Asked) -> Option<Prepared> {
+        let client = self.clients.get(client)?;
+        match asked.form {
+            Form::Simple => None,
+            Form::Extended { parses: false, .. } => client.statements.unnamed.clone(),
+            Form::Extended { parses: true, .. } => {
+                let under = read_when_parsed(&client.settings);
+                let parsed = read::Parse {
+                    name: b"",
+                    sql: &asked.sql,
+                    types: &asked.types,
+                };
+                Some(Prepared {
+                    statement: self.desk.intern(&parsed, &under),
+                    stamp: self.desk.statements.stamp(),
+                })
+            }
+        }
     }
 
     fn disown(&mut self, leader: usize) {
@@ -194,10 +217,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Servers of this loop that work for clients.
     fn busy_here(&self) -> usize {
-        self.servers
-            .iter()
-            .filter(|(_, server)| server.client.is_some())
-            .count()
+        let busy = |(_, pool): (usize, &Pool)| pool.servers.saturating_sub(pool.idle.len() + pool.connecting);
+        self.pools.iter().map(busy).sum()
     }
 
     fn busy_elsewhere(&self) -> usize {
@@ -479,221 +500,6 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    fn part_answered(&mut self, reactor: &mut R, server: usize, id: u64, task: Task) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        let reply = match (task.reply, task.error) {
-            (Some(reply), None) if reply.overflowed => {
-                self.know_whole(id, "its parts answer more than split_memory_max".to_owned());
-                return self.end_job(reactor, id, After::Whole);
-            }
-            (Some(reply), None) => reply,
-            // The whole may fail as well, or not; the client gets what it says.
-            _ => return self.end_job(reactor, id, After::Whole),
-        };
-        if let Some(member) = job.member(server) {
-            member.state = State::Done(reply);
-        }
-        if job
-            .members
-            .iter()
-            .all(|member| matches!(member.state, State::Done(_)))
-        {
-            self.merge(reactor, id);
-        }
-    }
-
-    /// All parts have answered.
-    fn merge(&mut self, reactor: &mut R, id: u64) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
-            return;
-        };
-        let how: &How = how;
-        let mut merger = Merger::new(&how.confirmed, lead, job.members.len());
-        let pushed = job.members.iter().enumerate().try_for_each(|(number, member)| {
-            if let State::Done(reply) = &member.state {
-                reply.rows().try_for_each(|row| merger.push(number, row))?;
-            }
-            merger.end(number)
-        });
-        if let Err(error) = pushed {
-            self.know_whole(id, error.to_string());
-            return self.end_job(reactor, id, After::Whole);
-        }
-        if how.confirmed.merge() == MergeKind::Final {
-            let Ok(sql) = merger.final_sql() else {
-                return self.end_job(reactor, id, After::Whole);
-            };
-            let mut out = Vec::new();
-            flight::bound(&mut out, &sql, &how.types, &job.asked.values, &job.asked.formats);
-            flight::sync(&mut out);
-            let memory = self.world.config.corun.split_memory_max.0 as usize;
-            return self.fly(reactor, id, Step::Final, &out, memory);
-        }
-        let mut rows = Vec::new();
-        merger.drain(&mut rows);
-        let tag = merger.command_tag();
-        match answer(&job.asked, how, &rows, &tag) {
-            Some(out) => self.answered_in_parts(reactor, id, out),
-            None => self.end_job(reactor, id, After::Whole),
-        }
-    }
-
-    fn final_answered(&mut self, reactor: &mut R, id: u64, task: Task) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let Some(how) = &job.how else { return };
-        let rows = match (&task.reply, &task.error) {
-            (Some(reply), None) if !reply.overflowed => reply,
-            _ => return self.end_job(reactor, id, After::Whole),
-        };
-        let mut out = Vec::new();
-        for row in rows.rows() {
-            build::message(&mut out, backend::DATA_ROW, |out| out.extend(row));
-        }
-        let tag = format!("SELECT {}", rows.rows().len());
-        match answer(&job.asked, how, &out, &tag) {
-            Some(out) => self.answered_in_parts(reactor, id, out),
-            None => self.end_job(reactor, id, After::Whole),
-        }
-    }
-
-    fn answered_in_parts(&mut self, reactor: &mut R, id: u64, out: Vec<u8>) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let took = self.now.saturating_sub(job.began);
-        if let Some(rule) = self.splits.rules.get_mut(job.rule) {
-            rule.split += 1;
-            // The first time it was asked about.
-            if !job.new {
-                rule.history.record(job.members.len(), micros(took));
-            }
-        }
-        let pool = job
-            .leader()
-            .and_then(|leader| self.servers.get(leader))
-            .map(|server| server.pool);
-        if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
-            pool.totals.queries += 1;
-            pool.totals.transactions += 1;
-            pool.totals.query_time += took;
-            pool.totals.transaction_time += took;
-            pool.totals.sent += out.len() as u64;
-            pool.times.query.record(micros(took));
-            pool.times.transaction.record(micros(took));
-            if took > SLOW {
-                let understood = self.desk.understanding.of(&job.asked.sql);
-                self.queries.record(&pool.key.database, &understood, took);
-            }
-        }
-        self.end_job(reactor, id, After::Answer(out));
-    }
-
-    /// Ends a job: the client gets what is its own, servers go back, and those that still work are cancelled.
-    pub(in crate::core) fn end_job(&mut self, reactor: &mut R, id: u64, after: After) {
-        let Some(job) = self.jobs.remove(&id) else {
-            return;
-        };
-        self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
-        let mut busy = Vec::new();
-        let mut free = Vec::new();
-        for member in &job.members {
-            let found = self
-                .servers
-                .get_mut(member.server)
-                .filter(|server| server.id == member.id);
-            let Some(server) = found else { continue };
-            server.job = None;
-            match server.task.is_some() {
-                true => busy.push(member.server),
-                false => free.push(member.server),
-            }
-        }
-        let leader = job.leader();
-        // The client first: what follows takes a while.
-        if let (Some(leader), Some(client)) = (leader, self.clients.get_mut(job.client))
-            && client.id == job.client_id
-            && client.server == Some(leader)
-        {
-            match after {
-                After::Answer(out) => client.transport.send(reactor, &out),
-                After::Error(body) => {
-                    let mut out = Vec::new();
-                    build::message(&mut out, backend::ERROR, |out| out.extend(body));
-                    build::ready(&mut out, TransactionStatus::Idle);
-                    client.transport.send(reactor, &out);
-                }
-                After::Whole => {
-                    client.whole = true;
-                    let mut inbox = job.asked.bytes;
-                    inbox.append(&mut client.inbox);
-                    client.inbox = inbox;
-                    if let Some(rule) = self.splits.rules.get_mut(job.rule) {
-                        rule.whole += 1;
-                    }
-                }
-                After::Nothing => {}
-            }
-            self.part(reactor, leader, job.client);
-        }
-        for server in busy {
-            self.start_cancel(reactor, server);
-        }
-        for server in free {
-            self.release(reactor, server);
-        }
-    }
-
-    /// A server that works for no job any more goes back to its pool, its transaction ended.
-    fn release(&mut self, reactor: &mut R, index: usize) {
-        self.bind_home(index);
-        let Some(server) = self.servers.get_mut(index) else {
-            return;
-        };
-        server.job = None;
-        server.since = self.now;
-        if server.status == TransactionStatus::Idle {
-            self.todo.push_back(Todo::Free(index));
-        } else {
-            let kind = TaskKind::Part {
-                job: 0,
-                step: Step::End,
-            };
-            // A failed one is rolled back by it.
-            server.start(reactor, kind, "COMMIT");
-        }
-    }
-
-    fn member_ended(&mut self, reactor: &mut R, index: usize, task: &Task) {
-        let Some(server) = self.servers.get(index) else {
-            return;
-        };
-        if task.error.is_some() || server.status != TransactionStatus::Idle {
-            return self.close_server(reactor, index, "its part of a query could not be ended");
-        }
-        self.todo.push_back(Todo::Free(index));
-    }
-
-    /// A server that worked for a job is gone.
-    pub(in crate::core) fn member_lost(&mut self, reactor: &mut R, id: u64) {
-        let refusal = Refusal::new(
-            code::CONNECTION_FAILURE,
-            "a server connection was lost while it ran a part of the query",
-        )
-        .detail("The server ended abnormally before or while processing the request.")
-        .hint("The session goes on. Run the query again, or turn the split off with split = \"off\".");
-        let mut out = Vec::new();
-        build::error(&mut out, &refusal);
-        *self.errors.entry(code::CONNECTION_FAILURE).or_default() += 1;
-        self.end_job(reactor, id, After::Error(out[HEADER_BYTES..].to_vec()));
-    }
-
-    /// A client cancels a query that runs in parts.
-    pub(in crate::core) fn cancel_job(&mut self, reactor: &mut R, id: u64) {
-        let refusal = Refusal::new(code::QUERY_CANCELED, "canceling statement due to user request");
-        let mut out = Vec::new();
-        build::error(&mut out, &refusal);
-        self.end_job(reactor, id, After::Error(out[HEADER_BYTES..].to_vec()));
-    }
-
     /// What `SHOW SPLITS` tells of this loop.
     pub(in crate::core) fn look_at_splits(&self) -> Vec<SplitRow> {
         let whole = |time: f64| time.max(0.0) as u64;
@@ -754,27 +560,4 @@ fn struck(task: &Task) -> Option<Vec<u8>> {
 /// As PostgreSQL names snapshots: nothing that could end a literal.
 fn is_snapshot(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-}
-
-/// The messages a client gets.
-fn answer(asked: &Asked, how: &How, rows: &[u8], tag: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(rows.len() + how.description.len() + 64);
-    let describes = match asked.form {
-        Form::Simple => true,
-        Form::Extended { parses, describes } => {
-            if parses {
-                build::bare(&mut out, backend::PARSE_COMPLETE);
-            }
-            build::bare(&mut out, backend::BIND_COMPLETE);
-            describes
-        }
-    };
-    if describes {
-        let description = flight::with_formats(&how.description, &asked.formats)?;
-        build::message(&mut out, backend::ROW_DESCRIPTION, |out| out.extend(description));
-    }
-    out.extend(rows);
-    build::command_complete(&mut out, tag);
-    build::ready(&mut out, TransactionStatus::Idle);
-    Some(out)
 }

@@ -43,9 +43,7 @@ impl Moment {
                 zone_us: 0,
             });
         }
-        if rest.sign(b' ').or_else(|| rest.sign(b'T')).is_none() {
-            return None;
-        }
+        rest.sign(b' ').or_else(|| rest.sign(b'T'))?;
         let time_us = rest.time_us()?;
         let zone_us = rest.zone_us()?;
         rest.0.is_empty().then_some(Moment {
