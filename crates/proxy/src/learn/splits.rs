@@ -43,6 +43,7 @@ pub(super) fn propose(
     let slow = |known: &&Known| {
         let statement = &known.statement;
         known.understood.kind == StatementKind::Select
+            && !known.joins.tables.is_empty()
             && statement.calls > 0
             && statement.total_us >= MEAN_US_MIN * statement.calls as f64
             && statement.total_us >= TIME_PART_MIN * statements.total_us

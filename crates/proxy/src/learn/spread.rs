@@ -447,7 +447,7 @@ mod tests {
         let texts = Spread::of(KeyType::Text, false, &texts).expect("texts");
         assert!(texts.in_order);
         assert_eq!(texts.cuts(2, 1)[0].text, "cow");
-        assert_eq!(texts.cuts(2, 4).len(), 1, "there are no more to choose from");
+        assert_eq!(texts.cuts(2, 4).len(), 3, "there are no more to choose from");
     }
 
     #[test]

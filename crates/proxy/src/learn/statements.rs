@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::joins::{Joins, joins};
 use super::schema::{Place, Schema};
-use crate::understand::{Limits, Understanding, Understood};
+use crate::understand::{Limits, TableName, Understanding, Understood};
 
 /// Where statements are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,11 @@ pub(super) fn understood(schema: &Schema, statements: Vec<Statement>, source: So
         let understood = understanding.of(statement.text.as_bytes());
         if understood.statements == 1 && !understood.kind.is_data() {
             // BEGIN, SET and their like: nobody would dispatch or split them.
+            continue;
+        }
+        let of_system = |table: &TableName| table.name.starts_with("pg_");
+        if !understood.tables.is_empty() && understood.tables.iter().all(of_system) {
+            // Somebody looks at the catalog, as we do.
             continue;
         }
         all.calls = all.calls.saturating_add(statement.calls);
