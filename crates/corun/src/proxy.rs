@@ -1,6 +1,7 @@
 //! `corun proxy`: the PostgreSQL proxy as a program: arguments, signals, logs. What it does is the proxy crate's.
 
 mod import;
+mod learn;
 mod preflight;
 mod serve;
 
@@ -15,6 +16,7 @@ Examples:
   corun proxy import pgbouncer.ini userlist.txt  a corun.toml that does what PgBouncer did; what cannot be is said
   corun config check corun.toml                  is the configuration right?
   corun proxy preflight --config corun.toml      do servers and accounts allow what it needs?
+  corun proxy learn --config corun.toml          which ranges of keys and which queries in parts would pay?
   psql -h 127.0.0.1 -p 6432 pgbouncer -c 'show pools'
 
 Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT and TERM end it when clients are
@@ -48,6 +50,18 @@ Examples:
 Each line is ok, warn or fail, with what to do. Run it as the user and on the machine the proxy will run on. Exit codes: 0 nothing
 failed, 1 something failed, 2 wrong usage.")]
     Preflight(preflight::PreflightArgs),
+    /// Propose ranges of keys and queries in parts; nothing is written.
+    #[command(after_help = "\
+Examples:
+  corun proxy learn --config corun.toml
+  corun proxy learn --database shop --user alice
+  corun proxy learn --workers 16 > proposed.toml     for a proxy on a machine with 16 cores
+  corun proxy learn --json | jq 'select(.table == \"range\")'
+
+It asks the server of each database for its catalog, its statistics and, where it is installed, pg_stat_statements, and a running
+proxy's console for what it has seen. What it prints can be added to corun.toml. Exit codes: 0 something answered, 1 nothing did,
+2 wrong usage.")]
+    Learn(learn::LearnArgs),
 }
 
 impl ProxyArgs {
@@ -66,6 +80,7 @@ pub fn run(args: ProxyArgs, verbose: u8) -> anyhow::Result<()> {
         None => serve::run(&args.run, verbose),
         Some(ProxyCommand::Import(args)) => import::run(&args),
         Some(ProxyCommand::Preflight(args)) => preflight::run(args),
+        Some(ProxyCommand::Learn(args)) => learn::run(args),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `corun top` and `corun proxy preflight` as programs: a proxy that runs, one that does not, and what they answer. No database is
+//! `corun top`, `corun proxy preflight` and `corun proxy learn` as programs: a proxy that runs, one that does not, and what they answer. No database is
 //! needed: the console is the proxy's own. What they find on real servers is tested where it is made, in the proxy crate.
 
 mod program;
@@ -161,6 +161,33 @@ fn preflight_says_what_fails_and_ends_with_1() {
         &corun_in(folder.path(), &["proxy", "preflight", "--timeout", "soon"], ""),
         2,
         "is not a number",
+        "",
+    );
+}
+
+#[test]
+fn learn_says_why_nothing_is_proposed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    configure(folder.path(), free_port(), free_port(), "scram-sha-256");
+    let before = std::fs::read_to_string(folder.path().join("corun.toml")).expect("read");
+    let run = corun_in(folder.path(), &["proxy", "learn"], "");
+    check_error(&run, 1, "no database answered", "");
+    assert!(run.out.lines().all(|line| line.starts_with('#')), "{run:?}");
+    assert!(run.out.contains("# shop: 127.0.0.1:"), "{run:?}");
+    let json = corun_in(folder.path(), &["proxy", "learn", "--json", "--user", "boss"], "");
+    let found = objects(&json.out);
+    assert!(found.iter().all(|object| object["table"] == "remark"), "{json:?}");
+    assert!(
+        found.iter().any(|object| object["about"] == "console"),
+        "{json:?}"
+    );
+    assert!(!json.out.contains("secret"), "{json:?}");
+    let after = std::fs::read_to_string(folder.path().join("corun.toml")).expect("read");
+    assert_eq!(before, after);
+    check_error(
+        &corun_in(folder.path(), &["proxy", "learn", "--workers", "0"], ""),
+        2,
+        "--workers",
         "",
     );
 }

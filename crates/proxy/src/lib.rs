@@ -4,7 +4,8 @@
 //! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
 //! [`auto_prepare`] (texts as prepared statements), [`split`] (one query as several), [`session`] (what follows a client from
 //! server to server), `core` (event loops, pools), [`admin`] (console, metrics), [`config`]. Beside the proxy: [`talk`] (a client
-//! that waits), [`watch`] (the console seen from outside), [`preflight`] (what servers allow).
+//! that waits), [`watch`] (the console seen from outside), [`preflight`] (what servers allow), [`learn`] (which ranges and splits would
+//! pay).
 
 pub mod admin;
 pub mod auth;
@@ -13,6 +14,7 @@ pub mod config;
 mod core;
 pub mod hosts;
 mod keys;
+pub mod learn;
 pub mod preflight;
 pub mod session;
 pub mod split;

@@ -1,8 +1,8 @@
 //! The console's rows as messages, and the text of a scrape.
 
 use proxy::admin::{
-    Cell, ClientRow, CoreRow, DatabaseRow, HostRow, Latencies, PoolRow, Row, Snapshot, Stats, Table,
-    config_rows, database_rows, prometheus, user_rows,
+    Cell, ClientRow, CoreRow, DatabaseRow, HostRow, KeyRow, Latencies, PoolRow, RangeRow, Row, Snapshot,
+    SplitRow, Stats, Table, config_rows, database_rows, prometheus, user_rows,
 };
 use proxy::config::Config;
 use proxy::wire::{self, read};
@@ -149,6 +149,29 @@ fn a_scrape_is_well_formed_and_says_what_the_console_says() {
             lag_us: Some(250_000),
             ..HostRow::default()
         }],
+        ranges: vec![RangeRow {
+            name: "customer".to_owned(),
+            database: "shop".to_owned(),
+            worker: 1,
+            query_count: 9,
+            ..RangeRow::default()
+        }],
+        keys: vec![KeyRow {
+            name: "customer".to_owned(),
+            database: "shop".to_owned(),
+            overflow_count: 3,
+            move_count: 2,
+            ..KeyRow::default()
+        }],
+        splits: [(4, 1), (3, 0)]
+            .map(|(split_count, whole_count)| SplitRow {
+                name: "best".to_owned(),
+                database: "shop".to_owned(),
+                split_count,
+                whole_count,
+                ..SplitRow::default()
+            })
+            .to_vec(),
         latencies: vec![latencies],
         errors: vec![("08P01".to_owned(), 2)],
         ..Snapshot::default()
@@ -166,6 +189,11 @@ fn a_scrape_is_well_formed_and_says_what_the_console_says() {
         "corun_host_state{database=\"shop\",host=\"db1\",port=\"5432\",role=\"replica\",state=\"up\"} 1",
         "corun_host_lag_seconds{database=\"shop\",host=\"db1\",port=\"5432\"} 0.25",
         "corun_errors_total{sqlstate=\"08P01\"} 2",
+        "corun_range_statements_total{database=\"shop\",range=\"customer\",worker=\"1\"} 9",
+        "corun_range_overflow_total{database=\"shop\",range=\"customer\"} 3",
+        "corun_range_moves_total{database=\"shop\",range=\"customer\"} 2",
+        "corun_split_total{database=\"shop\",split=\"best\",way=\"parts\"} 7",
+        "corun_split_total{database=\"shop\",split=\"best\",way=\"whole\"} 1",
         "corun_query_seconds_bucket{database=\"a\\\"\\\\\\nb\",le=\"0.000064\"} 1",
         "corun_query_seconds_bucket{database=\"a\\\"\\\\\\nb\",le=\"0.000128\"} 3",
         "corun_query_seconds_bucket{database=\"a\\\"\\\\\\nb\",le=\"67.108864\"} 4",

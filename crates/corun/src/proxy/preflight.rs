@@ -34,7 +34,7 @@ pub struct PreflightArgs {
     json: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = crate::cli::positive_number(text)?;
     Duration::try_from_secs_f64(seconds.min(3600.0)).map_err(|error| error.to_string())
 }

@@ -20,7 +20,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::grid::Grid;
 use super::screen::Screen;
-use super::tables::{TABLES, summary};
+use super::tables::{TABLES, is_shown, summary};
 use super::units;
 
 /// Lines above the tables.
@@ -64,10 +64,11 @@ fn lines(screen: &Screen, width: usize, height: usize) -> Vec<Line<'static>> {
     lines.push(tabs(&grids, screen.selected));
     // The last line is for the keys, or for what is wrong.
     let room = height.saturating_sub(ABOVE + 1);
-    let all: usize = grids.iter().map(|grid| 2 + grid.rows.len()).sum();
+    let shown = || grids.iter().enumerate().filter(|(at, _)| is_shown(&grids, *at));
+    let all: usize = shown().map(|(_, grid)| 2 + grid.rows.len()).sum();
     if all <= room {
-        let blank = all + TABLES <= room;
-        for (at, grid) in grids.iter().enumerate() {
+        let blank = all + shown().count() <= room;
+        for (at, grid) in shown() {
             if blank {
                 lines.push(Line::default());
             }
@@ -138,7 +139,7 @@ fn title(screen: &Screen, width: usize) -> Line<'static> {
 
 fn tabs(grids: &[Grid; TABLES], selected: usize) -> Line<'static> {
     let mut spans = Vec::new();
-    for (at, grid) in grids.iter().enumerate() {
+    for (at, grid) in grids.iter().enumerate().filter(|(at, _)| is_shown(grids, *at)) {
         let style = if at == selected {
             Style::new().add_modifier(Modifier::REVERSED)
         } else {
@@ -171,7 +172,7 @@ fn footer(screen: &Screen, width: usize) -> Line<'static> {
 pub(super) mod tests {
     use std::time::Duration;
 
-    use proxy::admin::{CohortRow, CoreRow, HostRow, PoolRow, TotalsRow};
+    use proxy::admin::{CohortRow, CoreRow, HostRow, KeyRow, PoolRow, RangeRow, SplitRow, TotalsRow};
     use proxy::watch::Sample;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -242,6 +243,7 @@ pub(super) mod tests {
                 servers: 10,
                 ..HostRow::default()
             }],
+            ..Sample::default()
         }
     }
 
@@ -294,6 +296,64 @@ database  host            role     state  lag  behind  backends  failures
 shop      127.0.0.1:5432  primary  up       -       -        10         0
 q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
         assert_eq!(lines.join("\n"), expected);
+    }
+
+    /// The same with ranges and a split.
+    pub fn keyed() -> Frame {
+        let sample = |seconds| {
+            let mut sample = sample(seconds, 1);
+            sample.ranges = (0..2)
+                .map(|worker| RangeRow {
+                    name: "customer".to_owned(),
+                    database: "shop".to_owned(),
+                    worker,
+                    cpu: Some(worker),
+                    from: (worker == 1).then(|| "5000".to_owned()),
+                    query_count: seconds * (worker + 1) * 1000,
+                    state: "on".to_owned(),
+                    ..RangeRow::default()
+                })
+                .collect();
+            sample.keys = vec![KeyRow {
+                name: "customer".to_owned(),
+                database: "shop".to_owned(),
+                query_count: seconds * 3000,
+                overflow_count: seconds * 300,
+                move_count: 2,
+                ..KeyRow::default()
+            }];
+            sample.splits = vec![SplitRow {
+                name: "best_seller".to_owned(),
+                database: "shop".to_owned(),
+                key: "item.i_id".to_owned(),
+                split_count: seconds * 20,
+                whole_count: seconds * 5,
+                parts: 2,
+                whole_us: Some(40_000),
+                split_us: Some(21_000),
+                ..SplitRow::default()
+            }];
+            sample
+        };
+        Frame::of("127.0.0.1:6432", sample(2), Some(&sample(1)))
+    }
+
+    #[test]
+    fn ranges_and_splits_are_seen_where_there_are_any() {
+        let mut screen = screen(1);
+        screen.news(News::Frame(Box::new(keyed())));
+        let lines = drawn(&screen, 100, 40).join("\n");
+        let expected = "\
+Ranges
+range     database  worker  cpu  from    qps  share  overflow  moves  ranges
+customer  shop           0    0        1,000   33 %      10 %      2  on
+customer  shop           1    1  5000  2,000   67 %      10 %      2  on
+
+Splits
+split        database  key        parts/s  whole/s  parts  in parts    whole
+best_seller  shop      item.i_id     20.0      5.0      2   21.0 ms  40.0 ms";
+        assert!(lines.contains(expected), "{lines}");
+        assert!(lines.contains(" 6 Ranges (2)  7 Splits (1)"), "{lines}");
     }
 
     #[test]

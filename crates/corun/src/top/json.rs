@@ -94,12 +94,31 @@ fn objects(frame: &Frame) -> Vec<Value> {
             "failures": host.failures, "error": host.error,
         })
     }));
+    objects.extend(sample.ranges.iter().map(|row| {
+        let rate = rates.ranges.get(&(row.database.clone(), row.name.clone(), row.worker));
+        let domain = (row.database.clone(), row.name.clone());
+        json!({
+            "table": "range", "range": row.name, "database": row.database, "worker": row.worker, "cpu": row.cpu,
+            "from": row.from, "to": row.to, "queries_per_s": rate.map(|rate| rate.queries),
+            "part": rate.and_then(|rate| rate.part), "overflow_part": rates.overflow.get(&domain).copied().flatten(),
+            "state": row.state,
+        })
+    }));
+    objects.extend(sample.splits().into_iter().map(|row| {
+        let rate = rates.splits.get(&(row.database.clone(), row.name.clone()));
+        json!({
+            "table": "split", "split": row.name, "database": row.database, "key": row.key, "parts": row.parts,
+            "in_parts_per_s": rate.map(|rate| rate.in_parts), "whole_per_s": rate.map(|rate| rate.whole),
+            "split_count": row.split_count, "whole_count": row.whole_count, "split_us": row.split_us,
+            "whole_us": row.whole_us, "overhead_us": row.overhead_us, "why": row.why,
+        })
+    }));
     objects
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::tests::busy;
+    use super::super::draw::tests::{busy, keyed};
     use super::*;
 
     #[test]
@@ -113,6 +132,15 @@ mod tests {
         for table in ["database", "core", "cohort", "host"] {
             assert!(tables.contains(&table), "{table}");
         }
+        let keyed = super::objects(&keyed());
+        let of = |table: &str| {
+            keyed
+                .iter()
+                .find(|object| object["table"] == table)
+                .expect("an object")
+        };
+        assert_eq!(of("range")["overflow_part"], json!(0.1));
+        assert_eq!(of("split")["in_parts_per_s"], json!(20.0));
         assert_eq!(objects[0]["transactions_per_s"], json!(12_000.0));
         assert_eq!(objects[0]["clients_waiting"], json!(12));
         let first = super::objects(&Frame::of("here", busy().sample, None));

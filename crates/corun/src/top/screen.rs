@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::frame::Frame;
 use super::grid::{Grid, Order};
-use super::tables::{TABLES, tables};
+use super::tables::{TABLES, is_shown, tables};
 use super::watcher::News;
 
 /// What a key leads to.
@@ -97,8 +97,11 @@ impl Screen {
             KeyCode::Char('p' | ' ') => self.pause(),
             KeyCode::Tab => self.select(1),
             KeyCode::BackTab => self.select(TABLES - 1),
-            KeyCode::Char(digit @ '1'..='5') => {
-                self.select(digit as usize - '1' as usize + TABLES - self.selected)
+            KeyCode::Char(digit @ '1'..='7') => {
+                let at = digit as usize - '1' as usize;
+                if is_shown(&self.tables(), at) {
+                    self.select(at + TABLES - self.selected);
+                }
             }
             KeyCode::Left => self.sort_by(false),
             KeyCode::Right => self.sort_by(true),
@@ -124,7 +127,12 @@ impl Screen {
     }
 
     fn select(&mut self, further: usize) {
+        let grids = self.tables();
         self.selected = (self.selected + further) % TABLES;
+        // The first one always is.
+        while !is_shown(&grids, self.selected) {
+            self.selected = (self.selected + further) % TABLES;
+        }
         self.offset = 0;
     }
 
@@ -194,12 +202,15 @@ mod tests {
     #[test]
     fn keys_choose_tables_and_columns() {
         let mut screen = Screen::new("here", Duration::from_secs(1));
-        for _ in 0..TABLES {
+        // Those without ranges and splits are passed over.
+        for _ in 0..TABLES - 2 {
             press(&mut screen, KeyCode::Tab);
         }
         assert_eq!(screen.selected, 0);
         press(&mut screen, KeyCode::BackTab);
-        assert_eq!(screen.selected, TABLES - 1);
+        assert_eq!(screen.selected, TABLES - 3);
+        press(&mut screen, KeyCode::Char('7'));
+        assert_eq!(screen.selected, TABLES - 3);
         press(&mut screen, KeyCode::Char('2'));
         assert_eq!(screen.selected, 1);
         press(&mut screen, KeyCode::Right);

@@ -9,7 +9,9 @@ use super::grid::{Cell, Grid, Heading};
 use super::units::{UNKNOWN, bytes, count, percent, rate, time};
 
 /// How many tables there are.
-pub const TABLES: usize = 5;
+pub const TABLES: usize = 7;
+/// Those that follow these are shown only where they have rows: few proxies have ranges or splits.
+const ALWAYS: usize = 5;
 
 const POOLS: &[Heading] = &[
     ("database", false),
@@ -71,6 +73,36 @@ const HOSTS: &[Heading] = &[
     ("error", false),
 ];
 
+const RANGES: &[Heading] = &[
+    ("range", false),
+    ("database", false),
+    ("worker", true),
+    ("cpu", true),
+    ("from", false),
+    ("qps", true),
+    ("share", true),
+    ("overflow", true),
+    ("moves", true),
+    ("ranges", false),
+];
+
+const SPLITS: &[Heading] = &[
+    ("split", false),
+    ("database", false),
+    ("key", false),
+    ("parts/s", true),
+    ("whole/s", true),
+    ("parts", true),
+    ("in parts", true),
+    ("whole", true),
+    ("why", false),
+];
+
+/// Whether a table is to be seen.
+pub fn is_shown(grids: &[Grid; TABLES], at: usize) -> bool {
+    at < ALWAYS || grids.get(at).is_some_and(|grid| !grid.rows.is_empty())
+}
+
 /// All tables, always in this order.
 pub fn tables(frame: &Frame) -> [Grid; TABLES] {
     [
@@ -79,6 +111,8 @@ pub fn tables(frame: &Frame) -> [Grid; TABLES] {
         cores(frame),
         cohorts(frame),
         hosts(frame),
+        ranges(frame),
+        splits(frame),
     ]
 }
 
@@ -222,6 +256,64 @@ fn hosts(frame: &Frame) -> Grid {
                 row
             })
             .collect(),
+    }
+}
+
+fn ranges(frame: &Frame) -> Grid {
+    let rows = frame.sample.ranges.iter().map(|row| {
+        let key = (row.database.clone(), row.name.clone(), row.worker);
+        let rate = frame.rates.ranges.get(&key);
+        let domain = (row.database.clone(), row.name.clone());
+        let overflow = frame.rates.overflow.get(&domain).copied().flatten();
+        let keys = frame
+            .sample
+            .keys
+            .iter()
+            .find(|keys| (&keys.database, &keys.name) == (&row.database, &row.name));
+        vec![
+            text(&row.name),
+            text(&row.database),
+            number(row.worker),
+            Cell::maybe(row.cpu, |cpu| cpu as f64, count),
+            text(row.from.as_deref().unwrap_or("")),
+            a_second(rate.map(|rate| rate.queries)),
+            share(rate.and_then(|rate| rate.part)),
+            share(overflow),
+            Cell::maybe(keys.map(|keys| keys.move_count), |moves| moves as f64, count),
+            text(&row.state),
+        ]
+    });
+    Grid {
+        title: "Ranges",
+        headings: RANGES,
+        rows: rows.collect(),
+    }
+}
+
+fn splits(frame: &Frame) -> Grid {
+    let rows = frame.sample.splits();
+    // As with errors of hosts.
+    let columns = SPLITS.len() - usize::from(rows.iter().all(|row| row.why.is_empty()));
+    let rows = rows.iter().map(|row| {
+        let rate = frame.rates.splits.get(&(row.database.clone(), row.name.clone()));
+        let mut cells = vec![
+            text(&row.name),
+            text(&row.database),
+            text(&row.key),
+            a_second(rate.map(|rate| rate.in_parts)),
+            a_second(rate.map(|rate| rate.whole)),
+            number(row.parts),
+            duration(row.split_us.map(Duration::from_micros)),
+            duration(row.whole_us.map(Duration::from_micros)),
+            text(&row.why),
+        ];
+        cells.truncate(columns);
+        cells
+    });
+    Grid {
+        title: "Splits",
+        rows: rows.collect(),
+        headings: &SPLITS[..columns],
     }
 }
 

@@ -98,6 +98,8 @@ shows! {
     Hosts = "HOSTS",
     /// Prepared statements.
     Prepared = "PREPARED",
+    /// Shapes of statements by the time they took.
+    Queries = "QUERIES",
     /// Totals and averages of each database.
     Stats = "STATS",
     /// Totals of each database.

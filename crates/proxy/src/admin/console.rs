@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use super::command::{Command, ConsoleError, Show, help};
-use super::own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, RangeRow, SplitRow};
+use super::own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, RangeRow, SplitRow};
 use super::rows::{
     ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
     PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow,
@@ -343,6 +343,7 @@ fn columns(show: Show) -> &'static [(&'static str, bool)] {
         Show::Splits => SplitRow::COLUMNS,
         Show::Hosts => HostRow::COLUMNS,
         Show::Prepared => PreparedRow::COLUMNS,
+        Show::Queries => QueryRow::COLUMNS,
         Show::Stats => StatsRow::COLUMNS,
         Show::StatsTotals | Show::StatsAverages => TotalsRow::COLUMNS,
         Show::Totals => TotalRow::COLUMNS,

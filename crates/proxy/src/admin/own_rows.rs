@@ -125,6 +125,22 @@ row! {
         why: String,
     }
 
+    /// `SHOW QUERIES`: a row for each shape of statements that took more than half a millisecond.
+    QueryRow {
+        /// Database.
+        database: String,
+        /// Its shape, as a number in hexadecimal.
+        shape: String,
+        /// Times it took longer than half a millisecond.
+        query_count: u64,
+        /// The time of these together, in microseconds.
+        total_us: u64,
+        /// The mean of them.
+        mean_us: u64,
+        /// The text with `$n` in place of its literals; the end of a long one is left out.
+        query: String,
+    }
+
     /// `SHOW HOSTS`: a row for each server of each database.
     HostRow {
         /// Database.

@@ -2,9 +2,10 @@
 //!
 //! Names begin with `corun_`, units are seconds and bytes, counters end in `_total`. The numbers are those of the console.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
-use super::{CoreRow, DatabaseRow, Histogram, HostRow, PoolRow, Stats};
+use super::{CoreRow, DatabaseRow, Histogram, HostRow, KeyRow, PoolRow, RangeRow, SplitRow, Stats};
 
 /// The content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -35,6 +36,12 @@ pub struct Snapshot {
     pub cores: Vec<CoreRow>,
     /// Servers behind databases.
     pub hosts: Vec<HostRow>,
+    /// Workers of the domains of keys.
+    pub ranges: Vec<RangeRow>,
+    /// Domains of keys.
+    pub keys: Vec<KeyRow>,
+    /// Queries that may run in parts, of each event loop.
+    pub splits: Vec<SplitRow>,
     /// Times by database in microseconds.
     pub latencies: Vec<Latencies>,
     /// Errors sent to clients by the proxy itself, by SQLSTATE.
@@ -76,11 +83,11 @@ impl Text {
         let _ = writeln!(self.0, " {value}");
     }
 
-    fn family<'a, T: 'a>(
+    fn family<T>(
         &mut self,
         (name, kind, help): (&str, &str, &str),
-        rows: impl IntoIterator<Item = &'a T>,
-        mut sample: impl FnMut(&mut Text, &'a T),
+        rows: impl IntoIterator<Item = T>,
+        mut sample: impl FnMut(&mut Text, T),
     ) {
         let mut rows = rows.into_iter().peekable();
         if rows.peek().is_some() {
@@ -131,6 +138,8 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     databases(&mut text, snapshot);
     cores(&mut text, snapshot);
     hosts(&mut text, snapshot);
+    ranges(&mut text, snapshot);
+    splits(&mut text, snapshot);
     text.family(
         (
             "errors_total",
@@ -434,4 +443,62 @@ fn hosts(text: &mut Text, snapshot: &Snapshot) {
             }
         });
     }
+}
+
+fn ranges(text: &mut Text, snapshot: &Snapshot) {
+    text.family(
+        (
+            "range_statements_total",
+            "counter",
+            "Statements with keys of a worker's range.",
+        ),
+        &snapshot.ranges,
+        |text, row| {
+            let worker = row.worker.to_string();
+            let labels = [
+                ("database", row.database.as_str()),
+                ("range", &row.name),
+                ("worker", &worker),
+            ];
+            text.sample("range_statements_total", &labels, row.query_count);
+        },
+    );
+    type Counter = fn(&KeyRow) -> u64;
+    let counters: [(&str, &str, Counter); 2] = [
+        (
+            "range_overflow_total",
+            "Statements another worker took, because the one of their range was busy.",
+            |row| row.overflow_count,
+        ),
+        (
+            "range_moves_total",
+            "Times that keys moved to another worker.",
+            |row| row.move_count,
+        ),
+    ];
+    for (name, help, value) in counters {
+        text.family((name, "counter", help), &snapshot.keys, |text, row| {
+            let labels = [("database", row.database.as_str()), ("range", &row.name)];
+            text.sample(name, &labels, value(row));
+        });
+    }
+}
+
+fn splits(text: &mut Text, snapshot: &Snapshot) {
+    let mut all: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
+    for row in &snapshot.splits {
+        let (parts, whole) = all.entry((&row.database, &row.name)).or_default();
+        *parts += row.split_count;
+        *whole += row.whole_count;
+    }
+    text.family(
+        ("split_total", "counter", "Runs of a query that may run in parts."),
+        &all,
+        |text, ((database, name), (parts, whole))| {
+            for (way, count) in [("parts", parts), ("whole", whole)] {
+                let labels = [("database", *database), ("split", *name), ("way", way)];
+                text.sample("split_total", &labels, count);
+            }
+        },
+    );
 }

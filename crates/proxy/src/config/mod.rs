@@ -39,6 +39,7 @@ pub use nearest::nearest;
 pub use proxy::{AUTH_QUERY, Proxy};
 pub use range::{Range, Split};
 pub use settings::{Effect, Key, Section, Setting};
+pub(crate) use settings::{quote, quote_list};
 pub use user::User;
 pub use values::{AutoCount, Bytes, FileMode, KeyValue, Raw, Secret};
 

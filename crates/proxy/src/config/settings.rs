@@ -7,7 +7,7 @@
 use super::values::Raw;
 
 /// A text as a TOML string.
-pub(super) fn quote(text: &str) -> String {
+pub(crate) fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {
@@ -22,7 +22,7 @@ pub(super) fn quote(text: &str) -> String {
 }
 
 /// Texts as a TOML array.
-pub(super) fn quote_list(texts: impl IntoIterator<Item = String>) -> String {
+pub(crate) fn quote_list(texts: impl IntoIterator<Item = String>) -> String {
     let quoted: Vec<String> = texts.into_iter().map(|text| quote(&text)).collect();
     format!("[{}]", quoted.join(", "))
 }

@@ -16,7 +16,7 @@ use super::event_loop::{EventLoop, Todo};
 use super::look::{ClientView, PoolView, ServerView};
 use super::memory::Buffers;
 use super::shared::Message;
-use crate::admin::{PreparedRow, SplitRow};
+use crate::admin::{PreparedRow, QueryRow, SplitRow};
 use crate::wire::error::{Refusal, code};
 
 /// What a loop is asked to do.
@@ -28,6 +28,8 @@ pub(crate) enum Order {
     Count,
     /// Tell which statements are prepared.
     Prepared,
+    /// Tell which statements took time.
+    Queries,
     /// Give nobody a server any more; all databases or one. Idle connections are closed.
     Pause(Option<String>),
     /// Go on.
@@ -93,6 +95,7 @@ pub(crate) struct Part {
     pub splits: Vec<SplitRow>,
     pub buffers: Buffers,
     pub prepared: Vec<PreparedRow>,
+    pub queries: Vec<QueryRow>,
     /// Things done, by orders that do something: clients or servers found.
     pub touched: usize,
 }
@@ -128,6 +131,10 @@ impl<R: Reactor> EventLoop<R> {
             },
             Order::Prepared => Part {
                 prepared: self.look_at_statements(),
+                ..Part::default()
+            },
+            Order::Queries => Part {
+                queries: self.queries.rows(),
                 ..Part::default()
             },
             _ => Part::default(),
@@ -174,7 +181,7 @@ impl<R: Reactor> EventLoop<R> {
         let named =
             |name: &Option<String>, database: &str| name.as_deref().is_none_or(|name| name == database);
         match order {
-            Order::Look | Order::Count | Order::Prepared => 0,
+            Order::Look | Order::Count | Order::Prepared | Order::Queries => 0,
             Order::Pause(name) => {
                 let mut touched = 0;
                 let mut idle = Vec::new();

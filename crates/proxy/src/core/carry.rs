@@ -212,6 +212,7 @@ impl<R: Reactor> Way<'_, R> {
                 prepared.statement.bound();
                 let understood = Arc::clone(&prepared.statement.understood);
                 self.note(&understood);
+                self.runs(&understood);
             }
             self.server.expects.step(Step::Bind, 0);
             return None;
@@ -223,6 +224,7 @@ impl<R: Reactor> Way<'_, R> {
         };
         prepared.statement.bound();
         self.note(&prepared.statement.understood);
+        self.runs(&prepared.statement.understood);
         let mut out = Vec::with_capacity(body.len() + 64);
         self.ensure(&prepared, &mut out);
         self.server.expects.step(Step::Bind, prepared.stamp);

@@ -16,6 +16,7 @@ use super::ask::{Answers, Order, Part};
 use super::console_rows as rows;
 use super::event_loop::EventLoop;
 use super::known_rows;
+use super::queries;
 use super::range_rows;
 use super::resolve::KnownName;
 use super::world::World;
@@ -232,6 +233,7 @@ impl<R: Reactor> EventLoop<R> {
             Command::Reload => Outcome::Answered(self.reload()),
             Command::Set { key, value } => Outcome::Answered(self.set(key, value)),
             Command::Show(Show::Prepared) => Outcome::Asked(Order::Prepared),
+            Command::Show(Show::Queries) => Outcome::Asked(Order::Queries),
             Command::Show(_) | Command::WaitClose(_) | Command::Empty => Outcome::Asked(Order::Look),
         }
     }
@@ -325,6 +327,7 @@ impl<R: Reactor> EventLoop<R> {
             Show::Splits => Table::of(&range_rows::splits(parts)),
             Show::Keys => Table::of(&range_rows::keys(&self.shared.ranges.lock())),
             Show::Prepared => Table::of(&known_rows::prepared(parts)),
+            Show::Queries => Table::of(&queries::rows(parts)),
             Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),
             // The console answers these by itself.
             Show::Help

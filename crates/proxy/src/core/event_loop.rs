@@ -32,6 +32,7 @@ use super::memory::Memory;
 use super::parts::{Job, Splits};
 use super::places::Place;
 use super::pool::{Pool, PoolKey, removed};
+use super::queries::Queries;
 use super::server::{Question, Server};
 use super::shared::{Message, Shared};
 use super::stats_log::StatsLog;
@@ -117,6 +118,8 @@ pub(crate) struct EventLoop<R> {
     pub(super) splits: Splits,
     /// Those that do, by number.
     pub(super) jobs: HashMap<u64, Job>,
+    /// Which statements take time.
+    pub(super) queries: Queries,
     /// The hardware threads for their parts.
     pub(super) complex: Vec<Core>,
     /// When somebody who waits may go with a server of another lane.
@@ -174,6 +177,7 @@ impl<R: Reactor> EventLoop<R> {
             dispatchers: HashMap::new(),
             splits,
             jobs: HashMap::new(),
+            queries: Queries::default(),
             complex: Vec::new(),
             overflow_at: None,
             unbound_because: String::new(),

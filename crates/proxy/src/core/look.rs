@@ -213,6 +213,7 @@ impl<R: Reactor> EventLoop<R> {
             splits: self.look_at_splits(),
             buffers: self.buffers(reactor),
             prepared: Vec::new(),
+            queries: Vec::new(),
             touched: 0,
         }
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::ask::{Answers, Ask, Order, Part, Tell};
 use super::console_rows as rows;
 use super::known_rows;
+use super::range_rows;
 use super::shared::{Message, Shared};
 use super::statistics::Times;
 use crate::admin::{Latencies, Request, Snapshot, prometheus, response};
@@ -109,6 +110,7 @@ fn snapshot(shared: &Arc<Shared>, began: Instant) -> io::Result<Snapshot> {
         let hosts = shared.fleets.lock().get(name).map(Arc::clone);
         hosts.map(|hosts| hosts.status()).unwrap_or_default()
     };
+    let ranges = shared.ranges.lock();
     Ok(Snapshot {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: began.elapsed().as_secs_f64(),
@@ -119,6 +121,10 @@ fn snapshot(shared: &Arc<Shared>, began: Instant) -> io::Result<Snapshot> {
         stats: rows::stats(&parts).into_iter().collect(),
         cores: rows::cores(&parts),
         hosts: rows::hosts(&parts, &world.config, status, shared.started.elapsed()),
+        // Processors and switches are not shown.
+        ranges: range_rows::ranges(&ranges, &[], |_| false),
+        keys: range_rows::keys(&ranges),
+        splits: range_rows::splits(&parts),
         latencies: times
             .into_iter()
             .map(|(database, times)| Latencies {

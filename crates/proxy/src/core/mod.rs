@@ -36,6 +36,7 @@ mod places;
 mod pool;
 mod prepared_look;
 mod proof;
+mod queries;
 mod range_rows;
 mod ranges;
 mod repeats;

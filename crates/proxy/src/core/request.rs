@@ -10,6 +10,8 @@ mod prepared;
 
 pub(super) use prepared::whose;
 
+use std::sync::Arc;
+
 use machine::reactor::Reactor;
 use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 
@@ -211,6 +213,12 @@ impl<R: Reactor> Way<'_, R> {
         }
     }
 
+    /// The server shall run a statement; asked before it is sent.
+    pub fn runs(&mut self, understood: &Arc<Understood>) {
+        let alone = self.server.expects.outstanding() == 0;
+        self.server.running.begins(understood, alone);
+    }
+
     /// Whether the server is in a transaction that the client began, for all that is known now.
     fn in_transaction(&self) -> bool {
         self.server.status != TransactionStatus::Idle || self.client.began
@@ -265,6 +273,7 @@ impl<R: Reactor> Way<'_, R> {
             }
         }
         self.note(&understood);
+        self.runs(&understood);
         if self.rules.auto_prepare != AutoPrepare::Off {
             if understood.plain && self.prepared(sql, &understood, end) {
                 self.client.statements.unnamed = None;

@@ -10,6 +10,7 @@ use super::dispatch::Lane;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
 use super::pool::{Pool, Waiting};
+use super::queries::Running;
 use super::reply;
 use super::request::{self, Stop};
 use super::server::{Server, TaskKind};
@@ -318,6 +319,7 @@ impl<R: Reactor> EventLoop<R> {
         server.transaction_since = self.now;
         server.query_since = self.now;
         server.errors = 0;
+        server.running = Running::Nothing;
         if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
             let waited = self.now.saturating_sub(client.waiting_since);
             pool.totals.wait_time += waited;
@@ -396,6 +398,12 @@ impl<R: Reactor> EventLoop<R> {
                 && let Some(rule) = self.splits.rules.get_mut(rule)
             {
                 rule.history.record(1, micros(heard.latencies[0]));
+            }
+            if heard.queries > 0
+                && let Some(understood) = server.running.ends(heard.queries, heard.latencies[0])
+            {
+                let database = &pool.key.database;
+                self.queries.record(database, &understood, heard.latencies[0]);
             }
             for took in heard.latencies.iter().take(heard.queries as usize) {
                 pool.times.query.record(micros(*took));

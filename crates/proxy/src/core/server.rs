@@ -16,6 +16,7 @@ use super::expect::Expects;
 use super::lifted::Lifted;
 use super::parts::{Reply, Step};
 use super::proof::Proof;
+use super::queries::Running;
 use super::statistics::Counts;
 use super::transport::Transport;
 use crate::auth::ServerLogin;
@@ -131,6 +132,8 @@ pub(super) struct Server {
     pub lifted: Option<Lifted>,
     /// What was sent to it since its pool's totals were told.
     pub counts: Counts,
+    /// What it runs for its client.
+    pub running: Running,
     /// A question whether a text runs the same with its literals lifted, ahead of what the client asked.
     pub proof: Option<Box<Proof>>,
     // Who uses it.
@@ -199,6 +202,7 @@ impl Server {
             expects: Expects::default(),
             lifted: None,
             counts: Counts::default(),
+            running: Running::default(),
             proof: None,
             client: None,
             job: None,

@@ -20,6 +20,7 @@ mod system;
 use std::time::Duration;
 
 use crate::core::World;
+use crate::talk::Target;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +102,22 @@ pub struct Options {
 
 /// Time limit where neither the options nor the configuration have one.
 const LIMIT: Duration = Duration::from_secs(15);
+
+/// Databases that are looked at, by the names clients ask for.
+pub(crate) fn databases(world: &World, options: &Options) -> Vec<String> {
+    plan::names(world, options)
+}
+
+/// How to log in to a database's first host, for each account that is known.
+pub(crate) fn targets(world: &World, options: &Options, database: &str, limit: Duration) -> Vec<Target> {
+    let users = plan::users(world, options, database);
+    let target = |user: &String| {
+        let effective = world.effective(database, user)?;
+        let endpoint = effective.hosts.first()?;
+        Some(accounts::target(world, &effective, endpoint, limit))
+    };
+    users.iter().filter_map(target).collect()
+}
 
 /// Looks at everything and tells each line as soon as it is known. The answer is the worst level.
 pub fn run(world: &World, options: &Options, tell: &mut dyn FnMut(Line)) -> Level {

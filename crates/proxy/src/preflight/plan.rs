@@ -68,7 +68,7 @@ pub(super) fn plan(world: &World, options: &Options, loops: usize) -> Plan {
     plan
 }
 
-fn names(world: &World, options: &Options) -> Vec<String> {
+pub(super) fn names(world: &World, options: &Options) -> Vec<String> {
     let known = &world.config.databases;
     let mut names: Vec<String> = known
         .keys()
@@ -167,7 +167,7 @@ fn add(plan: &mut Plan, world: &World, options: &Options, loops: usize, name: &s
 }
 
 /// Who logs in at the proxy, as far as files and options tell, and who asks for secrets.
-fn users(world: &World, options: &Options, database: &str) -> Vec<String> {
+pub(super) fn users(world: &World, options: &Options, database: &str) -> Vec<String> {
     if !options.users.is_empty() {
         return options.users.clone();
     }

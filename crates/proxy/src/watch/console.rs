@@ -100,6 +100,14 @@ impl Console {
         })
     }
 
+    /// Asks for one table, as `SHOW KEYS`.
+    ///
+    /// # Errors
+    /// The connection ended, or an answer is not understood.
+    pub fn ask<R: Row>(&mut self, command: &'static str) -> Result<Vec<R>, WatchError> {
+        ask(&mut self.conversation, command)
+    }
+
     /// Asks for all tables once. Times of samples count from the login: compare only those of one console.
     ///
     /// # Errors
@@ -110,6 +118,9 @@ impl Console {
         let stats = ask(talk, "SHOW STATS_TOTALS")?;
         let cores = ask(talk, "SHOW CORES")?;
         let cohorts = ask(talk, "SHOW COHORTS")?;
+        let ranges = ask(talk, "SHOW RANGES")?;
+        let keys = ask(talk, "SHOW KEYS")?;
+        let splits = ask(talk, "SHOW SPLITS")?;
         let at = self.connected.elapsed();
         Ok(Sample {
             at,
@@ -119,6 +130,9 @@ impl Console {
             cohorts,
             pools: ask(talk, "SHOW POOLS")?,
             hosts: ask(talk, "SHOW HOSTS")?,
+            ranges,
+            keys,
+            splits,
         })
     }
 }

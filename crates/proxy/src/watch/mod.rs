@@ -14,5 +14,5 @@ mod sample;
 
 pub use address::{Address, AddressError, Prefer};
 pub use console::{Console, WatchError};
-pub use rates::{CohortRate, CoreRate, Rates, Speed};
+pub use rates::{CohortRate, CoreRate, RangeRate, Rates, Speed, SplitRate};
 pub use sample::{Sample, Totals};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::sample::Sample;
-use crate::admin::{CohortRow, CoreRow, TotalsRow};
+use crate::admin::{CohortRow, CoreRow, KeyRow, RangeRow, SplitRow, TotalsRow};
 
 /// How fast one database, or all, went.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -50,6 +50,24 @@ pub struct CohortRate {
     pub cohort_part: Option<f64>,
 }
 
+/// How fast statements with keys of one worker's range came.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RangeRate {
+    /// Statements a second.
+    pub queries: f64,
+    /// Part of the statements with keys of the same domain, 0 to 1.
+    pub part: Option<f64>,
+}
+
+/// How fast a query that may run in parts was run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SplitRate {
+    /// Times a second in parts.
+    pub in_parts: f64,
+    /// Times a second whole.
+    pub whole: f64,
+}
+
 /// How fast everything went. What is missing in a map is not known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rates {
@@ -63,6 +81,12 @@ pub struct Rates {
     pub cores: BTreeMap<u64, CoreRate>,
     /// Each queue: event loop, database, user.
     pub cohorts: BTreeMap<(u64, String, String), CohortRate>,
+    /// Each worker of a domain of keys: database, name, worker.
+    pub ranges: BTreeMap<(String, String, u64), RangeRate>,
+    /// Part of a domain's statements that another worker took, 0 to 1: database, name.
+    pub overflow: BTreeMap<(String, String), Option<f64>>,
+    /// Each query that may run in parts: database, name.
+    pub splits: BTreeMap<(String, String), SplitRate>,
 }
 
 impl Rates {
@@ -117,7 +141,63 @@ impl Rates {
                 rates.cohorts.insert(key, rate);
             }
         }
+        rates.keys(earlier, later, seconds);
+        rates.splits(earlier, later, seconds);
         rates
+    }
+
+    fn keys(&mut self, earlier: &Sample, later: &Sample, seconds: f64) {
+        for now in &later.keys {
+            let name = (now.database.clone(), now.name.clone());
+            let same = |row: &&KeyRow| (&row.database, &row.name) == (&name.0, &name.1);
+            let before = earlier.keys.iter().find(same);
+            let (queries, overflow) = before.map_or((0, 0), |row| (row.query_count, row.overflow_count));
+            let grown = now
+                .query_count
+                .checked_sub(queries)
+                .zip(now.overflow_count.checked_sub(overflow));
+            let Some((queries, overflow)) = grown else {
+                continue;
+            };
+            self.overflow.insert(name, part(overflow, queries));
+            let is_of = |row: &&RangeRow| (&row.database, &row.name) == (&now.database, &now.name);
+            for worker in later.ranges.iter().filter(is_of) {
+                let same = |row: &&RangeRow| is_of(row) && row.worker == worker.worker;
+                let before = earlier.ranges.iter().find(same);
+                let before = before.map_or(0, |row| row.query_count);
+                // Where parts moved meanwhile, their counts did, too.
+                if let Some(own) = worker.query_count.checked_sub(before) {
+                    let rate = RangeRate {
+                        queries: own as f64 / seconds,
+                        part: part(own, queries),
+                    };
+                    let key = (now.database.clone(), now.name.clone(), worker.worker);
+                    self.ranges.insert(key, rate);
+                }
+            }
+        }
+    }
+
+    fn splits(&mut self, earlier: &Sample, later: &Sample, seconds: f64) {
+        let before = earlier.splits();
+        for now in later.splits() {
+            let same = |row: &&SplitRow| (&row.database, &row.name) == (&now.database, &now.name);
+            let (parts, whole) = before
+                .iter()
+                .find(same)
+                .map_or((0, 0), |row| (row.split_count, row.whole_count));
+            let grown = now
+                .split_count
+                .checked_sub(parts)
+                .zip(now.whole_count.checked_sub(whole));
+            if let Some((parts, whole)) = grown {
+                let rate = SplitRate {
+                    in_parts: parts as f64 / seconds,
+                    whole: whole as f64 / seconds,
+                };
+                self.splits.insert((now.database, now.name), rate);
+            }
+        }
     }
 }
 
@@ -324,5 +404,51 @@ mod tests {
         assert_eq!(rates.cohorts[&key(0, "u")].cohort_part, Some(0.5));
         assert_eq!(rates.cohorts[&key(0, "v")].queries, 4.0);
         assert!(!rates.cohorts.contains_key(&key(1, "u")));
+    }
+
+    #[test]
+    fn ranges_and_splits_have_rates() {
+        let range = |worker, queries| RangeRow {
+            name: "r".to_owned(),
+            database: "a".to_owned(),
+            worker,
+            query_count: queries,
+            ..RangeRow::default()
+        };
+        let key = |queries, overflow| KeyRow {
+            name: "r".to_owned(),
+            database: "a".to_owned(),
+            query_count: queries,
+            overflow_count: overflow,
+            ..KeyRow::default()
+        };
+        let split = |core, parts, whole| SplitRow {
+            core,
+            name: "s".to_owned(),
+            database: "a".to_owned(),
+            split_count: parts,
+            whole_count: whole,
+            ..SplitRow::default()
+        };
+        let earlier = Sample {
+            ranges: vec![range(0, 10), range(1, 10)],
+            keys: vec![key(20, 0)],
+            splits: vec![split(0, 1, 1), split(1, 1, 0)],
+            ..sample(1, vec![], vec![])
+        };
+        let later = Sample {
+            ranges: vec![range(0, 40), range(1, 20)],
+            keys: vec![key(60, 10)],
+            splits: vec![split(0, 5, 1), split(1, 3, 2)],
+            ..sample(3, vec![], vec![])
+        };
+        let rates = Rates::between(&earlier, &later);
+        let name = ("a".to_owned(), "r".to_owned());
+        assert_eq!(rates.overflow[&name], Some(0.25));
+        let own = rates.ranges[&("a".to_owned(), "r".to_owned(), 0)];
+        assert_eq!((own.queries, own.part), (15.0, Some(0.75)));
+        let split = rates.splits[&("a".to_owned(), "s".to_owned())];
+        assert_eq!((split.in_parts, split.whole), (3.0, 1.0));
+        assert_eq!(later.splits().len(), 1);
     }
 }

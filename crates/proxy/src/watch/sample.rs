@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admin::{CohortRow, CoreRow, HostRow, PoolRow, TotalsRow};
+use crate::admin::{CohortRow, CoreRow, HostRow, KeyRow, PoolRow, RangeRow, SplitRow, TotalsRow};
 
 /// Name of the console's own database in the tables; it is no pool of anybody's.
 const OWN: &str = "pgbouncer";
@@ -24,6 +24,12 @@ pub struct Sample {
     pub cohorts: Vec<CohortRow>,
     /// Each server.
     pub hosts: Vec<HostRow>,
+    /// Each worker of each domain of keys.
+    pub ranges: Vec<RangeRow>,
+    /// Each domain of keys.
+    pub keys: Vec<KeyRow>,
+    /// Each query that may run in parts, of each event loop.
+    pub splits: Vec<SplitRow>,
 }
 
 /// What there is now, of all pools together.
@@ -54,6 +60,26 @@ impl Sample {
     /// Counters without the console's own.
     pub fn stats(&self) -> impl Iterator<Item = &TotalsRow> {
         self.stats.iter().filter(|row| row.database != OWN)
+    }
+
+    /// Queries that may run in parts, each once: counts of all event loops, and times of the one that has run it most.
+    pub fn splits(&self) -> Vec<SplitRow> {
+        let runs = |row: &SplitRow| row.split_count.saturating_add(row.whole_count);
+        let mut all: Vec<SplitRow> = Vec::new();
+        let mut sorted: Vec<&SplitRow> = self.splits.iter().collect();
+        sorted.sort_by_key(|row| std::cmp::Reverse(runs(row)));
+        for row in sorted {
+            let same = |known: &&mut SplitRow| (&known.database, &known.name) == (&row.database, &row.name);
+            match all.iter_mut().find(same) {
+                Some(known) => {
+                    known.split_count = known.split_count.saturating_add(row.split_count);
+                    known.whole_count = known.whole_count.saturating_add(row.whole_count);
+                }
+                None => all.push(row.clone()),
+            }
+        }
+        all.sort_by(|a, b| (&a.database, &a.name).cmp(&(&b.database, &b.name)));
+        all
     }
 
     /// All pools together.

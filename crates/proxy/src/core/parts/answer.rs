@@ -7,6 +7,7 @@ use super::flight;
 use super::job::{After, State, Step};
 use super::rules::How;
 use crate::core::event_loop::EventLoop;
+use crate::core::queries::SLOW;
 use crate::core::server::Task;
 use crate::core::statistics::micros;
 use crate::split::{MergeKind, Merger};
@@ -126,6 +127,10 @@ impl<R: Reactor> EventLoop<R> {
             pool.totals.sent += out.len() as u64;
             pool.times.query.record(micros(took));
             pool.times.transaction.record(micros(took));
+            if took > SLOW {
+                let understood = self.desk.understanding.of(&job.asked.sql);
+                self.queries.record(&pool.key.database, &understood, took);
+            }
         }
         self.end_job(reactor, id, After::Answer(out));
     }
