@@ -25,6 +25,7 @@ pub mod rows;
 pub mod shapes;
 pub mod sides;
 pub mod transfers;
+pub mod turns;
 
 use crate::error::BenchError;
 
