@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod auto_switch;
 pub mod capability;
 pub mod cardinality;
 pub mod cohort;
@@ -22,11 +23,13 @@ pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;
 pub mod plan_cost;
+pub mod ranges;
 pub mod replicas;
 pub mod reuse;
 pub mod sampling;
 pub mod siblings;
 pub mod slowdown;
+pub mod split;
 pub mod spread;
 pub mod steps;
 pub mod technique;

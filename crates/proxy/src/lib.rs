@@ -12,6 +12,7 @@ pub mod auto_prepare;
 pub mod config;
 mod core;
 pub mod hosts;
+mod keys;
 pub mod preflight;
 pub mod session;
 pub mod talk;

@@ -8,10 +8,9 @@
 //!
 //! What it is not: it reads no clock; times are handed in.
 
-mod auto;
 mod choice;
 mod queue;
 
-pub use auto::AutoCohorts;
+pub use crate::auto_switch::AutoSwitch as AutoCohorts;
 pub use choice::{Cohort, CohortLimits, Waiting};
 pub use queue::CohortQueue;

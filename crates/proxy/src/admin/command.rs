@@ -88,6 +88,10 @@ shows! {
     Cores = "CORES",
     /// Shapes of statements that run one after the other.
     Cohorts = "COHORTS",
+    /// Which core has which keys.
+    Ranges = "RANGES",
+    /// Domains of keys and what was seen of them.
+    Keys = "KEYS",
     /// Servers behind databases: role, health, lag.
     Hosts = "HOSTS",
     /// Prepared statements.

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use super::command::{Command, ConsoleError, Show, help};
-use super::own_rows::{CohortRow, CoreRow, HostRow, PreparedRow};
+use super::own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, RangeRow};
 use super::rows::{
     ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
     PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow,
@@ -338,6 +338,8 @@ fn columns(show: Show) -> &'static [(&'static str, bool)] {
         Show::Users => UserRow::COLUMNS,
         Show::Cores => CoreRow::COLUMNS,
         Show::Cohorts => CohortRow::COLUMNS,
+        Show::Ranges => RangeRow::COLUMNS,
+        Show::Keys => KeyRow::COLUMNS,
         Show::Hosts => HostRow::COLUMNS,
         Show::Prepared => PreparedRow::COLUMNS,
         Show::Stats => StatsRow::COLUMNS,

@@ -55,6 +55,50 @@ row! {
         state: String,
     }
 
+    /// `SHOW RANGES`: a row for each worker of each domain of keys.
+    RangeRow {
+        /// Name of the range in the configuration.
+        name: String,
+        /// Database.
+        database: String,
+        /// Worker, from 0.
+        worker: u64,
+        /// Processor its servers are bound to.
+        cpu: Option<u64>,
+        /// The least key of its own, as a number; none: no limit.
+        from: Option<String>,
+        /// The first key that is not its own.
+        to: Option<String>,
+        /// Parts that are moved as wholes.
+        buckets: u64,
+        /// Statements with these keys so far.
+        query_count: u64,
+        /// The same in percent of the domain's.
+        percent: u64,
+        /// `on` or `off`: whether keys decide now, also where `auto` decides.
+        state: String,
+    }
+
+    /// `SHOW KEYS`: a row for each domain of keys.
+    KeyRow {
+        /// Name of the range in the configuration.
+        name: String,
+        /// Database.
+        database: String,
+        /// Its columns.
+        columns: String,
+        /// What its keys are.
+        key_type: String,
+        /// Statements with a key so far.
+        query_count: u64,
+        /// Of these, how many another worker took, because their own was busy.
+        overflow_count: u64,
+        /// Times that parts moved to another worker.
+        move_count: u64,
+        /// Keys that cut those seen lately into sixteenths, as numbers.
+        observed: String,
+    }
+
     /// `SHOW HOSTS`: a row for each server of each database.
     HostRow {
         /// Database.

@@ -1,12 +1,14 @@
 //! What settings mean together: contradictions, missing halves, files that are not there.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::choices::{AuthType, TlsMode};
+use super::choices::{AuthType, Dispatch, PoolMode, TlsMode};
 use super::finding::Severity::{Error, Warning};
 use super::read::Reading;
 use super::{Config, Proxy, WILDCARD};
+use crate::keys::{Column, map_of};
 
 /// Keys of `[proxy]` that name a file, with the field.
 fn files(proxy: &mut Proxy) -> [(&'static str, &mut Option<PathBuf>); 9] {
@@ -39,6 +41,8 @@ pub(super) fn check(reading: &mut Reading) {
     check_auth(reading);
     check_tls(reading);
     check_databases(reading);
+    check_ranges(reading);
+    check_splits(reading);
 }
 
 fn check_listening(reading: &mut Reading) {
@@ -298,6 +302,84 @@ fn check_databases(reading: &mut Reading) {
                 "`replicas` answer no reads and stand by for failover only".to_owned(),
                 "set `read_write_split = true` to send them statements that only read",
             );
+        }
+    }
+}
+
+/// Whether clients can ask for a database of this name.
+fn is_database(config: &Config, name: &str) -> bool {
+    config.databases.contains_key(name) || config.databases.contains_key(WILDCARD)
+}
+
+/// Refuses a database that there is not; what stands behind it would never hold.
+fn check_database_of(reading: &mut Reading, table: &str, database: &str) {
+    if database.is_empty() {
+        let what = "`database` is missing".to_owned();
+        reading.found(Error, table, what, "name one of [databases.NAME]");
+    } else if !is_database(&reading.config, database) {
+        let what = format!("there is no database `{database}`");
+        let names: Vec<&str> = reading.config.databases.keys().map(String::as_str).collect();
+        let hint = format!("the databases are: {}", names.join(", "));
+        reading.found(Error, &format!("{table}.database"), what, &hint);
+    }
+}
+
+fn check_ranges(reading: &mut Reading) {
+    let mut columns: BTreeMap<(String, Column), String> = BTreeMap::new();
+    for (name, range) in reading.config.ranges.clone() {
+        let table = format!("ranges.{name}");
+        check_database_of(reading, &table, &range.database);
+        if range.columns.is_empty() {
+            let what = "`columns` is missing".to_owned();
+            reading.found(Error, &table, what, "name the columns that have these keys: columns = [\"customer.c_id\"]");
+        }
+        for text in &range.columns {
+            let place = format!("{table}.columns");
+            let Some(column) = Column::parse(text) else {
+                let what = format!("`{text}` names no column");
+                reading.found(Error, &place, what, "write \"table.column\" or \"schema.table.column\"");
+                continue;
+            };
+            if let Some(other) = columns.insert((range.database.clone(), column), name.clone()) {
+                let what = format!("`{text}` stands in [ranges.{other}] as well");
+                reading.found(Error, &place, what, "a column belongs to one range");
+            }
+        }
+        if let Err((key, what)) = map_of(&range, 1) {
+            let hint = "write splits = [1000, 2000], or minimum and maximum; `corun proxy learn` proposes them";
+            reading.found(Error, &format!("{table}.{key}"), what, hint);
+        }
+        let effective = reading.config.effective_database(&range.database, "");
+        if let Some(effective) = effective
+            && effective.dispatch != Dispatch::Off
+            && effective.pool_mode != PoolMode::Transaction
+        {
+            let what = format!(
+                "ranges do not decide where a {} runs: its server is chosen before its keys are known",
+                effective.pool_mode.word()
+            );
+            reading.found(Warning, &table, what, "set `pool_mode = \"transaction\"`");
+        }
+    }
+}
+
+fn check_splits(reading: &mut Reading) {
+    for (name, split) in reading.config.splits.clone() {
+        let table = format!("splits.{name}");
+        check_database_of(reading, &table, &split.database);
+        if Column::parse(&split.key).is_none() {
+            let what = format!("`{}` names no column", split.key);
+            let hint = "write key = \"table.column\" or \"schema.table.column\"";
+            reading.found(Error, &format!("{table}.key"), what, hint);
+        }
+        if split.query.trim().is_empty() {
+            reading.found(Error, &table, "`query` is missing".to_owned(), "write the text of the query");
+        }
+        let even = split.minimum.zip(split.maximum);
+        if split.splits.is_empty() && even.is_none_or(|(minimum, maximum)| minimum >= maximum) {
+            let what = "neither `splits` nor `minimum` below `maximum` say where to cut".to_owned();
+            let hint = "write splits = [1000, 2000], or minimum and maximum; `corun proxy learn` proposes them";
+            reading.found(Error, &table, what, hint);
         }
     }
 }

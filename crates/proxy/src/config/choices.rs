@@ -145,6 +145,50 @@ choices! {
         Disable = "disable",
     }
 
+    /// Which server connections a statement with a key goes to.
+    Dispatch("auto, range, random or off") {
+        /// By range, while it is measured to pay.
+        Auto = "auto",
+        /// To the core that has its range.
+        Range = "range",
+        /// To any core, for comparisons.
+        Random = "random",
+        /// As if there were no ranges.
+        Off = "off",
+    }
+
+    /// Which copy answers a read.
+    ReplicaDispatch("least, range or round-robin") {
+        /// The one with the fewest transactions under way.
+        Least = "least",
+        /// The one that has the range of its key.
+        Range = "range",
+        /// The next in turn.
+        RoundRobin = "round-robin",
+    }
+
+    /// Where the parts of a query go, on cores with two hardware threads.
+    SplitPlacement("spread or siblings") {
+        /// One query at a time on all hardware threads (the paper's CARIC-DA-1).
+        Spread = "spread",
+        /// Half as many parts, and the same range of two queries on the two threads of a core (CARIC-DA-2).
+        Siblings = "siblings",
+    }
+
+    /// What the keys of a range are.
+    KeyType("integer, date, timestamp, text or uuid") {
+        /// Whole numbers.
+        Integer = "integer",
+        /// Days.
+        Date = "date",
+        /// Moments, with or without time zone.
+        Timestamp = "timestamp",
+        /// Text, told apart by its first eight bytes.
+        Text = "text",
+        /// UUIDs.
+        Uuid = "uuid",
+    }
+
     /// How log lines look.
     LogFormat("text or json") {
         /// For people.

@@ -5,7 +5,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::choices::{AutoPrepare, Io, LogFormat, LogLevel, Switch};
+use super::choices::{
+    AutoPrepare, Dispatch, Io, LogFormat, LogLevel, ReplicaDispatch, SplitPlacement, Switch,
+};
 use super::settings::settings;
 use super::values::{AutoCount, Bytes};
 
@@ -23,6 +25,16 @@ settings! {
         cohort_wait_max_us: u32 = 2000, [0, 10000000], Reload, "Longest time in microseconds by which cohorts may delay a statement.";
         auto_prepare: AutoPrepare = AutoPrepare::Off, Reload, "Runs simple-protocol texts as prepared statements: repeated identical ones, or also those that differ in literals.";
         statement_cache_size: u32 = 10000, [16, 10000000], Restart, "Distinct texts of which each event loop remembers what they do.";
+
+        dispatch: Dispatch = Dispatch::Auto, Reload, "Where `[ranges.NAME]` names keys of a database: sends statements with a key to the core that has its range. `auto`: while it is measured to pay.";
+        range_wait_max_us: u32 = 300, [0, 10000000], Reload, "Microseconds a statement waits for the core of its range while another is free.";
+        replica_dispatch: ReplicaDispatch = ReplicaDispatch::Range, Reload, "Which copy answers a read: the one that has the range of its key, where `[ranges.NAME]` names it, the least busy, or the next in turn.";
+        split: Switch = Switch::Auto, Reload, "Runs the queries of `[splits.NAME]` in parts on several cores. `auto`: while cores are free and it is measured to pay.";
+        split_parts: AutoCount = AutoCount::Auto, [1, 64], Reload, "Parts of a query at most. `auto`: one a core.";
+        split_placement: SplitPlacement = SplitPlacement::Spread, Reload, "Where the parts of a query go on cores with two hardware threads.";
+        split_cores: Option<u32> = None, [0, 1024], Reload, "Cores kept for queries that run in parts; others get the rest. Not set: a quarter of four or more, otherwise none.";
+        split_jobs_max: u32 = 1, [1, 64], Reload, "Queries that run in parts at a time on each event loop; others run whole.";
+        split_memory_max: Bytes = Bytes(16 << 20), [65536, 1073741824], Reload, "Memory for the rows of a query in parts until they are merged. One that needs more runs whole.";
 
         read_write_split: bool = false, Reload, "Sends statements that provably only read to `replicas`.";
         read_your_writes: bool = true, Reload, "A client's reads go to copies that have its last write.";

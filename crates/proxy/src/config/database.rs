@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::choices::{AutoPrepare, LoadBalance, PoolMode, Switch};
+use super::choices::{AutoPrepare, Dispatch, LoadBalance, PoolMode, ReplicaDispatch, Switch};
 use super::host::{Host, HostPort};
 use super::settings::settings;
 use super::values::{Bytes, Secret};
@@ -48,6 +48,9 @@ settings! {
 
         cohorts: Option<Switch> = None, Reload, "`cohorts` for this database.";
         auto_prepare: Option<AutoPrepare> = None, Reload, "`auto_prepare` for this database.";
+        dispatch: Option<Dispatch> = None, Reload, "`dispatch` for this database.";
+        replica_dispatch: Option<ReplicaDispatch> = None, Reload, "`replica_dispatch` for this database.";
+        split: Option<Switch> = None, Reload, "`split` for this database.";
         read_write_split: Option<bool> = None, Reload, "`read_write_split` for this database.";
         read_your_writes: Option<bool> = None, Reload, "`read_your_writes` for this database.";
         lag_max: Option<Duration> = None, Reload, "`lag_max` for this database.";

@@ -1,11 +1,19 @@
 //! The documentation of every key, made from the tables.
 
 use super::settings::{Effect, Key, Section};
-use super::{Corun, Database, Proxy, User};
+use super::{Corun, Database, Proxy, Range, Split, User};
 
 /// Every key of every section, in the order of the documentation.
 pub fn keys() -> Vec<Key> {
-    [Proxy::keys(), Database::keys(), User::keys(), Corun::keys()].concat()
+    [
+        Proxy::keys(),
+        Database::keys(),
+        User::keys(),
+        Corun::keys(),
+        Range::keys(),
+        Split::keys(),
+    ]
+    .concat()
 }
 
 /// The keys as Markdown, a table for each section.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::choices::{AutoPrepare, LoadBalance, PoolMode, Switch};
+use super::choices::{AutoPrepare, Dispatch, LoadBalance, PoolMode, ReplicaDispatch, Switch};
 use super::host::{Endpoint, Host};
 use super::values::{Bytes, Secret};
 use super::{CONSOLES, Config, WILDCARD};
@@ -81,6 +81,12 @@ pub struct Effective {
     pub cohorts: Switch,
     /// Simple texts as prepared statements.
     pub auto_prepare: AutoPrepare,
+    /// Statements with keys to cores.
+    pub dispatch: Dispatch,
+    /// Reads with keys to copies.
+    pub replica_dispatch: ReplicaDispatch,
+    /// Queries in parts.
+    pub split: Switch,
     /// Reads to copies.
     pub read_write_split: bool,
     /// Only to copies with the client's last write.
@@ -219,6 +225,9 @@ impl Config {
 
             cohorts: settings.cohorts.unwrap_or(corun.cohorts),
             auto_prepare: settings.auto_prepare.unwrap_or(corun.auto_prepare),
+            dispatch: settings.dispatch.unwrap_or(corun.dispatch),
+            replica_dispatch: settings.replica_dispatch.unwrap_or(corun.replica_dispatch),
+            split: settings.split.unwrap_or(corun.split),
             read_write_split: settings.read_write_split.unwrap_or(corun.read_write_split),
             read_your_writes: settings.read_your_writes.unwrap_or(corun.read_your_writes),
             lag_max: settings.lag_max.unwrap_or(corun.lag_max),

@@ -16,6 +16,7 @@ mod host;
 pub mod import;
 mod nearest;
 mod proxy;
+mod range;
 mod read;
 mod settings;
 mod user;
@@ -25,7 +26,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use choices::{
-    AuthType, AutoPrepare, Io, LoadBalance, LogFormat, LogLevel, PoolMode, Switch, TlsMode, TlsProtocols,
+    AuthType, AutoPrepare, Dispatch, Io, KeyType, LoadBalance, LogFormat, LogLevel, PoolMode,
+    ReplicaDispatch, SplitPlacement, Switch, TlsMode, TlsProtocols,
 };
 pub use corun::Corun;
 pub use database::{CONSOLE, CONSOLES, Database, WILDCARD};
@@ -35,9 +37,10 @@ pub use finding::{Finding, Severity};
 pub use host::{Endpoint, Host, HostPort, socket_in};
 pub use nearest::nearest;
 pub use proxy::{AUTH_QUERY, Proxy};
+pub use range::{Range, Split};
 pub use settings::{Effect, Key, Section, Setting};
 pub use user::User;
-pub use values::{AutoCount, Bytes, FileMode, Raw, Secret};
+pub use values::{AutoCount, Bytes, FileMode, KeyValue, Raw, Secret};
 
 /// Largest file that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -53,6 +56,10 @@ pub struct Config {
     pub users: BTreeMap<String, User>,
     /// `[corun]`
     pub corun: Corun,
+    /// `[ranges.NAME]`
+    pub ranges: BTreeMap<String, Range>,
+    /// `[splits.NAME]`
+    pub splits: BTreeMap<String, Split>,
 }
 
 /// A usable configuration with what is doubtful about it.

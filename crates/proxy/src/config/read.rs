@@ -13,10 +13,10 @@ use super::import::advice;
 use super::nearest::nearest;
 use super::settings::{Key, Section};
 use super::values::Raw;
-use super::{CONSOLES, Config, ConfigError, Database, Loaded, User, keys};
+use super::{CONSOLES, Config, ConfigError, Database, Loaded, Range, Split, User, keys};
 
 /// Names of the tables a file may have.
-const TABLES: [&str; 4] = ["proxy", "databases", "users", "corun"];
+const TABLES: [&str; 6] = ["proxy", "databases", "users", "corun", "ranges", "splits"];
 
 /// Findings past this number are not collected.
 const FINDINGS_MAX: usize = 200;
@@ -121,7 +121,11 @@ pub(super) fn read(text: &str, file: &str) -> Reading {
         let DeValue::Table(table) = value.get_ref() else {
             let hint = match keys().iter().find(|key| key.name == name) {
                 Some(key) => format!("it belongs below {}", key.section.heading()),
-                None => "settings stand below [proxy], [databases.NAME], [users.NAME] or [corun]".to_owned(),
+                None => {
+                    "settings stand below [proxy], [databases.NAME], [users.NAME], [corun], [ranges.NAME] or \
+                     [splits.NAME]"
+                        .to_owned()
+                },
             };
             reading.add(
                 Severity::Error,
@@ -137,6 +141,8 @@ pub(super) fn read(text: &str, file: &str) -> Reading {
             "corun" => read_table(&mut reading, text, table, name, Section::Corun),
             "databases" => read_named(&mut reading, text, table, Section::Database),
             "users" => read_named(&mut reading, text, table, Section::User),
+            "ranges" => read_named(&mut reading, text, table, Section::Range),
+            "splits" => read_named(&mut reading, text, table, Section::Split),
             _ => {
                 let hint = match (name, nearest(name, TABLES)) {
                     ("pgbouncer", _) => {
@@ -145,7 +151,9 @@ pub(super) fn read(text: &str, file: &str) -> Reading {
                     }
                     (_, Some(near)) => format!("did you mean [{near}]?"),
                     (_, None) => {
-                        "the tables are [proxy], [databases.NAME], [users.NAME] and [corun]".to_owned()
+                        "the tables are [proxy], [databases.NAME], [users.NAME], [corun], [ranges.NAME] and \
+                         [splits.NAME]"
+                            .to_owned()
                     }
                 };
                 reading.add(Severity::Error, at, format!("unknown table [{name}]"), Some(hint));
@@ -155,12 +163,13 @@ pub(super) fn read(text: &str, file: &str) -> Reading {
     reading
 }
 
-/// Reads the tables of all databases or all users.
+/// Reads the tables of all databases, users, ranges or splits.
 fn read_named(reading: &mut Reading, text: &str, tables: &DeTable<'_>, section: Section) {
-    let kind = if section == Section::Database {
-        "databases"
-    } else {
-        "users"
+    let kind = match section {
+        Section::Database => "databases",
+        Section::Range => "ranges",
+        Section::Split => "splits",
+        _ => "users",
     };
     for (name, value) in tables {
         let at = place(text, name.span().start);
@@ -178,7 +187,10 @@ fn read_named(reading: &mut Reading, text: &str, tables: &DeTable<'_>, section: 
         };
         reading.places.insert(path.clone(), at);
         if name.is_empty() || name.contains('\0') {
-            let hint = "give it the name clients connect with".to_owned();
+            let hint = match section {
+                Section::Range | Section::Split => "give it a name to be shown by".to_owned(),
+                _ => "give it the name clients connect with".to_owned(),
+            };
             reading.add(
                 Severity::Error,
                 at,
@@ -197,13 +209,13 @@ fn read_named(reading: &mut Reading, text: &str, tables: &DeTable<'_>, section: 
                 Some(hint),
             );
         }
-        if section == Section::Database {
-            reading
-                .config
-                .databases
-                .insert(name.to_owned(), Database::default());
-        } else {
-            reading.config.users.insert(name.to_owned(), User::default());
+        let config = &mut reading.config;
+        let name_owned = name.to_owned();
+        match section {
+            Section::Database => drop(config.databases.insert(name_owned, Database::default())),
+            Section::Range => drop(config.ranges.insert(name_owned, Range::default())),
+            Section::Split => drop(config.splits.insert(name_owned, Split::default())),
+            _ => drop(config.users.insert(name_owned, User::default())),
         }
         read_table(reading, text, table, &path, section);
     }
@@ -230,6 +242,16 @@ fn read_table(reading: &mut Reading, text: &str, table: &DeTable<'_>, path: &str
                 .or_default()
                 .set(key, &raw),
             Section::User => config.users.entry(name.to_owned()).or_default().set(key, &raw),
+            Section::Range => config
+                .ranges
+                .entry(name.to_owned())
+                .or_default()
+                .set(key, &raw),
+            Section::Split => config
+                .splits
+                .entry(name.to_owned())
+                .or_default()
+                .set(key, &raw),
         };
         match outcome {
             Some(Ok(())) => {}

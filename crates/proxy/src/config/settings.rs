@@ -72,11 +72,22 @@ pub enum Section {
     User,
     /// `[corun]`
     Corun,
+    /// `[ranges.NAME]`
+    Range,
+    /// `[splits.NAME]`
+    Split,
 }
 
 impl Section {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Section; 4] = [Section::Proxy, Section::Database, Section::User, Section::Corun];
+    pub const ALL: [Section; 6] = [
+        Section::Proxy,
+        Section::Database,
+        Section::User,
+        Section::Corun,
+        Section::Range,
+        Section::Split,
+    ];
 
     /// The heading in the file.
     pub fn heading(self) -> &'static str {
@@ -85,6 +96,8 @@ impl Section {
             Section::Database => "[databases.NAME]",
             Section::User => "[users.NAME]",
             Section::Corun => "[corun]",
+            Section::Range => "[ranges.NAME]",
+            Section::Split => "[splits.NAME]",
         }
     }
 }

@@ -328,6 +328,69 @@ impl Setting for Vec<String> {
     }
 }
 
+/// A key of a range as PostgreSQL writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeyValue(pub String);
+
+impl Setting for KeyValue {
+    const KIND: &'static str = "a key: a whole number, or text as PostgreSQL writes it";
+
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let expected = || "a whole number, or text such as \"2026-01-31\"".to_owned();
+        match raw {
+            Raw::Integer(number) => Ok(KeyValue(number.to_string())),
+            Raw::Text(text) if !text.contains('\0') => Ok(KeyValue(text.clone())),
+            _ => Err(expected()),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl Setting for Vec<KeyValue> {
+    const KIND: &'static str = "list of keys, each a whole number or text";
+
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let expected = || "an array of whole numbers, or of texts".to_owned();
+        match raw {
+            Raw::List(items) => items
+                .iter()
+                .map(|item| KeyValue::read(item).map_err(|_| expected()))
+                .collect(),
+            Raw::Text(text) if text.is_empty() => Ok(Vec::new()),
+            Raw::Text(text) => Ok(text.split(',').map(|item| KeyValue(item.trim().to_owned())).collect()),
+            _ => Err(expected()),
+        }
+    }
+
+    fn show(&self) -> String {
+        let all: Vec<&str> = self.iter().map(|key| key.0.as_str()).collect();
+        all.join(", ")
+    }
+
+    fn toml(&self) -> String {
+        quote_list(self.iter().map(|key| key.0.clone()))
+    }
+}
+
+impl Setting for i64 {
+    const KIND: &'static str = "whole number";
+
+    fn read(raw: &Raw) -> Result<Self, String> {
+        raw.integer().ok_or_else(|| "a whole number".to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn toml(&self) -> String {
+        self.to_string()
+    }
+}
+
 impl Setting for PathBuf {
     const KIND: &'static str = "path; relative to the folder of the file";
 

@@ -19,7 +19,13 @@ const MESSAGES_MAX: usize = 256;
 
 /// What `bytes`, which begin with a message, ask of a host.
 pub(super) fn ask(client: &Client, desk: &mut Desk, bytes: &[u8]) -> Ask {
-    let (form, statement, hint) = look(client, desk, bytes);
+    let (form, statement, hint) = match &client.begun {
+        Some(begun) => {
+            let understood = &begun.understood;
+            (Form::Simple, ask::statement(understood), ask::hint(understood))
+        }
+        None => look(client, desk, bytes),
+    };
     Ask {
         statement,
         form,

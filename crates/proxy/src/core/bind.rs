@@ -4,6 +4,7 @@
 //! the fewest. One whose query lasts longer than [`LONG`] is let go, so that long queries spread over the machine as the system sees
 //! fit, and bound again when it has ended.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use machine::process::{self, Backend, Refusal, Route, SystemProcesses};
@@ -37,7 +38,8 @@ impl<R: Reactor> EventLoop<R> {
                 .filter_map(|(_, server)| server.bound.as_ref());
             servers.filter(|bound| bound.cpu == cpu).count()
         };
-        let cpu = self.place.cpus.iter().copied().min_by_key(|&cpu| bound(cpu));
+        let cores = self.servers.get(index).map(|server| self.cores_for(server.pool));
+        let cpu = cores.unwrap_or_default().into_iter().min_by_key(|&cpu| bound(cpu));
         let (Some(cpu), Some(server)) = (cpu, self.servers.get_mut(index)) else {
             return;
         };
@@ -64,15 +66,28 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// Lets backends with long queries go, and binds those again whose long query has ended.
+    /// Lets backends with long queries go, binds those again whose long query has ended, and moves those whose lane has other cores
+    /// now.
     pub(super) fn bind_tick(&mut self) {
+        let cores: HashMap<usize, Vec<CpuId>> = self
+            .pools
+            .iter()
+            .map(|(pool, _)| (pool, self.cores_for(pool)))
+            .collect();
+        let mut turn = 0;
         for (_, server) in &mut self.servers {
+            let own = cores.get(&server.pool).map_or(&[][..], Vec::as_slice);
             let busy = server.expects.outstanding() > 0;
             let long = busy && self.now.saturating_sub(server.query_since) > LONG;
             let Some(bound) = &mut server.bound else {
                 continue;
             };
-            if long == bound.loose {
+            let elsewhere = !own.is_empty() && !own.contains(&bound.cpu);
+            if elsewhere {
+                bound.cpu = own[turn % own.len()];
+                turn += 1;
+            }
+            if long == bound.loose && (!elsewhere || long) {
                 continue;
             }
             let done = if long {

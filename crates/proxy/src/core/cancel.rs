@@ -97,8 +97,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
         };
-        let Some(request) = request_bytes(&client.inbox) else {
-            // The end of the request has not come: it is cancelled once a server has it.
+        let Some(request) = request_bytes(&client.inbox).filter(|_| client.begun.is_none()) else {
+            // The end of the request has not come, or its transaction must fail with it: it is cancelled once a server has it.
             client.cancel_wanted = true;
             return;
         };

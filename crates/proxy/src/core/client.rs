@@ -18,7 +18,7 @@ use super::transport::Transport;
 use crate::auth::Authenticator;
 use crate::session::prepared::ClientStatements;
 use crate::session::settings::Settings;
-use crate::understand::Pins;
+use crate::understand::{Pins, Understood};
 use crate::wire::startup::Startup;
 
 /// Where a connection stands.
@@ -50,6 +50,13 @@ pub(super) struct Entrance {
     pub console: bool,
     /// Protocol options asked for that are not known here.
     pub unknown_options: Vec<String>,
+}
+
+/// A transaction block that has begun for the client only.
+pub(super) struct Begun {
+    pub text: Vec<u8>,
+    pub understood: Arc<Understood>,
+    pub since: Duration,
 }
 
 /// A client.
@@ -104,6 +111,8 @@ pub(super) struct Client {
     pub defines: bool,
     /// It has sent what begins a transaction block.
     pub began: bool,
+    /// It was told that its transaction block has begun, and no server knows of it yet: the text that began it.
+    pub begun: Option<Box<Begun>>,
     // Who serves it.
     pub server: Option<usize>,
     /// In the queue of this pool.
@@ -163,6 +172,7 @@ impl Client {
             asked: false,
             defines: false,
             began: false,
+            begun: None,
             server: None,
             waiting: None,
             parked: false,

@@ -16,6 +16,7 @@ use super::ask::{Answers, Order, Part};
 use super::console_rows as rows;
 use super::event_loop::EventLoop;
 use super::known_rows;
+use super::range_rows;
 use super::resolve::KnownName;
 use super::world::World;
 use crate::admin::{
@@ -311,6 +312,14 @@ impl<R: Reactor> EventLoop<R> {
             Show::State => self.state(),
             Show::Stats | Show::StatsTotals | Show::StatsAverages | Show::Totals => self.stats(show, parts),
             Show::Cohorts => Table::of(&rows::cohorts(parts)),
+            Show::Ranges => {
+                let on = |database: &str| {
+                    let pools = self.pools.iter().filter(|(_, pool)| *pool.key.database == *database);
+                    pools.map(|(pool, _)| pool).any(|pool| self.keys_decide(pool))
+                };
+                Table::of(&range_rows::ranges(&self.shared.ranges.lock(), &self.cpus, on))
+            }
+            Show::Keys => Table::of(&range_rows::keys(&self.shared.ranges.lock())),
             Show::Prepared => Table::of(&known_rows::prepared(parts)),
             Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),
             // The console answers these by itself.

@@ -75,6 +75,8 @@ pub(super) struct Rules {
     pub auto_prepare: AutoPrepare,
     /// Reads may be on replicas, so a write must not follow them there.
     pub split: bool,
+    /// BEGIN waits for the first statement, whose key says where the transaction belongs.
+    pub late_begin: bool,
     /// Statements of the protocol follow the client.
     pub carry_statements: bool,
     /// The simple query protocol is refused.

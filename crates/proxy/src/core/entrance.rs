@@ -473,7 +473,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         match self.entrance_pool(reactor, pool) {
-            Way::Pool(pool) => self.enqueue(reactor, index, pool, Shape::UNKNOWN),
+            Way::Pool(pool) => self.enqueue(reactor, index, pool, Shape::UNKNOWN, None),
             Way::Park => self.park(index),
             Way::Refuse(refusal) => self.refuse_client(reactor, index, &refusal),
         }
@@ -490,6 +490,7 @@ impl<R: Reactor> EventLoop<R> {
             database: Arc::clone(database),
             user: Arc::clone(user),
             host,
+            lane: 0,
         };
         let known = self.pool_of.get(&key).copied();
         if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
@@ -508,16 +509,38 @@ impl<R: Reactor> EventLoop<R> {
                 .shares(&effective, self.index, self.shared.mailboxes.len()),
             _ => (1, 0),
         };
+        let pool = self.make_pool(key, effective, size, reserve);
+        if host & PROBE == 0 {
+            self.arrange_lanes(pool, size, reserve);
+        }
+        Ok(pool)
+    }
+
+    fn make_pool(&mut self, key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize) -> usize {
         let queue = Queue::new(effective.cohorts, &self.world.config.corun);
         let mut made = Pool::new(key.clone(), effective, size, reserve, queue);
         {
             let stopped = self.shared.stopped.lock();
-            made.paused = stopped.is_paused(database);
-            made.disabled = stopped.disabled.contains(&**database);
+            made.paused = stopped.is_paused(&key.database);
+            made.disabled = stopped.disabled.contains(&*key.database);
         }
         let pool = self.pools.insert(made);
+        self.pools[pool].first_lane = pool;
         self.pool_of.insert(key, pool);
-        Ok(pool)
+        pool
+    }
+
+    /// The pool of a lane, made when it is not there.
+    pub(super) fn lane_pool(&mut self, key: PoolKey, effective: &Arc<Effective>, first: usize) -> usize {
+        let known = self.pool_of.get(&key).copied();
+        let pool = match known.filter(|&pool| self.pools.contains(pool)) {
+            Some(pool) => pool,
+            None => self.make_pool(key, Arc::clone(effective), 0, 0),
+        };
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.first_lane = first;
+        }
+        pool
     }
 
     /// A server was prepared for a client on its way in: what it says is what the client is told.

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use machine::reactor::{Event, Handler, Reactor, Stream, Token};
+use model::units::CpuId;
 use ring::rand::SecureRandom;
 use slab::Slab;
 
@@ -24,6 +25,7 @@ use super::balance::Balance;
 use super::cancel::Cancel;
 use super::client::{Client, Phase};
 use super::desk::{Desk, Rules};
+use super::dispatch::Dispatcher;
 use super::fleet::Fleet;
 use super::memory::Memory;
 use super::places::Place;
@@ -103,8 +105,14 @@ pub(crate) struct EventLoop<R> {
     pub(super) memory: Memory,
     /// The first loop's only.
     pub(super) stats_log: StatsLog,
-    /// The cores its backends are bound to.
+    /// The cores its backends are bound to, where no ranges of keys say otherwise.
     pub(super) place: Place,
+    /// The cores of all loops, in order: the workers that ranges of keys belong to.
+    pub(super) cpus: Vec<CpuId>,
+    /// What is known of ranges of keys, by database; `None`: it has none.
+    pub(super) dispatchers: HashMap<Arc<str>, Option<Dispatcher>>,
+    /// When somebody who waits may go with a server of another lane.
+    pub(super) overflow_at: Option<Duration>,
     /// Why a backend was not, lately.
     pub(super) unbound_because: String,
     /// Errors sent to clients, by SQLSTATE: each is one of `wire::error::code`.
@@ -153,6 +161,9 @@ impl<R: Reactor> EventLoop<R> {
             memory: Memory::default(),
             stats_log: StatsLog::default(),
             place: Place::default(),
+            cpus: Vec::new(),
+            dispatchers: HashMap::new(),
+            overflow_at: None,
             unbound_because: String::new(),
             errors: BTreeMap::new(),
             io: "epoll",
@@ -176,13 +187,18 @@ impl<R: Reactor> EventLoop<R> {
         let wait = if over {
             Duration::ZERO
         } else {
-            (self.ticked + TICK).saturating_sub(reactor.now())
+            let next = self.ticked + TICK;
+            self.overflow_at.map_or(next, |at| next.min(at)).saturating_sub(reactor.now())
         };
         reactor.turn(Some(wait), self)?;
         self.now = reactor.now();
         if self.now.saturating_sub(self.ticked) >= TICK {
             self.ticked = self.now;
             self.tick(reactor);
+            self.settle(reactor);
+        }
+        if self.overflow_at.is_some() {
+            self.overflow_tick();
             self.settle(reactor);
         }
         Ok(!(deserted && self.clients.is_empty() && self.now >= self.last_words_until))
@@ -349,6 +365,7 @@ impl<R: Reactor> EventLoop<R> {
         // Opened again with the hosts and settings of now.
         self.fleets.clear();
         let mut refused = Vec::new();
+        let mut shares = Vec::new();
         let disabled = self.shared.stopped.lock().disabled.clone();
         for (index, pool) in &mut self.pools {
             let effective = self.world.effective(&pool.key.database, &pool.key.user);
@@ -372,9 +389,12 @@ impl<R: Reactor> EventLoop<R> {
             }
             pool.waiting
                 .configure(pool.effective.cohorts, &self.world.config.corun);
-            (pool.size, pool.reserve) =
-                self.world
-                    .shares(&pool.effective, self.index, self.shared.mailboxes.len());
+            if pool.key.lane == 0 {
+                let loops = self.shared.mailboxes.len();
+                let (size, reserve) = self.world.shares(&pool.effective, self.index, loops);
+                (pool.size, pool.reserve) = (size, reserve);
+                shares.push((index, size, reserve));
+            }
             if moved {
                 pool.greetings.clear();
                 for (_, server) in &mut self.servers {
@@ -384,6 +404,10 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.todo.extend(pool.idle.drain(..).map(Todo::Free));
             }
+        }
+        self.forget_ranges();
+        for (index, size, reserve) in shares {
+            self.arrange_lanes(index, size, reserve);
         }
         for index in refused {
             if let Some(client) = self.clients.get_mut(index) {
@@ -449,6 +473,9 @@ impl<R: Reactor> EventLoop<R> {
             }),
             split: effective
                 .is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
+            late_begin: effective.is_some_and(|effective| {
+                effective.pool_mode == PoolMode::Transaction && self.keys_decide(client.pool)
+            }),
             carry_statements: proxy.max_prepared_statements > 0
                 && effective.is_none_or(|effective| effective.pool_mode != PoolMode::Session),
             extended_only: proxy.disable_pqexec,

@@ -18,6 +18,7 @@ use ring::rand::SecureRandom;
 
 use super::event_loop::{EventLoop, Todo};
 use super::pool::PoolKey;
+use super::ranges::Key;
 use super::server::Question;
 use super::shared::{Message, Shared};
 use super::{batch, client::Client};
@@ -188,8 +189,8 @@ impl<R: Reactor> EventLoop<R> {
         self.chosen(&key, choice)
     }
 
-    /// Where a client's next transaction goes; `bytes` begin with its first message.
-    pub(super) fn way(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> Way {
+    /// Where a client's next transaction goes; `bytes` begin with its first message, whose key is `of`.
+    pub(super) fn way(&mut self, reactor: &mut R, index: usize, bytes: &[u8], of: Option<Key>) -> Way {
         let Some(pool_index) = self.clients.get(index).map(|client| client.pool) else {
             return Way::Pool(usize::MAX);
         };
@@ -213,7 +214,7 @@ impl<R: Reactor> EventLoop<R> {
         client.place = Some(place);
         let key = pool.key.clone();
         let load: Vec<u32> = match place {
-            Place::Replica => self.loads(&key),
+            Place::Replica => self.loads_by_key(&key, of),
             _ => Vec::new(),
         };
         let (Some(client), Some(fleet)) = (self.clients.get_mut(index), self.fleets.get_mut(&key.database))
@@ -228,17 +229,25 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Transactions under way and waiting at each host, of this loop and user.
-    fn loads(&self, key: &PoolKey) -> Vec<u32> {
+    pub(super) fn loads(&self, key: &PoolKey) -> Vec<u32> {
         let hosts = self
             .fleets
             .get(&key.database)
             .map_or(0, |fleet| fleet.view.hosts().len());
+        let of = |pool: usize| {
+            let pool = self.pools.get(pool);
+            pool.map_or(0, |pool| pool.servers - pool.idle.len() + pool.waiting.len())
+        };
         let load = |host| {
             let key = PoolKey { host, ..key.clone() };
-            let pool = self.pool_of.get(&key).and_then(|&pool| self.pools.get(pool));
-            pool.map_or(0, |pool| {
-                (pool.servers - pool.idle.len() + pool.waiting.len()) as u32
-            })
+            let first = self.pool_of.get(&key).copied();
+            let Some((index, pool)) = first.and_then(|index| Some((index, self.pools.get(index)?))) else {
+                return 0;
+            };
+            if pool.lanes.is_empty() {
+                return of(index) as u32;
+            }
+            pool.lanes.iter().map(|&lane| of(lane)).sum::<usize>() as u32
         };
         (0..hosts).map(load).collect()
     }

@@ -29,6 +29,7 @@ impl<R: Reactor> EventLoop<R> {
         self.limit_clients(reactor);
         self.limit_servers(reactor);
         self.cancels_tick(reactor);
+        self.dispatch_tick();
         self.bind_tick();
         self.fleet_tick(reactor);
         self.run_questions(reactor);
@@ -74,7 +75,16 @@ impl<R: Reactor> EventLoop<R> {
                 continue;
             }
             let Some(server) = client.server.and_then(|server| self.servers.get(server)) else {
-                if client.is_ready() && passed(effective.client_idle_timeout, quiet) {
+                if let Some(begun) = &client.begun {
+                    let lasted = self.now.saturating_sub(begun.since);
+                    if passed(effective.transaction_timeout, lasted) {
+                        over.push((index, Refusal::new(code::QUERY_CANCELED, "transaction_timeout")));
+                    } else if passed(effective.idle_transaction_timeout, quiet) {
+                        let refusal =
+                            Refusal::new(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
+                        over.push((index, refusal));
+                    }
+                } else if client.is_ready() && passed(effective.client_idle_timeout, quiet) {
                     over.push((index, Refusal::new(code::IDLE_TIMEOUT, "client_idle_timeout")));
                 }
                 continue;

@@ -19,6 +19,8 @@ pub(super) struct PoolKey {
     pub user: Arc<str>,
     /// 0: the primary's; the others: replicas, in the order of the configuration.
     pub host: usize,
+    /// 0: the first lane, or the only one; see `dispatch`.
+    pub lane: usize,
 }
 
 /// A client in the queue.
@@ -27,6 +29,8 @@ pub(super) struct Waiting {
     pub client: usize,
     pub shape: Shape,
     pub since: Duration,
+    /// The domain of its key, where it waits in the lane that has it; otherwise it may go with any lane's server.
+    pub domain: Option<usize>,
 }
 
 /// Greetings kept at most: as many different sets of start-up settings are validated once.
@@ -39,6 +43,10 @@ pub(super) struct Pool {
     /// Share of the pool's size that this event loop has.
     pub size: usize,
     pub reserve: usize,
+    /// Pools that share its size, itself the first; empty where it is alone. The first lane's only.
+    pub lanes: Vec<usize>,
+    /// The pool that has the list.
+    pub first_lane: usize,
     // Connections.
     /// Free ones; the last was used last.
     pub idle: Vec<usize>,
@@ -86,6 +94,8 @@ impl Pool {
             effective,
             size,
             reserve,
+            lanes: Vec::new(),
+            first_lane: usize::MAX,
             idle: Vec::new(),
             servers: 0,
             connecting: 0,

@@ -71,12 +71,14 @@ impl Proxy {
         let shared = Arc::new(Shared::new(loops, Arc::clone(&world)).ok_or(StartError::Random)?);
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);
-        for (index, place) in places(&cpus_with_nodes(), loops).into_iter().enumerate() {
+        let cpus = cpus_with_nodes();
+        for (index, place) in places(&cpus, loops).into_iter().enumerate() {
             let setup = Setup {
                 index,
                 shared: Arc::clone(&shared),
                 listeners: listeners.take().unwrap_or_default(),
                 place,
+                cpus: cpus.iter().map(|(cpu, _)| *cpu).collect(),
                 pin: world.config.corun.pin,
                 io: if world.config.corun.io == Io::IoUring {
                     "io_uring"
@@ -181,6 +183,8 @@ struct Setup {
     listeners: Vec<Listener>,
     /// Where its backends are bound to.
     place: Place,
+    /// All loops' cores.
+    cpus: Vec<CpuId>,
     /// Whether it stays there itself.
     pin: bool,
     io: &'static str,
@@ -193,6 +197,7 @@ impl Setup {
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
         event_loop.place.clone_from(&self.place);
+        event_loop.cpus = self.cpus;
         event_loop.io = self.io;
         // The first loop accepts for all.
         for (number, listener) in self.listeners.into_iter().enumerate() {

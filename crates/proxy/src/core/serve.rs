@@ -5,7 +5,8 @@ use std::sync::Arc;
 use machine::reactor::Reactor;
 
 use super::change::Change;
-use super::client::Client;
+use super::client::{Begun, Client};
+use super::dispatch::Lane;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
 use super::pool::{Pool, Waiting};
@@ -18,7 +19,7 @@ use super::wish::{self, Wish};
 use crate::config::PoolMode;
 use crate::hosts::Report;
 use crate::session::settings;
-use crate::understand::{Pins, Shape};
+use crate::understand::{Access, Pins, Shape, Understood};
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{TransactionStatus, build, frontend};
 
@@ -115,8 +116,12 @@ impl<R: Reactor> EventLoop<R> {
                         self.refuse_client(reactor, index, &refusal);
                         return bytes.len();
                     }
-                    Wish::Server(shape) => {
-                        if !self.attach(reactor, index, &bytes[at..], shape) {
+                    Wish::Begin(used, understood) => {
+                        self.begin_late(reactor, index, &bytes[at..at + used], understood);
+                        at += used;
+                    }
+                    Wish::Server(understood) => {
+                        if !self.attach(reactor, index, &bytes[at..], understood.as_ref()) {
                             return at;
                         }
                     }
@@ -176,8 +181,16 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Gives a client a server, or puts it in the queue. `true`: it has one and may go on at once.
-    fn attach(&mut self, reactor: &mut R, index: usize, bytes: &[u8], shape: Shape) -> bool {
-        let pool_index = match self.way(reactor, index, bytes) {
+    fn attach(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        bytes: &[u8],
+        understood: Option<&Arc<Understood>>,
+    ) -> bool {
+        let shape = understood.map_or(Shape::UNKNOWN, |understood| understood.shape);
+        let key = self.key_of_request(index, bytes, understood);
+        let host_pool = match self.way(reactor, index, bytes, key) {
             Way::Pool(pool) => pool,
             Way::Park => {
                 self.park(index);
@@ -189,6 +202,10 @@ impl<R: Reactor> EventLoop<R> {
             }
         };
         let in_turn = self.world.config.proxy.server_round_robin;
+        let Lane {
+            pool: pool_index,
+            domain,
+        } = self.lane(host_pool, index, key);
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return false;
         };
@@ -200,12 +217,19 @@ impl<R: Reactor> EventLoop<R> {
             pool.waiting.ran(shape);
             return self.pair(reactor, index, server);
         }
-        self.enqueue(reactor, index, pool_index, shape);
+        self.enqueue(reactor, index, pool_index, shape, domain);
         false
     }
 
     /// Puts a client in a pool's queue.
-    pub(super) fn enqueue(&mut self, reactor: &mut R, index: usize, pool_index: usize, shape: Shape) {
+    pub(super) fn enqueue(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        pool_index: usize,
+        shape: Shape,
+        domain: Option<usize>,
+    ) {
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
             return;
         };
@@ -227,6 +251,7 @@ impl<R: Reactor> EventLoop<R> {
             client: index,
             shape,
             since: self.now,
+            domain,
         });
         if !pool.idle.is_empty() && !pool.paused {
             // Only when the queue was not empty: those before it are served first.
@@ -234,6 +259,23 @@ impl<R: Reactor> EventLoop<R> {
             self.todo.extend(free.into_iter().map(Todo::Free));
         }
         self.todo.push_back(Todo::Connect(pool_index));
+        self.offer_to_others(pool_index, domain.is_some());
+    }
+
+    /// Tells a client that its transaction block has begun, and keeps the text until its first statement says where it belongs.
+    fn begin_late(&mut self, reactor: &mut R, index: usize, message: &[u8], understood: Arc<Understood>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.begun = Some(Box::new(Begun {
+            text: message.to_vec(),
+            understood,
+            since: self.now,
+        }));
+        let mut out = Vec::with_capacity(32);
+        build::command_complete(&mut out, "BEGIN");
+        build::ready(&mut out, TransactionStatus::Open);
+        client.transport.send(reactor, &out);
     }
 
     /// Makes a server a client's. `true`: at once; otherwise a query of the proxy's own comes first.
@@ -301,6 +343,12 @@ impl<R: Reactor> EventLoop<R> {
         }
         if !client.is_ready() {
             self.greet_from_server(reactor, index, server_index);
+            return false;
+        }
+        if let Some(begun) = client.begun.take() {
+            client.wrote |= begun.understood.access != Access::Read;
+            // In a flight of its own: should it fail, nothing of the client's runs outside of its transaction.
+            server.start_message(reactor, TaskKind::Begin, &begun.text);
             return false;
         }
         true
@@ -538,17 +586,32 @@ impl<R: Reactor> EventLoop<R> {
             _ => pool.waiting.pop(self.now, pool.totals.queries),
         } {
             if self.clients.get(next.client).is_some() {
-                let id = self.clients[next.client].id;
-                if self.pair(reactor, next.client, index) {
-                    self.serve_inbox(reactor, next.client, id);
-                }
-                return;
+                return self.pair_waiting(reactor, next.client, index);
             }
         }
+        let of = server.pool;
+        if let Some(other) = self.take_from_others(of)
+            && self.clients.get(other.client).is_some()
+        {
+            return self.pair_waiting(reactor, other.client, index);
+        }
+        let (Some(server), Some(pool)) = (self.servers.get_mut(index), self.pools.get_mut(of)) else {
+            return;
+        };
         pool.idle.push(index);
         if !pool.waiting.is_empty() {
             // It may serve none of those that wait, and make room for one that does.
             self.todo.push_back(Todo::Connect(server.pool));
+        }
+    }
+
+    /// A client that waited goes on with this server.
+    fn pair_waiting(&mut self, reactor: &mut R, client: usize, index: usize) {
+        let Some(id) = self.clients.get(client).map(|client| client.id) else {
+            return;
+        };
+        if self.pair(reactor, client, index) {
+            self.serve_inbox(reactor, client, id);
         }
     }
 

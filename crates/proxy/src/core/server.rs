@@ -52,6 +52,8 @@ pub(super) struct Task {
 pub(super) enum TaskKind {
     /// Settings of the client that waits for this server.
     Replay(Arc<Settings>),
+    /// A transaction block that the client was told has begun.
+    Begin,
     /// What the client has set.
     ReadBack,
     /// Which of the client's pins still hold.
@@ -220,9 +222,17 @@ impl Server {
     /// # Panics
     /// When something else is under way (debug builds).
     pub fn start<R: Reactor>(&mut self, reactor: &mut R, kind: TaskKind, sql: &str) {
-        debug_assert!(self.task.is_none() && self.expects.settled());
         let mut out = Vec::with_capacity(sql.len() + 6);
         build::query(&mut out, sql);
+        self.start_message(reactor, kind, &out);
+    }
+
+    /// The same with a Query message that is there already.
+    ///
+    /// # Panics
+    /// When something else is under way (debug builds).
+    pub fn start_message<R: Reactor>(&mut self, reactor: &mut R, kind: TaskKind, query: &[u8]) {
+        debug_assert!(self.task.is_none() && self.expects.settled());
         self.expects.query(Change::Nothing);
         self.statements.unnamed = None;
         self.task = Some(Task {
@@ -230,7 +240,7 @@ impl Server {
             rows: Vec::new(),
             error: None,
         });
-        self.transport.send(reactor, &out);
+        self.transport.send(reactor, query);
     }
 
     /// A ParameterStatus came. Answers whether the value is new.

@@ -108,6 +108,8 @@ pub(crate) struct Shared {
     pub definitions: Arc<AtomicU64>,
     /// What is known of the hosts of databases that have several.
     pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
+    /// Which core has which keys, by database.
+    pub ranges: Mutex<HashMap<Arc<str>, Arc<super::ranges::Ranges>>>,
     /// Server connections by database (`true`) or user.
     counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
     /// What clients' logins showed, by user.
@@ -134,6 +136,7 @@ impl Shared {
             started: Instant::now(),
             definitions: Arc::default(),
             fleets: Mutex::default(),
+            ranges: Mutex::default(),
             world: RwLock::new(world),
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),

@@ -35,6 +35,20 @@ impl<R: Reactor> EventLoop<R> {
                 };
                 self.go_on(reactor, index, client);
             }
+            TaskKind::Begin => {
+                let Some(client) = client_index else {
+                    return self.close_server(reactor, index, "nobody waits for its transaction");
+                };
+                if let Some(error) = task.error {
+                    // The client was told that it has begun.
+                    return self.lose_both(reactor, index, &lost(Some(&error)));
+                }
+                if let Some(client) = self.clients.get_mut(client) {
+                    client.began = true;
+                    client.asked = true;
+                }
+                self.go_on(reactor, index, client);
+            }
             TaskKind::ReadBack => {
                 let read = task.error.is_none();
                 let mut settings = Settings::default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::client::Client;
 use super::desk::{Desk, Rules};
 use super::request::COLLECTED_MAX;
-use crate::understand::{Shape, Understood};
+use crate::understand::{Isolation, TransactionEffect, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
 
@@ -16,8 +16,10 @@ pub(super) enum Wish {
     Unknown,
     /// It needs no server: these bytes are answered here, with this.
     Answered(usize, Vec<u8>),
-    /// It needs a server, to run a text of this shape.
-    Server(Shape),
+    /// It needs a server, to run this text where it is known.
+    Server(Option<Arc<Understood>>),
+    /// A transaction begins that nothing is known of yet: these bytes are kept until its first statement says where it belongs.
+    Begin(usize, Arc<Understood>),
     /// Goodbye.
     Goodbye,
     /// Refused.
@@ -33,8 +35,8 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     };
     let whole = bytes.len() >= head.total;
     let body = &bytes[HEADER_BYTES..head.total.min(bytes.len())];
-    let of = |understood: Arc<Understood>| Wish::Server(understood.shape);
-    let anything = Wish::Server(Shape::UNKNOWN);
+    let of = |understood: Arc<Understood>| Wish::Server(Some(understood));
+    let anything = Wish::Server(None);
     match head.tag {
         frontend::QUERY | frontend::PARSE if !whole && head.total <= COLLECTED_MAX => Wish::Unknown,
         frontend::PARSE if !whole && read::text(body).is_none() && body.len() < COLLECTED_MAX => {
@@ -42,7 +44,14 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
         }
         frontend::QUERY | frontend::PARSE if !whole => anything,
         frontend::QUERY => match read::query(body) {
-            Some(sql) => of(desk.understanding.of(sql)),
+            Some(sql) => {
+                let understood = desk.understanding.of(sql);
+                if rules.late_begin && client.begun.is_none() && is_begin(&understood) {
+                    Wish::Begin(head.total, understood)
+                } else {
+                    of(understood)
+                }
+            }
             None => anything,
         },
         frontend::PARSE => match read::parse(body) {
@@ -68,7 +77,11 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
         // Outside of a transaction there is nothing for it to end.
         frontend::SYNC => {
             let mut out = Vec::new();
-            build::ready(&mut out, TransactionStatus::Idle);
+            let status = match client.begun {
+                Some(_) => TransactionStatus::Open,
+                None => TransactionStatus::Idle,
+            };
+            build::ready(&mut out, status);
             Wish::Answered(head.total.min(bytes.len()), out)
         }
         // With nothing under way there is nothing to flush.
@@ -86,4 +99,13 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
             format!("invalid frontend message type {tag}"),
         )),
     }
+}
+
+/// Whether a text only begins a transaction block, and cannot fail where it does: SERIALIZABLE is refused by a server in recovery.
+fn is_begin(understood: &Understood) -> bool {
+    let plain = match understood.transaction {
+        TransactionEffect::Begin { isolation, .. } => isolation != Some(Isolation::Serializable),
+        _ => false,
+    };
+    plain && understood.statements == 1 && understood.hint.is_none()
 }

@@ -13,8 +13,10 @@
 
 mod cache;
 mod constant;
+mod explained;
 mod functions;
 mod hint;
+pub mod keys;
 mod parse;
 mod pins;
 mod relations;

@@ -38,58 +38,160 @@ static COPIED: [bool; 256] = {
 /// doubtful, with anything appended.
 pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.reserve(text.len());
-    let (mut at, mut count) = (0, 0);
+    let mut sink = Skeleton { out, count: 0 };
+    scan(text, 0, &mut sink)?;
+    Some(sink.count)
+}
+
+/// What a literal looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LiteralKind {
+    Integer,
+    /// With a point or an exponent.
+    Decimal,
+    /// In plain quotes.
+    String,
+}
+
+/// A literal of a text that has a skeleton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Literal {
+    pub(crate) kind: LiteralKind,
+    /// Its first byte; of a string, the quote. A sign is no part of it.
+    pub(crate) begin: usize,
+    /// The byte behind it.
+    pub(crate) end: usize,
+}
+
+/// The first literal at or behind a byte, which must be 0 or the end of another. Texts with the same skeleton have as many
+/// literals, of the same kinds, in the same order; comments are none.
+pub(crate) fn literal_from(text: &[u8], at: usize) -> Option<Literal> {
+    let mut sink = First(None);
+    scan(text, at, &mut sink)?;
+    sink.0
+}
+
+/// What a pass over a text meets.
+trait Sink {
+    /// Bytes that are part of the skeleton.
+    fn copy(&mut self, bytes: &[u8]);
+    /// A literal. `false`: enough.
+    fn literal(&mut self, literal: Literal) -> bool;
+    /// A comment, in brackets or up to the end of the line.
+    fn comment(&mut self, in_brackets: bool);
+}
+
+struct Skeleton<'o> {
+    out: &'o mut Vec<u8>,
+    count: usize,
+}
+
+impl Sink for Skeleton<'_> {
+    #[inline]
+    fn copy(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn literal(&mut self, literal: Literal) -> bool {
+        self.count += 1;
+        self.out.push(match literal.kind {
+            LiteralKind::Integer => INTEGER,
+            LiteralKind::Decimal => DECIMAL,
+            LiteralKind::String => STRING,
+        });
+        true
+    }
+
+    #[inline]
+    fn comment(&mut self, in_brackets: bool) {
+        self.count += 1;
+        if in_brackets {
+            self.out.push(COMMENT);
+        }
+    }
+}
+
+struct First(Option<Literal>);
+
+impl Sink for First {
+    #[inline]
+    fn copy(&mut self, _: &[u8]) {}
+
+    #[inline]
+    fn literal(&mut self, literal: Literal) -> bool {
+        self.0 = Some(literal);
+        false
+    }
+
+    #[inline]
+    fn comment(&mut self, _: bool) {}
+}
+
+/// One pass from a byte on; `None` where the text is doubtful.
+#[inline]
+fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
     let next = |at: usize| text.get(at).copied().unwrap_or(0);
     loop {
         let begin = at;
         while at < text.len() && COPIED[text[at] as usize] {
             at += 1;
         }
-        out.extend_from_slice(&text[begin..at]);
+        sink.copy(&text[begin..at]);
         if at == text.len() {
-            return Some(count);
+            return Some(());
         }
-        let byte = text[at];
+        let begin = at;
         let before = if at == 0 { b' ' } else { text[at - 1] };
-        match byte {
+        match text[at] {
             // Inside a word.
             b'0'..=b'9' | b'$' if is_word(before) => {
-                out.push(byte);
                 at += 1;
+                sink.copy(&text[begin..at]);
             }
             b'0'..=b'9' => {
                 let (end, decimal) = number(text, at)?;
                 at = end;
-                count += 1;
-                out.push(if decimal { DECIMAL } else { INTEGER });
+                let kind = if decimal {
+                    LiteralKind::Decimal
+                } else {
+                    LiteralKind::Integer
+                };
+                if !sink.literal(Literal { kind, begin, end }) {
+                    return Some(());
+                }
             }
             // E'', B'', X'', N'', U&''.
             b'\'' if is_word(before) || before == b'&' => return None,
             b'\'' => {
                 at = string_end(text, at)?;
-                count += 1;
-                out.push(STRING);
+                let literal = Literal {
+                    kind: LiteralKind::String,
+                    begin,
+                    end: at,
+                };
+                if !sink.literal(literal) {
+                    return Some(());
+                }
             }
             b'"' if before == b'&' => return None,
             b'"' => {
-                let length = 1 + text[at + 1..].iter().position(|byte| *byte == b'"')?;
-                out.extend_from_slice(&text[at..=at + length]);
-                at += length + 1;
+                at += 2 + text[at + 1..].iter().position(|byte| *byte == b'"')?;
+                sink.copy(&text[begin..at]);
             }
             b'$' => {
                 // A parameter; its number is part of the skeleton.
                 if !next(at + 1).is_ascii_digit() {
                     return None;
                 }
-                out.push(byte);
                 at += 1;
                 while next(at).is_ascii_digit() {
-                    out.push(text[at]);
                     at += 1;
                 }
                 if is_word(next(at)) {
                     return None;
                 }
+                sink.copy(&text[begin..at]);
             }
             b'.' if next(at + 1).is_ascii_digit() => return None,
             b'-' if next(at + 1) == b'-' => {
@@ -98,7 +200,7 @@ pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
                     return None;
                 }
                 at += length;
-                count += 1;
+                sink.comment(false);
             }
             b'/' if next(at + 1) == b'*' => {
                 let inside = &text[at + 2..];
@@ -111,12 +213,11 @@ pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
                     return None;
                 }
                 at += length + 4;
-                count += 1;
-                out.push(COMMENT);
+                sink.comment(true);
             }
             b'.' | b'-' | b'/' | b'&' => {
-                out.push(byte);
                 at += 1;
+                sink.copy(&text[begin..at]);
             }
             // A backslash or a control character.
             _ => return None,

@@ -10,7 +10,7 @@ use super::transaction::transaction;
 use super::tree::{Tree, children, names};
 use super::{
     Access, Discard, Hint, Pins, ReadFunctions, Shape, StatementKind, TableName, TransactionEffect,
-    Understood, words,
+    Understood, explained, words,
 };
 
 /// Reads the statements of one text.
@@ -88,7 +88,13 @@ impl<'a> Reader<'a> {
             self.out.pins |= words::pins(self.text);
         }
         let out = &mut self.out;
-        out.access = if self.writes {
+        if out.statements != 1 {
+            out.explains = None;
+        }
+        out.access = if out.explains.is_some() {
+            // Nothing runs: the proxy answers itself, or the server refuses the option.
+            Access::Read
+        } else if self.writes {
             Access::Write
         } else if self.doubtful || self.unseen || out.statements == 0 {
             Access::Unknown
@@ -444,9 +450,15 @@ impl<'a> Reader<'a> {
         self.out.by_literals = true;
         let before = (self.out.pins, self.out.unpins, self.out.settings, self.out.opaque);
         self.statement(inner);
-        let runs = statement.options.iter().any(|option| {
-            matches!(&option.node, Some(NodeEnum::DefElem(option)) if option.defname.eq_ignore_ascii_case("analyze"))
-        });
+        let has = |name: &str| {
+            statement.options.iter().any(|option| {
+                matches!(&option.node, Some(NodeEnum::DefElem(option)) if option.defname.eq_ignore_ascii_case(name))
+            })
+        };
+        if has(explained::OPTION) {
+            self.out.explains = std::str::from_utf8(self.text).ok().and_then(explained::inner);
+        }
+        let runs = has("analyze") && self.out.explains.is_none();
         if !runs {
             (self.out.pins, self.out.unpins, self.out.settings, self.out.opaque) = before;
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::keys::KeyPlan;
 use super::{Hint, Pins};
 
 /// Which statements count as the same: PostgreSQL's parse tree without literals and aliases, as a number.
@@ -191,6 +192,10 @@ pub struct Understood {
     /// One SELECT, VALUES, INSERT, UPDATE or DELETE without parameters that the grammar knows throughout: what
     /// [`crate::auto_prepare`] may look at.
     pub plain: bool,
+    /// Which keys of which columns it may touch; `None` if nothing is known of that.
+    pub keys: Option<Arc<KeyPlan>>,
+    /// The query of `EXPLAIN (CORUN) query`, which asks what the proxy would do with it. PostgreSQL refuses the option.
+    pub explains: Option<Arc<str>>,
     /// What it does depends on its literals, so that texts that look like it may do something else.
     pub(super) by_literals: bool,
 }
@@ -229,6 +234,8 @@ impl Understood {
             defines: false,
             parameters: 0,
             plain: false,
+            keys: None,
+            explains: None,
             by_literals: true,
         }
     }
@@ -238,6 +245,8 @@ impl Understood {
         let names = |names: &[Box<str>]| names.iter().map(|name| name.len() + 16).sum::<usize>();
         size_of::<Understood>()
             + self.normalised.as_ref().map_or(0, |text| text.len())
+            + self.explains.as_ref().map_or(0, |text| text.len())
+            + self.keys.as_ref().map_or(0, |plan| plan.bytes())
             + self
                 .tables
                 .iter()
