@@ -126,8 +126,9 @@ impl Groups {
     /// When the system refuses.
     pub fn group(&self, name: &str) -> Result<Group, BenchError> {
         let folder = self.root.join(format!("{PREFIX}{}-{name}", std::process::id()));
-        std::fs::create_dir(&folder)
-            .map_err(|source| BenchError::io(format!("could not make the group {}", folder.display()), source))?;
+        std::fs::create_dir(&folder).map_err(|source| {
+            BenchError::io(format!("could not make the group {}", folder.display()), source)
+        })?;
         Ok(Group {
             folder,
             version: self.version,

@@ -105,7 +105,11 @@ port = {server_port}
         let _ = writeln!(text, "read_write_split = true\nreplica_dispatch = \"{copies}\"");
     }
     for range in ranges {
-        let columns: Vec<String> = range.columns.iter().map(|column| format!("\"{column}\"")).collect();
+        let columns: Vec<String> = range
+            .columns
+            .iter()
+            .map(|column| format!("\"{column}\""))
+            .collect();
         let _ = write!(
             text,
             "\n[ranges.{}]\ndatabase = \"{DATABASE}\"\ncolumns = [{}]\nkey_type = \"integer\"\nminimum = {}\nmaximum = {}\n",
@@ -171,7 +175,9 @@ mod tests {
         }
         assert!(!off.contains("replica_dispatch"));
         let parts = text(LineUp::mix(2), 4);
-        assert!(parts.contains("dispatch = \"range\"\nsplit = \"on\"\nsplit_parts = 4\nsplit_placement = \"spread\"\n"));
+        assert!(parts.contains(
+            "dispatch = \"range\"\nsplit = \"on\"\nsplit_parts = 4\nsplit_placement = \"spread\"\n"
+        ));
         let copies = text(LineUp::copies(), 0);
         assert!(copies.contains("read_write_split = true\nreplica_dispatch = \"round-robin\"\n"));
     }

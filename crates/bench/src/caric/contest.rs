@@ -42,7 +42,11 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Tracks, BenchError> {
     let compared = Compared {
-        pairs: line_up.pairs.iter().map(|pair| (pair.subject, pair.other)).collect(),
+        pairs: line_up
+            .pairs
+            .iter()
+            .map(|pair| (pair.subject, pair.other))
+            .collect(),
         control: line_up.control,
     };
     progress.begin(
@@ -59,10 +63,7 @@ pub fn run(
         tracks.push(track);
         progress.advance(1);
     }
-    progress.begin(
-        &format!("{SUITE} {}", case.name()),
-        how.plan.repetitions as u64,
-    );
+    progress.begin(&format!("{SUITE} {}", case.name()), how.plan.repetitions as u64);
     let rate = |round: &Measured| Some(round.tps);
     let mut tracks = turns::take(tracks, &compared, how.plan, progress, rate, |place, round| {
         if !how.quick {

@@ -40,7 +40,9 @@ impl Table {
         let mut client = Client::connect(server, super::PATIENCE)?;
         for statement in [
             format!("create table {name} (id int not null, value int not null, filler char(96) not null)"),
-            format!("insert into {name} select i, i * 7919 % 1000003, 'row ' || i from generate_series(1, {rows}) i"),
+            format!(
+                "insert into {name} select i, i * 7919 % 1000003, 'row ' || i from generate_series(1, {rows}) i"
+            ),
             format!("alter table {name} add primary key (id)"),
             format!("vacuum (analyze, freeze) {name}"),
             "checkpoint".to_owned(),

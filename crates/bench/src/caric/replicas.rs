@@ -58,7 +58,11 @@ impl Copies {
     /// # Errors
     /// When a server does not start. Where memory cannot be limited, that is kept.
     pub fn start(ground: &Ground, factor: f64, quick: bool) -> Result<Copies, BenchError> {
-        let rows = if quick { 20_000 } else { (ROWS as f64 * factor) as usize };
+        let rows = if quick {
+            20_000
+        } else {
+            (ROWS as f64 * factor) as usize
+        };
         let table = Table {
             name: "points",
             rows: rows.max(1_000),

@@ -104,12 +104,11 @@ impl Ways {
 }
 
 impl LineUp {
-    fn new(
-        sides: Vec<(String, Kind)>,
-        pairs: &[(&str, &str, &'static str)],
-        control: &str,
-    ) -> LineUp {
-        let sides: Vec<Spec> = sides.into_iter().map(|(name, kind)| Spec { name, kind }).collect();
+    fn new(sides: Vec<(String, Kind)>, pairs: &[(&str, &str, &'static str)], control: &str) -> LineUp {
+        let sides: Vec<Spec> = sides
+            .into_iter()
+            .map(|(name, kind)| Spec { name, kind })
+            .collect();
         let place = |name: &str| sides.iter().position(|side| side.name == name);
         let pairs = pairs.iter().filter_map(|&(subject, other, versus)| {
             Some(Pair {
@@ -201,8 +200,10 @@ impl LineUp {
             }),
         ));
         let names: Vec<String> = sides[2..].iter().map(|(name, _)| name.clone()).collect();
-        let mut pairs: Vec<(&str, &str, &'static str)> =
-            names.iter().map(|name| (name.as_str(), "whole", "whole")).collect();
+        let mut pairs: Vec<(&str, &str, &'static str)> = names
+            .iter()
+            .map(|name| (name.as_str(), "whole", "whole"))
+            .collect();
         pairs.push(("whole", "direct", "direct"));
         LineUp::new(sides, &pairs, "whole")
     }
@@ -232,7 +233,10 @@ impl LineUp {
 }
 
 fn named(sides: Vec<(&str, Kind)>) -> Vec<(String, Kind)> {
-    sides.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect()
+    sides
+        .into_iter()
+        .map(|(name, kind)| (name.to_owned(), kind))
+        .collect()
 }
 
 impl Spec {
@@ -320,8 +324,14 @@ mod tests {
         };
         let mix = LineUp::mix(2);
         let of = |place: usize, key: &str| word(&mix.sides[place], key);
-        assert_eq!((of(0, "target"), of(0, "dispatch")), ("direct".into(), "os".into()));
-        assert_eq!((of(1, "dispatch"), of(3, "dispatch")), ("os".into(), "range".into()));
+        assert_eq!(
+            (of(0, "target"), of(0, "dispatch")),
+            ("direct".into(), "os".into())
+        );
+        assert_eq!(
+            (of(1, "dispatch"), of(3, "dispatch")),
+            ("os".into(), "range".into())
+        );
         assert_eq!((of(4, "split"), of(5, "split")), ("4".into(), "2".into()));
         assert_eq!((of(3, "split"), of(6, "split")), ("off".into(), "auto".into()));
         let copies = LineUp::copies();

@@ -198,8 +198,7 @@ impl Work for Terminals {
         let count = if thorough { COMPARED } else { 2 };
         for kind in [Kind::OrderStatus, Kind::StockLevel] {
             for number in 0..self.scale.warehouses.max(0) as usize {
-                let mut terminal =
-                    Terminal::new(self.scale, Mix::only(kind), Terminals::SEED, 7, number);
+                let mut terminal = Terminal::new(self.scale, Mix::only(kind), Terminals::SEED, 7, number);
                 for _ in 0..count {
                     let (wanted, found) = match terminal.next(0) {
                         Input::OrderStatus(input) => (
@@ -232,7 +231,11 @@ impl Work for Terminals {
         let options = RunOptions {
             clients: turn.clients,
             workers: turn.clients,
-            warmup: if turn.quick { Duration::ZERO } else { Duration::from_millis(500) },
+            warmup: if turn.quick {
+                Duration::ZERO
+            } else {
+                Duration::from_millis(500)
+            },
             measure: match turn.quick {
                 true => Measure::Transactions(100 * turn.clients as u64),
                 false => Measure::Time(Duration::from_secs(SECONDS as u64)),
@@ -256,8 +259,8 @@ impl Work for Terminals {
     }
 
     fn close(&mut self) -> Result<Option<String>, BenchError> {
-        let violations = tpcc::check(&self.server, self.scale)
-            .map_err(|error| failed("postgres", error.to_string()))?;
+        let violations =
+            tpcc::check(&self.server, self.scale).map_err(|error| failed("postgres", error.to_string()))?;
         Ok(violations.first().map(ToString::to_string))
     }
 }

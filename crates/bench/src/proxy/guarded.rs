@@ -75,7 +75,10 @@ pub fn in_group(command: Command, procs: Option<&Path>) -> Command {
     };
     let mut outer = Command::new("sh");
     outer.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]);
-    outer.arg(procs).arg(command.get_program()).args(command.get_args());
+    outer
+        .arg(procs)
+        .arg(command.get_program())
+        .args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => outer.env(name, value),

@@ -111,7 +111,8 @@ impl Postgres {
             None => (initdb(programs, &data, account), "initdb"),
             Some(primary) => (copy(programs, &data, account, primary), "pg_basebackup"),
         };
-        let made = Guarded::start(in_group(made, group), PEER, Signal::Quit, words.clone())?.wait(MADE_WITHIN)?;
+        let made =
+            Guarded::start(in_group(made, group), PEER, Signal::Quit, words.clone())?.wait(MADE_WITHIN)?;
         if !made.success() {
             return Err(failed(PEER, format!("{by} failed: {}", last_line(&words))));
         }
@@ -221,7 +222,14 @@ fn copy(programs: &Programs, data: &Path, account: Option<Account>, of: &Address
     let mut backup = command(programs.path("pg_basebackup"), account, Signal::Quit);
     backup.arg("--pgdata").arg(data);
     backup.args(["--host", &of.host(), "--port", &of.port.to_string()]);
-    backup.args(["--username", USER, "--checkpoint", "fast", "--wal-method", "stream"]);
+    backup.args([
+        "--username",
+        USER,
+        "--checkpoint",
+        "fast",
+        "--wal-method",
+        "stream",
+    ]);
     backup.args(["--write-recovery-conf", "--no-sync"]);
     backup
 }

@@ -141,11 +141,7 @@ fn one_round<M: Clone>(
 }
 
 /// Places of the sides, and the control's, of comparisons too near 1.0 to say who is faster.
-fn undecided<M>(
-    tracks: &[Track<M>],
-    compared: &Compared,
-    rate: &impl Fn(&M) -> Option<f64>,
-) -> Vec<usize> {
+fn undecided<M>(tracks: &[Track<M>], compared: &Compared, rate: &impl Fn(&M) -> Option<f64>) -> Vec<usize> {
     let control = tracks.len() - 1;
     if tracks[control].gone.is_some() {
         return Vec::new();

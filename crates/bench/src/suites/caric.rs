@@ -161,7 +161,9 @@ impl Suite<'_> {
         if !self.has(&[Family::Tpcw, Family::BestSeller]) {
             return Ok(());
         }
-        let factor = self.scale.unwrap_or(if self.args.full { tpcw::PAPER } else { 1.0 });
+        let factor = self
+            .scale
+            .unwrap_or(if self.args.full { tpcw::PAPER } else { 1.0 });
         let scale = match self.args.quick && self.scale.is_none() {
             true => tpcw::Scale::QUICK,
             false => tpcw::Scale::times(factor),
@@ -278,12 +280,7 @@ impl Suite<'_> {
                 &["points_fit.id"] as &[&str],
                 sizes[0],
             ),
-            (
-                Family::PointLarge,
-                "points_large",
-                &["points_large.id"],
-                sizes[1],
-            ),
+            (Family::PointLarge, "points_large", &["points_large.id"], sizes[1]),
         ] {
             if !self.has(&[family]) {
                 continue;
@@ -393,7 +390,10 @@ mod tests {
             ..SuiteArgs::new(suites::Suite::Caric)
         };
         for wrong in [0.001, 1_000.0] {
-            assert!(scale(&args(wrong)).is_err_and(|error| error.is_usage()), "{wrong}");
+            assert!(
+                scale(&args(wrong)).is_err_and(|error| error.is_usage()),
+                "{wrong}"
+            );
         }
         assert_eq!(scale(&args(10.0)).ok(), Some(Some(10.0)));
     }

@@ -91,7 +91,11 @@ pub fn write(row: &Row, text: &mut String) {
             line.put(row.quantity).put(row.amount).put(row.district_info);
         }
         Row::Item(row) => {
-            line.put(row.id).put(row.image).put(row.name).put(row.price).put(row.data);
+            line.put(row.id)
+                .put(row.image)
+                .put(row.name)
+                .put(row.price)
+                .put(row.data);
         }
         Row::Stock(row) => {
             line.put(row.warehouse).put(row.item).put(row.quantity);

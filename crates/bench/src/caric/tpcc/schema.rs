@@ -7,7 +7,10 @@ const ADDRESS: [&str; 5] = ["street_1", "street_2", "city", "state", "zip"];
 /// A table's columns with their types.
 pub fn columns(table: TableName) -> Vec<(String, &'static str)> {
     let own = |columns: &[(&str, &'static str)]| -> Vec<(String, &'static str)> {
-        columns.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect()
+        columns
+            .iter()
+            .map(|(name, kind)| ((*name).to_owned(), *kind))
+            .collect()
     };
     let address = |letter: char| ADDRESS.map(|part| (format!("{letter}_{part}"), "text")).to_vec();
     match table {
@@ -136,7 +139,11 @@ pub fn after_load() -> Vec<String> {
         "create index on orders (o_w_id, o_d_id, o_c_id, o_id)".to_owned(),
     ];
     let statistics = TableName::ALL.map(|table| format!("vacuum (analyze, freeze) {table}"));
-    keys.into_iter().chain(indexes).chain(statistics).chain(["checkpoint".to_owned()]).collect()
+    keys.into_iter()
+        .chain(indexes)
+        .chain(statistics)
+        .chain(["checkpoint".to_owned()])
+        .collect()
 }
 
 /// Old versions of rows go, so that no turn finds more of them than another.

@@ -22,7 +22,10 @@ pub struct Session {
 
 /// An error of the connection.
 fn broken(error: BenchError) -> TxError {
-    let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+    let detail = error
+        .detail()
+        .map(|detail| format!(": {detail}"))
+        .unwrap_or_default();
     TxError::failed(format!("{error}{detail}"))
 }
 

@@ -299,12 +299,7 @@ fn enter(
 }
 
 /// C_ID of the customer that is meant (clause 2.5.2.2).
-fn customer(
-    session: &mut Session,
-    warehouse: i16,
-    district: i8,
-    by: &CustomerBy,
-) -> Result<i32, TxError> {
+fn customer(session: &mut Session, warehouse: i16, district: i8, by: &CustomerBy) -> Result<i32, TxError> {
     let last = match by {
         CustomerBy::Id(id) => return Ok(*id),
         CustomerBy::LastName(last) => last,
@@ -320,23 +315,27 @@ fn customer(
 pub fn payment(session: &mut Session, input: &Payment) -> Result<PaymentAnswer, TxError> {
     let (home, home_district) = (input.customer_warehouse, input.customer_district);
     let id = customer(session, home, home_district, &input.customer)?;
-    let (mut answer, data) = session.one(PAID, &values([&home, &home_district, &id, &input.amount]), |row| {
-        let answer = PaymentAnswer {
-            customer: id,
-            first: row.text()?,
-            middle: row.text()?,
-            last: row.text()?,
-            address: row.address()?,
-            phone: row.text()?,
-            since: row.number()?,
-            credit: row.text()?,
-            credit_limit: row.number()?,
-            discount: row.number()?,
-            balance: row.number()?,
-            ..PaymentAnswer::default()
-        };
-        Ok((answer, row.text::<500>()?))
-    })?;
+    let (mut answer, data) = session.one(
+        PAID,
+        &values([&home, &home_district, &id, &input.amount]),
+        |row| {
+            let answer = PaymentAnswer {
+                customer: id,
+                first: row.text()?,
+                middle: row.text()?,
+                last: row.text()?,
+                address: row.address()?,
+                phone: row.text()?,
+                since: row.number()?,
+                credit: row.text()?,
+                credit_limit: row.number()?,
+                discount: row.number()?,
+                balance: row.number()?,
+                ..PaymentAnswer::default()
+            };
+            Ok((answer, row.text::<500>()?))
+        },
+    )?;
     if answer.credit == "BC" {
         let data = bad_credit_data(input, id, data.as_str());
         session.rows(NOTED, &values([&home, &home_district, &id, &data]))?;

@@ -143,7 +143,11 @@ fn not_the_best(sold: &Answer, found: &Answer) -> Option<String> {
         // Taken out, so that no row counts twice.
         match all.remove(row.as_slice()) {
             Some(sum) => given.push(sum),
-            None => return Some(format!("a row that is not among the sold ones, or comes twice: {row:?}")),
+            None => {
+                return Some(format!(
+                    "a row that is not among the sold ones, or comes twice: {row:?}"
+                ));
+            }
         }
     }
     (given != sums).then(|| format!("sums {given:?} instead of {sums:?}"))

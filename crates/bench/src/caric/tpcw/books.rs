@@ -55,7 +55,9 @@ impl Books {
         ] {
             let came = after - before;
             if came != purchases * each {
-                return Some(format!("{purchases} purchases were answered, but {came} {what} came"));
+                return Some(format!(
+                    "{purchases} purchases were answered, but {came} {what} came"
+                ));
             }
         }
         None

@@ -152,7 +152,9 @@ pub const INTERACTIONS: [Interaction; 17] = [
             Set("i", Item),
             Set("a", ItemOfThird(0)),
             Set("b", ItemOfThird(1)),
-            Ask("select i_id, i_title, i_cost, i_srp, i_backing from item where i_id in (:a, :b) order by i_id"),
+            Ask(
+                "select i_id, i_title, i_cost, i_srp, i_backing from item where i_id in (:a, :b) order by i_id",
+            ),
             Ask(RELATED),
         ],
     },
@@ -328,10 +330,7 @@ impl Draw {
         match self {
             Customer => "random(1, :customers)".to_owned(),
             Item => "random(1, :items)".to_owned(),
-            ItemOfThird(third) => format!(
-                "random(1 + {third} * (:items / 3), {} * (:items / 3))",
-                third + 1
-            ),
+            ItemOfThird(third) => format!("random(1 + {third} * (:items / 3), {} * (:items / 3))", third + 1),
             Between(low, high) => format!("random({low}, {high})"),
         }
     }
@@ -353,11 +352,13 @@ fn branches(word: Word, sql: &str) -> String {
 pub fn variables(scale: Scale) -> Vec<(String, String)> {
     let sizes = [("items", scale.items), ("customers", scale.customers)];
     let sizes = sizes.map(|(name, count)| (name.to_owned(), count.to_string()));
-    let words = [Word::Subject, Word::Title, Word::Author].into_iter().flat_map(|word| {
-        let (name, choices) = word.choices();
-        let numbered = choices.into_iter().enumerate();
-        numbered.map(move |(place, choice)| (format!("{name}{}", place + 1), choice))
-    });
+    let words = [Word::Subject, Word::Title, Word::Author]
+        .into_iter()
+        .flat_map(|word| {
+            let (name, choices) = word.choices();
+            let numbered = choices.into_iter().enumerate();
+            numbered.map(move |(place, choice)| (format!("{name}{}", place + 1), choice))
+        });
     sizes.into_iter().chain(words).collect()
 }
 

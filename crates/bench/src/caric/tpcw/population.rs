@@ -144,7 +144,9 @@ fn item(lines: &mut Lines, random: &mut Random, scale: Scale, id: usize) {
         random.between(1, authors)
     };
     lines.put(author).put(day(random, 1930, 2025));
-    lines.put(random.text::<60>(14, 60)).put(one_of(random, &SUBJECTS));
+    lines
+        .put(random.text::<60>(14, 60))
+        .put(one_of(random, &SUBJECTS));
     lines.prose(random, 100, 500);
     for _ in 0..5 {
         // Any other item.
@@ -173,10 +175,11 @@ fn item(lines: &mut Lines, random: &mut Random, scale: Scale, id: usize) {
 }
 
 fn author(lines: &mut Lines, random: &mut Random, id: usize) {
-    lines
-        .put(id)
-        .put(random.text::<20>(3, 20))
-        .put(format_args!("{}{}", scattered(id), random.text::<6>(1, 6)));
+    lines.put(id).put(random.text::<20>(3, 20)).put(format_args!(
+        "{}{}",
+        scattered(id),
+        random.text::<6>(1, 6)
+    ));
     lines.put(random.text::<20>(1, 20)).put(day(random, 1800, 1999));
     lines.prose(random, 125, 500).end();
 }
@@ -190,13 +193,19 @@ fn customer(lines: &mut Lines, random: &mut Random, scale: Scale, id: usize) {
     lines.put(format_args!("{id}@{}.com", random.text::<9>(2, 9)));
     lines.put(day(random, 2023, 2025)).put(day(random, 2025, 2025));
     lines.put("2026-01-01 00:00:00").put("2026-01-01 02:00:00");
-    lines.cents(random.between(0, 50)).cents(0).cents(random.between(0, 99_999));
+    lines
+        .cents(random.between(0, 50))
+        .cents(0)
+        .cents(random.between(0, 99_999));
     lines.put(day(random, 1900, 2000));
     lines.prose(random, 100, 500).end();
 }
 
 fn address(lines: &mut Lines, random: &mut Random, scale: Scale, id: usize) {
-    lines.put(id).put(random.text::<40>(15, 40)).put(random.text::<40>(15, 40));
+    lines
+        .put(id)
+        .put(random.text::<40>(15, 40))
+        .put(random.text::<40>(15, 40));
     lines
         .put(random.text::<30>(4, 30))
         .put(random.text::<20>(2, 20))
@@ -229,14 +238,20 @@ fn orders(lines: &mut Lines, random: &mut Random, scale: Scale, id: usize) {
 
 fn order_lines(lines: &mut Lines, random: &mut Random, scale: Scale, order: usize) {
     for line in 1..=random.between(1, 5) {
-        lines.put(line).put(order).put(random.between(1, scale.items as i64));
+        lines
+            .put(line)
+            .put(order)
+            .put(random.between(1, scale.items as i64));
         lines.put(random.between(1, 300)).cents(random.between(0, 30));
         lines.put(random.text::<100>(20, 100)).end();
     }
 }
 
 fn cc_xacts(lines: &mut Lines, random: &mut Random, scale: Scale, order: usize) {
-    lines.put(order).put(one_of(random, &CARDS)).put(random.digits::<16>());
+    lines
+        .put(order)
+        .put(one_of(random, &CARDS))
+        .put(random.digits::<16>());
     lines.put(random.text::<30>(14, 30)).put(day(random, 2026, 2028));
     lines
         .put(random.text::<15>(15, 15))
@@ -258,14 +273,18 @@ mod tests {
         let mut tables: BTreeMap<&str, Vec<Vec<String>>> = BTreeMap::new();
         for part in parts(scale) {
             let text = String::from_utf8(part.lines(scale, seed)).expect("UTF-8");
-            let rows = text.lines().map(|line| line.split('\t').map(str::to_owned).collect());
+            let rows = text
+                .lines()
+                .map(|line| line.split('\t').map(str::to_owned).collect());
             tables.entry(part.table.name).or_default().extend(rows);
         }
         tables
     }
 
     fn numbers(rows: &[Vec<String>], column: usize) -> Vec<usize> {
-        rows.iter().map(|row| row[column].parse().expect("a number")).collect()
+        rows.iter()
+            .map(|row| row[column].parse().expect("a number"))
+            .collect()
     }
 
     #[test]
@@ -326,8 +345,10 @@ mod tests {
         for row in &tables["item"] {
             assert!(row[7..12].iter().all(|related| *related != row[0]));
         }
-        let lines: BTreeSet<(&String, &String)> =
-            tables["order_line"].iter().map(|row| (&row[1], &row[0])).collect();
+        let lines: BTreeSet<(&String, &String)> = tables["order_line"]
+            .iter()
+            .map(|row| (&row[1], &row[0]))
+            .collect();
         assert_eq!(lines.len(), tables["order_line"].len());
         let subjects: BTreeSet<&String> = tables["item"].iter().map(|row| &row[5]).collect();
         assert_eq!(subjects.len(), SUBJECTS.len());

@@ -40,9 +40,6 @@ mod tests {
         let (text, names) = numbered("select :a_1 + :b, currval('x')::text where i = :a_1;");
         assert_eq!(text, "select $1 + $2, currval('x')::text where i = $3;");
         assert_eq!(names, ["a_1", "b", "a_1"]);
-        assert_eq!(
-            numbered("select 1 : 2"),
-            ("select 1 : 2".to_owned(), Vec::new())
-        );
+        assert_eq!(numbered("select 1 : 2"), ("select 1 : 2".to_owned(), Vec::new()));
     }
 }
