@@ -89,6 +89,7 @@ pub fn run(
         },
         rounds: Vec::new(),
     });
+    let tracks: Vec<Track> = tracks.collect();
     let mut contest = Contest {
         case,
         bed,
@@ -103,7 +104,6 @@ pub fn run(
         pause: !quick,
         sides,
     };
-    let tracks = tracks.collect();
     progress.begin(&format!("proxy {}", case.name()), plan.repetitions as u64);
     let rate = |round: &Measured| Some(round.tps);
     let mut tracks = turns::take(tracks, compared, plan, progress, rate, |place, round| {

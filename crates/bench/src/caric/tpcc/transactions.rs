@@ -183,7 +183,7 @@ pub fn new_order(session: &mut Session, input: &NewOrder) -> Result<(NewOrderAns
     if !answer.rolled_back {
         enter(session, input, answer.order, (&lines, &infos))?;
     }
-    answer.warehouse_tax = session.one(WAREHOUSE_TAX, &place[..1], Columns::number)?;
+    answer.warehouse_tax = session.one(WAREHOUSE_TAX, &place[..1], |row| row.number())?;
     if answer.rolled_back {
         return Ok((answer, false));
     }
@@ -402,7 +402,7 @@ pub fn delivery(session: &mut Session, input: &Delivery) -> Result<DeliveryAnswe
     let mut answer = DeliveryAnswer::default();
     for district in 1..=DISTRICTS {
         let all = values([&input.warehouse, &district, &input.carrier, &input.now]);
-        answer.orders[district as usize - 1] = session.maybe(DELIVERED, &all, Columns::number)?;
+        answer.orders[district as usize - 1] = session.maybe(DELIVERED, &all, |row| row.number())?;
     }
     Ok(answer)
 }
@@ -411,6 +411,6 @@ pub fn delivery(session: &mut Session, input: &Delivery) -> Result<DeliveryAnswe
 pub fn stock_level(session: &mut Session, input: &StockLevel) -> Result<StockLevelAnswer, TxError> {
     let all = values([&input.warehouse, &input.district, &input.threshold]);
     Ok(StockLevelAnswer {
-        low_stock: session.one(LOW, &all, Columns::number)?,
+        low_stock: session.one(LOW, &all, |row| row.number())?,
     })
 }

@@ -17,7 +17,7 @@ pub mod schema;
 pub mod statements;
 pub mod words;
 
-pub use scale::Scale;
+pub use scale::{PAPER, Scale};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
