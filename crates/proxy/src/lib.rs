@@ -2,7 +2,8 @@
 //! alike statements one after the other.
 //!
 //! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
-//! [`auto_prepare`] (texts as prepared statements), [`session`] (what follows a client from server to server), `core` (event loops,
+//! [`auto_prepare`] (texts as prepared statements), [`split`] (one query as several), [`session`] (what follows a client from server
+//! to server), `core` (event loops,
 //! pools), [`admin`] (console, metrics), [`config`]. Beside the proxy: [`talk`] (a client that waits), [`watch`] (the console seen
 //! from outside), [`preflight`] (what servers allow).
 
@@ -15,6 +16,7 @@ pub mod hosts;
 mod keys;
 pub mod preflight;
 pub mod session;
+pub mod split;
 pub mod talk;
 pub mod tls;
 pub mod understand;

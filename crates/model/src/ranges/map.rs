@@ -180,8 +180,11 @@ impl Map {
     /// The owner that holds most buckets of `span`, the lower one of equals. `None` for a span that says nothing: no key, or keys of
     /// all buckets where there is more than one; what reads everything is at home nowhere.
     pub fn owner_of_span(&self, span: &Span) -> Option<usize> {
-        if let Some(key) = span.as_point() {
-            return Some(self.owner_of(key));
+        let (&(low, _), &(_, high)) = (span.intervals().first()?, span.intervals().last()?);
+        let owner = self.owner_of(low);
+        // Nearly all statements end here: one owner has it all.
+        if low == high || (!self.bounds.is_empty() && owner == self.owner_of(high)) {
+            return Some(owner);
         }
         let mut best = None;
         let mut touched = 0;

@@ -85,7 +85,7 @@ impl Span {
 
     /// Whether it is every key.
     pub fn is_all(&self) -> bool {
-        *self == Span::ALL
+        self.count == 1 && self.intervals[0] == (i64::MIN, i64::MAX)
     }
 
     /// Whether it is no key.
@@ -107,6 +107,12 @@ impl Span {
 
     /// Keys of either, and perhaps some between them (OR).
     pub fn union(self, other: Span) -> Span {
+        if self.is_none() || other.is_all() {
+            return other;
+        }
+        if other.is_none() || self.is_all() {
+            return self;
+        }
         let mut list = List::default();
         let (mut left, mut right) = (self.intervals(), other.intervals());
         loop {
@@ -125,6 +131,12 @@ impl Span {
 
     /// Keys of both, and perhaps some between them (AND).
     pub fn intersect(self, other: Span) -> Span {
+        if self.is_all() || other.is_none() {
+            return other;
+        }
+        if other.is_all() || self.is_none() {
+            return self;
+        }
         let mut list = List::default();
         let (left, right) = (self.intervals(), other.intervals());
         let (mut i, mut j) = (0, 0);

@@ -264,7 +264,7 @@ impl History {
         });
     }
 
-    /// Takes in a run that succeeded: in how many parts, and how long it took, in microseconds, from the first part's begin to the
+    /// Takes in a run that succeeded: in how many parts it really ran, and how long it took, in microseconds, from the first part's begin to the
     /// last merged row.
     pub fn record(&mut self, parts: usize, time_us: u64) {
         let (parts, time_us) = (parts.clamp(1, PARTS_MAX), time_us.max(1) as f64);

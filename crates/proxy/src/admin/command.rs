@@ -92,6 +92,8 @@ shows! {
     Ranges = "RANGES",
     /// Domains of keys and what was seen of them.
     Keys = "KEYS",
+    /// Queries that may run in parts.
+    Splits = "SPLITS",
     /// Servers behind databases: role, health, lag.
     Hosts = "HOSTS",
     /// Prepared statements.

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use super::command::{Command, ConsoleError, Show, help};
-use super::own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, RangeRow};
+use super::own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, RangeRow, SplitRow};
 use super::rows::{
     ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
     PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow,
@@ -340,6 +340,7 @@ fn columns(show: Show) -> &'static [(&'static str, bool)] {
         Show::Cohorts => CohortRow::COLUMNS,
         Show::Ranges => RangeRow::COLUMNS,
         Show::Keys => KeyRow::COLUMNS,
+        Show::Splits => SplitRow::COLUMNS,
         Show::Hosts => HostRow::COLUMNS,
         Show::Prepared => PreparedRow::COLUMNS,
         Show::Stats => StatsRow::COLUMNS,

@@ -21,7 +21,7 @@ pub use config_rows::{config_rows, database_rows, user_rows};
 pub use console::{Answer, Console, Step, greeting};
 pub use histogram::Histogram;
 pub use http::{Request, response};
-pub use own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, RangeRow};
+pub use own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, RangeRow, SplitRow};
 pub use prometheus::{CONTENT_TYPE, Latencies, Snapshot, prometheus};
 pub use rows::{
     ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,

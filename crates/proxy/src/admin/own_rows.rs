@@ -99,6 +99,32 @@ row! {
         observed: String,
     }
 
+    /// `SHOW SPLITS`: a row for each query that may run in parts, and event loop.
+    SplitRow {
+        /// Event loop, from 0.
+        core: u64,
+        /// Name of the split in the configuration.
+        name: String,
+        /// Database.
+        database: String,
+        /// The column its ranges are of.
+        key: String,
+        /// Times it ran in parts so far.
+        split_count: u64,
+        /// Times it ran whole.
+        whole_count: u64,
+        /// Parts it runs in while cores are free, as far as is known.
+        parts: u64,
+        /// What it takes whole, in microseconds, while cores are free.
+        whole_us: Option<u64>,
+        /// What it takes in `parts`.
+        split_us: Option<u64>,
+        /// What each part costs anew, in microseconds.
+        overhead_us: u64,
+        /// Why it ran whole lately, where that is not for want of cores or gain.
+        why: String,
+    }
+
     /// `SHOW HOSTS`: a row for each server of each database.
     HostRow {
         /// Database.

@@ -32,7 +32,7 @@ settings! {
         split: Switch = Switch::Auto, Reload, "Runs the queries of `[splits.NAME]` in parts on several cores. `auto`: while cores are free and it is measured to pay.";
         split_parts: AutoCount = AutoCount::Auto, [1, 64], Reload, "Parts of a query at most. `auto`: one a core.";
         split_placement: SplitPlacement = SplitPlacement::Spread, Reload, "Where the parts of a query go on cores with two hardware threads.";
-        split_cores: Option<u32> = None, [0, 1024], Reload, "Cores kept for queries that run in parts; others get the rest. Not set: a quarter of four or more, otherwise none.";
+        split_cores: Option<u32> = None, [0, 1024], Restart, "Cores kept for queries that run in parts; others get the rest. Not set: a quarter of four or more, otherwise none.";
         split_jobs_max: u32 = 1, [1, 64], Reload, "Queries that run in parts at a time on each event loop; others run whole.";
         split_memory_max: Bytes = Bytes(16 << 20), [65536, 1073741824], Reload, "Memory for the rows of a query in parts until they are merged. One that needs more runs whole.";
 

@@ -16,7 +16,7 @@ use super::event_loop::{EventLoop, Todo};
 use super::look::{ClientView, PoolView, ServerView};
 use super::memory::Buffers;
 use super::shared::Message;
-use crate::admin::PreparedRow;
+use crate::admin::{PreparedRow, SplitRow};
 use crate::wire::error::{Refusal, code};
 
 /// What a loop is asked to do.
@@ -90,6 +90,7 @@ pub(crate) struct Part {
     pub clients: Vec<ClientView>,
     pub servers: Vec<ServerView>,
     pub pools: Vec<PoolView>,
+    pub splits: Vec<SplitRow>,
     pub buffers: Buffers,
     pub prepared: Vec<PreparedRow>,
     /// Things done, by orders that do something: clients or servers found.

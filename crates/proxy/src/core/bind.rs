@@ -66,6 +66,21 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// Moves a backend to a core for a while, if it may be moved.
+    pub(super) fn bind_for_now(&mut self, index: usize, cpu: CpuId) {
+        if let Some(bound) = self.servers.get(index).and_then(|server| server.bound.as_ref()) {
+            // It has ended, or stays where it was: a hint is a hint.
+            let _ = process::bind(&SystemProcesses, &bound.backend, cpu);
+        }
+    }
+
+    /// Moves it back.
+    pub(super) fn bind_home(&mut self, index: usize) {
+        if let Some(bound) = self.servers.get(index).and_then(|server| server.bound.as_ref()) {
+            let _ = process::bind(&SystemProcesses, &bound.backend, bound.cpu);
+        }
+    }
+
     /// Lets backends with long queries go, binds those again whose long query has ended, and moves those whose lane has other cores
     /// now.
     pub(super) fn bind_tick(&mut self) {

@@ -81,6 +81,11 @@ impl<R: Reactor> EventLoop<R> {
             .server
             .and_then(|server| self.servers.get(server).map(|found| (server, found)))
         {
+            Some((_, server)) if server.job.is_some() => {
+                if let Some(job) = server.job {
+                    self.cancel_job(reactor, job);
+                }
+            }
             Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
                 self.start_cancel(reactor, index);
             }

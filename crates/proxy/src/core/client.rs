@@ -123,6 +123,8 @@ pub(super) struct Client {
     pub waited_from: Option<Duration>,
     /// Bytes of its request wait until its server has answered what is under way.
     pub held: bool,
+    /// Its next request runs whole, whatever it is.
+    pub whole: bool,
     /// Its server needs it no more, but for a task of the proxy's own.
     pub parting: bool,
     // Reading.
@@ -178,6 +180,7 @@ impl Client {
             parked: false,
             waited_from: None,
             held: false,
+            whole: false,
             parting: false,
             inbox: Vec::new(),
             passing: 0,

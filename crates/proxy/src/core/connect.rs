@@ -477,6 +477,9 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client)) {
             client.server = None;
         }
+        if let Some(job) = server.job {
+            self.member_lost(reactor, job);
+        }
         if let Some(task) = server.task
             && let TaskKind::Ask(question) = task.kind
         {

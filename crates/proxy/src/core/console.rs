@@ -319,6 +319,7 @@ impl<R: Reactor> EventLoop<R> {
                 };
                 Table::of(&range_rows::ranges(&self.shared.ranges.lock(), &self.cpus, on))
             }
+            Show::Splits => Table::of(&range_rows::splits(parts)),
             Show::Keys => Table::of(&range_rows::keys(&self.shared.ranges.lock())),
             Show::Prepared => Table::of(&known_rows::prepared(parts)),
             Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),

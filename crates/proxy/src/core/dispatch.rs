@@ -296,7 +296,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// The lanes a pool is one of; empty where it is alone.
-    fn lanes_beside(&self, pool: usize) -> &[usize] {
+    pub(super) fn lanes_beside(&self, pool: usize) -> &[usize] {
         let first = self.pools.get(pool).map_or(pool, |pool| pool.first_lane);
         self.pools.get(first).map_or(&[], |pool| &pool.lanes)
     }

@@ -14,6 +14,7 @@ use super::cohorts::Queue;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::{PROBE, Way};
 use super::pool::{Greeting, Pool, PoolKey};
+use crate::config::Effective;
 use super::start::begins_alike;
 use crate::auth::authenticator::BODY_BYTES_MAX;
 use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use machine::reactor::{Event, Handler, Reactor, Stream, Token};
+use model::split::Core;
 use model::units::CpuId;
 use ring::rand::SecureRandom;
 use slab::Slab;
@@ -28,6 +29,7 @@ use super::desk::{Desk, Rules};
 use super::dispatch::Dispatcher;
 use super::fleet::Fleet;
 use super::memory::Memory;
+use super::parts::{Job, Splits};
 use super::places::Place;
 use super::pool::{Pool, PoolKey, removed};
 use super::server::{Question, Server};
@@ -111,6 +113,12 @@ pub(crate) struct EventLoop<R> {
     pub(super) cpus: Vec<CpuId>,
     /// What is known of ranges of keys, by database; `None`: it has none.
     pub(super) dispatchers: HashMap<Arc<str>, Option<Dispatcher>>,
+    /// Queries that may run in parts.
+    pub(super) splits: Splits,
+    /// Those that do, by number.
+    pub(super) jobs: HashMap<u64, Job>,
+    /// The hardware threads for their parts.
+    pub(super) complex: Vec<Core>,
     /// When somebody who waits may go with a server of another lane.
     pub(super) overflow_at: Option<Duration>,
     /// Why a backend was not, lately.
@@ -140,7 +148,8 @@ impl<R: Reactor> EventLoop<R> {
             entries_max: world.config.corun.statement_cache_size as usize,
             ..Limits::default()
         };
-        let desk = Desk::new(limits, u64::from_ne_bytes(nonce), Arc::clone(&shared.definitions));
+        let mut desk = Desk::new(limits, u64::from_ne_bytes(nonce), Arc::clone(&shared.definitions));
+        let splits = Splits::of(&world.config, &mut desk, Splits::default());
         Self {
             index,
             shared,
@@ -163,6 +172,9 @@ impl<R: Reactor> EventLoop<R> {
             place: Place::default(),
             cpus: Vec::new(),
             dispatchers: HashMap::new(),
+            splits,
+            jobs: HashMap::new(),
+            complex: Vec::new(),
             overflow_at: None,
             unbound_because: String::new(),
             errors: BTreeMap::new(),
@@ -197,6 +209,7 @@ impl<R: Reactor> EventLoop<R> {
             self.tick(reactor);
             self.settle(reactor);
         }
+        self.tell_busy();
         if self.overflow_at.is_some() {
             self.overflow_tick();
             self.settle(reactor);
@@ -406,6 +419,8 @@ impl<R: Reactor> EventLoop<R> {
             }
         }
         self.forget_ranges();
+        let old = std::mem::take(&mut self.splits);
+        self.splits = Splits::of(&self.world.config, &mut self.desk, old);
         for (index, size, reserve) in shares {
             self.arrange_lanes(index, size, reserve);
         }

@@ -89,10 +89,10 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 continue;
             };
-            if server.task.is_some() {
+            if server.task.is_some() && server.job.is_none() {
                 continue;
             }
-            let working = server.expects.outstanding() > 0 || server.expects.open();
+            let working = server.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
             let in_transaction = server.status != TransactionStatus::Idle || working || client.began;
             if working
                 && passed(
@@ -176,7 +176,11 @@ impl<R: Reactor> EventLoop<R> {
             {
                 replaced.push((client, why));
             }
-            if server.client.is_some() || server.task.is_some() || server.cancels > 0 {
+            if server.client.is_some()
+                || server.task.is_some()
+                || server.job.is_some()
+                || server.cancels > 0
+            {
                 continue;
             }
             let Some(pool) = self.pools.get(server.pool) else {

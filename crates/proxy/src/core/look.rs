@@ -210,6 +210,7 @@ impl<R: Reactor> EventLoop<R> {
             clients: clients.collect(),
             servers: servers.collect(),
             pools: self.look_at_pools(),
+            splits: self.look_at_splits(),
             buffers: self.buffers(reactor),
             prepared: Vec::new(),
             touched: 0,

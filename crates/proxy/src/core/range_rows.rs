@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 
 use model::units::CpuId;
 
+use super::ask::Part;
 use super::ranges::Ranges;
 use crate::keys::Column;
-use crate::admin::{KeyRow, RangeRow};
+use crate::admin::{KeyRow, RangeRow, SplitRow};
 
 fn sorted(all: &HashMap<Arc<str>, Arc<Ranges>>) -> BTreeMap<&str, &Ranges> {
     all.iter().map(|(name, ranges)| (&**name, &**ranges)).collect()
@@ -44,6 +45,11 @@ pub(super) fn ranges(
         }
     }
     rows
+}
+
+/// `SHOW SPLITS`: each event loop has its own.
+pub(super) fn splits(parts: &[Part]) -> Vec<SplitRow> {
+    parts.iter().flat_map(|part| part.splits.iter().cloned()).collect()
 }
 
 /// `SHOW KEYS`.

@@ -459,14 +459,22 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.server.errors = 0;
                 self.server.last_error = None;
             }
-            backend::DATA_ROW => {
-                if let Some(task) = &mut self.server.task {
-                    task.row(read::data_row(body));
+            backend::DATA_ROW => match &mut self.server.task {
+                Some(Task { reply: Some(reply), .. }) => reply.row(body),
+                Some(task) => task.row(read::data_row(body)),
+                None => {}
+            },
+            backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION => {
+                if let Some(Task { reply: Some(reply), .. }) = &mut self.server.task {
+                    reply.describe(tag, body);
                 }
             }
             backend::ERROR => {
                 let reported = Reported::read(body);
                 if let Some(task) = &mut self.server.task {
+                    if let Some(reply) = &mut task.reply {
+                        reply.error.get_or_insert_with(|| body.to_vec());
+                    }
                     task.error.get_or_insert(reported);
                 }
             }

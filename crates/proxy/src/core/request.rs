@@ -8,6 +8,8 @@
 
 mod prepared;
 
+pub(super) use prepared::whose;
+
 use machine::reactor::Reactor;
 use model::replicas::split::{Place, Rules as SplitRules, Session as Split};
 

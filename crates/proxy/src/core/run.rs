@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use machine::affinity;
 use machine::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
+use model::split::{Core, reserved};
 use model::units::CpuId;
 
 use super::event_loop::{EventLoop, listener_token};
@@ -16,7 +17,7 @@ use super::metrics;
 use super::places::{Place, places};
 use super::shared::{Message, Shared};
 use super::world::World;
-use crate::config::{AutoCount, Io};
+use crate::config::{AutoCount, Io, Switch};
 
 /// A proxy that runs.
 pub struct Proxy {
@@ -71,14 +72,15 @@ impl Proxy {
         let shared = Arc::new(Shared::new(loops, Arc::clone(&world)).ok_or(StartError::Random)?);
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);
-        let cpus = cpus_with_nodes();
-        for (index, place) in places(&cpus, loops).into_iter().enumerate() {
+        let Cores { simple, complex } = cores(&world);
+        for (index, place) in places(&simple, loops).into_iter().enumerate() {
             let setup = Setup {
                 index,
                 shared: Arc::clone(&shared),
                 listeners: listeners.take().unwrap_or_default(),
                 place,
-                cpus: cpus.iter().map(|(cpu, _)| *cpu).collect(),
+                cpus: simple.iter().map(|(cpu, _)| *cpu).collect(),
+                complex: complex.clone(),
                 pin: world.config.corun.pin,
                 io: if world.config.corun.io == Io::IoUring {
                     "io_uring"
@@ -185,6 +187,8 @@ struct Setup {
     place: Place,
     /// All loops' cores.
     cpus: Vec<CpuId>,
+    /// The hardware threads for queries in parts.
+    complex: Vec<Core>,
     /// Whether it stays there itself.
     pin: bool,
     io: &'static str,
@@ -198,6 +202,7 @@ impl Setup {
         let mut event_loop = EventLoop::new(self.index, self.shared);
         event_loop.place.clone_from(&self.place);
         event_loop.cpus = self.cpus;
+        event_loop.complex = self.complex;
         event_loop.io = self.io;
         // The first loop accepts for all.
         for (number, listener) in self.listeners.into_iter().enumerate() {
@@ -238,12 +243,38 @@ fn give_to(path: &Path, group: &str) -> std::io::Result<()> {
     std::os::unix::fs::chown(path, None, Some(number))
 }
 
-/// The CPUs this process may use, with their memory nodes.
-fn cpus_with_nodes() -> Vec<(CpuId, Option<u32>)> {
-    let described = machine::topology::discover().cpus;
+/// The CPUs this process may use.
+struct Cores {
+    /// For event loops and their backends, with their memory nodes.
+    simple: Vec<(CpuId, Option<u32>)>,
+    /// For the parts of queries: others, where some are kept for them, otherwise the same.
+    complex: Vec<Core>,
+}
+
+fn cores(world: &World) -> Cores {
+    let topology = machine::topology::discover();
     let allowed = affinity::allowed_cpus().unwrap_or_default();
-    let node = |cpu: CpuId| described.iter().find(|found| found.id == cpu)?.numa_node;
-    allowed.into_iter().map(|cpu| (cpu, node(cpu))).collect()
+    let first = |cpu: CpuId| {
+        let core = topology.cores.iter().find(|core| core.cpus.contains(&cpu))?;
+        core.cpus.first().copied().filter(|first| *first != cpu)
+    };
+    let all: Vec<Core> = allowed
+        .into_iter()
+        .map(|cpu| Core {
+            cpu,
+            sibling_of: first(cpu),
+        })
+        .collect();
+    let wanted = match world.config.splits.is_empty() || world.config.corun.split == Switch::Off {
+        true => Some(0),
+        false => world.config.corun.split_cores.map(|cores| cores as usize),
+    };
+    let (complex, simple) = reserved(&all, wanted);
+    let node = |cpu: CpuId| topology.cpus.iter().find(|found| found.id == cpu)?.numa_node;
+    Cores {
+        simple: simple.iter().map(|&at| (all[at].cpu, node(all[at].cpu))).collect(),
+        complex: complex.iter().map(|&at| all[at]).collect(),
+    }
 }
 
 type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<PathBuf>);

@@ -9,6 +9,7 @@ use super::client::{Begun, Client};
 use super::dispatch::Lane;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
+use super::parts::After;
 use super::pool::{Pool, Waiting};
 use super::reply;
 use super::request::{self, Stop};
@@ -96,6 +97,15 @@ impl<R: Reactor> EventLoop<R> {
                 return bytes.len();
             };
             let rules = self.rules(client);
+            if client.server.is_none() || client.passing == 0 {
+                if let Some(used) = self.explain(reactor, index, &bytes[at..]) {
+                    at += used;
+                    continue;
+                }
+            }
+            let Some(client) = self.clients.get(index) else {
+                return bytes.len();
+            };
             let Some(server_index) = client.server else {
                 if at == bytes.len() {
                     return at;
@@ -128,14 +138,22 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 continue;
             };
+            let Some(server) = self.servers.get(server_index) else {
+                return bytes.len();
+            };
+            if server.task.is_some() || server.job.is_some() {
+                return at;
+            }
+            if !self.splits.rules.is_empty()
+                && let Some(used) = self.split(reactor, index, server_index, &rules, &bytes[at..])
+            {
+                return at + used;
+            }
             let (Some(client), Some(server)) =
                 (self.clients.get_mut(index), self.servers.get_mut(server_index))
             else {
                 return bytes.len();
             };
-            if server.task.is_some() {
-                return at;
-            }
             let (used, stop) =
                 request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
             at += used;
@@ -375,6 +393,12 @@ impl<R: Reactor> EventLoop<R> {
             totals.transactions += u64::from(heard.transactions);
             totals.query_time += heard.query_time;
             totals.transaction_time += heard.transaction_time;
+            if heard.queries > 0
+                && let Some(rule) = server.timed.take()
+                && let Some(rule) = self.splits.rules.get_mut(rule)
+            {
+                rule.history.record(1, micros(heard.latencies[0]));
+            }
             for took in heard.latencies.iter().take(heard.queries as usize) {
                 pool.times.query.record(micros(*took));
             }
@@ -523,7 +547,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Ends what binds a server and its client.
-    fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
+    pub(super) fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
         if let Some(server) = self.servers.get_mut(index) {
             server.client = None;
             server.since = self.now;
@@ -624,6 +648,9 @@ impl<R: Reactor> EventLoop<R> {
         server.since = self.now;
         if std::mem::take(&mut server.paused) {
             reactor.resume(server.token());
+        }
+        if let Some(job) = server.job {
+            return self.end_job(reactor, job, After::Nothing);
         }
         if server.task.is_some() {
             // Its settings may be half there: nobody else gets it.

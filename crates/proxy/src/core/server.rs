@@ -14,6 +14,7 @@ use machine::reactor::{Reactor, Token};
 use super::change::Change;
 use super::expect::Expects;
 use super::lifted::Lifted;
+use super::parts::{Reply, Step};
 use super::proof::Proof;
 use super::statistics::Counts;
 use super::transport::Transport;
@@ -45,6 +46,8 @@ pub(super) struct Task {
     pub rows: Vec<Vec<Option<String>>>,
     /// The first error.
     pub error: Option<Reported>,
+    /// Takes rows and descriptions as they come instead, where somebody wants them so.
+    pub reply: Option<Box<Reply>>,
 }
 
 /// What the proxy's own query is for.
@@ -70,6 +73,8 @@ pub(super) enum TaskKind {
     Connect,
     /// A question of the event loop's own.
     Ask(Question),
+    /// A query in parts, by its number; 0 for what comes after it.
+    Part { job: u64, step: Step },
 }
 
 /// Who asked a question on a server connection.
@@ -130,6 +135,10 @@ pub(super) struct Server {
     pub proof: Option<Box<Proof>>,
     // Who uses it.
     pub client: Option<usize>,
+    /// It runs a part of this query.
+    pub job: Option<u64>,
+    /// The query it runs whole is one that may run in parts, and what it takes is to be known.
+    pub timed: Option<usize>,
     pub task: Option<Task>,
     /// Cancel requests for it that have not ended.
     pub cancels: u32,
@@ -192,6 +201,8 @@ impl Server {
             counts: Counts::default(),
             proof: None,
             client: None,
+            job: None,
+            timed: None,
             task: None,
             cancels: 0,
             struck: false,
@@ -239,6 +250,7 @@ impl Server {
             kind,
             rows: Vec::new(),
             error: None,
+            reply: None,
         });
         self.transport.send(reactor, query);
     }

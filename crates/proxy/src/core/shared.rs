@@ -94,6 +94,10 @@ pub(crate) struct Shared {
     pub clients: Vec<AtomicUsize>,
     /// Of these at the console.
     pub consoles: AtomicUsize,
+    /// Servers of each loop that work for clients; counted only where queries may run in parts.
+    pub busy: Vec<AtomicUsize>,
+    /// Queries that run in parts.
+    pub jobs: AtomicUsize,
     /// Bytes in the buffers of each loop's connections, as of its last look; counted only with `memory_max`.
     pub buffered: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
@@ -141,6 +145,8 @@ impl Shared {
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             consoles: AtomicUsize::new(0),
+            busy: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            jobs: AtomicUsize::new(0),
             buffered: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             stopping: AtomicBool::new(false),
             stopped: Mutex::default(),

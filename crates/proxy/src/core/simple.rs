@@ -52,7 +52,7 @@ pub(super) struct Run {
 
 impl Whose<'_> {
     /// As the beginning of a key.
-    fn scope(&self) -> Vec<u8> {
+    pub fn scope(&self) -> Vec<u8> {
         let mut scope = Vec::with_capacity(64);
         scope.extend(self.database.as_bytes());
         scope.push(0);
@@ -85,7 +85,7 @@ impl Desk {
     }
 
     /// The stamp that what is known must have.
-    fn fresh(&mut self, now: Duration) -> u64 {
+    pub fn fresh(&mut self, now: Duration) -> u64 {
         let definitions = self.definitions.load(Ordering::Relaxed);
         if definitions != self.definitions_seen || now >= self.renewed + RENEWED_AFTER || self.stamp == 0 {
             self.definitions_seen = definitions;

@@ -132,6 +132,13 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.server_ready(reactor, index);
             }
+            TaskKind::Part { job, step } => {
+                let task = Task {
+                    kind: TaskKind::Barrier,
+                    ..task
+                };
+                self.part_done(reactor, index, job, step, task);
+            }
             TaskKind::Ask(question) => {
                 self.todo.push_back(Todo::Free(index));
                 self.question_answered(reactor, question, task.rows, task.error);

@@ -33,7 +33,7 @@ pub use hint::Hint;
 pub use parse::Dialect;
 pub(crate) use parse::guarded_parse;
 pub use pins::Pins;
-pub(crate) use tree::names;
+pub(crate) use tree::{Tree, children, names};
 pub use understood::{
     Access, Discard, Isolation, Shape, StatementKind, TableName, TransactionEffect, Understood,
 };

@@ -125,7 +125,7 @@ impl<R: Reactor> Way<'_, R> {
 }
 
 /// By what texts of a client are told from the same texts of others.
-fn whose(client: &Client) -> Whose<'_> {
+pub(in crate::core) fn whose(client: &Client) -> Whose<'_> {
     Whose {
         database: &client.database,
         user: &client.user,

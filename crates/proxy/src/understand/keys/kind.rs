@@ -7,7 +7,7 @@
 //! timestamp without a time zone is read as UTC whatever the session's zone is, texts are ordered byte by byte whatever their
 //! collation: keys decide where a statement runs, never what it answers.
 
-use model::ranges::Kind as KeyKind;
+use model::ranges::{Kind as KeyKind, prefix_key};
 
 use super::calendar::{DAY_US, Moment};
 
@@ -82,28 +82,23 @@ pub(super) fn image(kind: KeyKind, form: Form, value: &[u8], negative: bool) -> 
             _ => binary_i64(value).map(Image::whole),
         },
         (KeyKind::Timestamp, _) => Moment::of(value)?.timestamp_us().map(Image::whole),
-        (KeyKind::Text, Form::Quoted) => Some(Image::part(prefix(Unquoted(value)))),
-        (KeyKind::Text, _) => Some(Image::part(prefix(value.iter().copied()))),
+        (KeyKind::Text, Form::Quoted) => Some(Image::part(prefix_of_quoted(value))),
+        (KeyKind::Text, _) => Some(Image::part(prefix_key(value))),
         (KeyKind::Uuid, Form::Binary) => {
             let bytes: &[u8; 16] = value.try_into().ok()?;
-            Some(Image::part(prefix(bytes.iter().copied())))
+            Some(Image::part(prefix_key(bytes)))
         }
         (KeyKind::Uuid, _) => uuid(value),
     }
 }
 
-/// The first 8 bytes as a number in the same order.
-fn prefix(bytes: impl Iterator<Item = u8>) -> i64 {
+/// The key of a text whose quotes are doubled.
+fn prefix_of_quoted(text: &[u8]) -> i64 {
     let mut first = [0; 8];
-    for (to, from) in first.iter_mut().zip(bytes) {
+    for (to, from) in first.iter_mut().zip(Unquoted(text)) {
         *to = from;
     }
-    ordered(u64::from_be_bytes(first))
-}
-
-/// The order of unsigned numbers in signed ones.
-fn ordered(bits: u64) -> i64 {
-    (bits ^ (1 << 63)).cast_signed()
+    prefix_key(&first)
 }
 
 /// The bytes of a string between its quotes.
@@ -142,7 +137,7 @@ fn uuid(text: &[u8]) -> Option<Image> {
         }
         digits += 1;
     }
-    (digits == 32).then(|| Image::part(ordered(bits)))
+    (digits == 32).then(|| Image::part(prefix_key(&bits.to_be_bytes())))
 }
 
 /// A number in decimal digits. With a fraction: its integer below.
@@ -291,7 +286,7 @@ mod tests {
         );
         let canonical = "01234567-89ab-cdef-0123-456789abcdef";
         let key = key_of_text(KeyKind::Uuid, canonical.as_bytes());
-        assert_eq!(key, Some(ordered(0x0123_4567_89ab_cdef)));
+        assert_eq!(key, Some(prefix_key(&0x0123_4567_89ab_cdef_u64.to_be_bytes())));
         for same in [
             "0123456789abcdef0123456789abcdef",
             "{01234567-89AB-CDEF-0123-456789ABCDEF}",

@@ -51,9 +51,9 @@ impl Comparison {
         // A value that shares its key with others may have smaller and larger ones beside it.
         match self {
             Comparison::Equal => Span::point(key),
-            Comparison::Less if whole => key.checked_sub(1).map_or(Span::NONE, Span::at_most),
+            Comparison::Less if whole => Span::below(key),
             Comparison::Less | Comparison::LessOrEqual => Span::at_most(key),
-            Comparison::Greater if whole => key.checked_add(1).map_or(Span::NONE, Span::at_least),
+            Comparison::Greater if whole => Span::above(key),
             Comparison::Greater | Comparison::GreaterOrEqual => Span::at_least(key),
         }
     }

@@ -1,0 +1,168 @@
+//! The messages of leader and parts, and what comes back.
+
+use crate::wire::{build, frontend};
+
+/// Descriptions that a flight asks for at most.
+const DESCRIPTIONS_MAX: usize = 4;
+
+/// What a server answered to a flight, as far as a job wants it.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Reply {
+    /// Bodies of DataRow messages, one after the other.
+    rows: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// Bodies of RowDescription and ParameterDescription messages with their types, at most [`DESCRIPTIONS_MAX`].
+    pub descriptions: Vec<(u8, Vec<u8>)>,
+    /// Body of the first ErrorResponse.
+    pub error: Option<Vec<u8>>,
+    /// Memory for rows; with more it keeps none.
+    pub limit: usize,
+    /// It got more.
+    pub overflowed: bool,
+}
+
+impl Reply {
+    /// Keeps rows of up to so many bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            ..Self::default()
+        }
+    }
+
+    /// Takes a description.
+    pub fn describe(&mut self, tag: u8, body: &[u8]) {
+        if self.descriptions.len() < DESCRIPTIONS_MAX {
+            self.descriptions.push((tag, body.to_vec()));
+        }
+    }
+
+    /// Takes a row.
+    pub fn row(&mut self, body: &[u8]) {
+        let taken = self.rows.len() + self.ends.len() * size_of::<usize>();
+        if self.overflowed || taken + body.len() > self.limit {
+            self.overflowed = true;
+            self.rows = Vec::new();
+            self.ends = Vec::new();
+            return;
+        }
+        self.rows.extend(body);
+        self.ends.push(self.rows.len());
+    }
+
+    /// The rows, in order.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.ends.len()).map(|row| {
+            let start = if row == 0 { 0 } else { self.ends[row - 1] };
+            &self.rows[start..self.ends[row]]
+        })
+    }
+}
+
+/// Begins a transaction that sees one snapshot and changes nothing.
+pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// Appends a statement without parameters and rows that matter.
+pub(super) fn plain(out: &mut Vec<u8>, sql: &str) {
+    build::parse(out, "", sql.as_bytes(), &[0, 0]);
+    build::message(out, frontend::BIND, |out| out.extend([0; 8]));
+    build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
+}
+
+/// Appends a statement with the client's values, and the formats its columns are wanted in.
+pub(super) fn bound(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], formats: &[i16]) {
+    build::parse(out, "", sql, types);
+    build::message(out, frontend::BIND, |out| {
+        out.extend([0, 0]);
+        out.extend(values);
+        out.extend((formats.len() as u16).to_be_bytes());
+        for format in formats {
+            out.extend(format.to_be_bytes());
+        }
+    });
+    build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
+}
+
+/// Appends the question what a text's parameters and columns are.
+pub(super) fn described(out: &mut Vec<u8>, sql: &[u8], types: &[u8]) {
+    build::parse(out, "", sql, types);
+    build::message(out, frontend::DESCRIBE, |out| out.extend(b"S\0"));
+}
+
+/// Ends a flight.
+pub(super) fn sync(out: &mut Vec<u8>) {
+    build::bare(out, frontend::SYNC);
+}
+
+/// Column types of a RowDescription's body.
+pub(super) fn column_types(body: &[u8]) -> Option<Vec<u32>> {
+    let (count, mut rest) = body.split_first_chunk::<2>()?;
+    let mut types = Vec::new();
+    for _ in 0..u16::from_be_bytes(*count) {
+        let name = rest.iter().position(|&byte| byte == 0)?;
+        let fixed = rest.get(name + 1..name + 19)?;
+        types.push(u32::from_be_bytes([fixed[6], fixed[7], fixed[8], fixed[9]]));
+        rest = &rest[name + 19..];
+    }
+    Some(types)
+}
+
+/// A RowDescription's body with the formats a client asked for.
+pub(super) fn with_formats(body: &[u8], formats: &[i16]) -> Option<Vec<u8>> {
+    let mut out = body.to_vec();
+    let columns = usize::from(u16::from_be_bytes(*body.first_chunk()?));
+    let mut at = 2;
+    for column in 0..columns {
+        at += out.get(at..)?.iter().position(|&byte| byte == 0)? + 19;
+        let format = match formats {
+            [] => 0,
+            [all] => *all,
+            each => *each.get(column)?,
+        };
+        out.get_mut(at - 2..at)?.copy_from_slice(&format.to_be_bytes());
+    }
+    (at == out.len()).then_some(out)
+}
+
+/// Parameter types as a Parse has them, of a ParameterDescription's body: the same.
+pub(super) fn parameter_types(body: &[u8]) -> Option<Vec<u8>> {
+    let count = usize::from(u16::from_be_bytes(*body.first_chunk()?));
+    (body.len() == 2 + 4 * count).then(|| body.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::HEADER_BYTES;
+
+    #[test]
+    fn descriptions_are_read_and_given_formats() {
+        let mut out = Vec::new();
+        build::row_description(&mut out, [("a", 23), ("bc", 25)].into_iter());
+        let body = &out[HEADER_BYTES..];
+        assert_eq!(column_types(body), Some(vec![23, 25]));
+        let binary = with_formats(body, &[1]).expect("a description");
+        assert_eq!(column_types(&binary), Some(vec![23, 25]));
+        assert_eq!(binary.len(), body.len());
+        assert_eq!(&binary[binary.len() - 2..], &[0, 1]);
+        assert_eq!(with_formats(body, &[]).as_deref(), Some(body));
+        assert_eq!(with_formats(body, &[1, 0, 1]).is_some(), true);
+        assert_eq!(with_formats(&body[..body.len() - 1], &[]), None);
+    }
+
+    #[test]
+    fn rows_beyond_the_limit_are_none() {
+        let mut reply = Reply::new(64);
+        reply.row(b"abc");
+        reply.row(b"");
+        reply.row(b"de");
+        let rows: Vec<&[u8]> = reply.rows().collect();
+        assert_eq!(rows, [&b"abc"[..], b"", b"de"]);
+        reply.row(&[0; 64]);
+        assert!(reply.overflowed);
+        assert_eq!(reply.rows().len(), 0);
+        reply.row(b"x");
+        assert_eq!(reply.rows().len(), 0);
+    }
+}

@@ -1,0 +1,744 @@
+//! From a request to its answer in parts: who takes part, what each does, and every way it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use machine::reactor::Reactor;
+use model::split::{Parts, Placement, free_cores, parts_most, place};
+
+use super::asked::{Asked, Form, asked};
+use super::flight::{self, BEGIN};
+use super::job::{After, Job, Member, State, Step};
+use super::rules::{How, Rule};
+use crate::admin::SplitRow;
+use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
+use crate::core::client::Client;
+use crate::core::desk::{Desk, Rules};
+use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::server::{Server, Task, TaskKind};
+use crate::core::statistics::micros;
+use crate::session::settings;
+use crate::split::{MergeKind, Merger, reads_the_clock};
+use crate::understand::Shape;
+use crate::wire::error::{Refusal, code};
+use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build, frontend, header, read};
+
+/// Memory for what the leader answers before the parts begin.
+const LEAD_MAX: usize = 1 << 20;
+
+/// The shape of a request's first statement.
+fn first_shape(client: &Client, desk: &mut Desk, bytes: &[u8]) -> Option<Shape> {
+    let head = header(bytes).ok()??;
+    let body = bytes.get(HEADER_BYTES..head.total)?;
+    match head.tag {
+        frontend::QUERY => Some(desk.understanding.of(read::query(body)?).shape),
+        frontend::PARSE => Some(desk.understanding.of(read::parse(body)?.sql).shape),
+        frontend::BIND => {
+            let (_, name, _) = read::bind(body)?;
+            Some(client.statements.get(name)?.statement.understood.shape)
+        }
+        _ => None,
+    }
+}
+
+/// Whether nothing stands between a client and its server that parts on other servers would not have.
+fn plain_session(client: &Client, server: &Server) -> bool {
+    let is = |name: &str, value: &str| {
+        let set = client.settings.0.get(name);
+        set.is_some_and(|set| set.eq_ignore_ascii_case(value))
+    };
+    server.status == TransactionStatus::Idle
+        && server.expects.settled()
+        && client.pins.is_empty()
+        && !(client.began || client.read_back || client.defines || client.cancel_wanted)
+        && !is("default_transaction_isolation", "serializable")
+        && !is("standard_conforming_strings", "off")
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// Runs a request in parts, if it is one that may and pays. Answers the bytes of the request, which are done with then.
+    pub(in crate::core) fn split(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        leader: usize,
+        rules: &Rules,
+        bytes: &[u8],
+    ) -> Option<usize> {
+        let (client, server) = (self.clients.get_mut(index)?, self.servers.get(leader)?);
+        let pool = self.pools.get(server.pool)?;
+        let switch = pool.effective.split;
+        if std::mem::take(&mut client.whole)
+            || switch == Switch::Off
+            || rules.mode == PoolMode::Session
+            || !plain_session(client, server)
+        {
+            return None;
+        }
+        let shape = first_shape(client, &mut self.desk, bytes)?;
+        let rule = self.splits.find(&client.database, shape)?;
+        let asked = asked(client, bytes)?;
+        if asked.texts().into_iter().any(reads_the_clock) {
+            return None;
+        }
+        let used = asked.bytes.len();
+        let (pool, client_id) = (server.pool, client.id);
+        let key = key_of(client, &asked);
+        let (parts, timed) = self.parts_for(rule, switch);
+        if parts < 2 {
+            self.servers.get_mut(leader)?.timed = timed.then_some(rule);
+            return None;
+        }
+        if self.jobs.len() >= self.world.config.corun.split_jobs_max as usize {
+            return None;
+        }
+        let stamp = self.desk.fresh(self.now);
+        let known = self.splits.known.get(&key).filter(|known| known.stamp == stamp).cloned();
+        let id = self.shared.id();
+        let mut job = Job {
+            id,
+            rule,
+            asked,
+            key,
+            stamp,
+            client: index,
+            client_id,
+            began: self.now,
+            parts,
+            plan: None,
+            resolved: None,
+            description: Vec::new(),
+            types: Vec::new(),
+            how: None,
+            lead: None,
+            texts: Vec::new(),
+            new: false,
+            members: vec![Member {
+                server: leader,
+                id: self.servers.get(leader)?.id,
+                state: State::Busy,
+            }],
+        };
+        if self.idle_beside(pool, usize::MAX).is_empty() {
+            // Next time there are some.
+            self.want_servers(reactor, pool, parts - 1);
+            return None;
+        }
+        match known.map(|known| known.how) {
+            Some(Err(_)) => return None,
+            Some(Ok(how)) => {
+                if how.confirmed.same_encoding() && !self.same_encoding(leader) {
+                    return None;
+                }
+                job.how = Some(how);
+                self.adopt(leader, id, index);
+                self.jobs.insert(id, job);
+                self.lead(reactor, id);
+            }
+            None => {
+                self.adopt(leader, id, index);
+                if !self.ask_about(reactor, job) {
+                    self.disown(leader);
+                    return None;
+                }
+            }
+        }
+        Some(used)
+    }
+
+    fn adopt(&mut self, leader: usize, id: u64, client: usize) {
+        if let Some(server) = self.servers.get_mut(leader) {
+            server.job = Some(id);
+            server.query_since = self.now;
+        }
+        if let Some(client) = self.clients.get_mut(client) {
+            client.asked = true;
+        }
+        self.shared.jobs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn disown(&mut self, leader: usize) {
+        if let Some(server) = self.servers.get_mut(leader) {
+            server.job = None;
+        }
+        self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many parts a query is run in now; whether, should it run whole, what it takes is to be known: not while others are in
+    /// the way.
+    fn parts_for(&mut self, rule: usize, switch: Switch) -> (usize, bool) {
+        let corun = &self.world.config.corun;
+        let most = match corun.split_parts {
+            AutoCount::Auto => parts_most(&self.complex, placement(corun.split_placement)),
+            AutoCount::Count(count) => count as usize,
+        };
+        let busy = self.busy_elsewhere() + self.busy_here().saturating_sub(1);
+        let free = free_cores(self.complex.len(), busy);
+        let Some(rule) = self.splits.rules.get_mut(rule) else {
+            return (1, false);
+        };
+        let most = rule.parts.unwrap_or(most).min(rule.parts_max());
+        let parts = match switch {
+            Switch::On => most,
+            _ => Parts::choose(&mut rule.history, free, most),
+        };
+        rule.whole += u64::from(parts < 2);
+        (parts, free >= 2 && most >= 2)
+    }
+
+    /// Servers of this loop that work for clients.
+    fn busy_here(&self) -> usize {
+        self.servers.iter().filter(|(_, server)| server.client.is_some()).count()
+    }
+
+    fn busy_elsewhere(&self) -> usize {
+        let all = self.shared.busy.iter().enumerate();
+        all.filter(|(index, _)| *index != self.index)
+            .map(|(_, busy)| busy.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Tells the other loops how many servers work here.
+    pub(in crate::core) fn tell_busy(&self) {
+        if !self.splits.rules.is_empty()
+            && let Some(busy) = self.shared.busy.get(self.index)
+        {
+            busy.store(self.busy_here(), Ordering::Relaxed);
+        }
+    }
+
+    fn same_encoding(&self, server: usize) -> bool {
+        let Some(server) = self.servers.get(server) else {
+            return false;
+        };
+        let of = |name: &str| {
+            let found = server.parameters.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        of("client_encoding").is_some() && of("client_encoding") == of("server_encoding")
+    }
+
+    /// Free servers of a pool and of the lanes beside it, one lane after the other, so that they are on different cores.
+    fn idle_beside(&self, pool: usize, most: usize) -> Vec<usize> {
+        let lanes = self.lanes_of_pool(pool);
+        let lists: Vec<&[usize]> = lanes
+            .iter()
+            .filter_map(|&lane| self.pools.get(lane))
+            .filter(|pool| !pool.paused)
+            .map(|pool| pool.idle.as_slice())
+            .collect();
+        let longest = lists.iter().map(|list| list.len()).max().unwrap_or(0);
+        let fit = |server: &usize| {
+            self.servers
+                .get(*server)
+                .is_some_and(|server| server.closing.is_none() && server.cancels == 0 && !server.struck)
+        };
+        (0..longest)
+            .flat_map(|from_end| {
+                lists
+                    .iter()
+                    .filter_map(move |list| list.len().checked_sub(from_end + 1).map(|at| list[at]))
+            })
+            .filter(fit)
+            .take(most)
+            .collect()
+    }
+
+    /// Makes connections so that there are servers for parts.
+    fn want_servers(&mut self, reactor: &mut R, pool: usize, wanted: usize) {
+        let mut left = wanted;
+        for lane in self.lanes_of_pool(pool) {
+            while left > 0
+                && self
+                    .pools
+                    .get(lane)
+                    .is_some_and(|pool| pool.servers < pool.size && pool.connecting == 0 && pool.failed.is_none())
+            {
+                if !self.connect(reactor, lane) {
+                    break;
+                }
+                left -= 1;
+            }
+        }
+    }
+
+    /// The leader begins its transaction, and others are made ready.
+    pub(super) fn lead(&mut self, reactor: &mut R, id: u64) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let (Some(how), Some(leader)) = (job.how.clone(), job.leader()) else {
+            return;
+        };
+        let wanted = job.parts - 1;
+        let Some(pool) = self.servers.get(leader).map(|server| server.pool) else {
+            return;
+        };
+        let others = self.idle_beside(pool, wanted);
+        if others.is_empty() {
+            return self.end_job(reactor, id, After::Whole);
+        }
+        for &other in &others {
+            self.take_idle(other, id);
+        }
+        self.bind_members(id, leader, &others);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.parts = others.len() + 1;
+        let mut out = Vec::new();
+        flight::plain(&mut out, BEGIN);
+        let confirmed = &how.confirmed;
+        let leads = confirmed.leader().as_bytes();
+        flight::bound(&mut out, leads, &how.types, &job.asked.values, &confirmed.leader_formats());
+        flight::sync(&mut out);
+        self.fly(reactor, id, Step::Lead, &out, LEAD_MAX);
+        for other in others {
+            self.make_ready(reactor, id, other);
+        }
+    }
+
+    /// Takes a free server out of its pool's list.
+    fn take_idle(&mut self, server: usize, id: u64) {
+        let Some(found) = self.servers.get_mut(server) else {
+            return;
+        };
+        found.job = Some(id);
+        found.used = true;
+        found.since = self.now;
+        found.query_since = self.now;
+        if let Some(pool) = self.pools.get_mut(found.pool) {
+            pool.idle.retain(|&idle| idle != server);
+        }
+        let number = found.id;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.members.push(Member {
+                server,
+                id: number,
+                state: State::Ready,
+            });
+        }
+    }
+
+    /// Each member to a core of its own.
+    fn bind_members(&mut self, _id: u64, leader: usize, others: &[usize]) {
+        let placement = placement(self.world.config.corun.split_placement);
+        let job = self.shared.jobs.load(Ordering::Relaxed).saturating_sub(1);
+        let mut cores: Vec<_> = place(others.len() + 1, &self.complex, placement, job)
+            .into_iter()
+            .filter_map(|at| self.complex.get(at).map(|core| core.cpu))
+            .collect();
+        // A member that is on one of them already stays there.
+        let mut left: Vec<usize> = Vec::new();
+        for &server in std::iter::once(&leader).chain(others) {
+            let now = self.servers.get(server).and_then(|server| server.bound.as_ref());
+            match now.and_then(|bound| cores.iter().position(|&core| core == bound.cpu)) {
+                Some(at) => {
+                    let core = cores.remove(at);
+                    self.bind_for_now(server, core);
+                }
+                None => left.push(server),
+            }
+        }
+        for (server, core) in left.into_iter().zip(cores) {
+            self.bind_for_now(server, core);
+        }
+    }
+
+    /// A member takes over the client's settings, if it has others.
+    fn make_ready(&mut self, reactor: &mut R, id: u64, server: usize) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (Some(client), Some(found)) = (self.clients.get(job.client), self.servers.get(server)) else {
+            return;
+        };
+        let Some(sql) = settings::change(&found.settings, &client.settings) else {
+            return;
+        };
+        let step = Step::Replay(Arc::clone(&client.settings));
+        let mut out = Vec::new();
+        build::query(&mut out, &sql);
+        self.member_flies(reactor, id, server, step, &out, LEAD_MAX);
+    }
+
+    /// A server has answered what it did for a job.
+    pub(in crate::core) fn part_done(&mut self, reactor: &mut R, server: usize, id: u64, step: Step, task: Task) {
+        if let Step::End = step {
+            return self.member_ended(reactor, server, &task);
+        }
+        let Some(job) = self.jobs.get_mut(&id) else {
+            // The job ended before.
+            return self.release(reactor, server);
+        };
+        if let Step::Replay(settings) = &step {
+            if task.error.is_some() {
+                return self.end_job(reactor, id, After::Whole);
+            }
+            if let Some(found) = self.servers.get_mut(server) {
+                found.settings = Arc::clone(settings);
+            }
+            if let Some(member) = job.member(server) {
+                member.state = State::Ready;
+            }
+            return self.begin_parts(reactor, id);
+        }
+        if let Some(error) = struck(&task) {
+            return self.end_job(reactor, id, After::Error(error));
+        }
+        match step {
+            Step::Questions => self.questions_answered(reactor, id, &task),
+            Step::Original => self.original_described(reactor, id, &task),
+            Step::Described => self.parts_described(reactor, id, &task),
+            Step::Lead => self.led(reactor, id, &task),
+            Step::Part => self.part_answered(reactor, server, id, task),
+            Step::Final => self.final_answered(reactor, id, task),
+            Step::Replay(_) | Step::End => {}
+        }
+    }
+
+    /// The leader has told the snapshot.
+    fn led(&mut self, reactor: &mut R, id: u64, task: &Task) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(how) = job.how.clone() else { return };
+        let row = task.reply.as_ref().and_then(|reply| reply.rows().next());
+        let lead = match (row, &task.error) {
+            (Some(row), None) => how.confirmed.lead(row).ok(),
+            _ => None,
+        };
+        let Some(lead) = lead.filter(|lead| is_snapshot(&lead.snapshot)) else {
+            return self.end_job(reactor, id, After::Whole);
+        };
+        let cuts = self
+            .splits
+            .rules
+            .get(job.rule)
+            .map(|rule| rule.cuts(job.parts))
+            .unwrap_or_default();
+        match how.confirmed.parts(&cuts, &lead) {
+            Ok(texts) if texts.len() == job.members.len() => {
+                job.texts = texts;
+                job.lead = Some(lead);
+                if let Some(member) = job.members.first_mut() {
+                    member.state = State::Ready;
+                }
+                self.begin_parts(reactor, id);
+            }
+            Ok(_) => self.end_job(reactor, id, After::Whole),
+            Err(error) => {
+                self.know_whole(id, error.to_string());
+                self.end_job(reactor, id, After::Whole);
+            }
+        }
+    }
+
+    /// Members that are ready begin their parts, once the snapshot is known.
+    fn begin_parts(&mut self, reactor: &mut R, id: u64) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
+            return;
+        };
+        let memory = self.world.config.corun.split_memory_max.0 as usize / job.members.len();
+        let formats = how.confirmed.part_formats(&job.asked.formats);
+        let mut flights = Vec::new();
+        for (number, member) in job.members.iter().enumerate() {
+            let (State::Ready, Some(text)) = (&member.state, job.texts.get(number)) else {
+                continue;
+            };
+            let mut out = Vec::new();
+            if number > 0 {
+                flight::plain(&mut out, BEGIN);
+                flight::plain(&mut out, &format!("SET TRANSACTION SNAPSHOT '{}'", lead.snapshot));
+            }
+            flight::bound(&mut out, text.as_bytes(), &how.types, &job.asked.values, &formats);
+            if number > 0 {
+                // Its part is all it does; the leader keeps the snapshot until all have taken it.
+                flight::plain(&mut out, "COMMIT");
+            }
+            flight::sync(&mut out);
+            flights.push((member.server, out));
+        }
+        for (server, out) in flights {
+            self.member_flies(reactor, id, server, Step::Part, &out, memory);
+        }
+    }
+
+    fn part_answered(&mut self, reactor: &mut R, server: usize, id: u64, task: Task) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let reply = match (task.reply, task.error) {
+            (Some(reply), None) if reply.overflowed => {
+                self.know_whole(id, "its parts answer more than split_memory_max".to_owned());
+                return self.end_job(reactor, id, After::Whole);
+            }
+            (Some(reply), None) => reply,
+            // The whole may fail as well, or not; the client gets what it says.
+            _ => return self.end_job(reactor, id, After::Whole),
+        };
+        if let Some(member) = job.member(server) {
+            member.state = State::Done(reply);
+        }
+        if job.members.iter().all(|member| matches!(member.state, State::Done(_))) {
+            self.merge(reactor, id);
+        }
+    }
+
+    /// All parts have answered.
+    fn merge(&mut self, reactor: &mut R, id: u64) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
+            return;
+        };
+        let how: &How = how;
+        let mut merger = Merger::new(&how.confirmed, lead, job.members.len());
+        let pushed = job.members.iter().enumerate().try_for_each(|(number, member)| {
+            if let State::Done(reply) = &member.state {
+                reply.rows().try_for_each(|row| merger.push(number, row))?;
+            }
+            merger.end(number)
+        });
+        if let Err(error) = pushed {
+            self.know_whole(id, error.to_string());
+            return self.end_job(reactor, id, After::Whole);
+        }
+        if how.confirmed.merge() == MergeKind::Final {
+            let Ok(sql) = merger.final_sql() else {
+                return self.end_job(reactor, id, After::Whole);
+            };
+            let mut out = Vec::new();
+            flight::bound(&mut out, &sql, &how.types, &job.asked.values, &job.asked.formats);
+            flight::sync(&mut out);
+            let memory = self.world.config.corun.split_memory_max.0 as usize;
+            return self.fly(reactor, id, Step::Final, &out, memory);
+        }
+        let mut rows = Vec::new();
+        merger.drain(&mut rows);
+        let tag = merger.command_tag();
+        match answer(&job.asked, how, &rows, &tag) {
+            Some(out) => self.answered_in_parts(reactor, id, out),
+            None => self.end_job(reactor, id, After::Whole),
+        }
+    }
+
+    fn final_answered(&mut self, reactor: &mut R, id: u64, task: Task) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(how) = &job.how else { return };
+        let rows = match (&task.reply, &task.error) {
+            (Some(reply), None) if !reply.overflowed => reply,
+            _ => return self.end_job(reactor, id, After::Whole),
+        };
+        let mut out = Vec::new();
+        for row in rows.rows() {
+            build::message(&mut out, backend::DATA_ROW, |out| out.extend(row));
+        }
+        let tag = format!("SELECT {}", rows.rows().len());
+        match answer(&job.asked, how, &out, &tag) {
+            Some(out) => self.answered_in_parts(reactor, id, out),
+            None => self.end_job(reactor, id, After::Whole),
+        }
+    }
+
+    fn answered_in_parts(&mut self, reactor: &mut R, id: u64, out: Vec<u8>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let took = self.now.saturating_sub(job.began);
+        if let Some(rule) = self.splits.rules.get_mut(job.rule) {
+            rule.split += 1;
+            // The first time it was asked about.
+            if !job.new {
+                rule.history.record(job.members.len(), micros(took));
+            }
+        }
+        let pool = job.leader().and_then(|leader| self.servers.get(leader)).map(|server| server.pool);
+        if let Some(pool) = pool.and_then(|pool| self.pools.get_mut(pool)) {
+            pool.totals.queries += 1;
+            pool.totals.transactions += 1;
+            pool.totals.query_time += took;
+            pool.totals.transaction_time += took;
+            pool.totals.sent += out.len() as u64;
+            pool.times.query.record(micros(took));
+            pool.times.transaction.record(micros(took));
+        }
+        self.end_job(reactor, id, After::Answer(out));
+    }
+
+    /// Ends a job: the client gets what is its own, servers go back, and those that still work are cancelled.
+    pub(in crate::core) fn end_job(&mut self, reactor: &mut R, id: u64, after: After) {
+        let Some(job) = self.jobs.remove(&id) else {
+            return;
+        };
+        self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
+        let mut busy = Vec::new();
+        let mut free = Vec::new();
+        for member in &job.members {
+            let found = self.servers.get_mut(member.server).filter(|server| server.id == member.id);
+            let Some(server) = found else { continue };
+            server.job = None;
+            match server.task.is_some() {
+                true => busy.push(member.server),
+                false => free.push(member.server),
+            }
+        }
+        let leader = job.leader();
+        // The client first: what follows takes a while.
+        if let (Some(leader), Some(client)) = (leader, self.clients.get_mut(job.client))
+            && client.id == job.client_id
+            && client.server == Some(leader)
+        {
+            match after {
+                After::Answer(out) => client.transport.send(reactor, &out),
+                After::Error(body) => {
+                    let mut out = Vec::new();
+                    build::message(&mut out, backend::ERROR, |out| out.extend(body));
+                    build::ready(&mut out, TransactionStatus::Idle);
+                    client.transport.send(reactor, &out);
+                }
+                After::Whole => {
+                    client.whole = true;
+                    let mut inbox = job.asked.bytes;
+                    inbox.append(&mut client.inbox);
+                    client.inbox = inbox;
+                    if let Some(rule) = self.splits.rules.get_mut(job.rule) {
+                        rule.whole += 1;
+                    }
+                }
+                After::Nothing => {}
+            }
+            self.part(reactor, leader, job.client);
+        }
+        for server in busy {
+            self.start_cancel(reactor, server);
+        }
+        for server in free {
+            self.release(reactor, server);
+        }
+    }
+
+    /// A server that works for no job any more goes back to its pool, its transaction ended.
+    fn release(&mut self, reactor: &mut R, index: usize) {
+        self.bind_home(index);
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.job = None;
+        server.since = self.now;
+        if server.status == TransactionStatus::Idle {
+            self.todo.push_back(Todo::Free(index));
+        } else {
+            let kind = TaskKind::Part {
+                job: 0,
+                step: Step::End,
+            };
+            // A failed one is rolled back by it.
+            server.start(reactor, kind, "COMMIT");
+        }
+    }
+
+    fn member_ended(&mut self, reactor: &mut R, index: usize, task: &Task) {
+        let Some(server) = self.servers.get(index) else {
+            return;
+        };
+        if task.error.is_some() || server.status != TransactionStatus::Idle {
+            return self.close_server(reactor, index, "its part of a query could not be ended");
+        }
+        self.todo.push_back(Todo::Free(index));
+    }
+
+    /// A server that worked for a job is gone.
+    pub(in crate::core) fn member_lost(&mut self, reactor: &mut R, id: u64) {
+        let refusal = Refusal::new(
+            code::CONNECTION_FAILURE,
+            "a server connection was lost while it ran a part of the query",
+        )
+        .detail("The server ended abnormally before or while processing the request.")
+        .hint("The session goes on. Run the query again, or turn the split off with split = \"off\".");
+        let mut out = Vec::new();
+        build::error(&mut out, &refusal);
+        *self.errors.entry(code::CONNECTION_FAILURE).or_default() += 1;
+        self.end_job(reactor, id, After::Error(out[HEADER_BYTES..].to_vec()));
+    }
+
+    /// A client cancels a query that runs in parts.
+    pub(in crate::core) fn cancel_job(&mut self, reactor: &mut R, id: u64) {
+        let refusal = Refusal::new(code::QUERY_CANCELED, "canceling statement due to user request");
+        let mut out = Vec::new();
+        build::error(&mut out, &refusal);
+        self.end_job(reactor, id, After::Error(out[HEADER_BYTES..].to_vec()));
+    }
+
+    /// What `SHOW SPLITS` tells of this loop.
+    pub(in crate::core) fn look_at_splits(&self) -> Vec<SplitRow> {
+        let whole = |time: f64| time.max(0.0) as u64;
+        let row = |rule: &Rule| {
+            let parts = rule.history.settled();
+            SplitRow {
+                core: self.index as u64,
+                name: rule.name.clone(),
+                database: rule.database.clone(),
+                key: format!("{}.{}", rule.key.table, rule.key.column),
+                split_count: rule.split,
+                whole_count: rule.whole,
+                parts: parts as u64,
+                whole_us: rule.history.time_us(1).map(whole),
+                split_us: rule.history.time_us(parts).filter(|_| parts > 1).map(whole),
+                overhead_us: whole(rule.history.overhead_us()),
+                why: rule.why.clone(),
+            }
+        };
+        self.splits.rules.iter().map(row).collect()
+    }
+
+    /// The pools that share a pool's size, itself where it is alone.
+    fn lanes_of_pool(&self, pool: usize) -> Vec<usize> {
+        match self.lanes_beside(pool) {
+            [] => vec![pool],
+            lanes => lanes.to_vec(),
+        }
+    }
+}
+
+fn placement(placement: SplitPlacement) -> Placement {
+    match placement {
+        SplitPlacement::Spread => Placement::Spread,
+        SplitPlacement::Siblings => Placement::Siblings,
+    }
+}
+
+/// What a text means is kept behind this: whose it is, and the text.
+fn key_of(client: &Client, asked: &Asked) -> Vec<u8> {
+    let mut key = crate::core::request::whose(client).scope();
+    key.extend((asked.types.len() as u32).to_be_bytes());
+    key.extend(&asked.types);
+    key.extend(&*asked.sql);
+    key
+}
+
+/// The error of a statement that somebody cancelled, that took too long, or whose server ends: it is the client's.
+fn struck(task: &Task) -> Option<Vec<u8>> {
+    let error = task.error.as_ref()?;
+    let told = error.code == code::QUERY_CANCELED || error.code.starts_with("57P");
+    if !told {
+        return None;
+    }
+    task.reply.as_ref().and_then(|reply| reply.error.clone())
+}
+
+/// As PostgreSQL names snapshots: nothing that could end a literal.
+fn is_snapshot(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+/// The messages a client gets.
+fn answer(asked: &Asked, how: &How, rows: &[u8], tag: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(rows.len() + how.description.len() + 64);
+    let describes = match asked.form {
+        Form::Simple => true,
+        Form::Extended { parses, describes } => {
+            if parses {
+                build::bare(&mut out, backend::PARSE_COMPLETE);
+            }
+            build::bare(&mut out, backend::BIND_COMPLETE);
+            describes
+        }
+    };
+    if describes {
+        let description = flight::with_formats(&how.description, &asked.formats)?;
+        build::message(&mut out, backend::ROW_DESCRIPTION, |out| out.extend(description));
+    }
+    out.extend(rows);
+    build::command_complete(&mut out, tag);
+    build::ready(&mut out, TransactionStatus::Idle);
+    Some(out)
+}

@@ -1,0 +1,281 @@
+//! PostgreSQL's own types: their names, which of them the merge puts in order itself, and which it can write as literals.
+
+use std::cmp::Ordering;
+
+use super::numeric;
+
+pub(super) const BOOL: u32 = 16;
+pub(super) const BYTEA: u32 = 17;
+pub(super) const NAME: u32 = 19;
+pub(super) const INT8: u32 = 20;
+pub(super) const INT2: u32 = 21;
+pub(super) const INT4: u32 = 23;
+pub(super) const TEXT: u32 = 25;
+pub(super) const OID: u32 = 26;
+pub(super) const FLOAT4: u32 = 700;
+pub(super) const FLOAT8: u32 = 701;
+pub(super) const BPCHAR: u32 = 1042;
+pub(super) const VARCHAR: u32 = 1043;
+pub(super) const DATE: u32 = 1082;
+pub(super) const TIME: u32 = 1083;
+pub(super) const TIMESTAMP: u32 = 1114;
+pub(super) const TIMESTAMPTZ: u32 = 1184;
+pub(super) const NUMERIC: u32 = 1700;
+pub(super) const UUID: u32 = 2950;
+
+/// The first number of types that are not PostgreSQL's own.
+pub(super) const FIRST_OF_USERS: u32 = 16384;
+
+/// The collations `C` and `POSIX`, and the one that stands for the database's.
+pub(super) const COLLATION_DEFAULT: u32 = 100;
+pub(super) const COLLATIONS_C: [u32; 2] = [950, 951];
+
+/// The name of a type whose values are handed on as literals, in a form that no setting changes. `None`: they are not.
+///
+/// Floating-point numbers are not among them: how many digits are written is a setting.
+pub(super) fn literal_name(oid: u32) -> Option<&'static str> {
+    Some(match oid {
+        BOOL => "pg_catalog.bool",
+        BYTEA => "pg_catalog.bytea",
+        INT8 => "pg_catalog.int8",
+        INT2 => "pg_catalog.int2",
+        INT4 => "pg_catalog.int4",
+        TEXT => "pg_catalog.text",
+        OID => "pg_catalog.oid",
+        BPCHAR => "pg_catalog.bpchar",
+        VARCHAR => "pg_catalog.varchar",
+        DATE => "pg_catalog.date",
+        TIMESTAMP => "pg_catalog.timestamp",
+        TIMESTAMPTZ => "pg_catalog.timestamptz",
+        NUMERIC => "pg_catalog.numeric",
+        UUID => "pg_catalog.uuid",
+        _ => return None,
+    })
+}
+
+/// Whether values are put in order by a collation.
+pub(super) fn is_text(oid: u32) -> bool {
+    matches!(oid, TEXT | VARCHAR | BPCHAR)
+}
+
+/// Whether values are floating-point numbers.
+pub(super) fn is_float(oid: u32) -> bool {
+    matches!(oid, FLOAT4 | FLOAT8)
+}
+
+/// Whether a column of this type may be the split key: its btree order is total, whatever the collation.
+pub(super) fn is_key(oid: u32) -> bool {
+    matches!(
+        oid,
+        INT2 | INT4
+            | INT8
+            | OID
+            | NUMERIC
+            | DATE
+            | TIME
+            | TIMESTAMP
+            | TIMESTAMPTZ
+            | UUID
+            | BYTEA
+            | TEXT
+            | VARCHAR
+            | BPCHAR
+    )
+}
+
+/// Whether equal values of two types are in the same place of the order of both.
+pub(super) fn share_order(one: u32, other: u32) -> bool {
+    let integer = |oid| matches!(oid, INT2 | INT4 | INT8);
+    one == other || integer(one) && integer(other)
+}
+
+/// The integers a type holds, if it is one of integers.
+pub(super) fn integers(oid: u32) -> Option<(i64, i64)> {
+    match oid {
+        INT2 => Some((i16::MIN.into(), i16::MAX.into())),
+        INT4 => Some((i32::MIN.into(), i32::MAX.into())),
+        INT8 => Some((i64::MIN, i64::MAX)),
+        _ => None,
+    }
+}
+
+/// How values in binary format are put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Big-endian integers, signed.
+    Signed,
+    /// Bytes, from the first on. Also unsigned integers.
+    Bytes,
+    /// Bytes without the blanks at the end.
+    Padded,
+    /// Floating-point numbers: -0 is 0, NaN is beyond all.
+    Float,
+    /// Numbers of any length.
+    Numeric,
+}
+
+/// How values of a type are put in order; of text, under the collation `C`. `None`: not here.
+pub(super) fn order(oid: u32) -> Option<Order> {
+    Some(match oid {
+        INT2 | INT4 | INT8 | DATE | TIME | TIMESTAMP | TIMESTAMPTZ => Order::Signed,
+        BOOL | OID | UUID | BYTEA | TEXT | VARCHAR | NAME => Order::Bytes,
+        BPCHAR => Order::Padded,
+        FLOAT4 | FLOAT8 => Order::Float,
+        NUMERIC => Order::Numeric,
+        _ => return None,
+    })
+}
+
+impl Order {
+    /// Compares two values. What is not a value of the type counts as the least.
+    pub fn compare(self, one: &[u8], other: &[u8]) -> Ordering {
+        match self {
+            Order::Signed => signed(one).cmp(&signed(other)),
+            Order::Bytes => one.cmp(other),
+            Order::Padded => one.trim_ascii_end_blanks().cmp(other.trim_ascii_end_blanks()),
+            Order::Float => float(one, other),
+            Order::Numeric => numeric::compare(one, other),
+        }
+    }
+}
+
+trait Blanks {
+    fn trim_ascii_end_blanks(&self) -> &[u8];
+}
+
+impl Blanks for [u8] {
+    fn trim_ascii_end_blanks(&self) -> &[u8] {
+        let end = self.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1);
+        &self[..end]
+    }
+}
+
+fn signed(bytes: &[u8]) -> Option<i64> {
+    Some(match bytes.len() {
+        2 => i16::from_be_bytes(bytes.try_into().ok()?).into(),
+        4 => i32::from_be_bytes(bytes.try_into().ok()?).into(),
+        8 => i64::from_be_bytes(bytes.try_into().ok()?),
+        _ => return None,
+    })
+}
+
+fn float(one: &[u8], other: &[u8]) -> Ordering {
+    let read = |bytes: &[u8]| -> f64 {
+        match bytes.len() {
+            4 => bytes
+                .try_into()
+                .map_or(f64::NAN, |bytes| f32::from_be_bytes(bytes).into()),
+            _ => bytes.try_into().map_or(f64::NAN, f64::from_be_bytes),
+        }
+    };
+    let (one, other) = (read(one), read(other));
+    one.partial_cmp(&other)
+        .unwrap_or_else(|| one.is_nan().cmp(&other.is_nan()))
+}
+
+/// The result format in which values of a type are fetched to be written as literals: binary where text depends on settings.
+pub(super) fn literal_format(oid: u32) -> i16 {
+    i16::from(matches!(oid, DATE | TIMESTAMP | TIMESTAMPTZ | BYTEA))
+}
+
+/// Days from the first Julian day to 2000-01-01.
+const EPOCH_JULIAN: i64 = 2_451_545;
+const DAY_US: i64 = 86_400_000_000;
+
+/// Appends a value, in the format above, as a string literal without its type. `false`: it is no value of the type.
+pub(super) fn literal(out: &mut Vec<u8>, oid: u32, value: &[u8]) -> bool {
+    let text: Vec<u8> = match oid {
+        DATE => match signed(value) {
+            Some(days) if days == i64::from(i32::MAX) => b"infinity".to_vec(),
+            Some(days) if days == i64::from(i32::MIN) => b"-infinity".to_vec(),
+            // Julian days are read alike under every DateStyle.
+            Some(days) => format!("J{}", days + EPOCH_JULIAN).into_bytes(),
+            None => return false,
+        },
+        TIMESTAMP | TIMESTAMPTZ => match signed(value) {
+            Some(i64::MAX) => b"infinity".to_vec(),
+            Some(i64::MIN) => b"-infinity".to_vec(),
+            Some(at) => {
+                let (days, rest) = (at.div_euclid(DAY_US) + EPOCH_JULIAN, at.rem_euclid(DAY_US));
+                let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
+                let zone = if oid == TIMESTAMPTZ { "+00" } else { "" };
+                let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+                format!(
+                    "J{days} {hours:02}:{minutes:02}:{:02}.{fraction:06}{zone}",
+                    seconds % 60
+                )
+                .into_bytes()
+            }
+            None => return false,
+        },
+        BYTEA => {
+            let mut text = b"\\x".to_vec();
+            for byte in value {
+                text.extend(format!("{byte:02x}").bytes());
+            }
+            text
+        }
+        _ => value.to_vec(),
+    };
+    if text.contains(&0) {
+        return false;
+    }
+    let escaped = text.contains(&b'\\');
+    out.extend(if escaped { &b"E'"[..] } else { b"'" });
+    for byte in text {
+        if byte == b'\'' || byte == b'\\' {
+            out.push(byte);
+        }
+        out.push(byte);
+    }
+    out.push(b'\'');
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_read_alike_under_all_settings() {
+        let written = |oid, value: &[u8]| {
+            let mut out = Vec::new();
+            literal(&mut out, oid, value).then(|| String::from_utf8(out).expect("text"))
+        };
+        assert_eq!(written(TEXT, b"it's").as_deref(), Some("'it''s'"));
+        assert_eq!(written(TEXT, b"a\\'").as_deref(), Some("E'a\\\\'''"));
+        assert_eq!(written(BYTEA, &[0, 255]).as_deref(), Some("E'\\\\x00ff'"));
+        assert_eq!(written(DATE, &0i32.to_be_bytes()).as_deref(), Some("'J2451545'"));
+        assert_eq!(
+            written(DATE, &i32::MAX.to_be_bytes()).as_deref(),
+            Some("'infinity'")
+        );
+        assert_eq!(
+            written(TIMESTAMPTZ, &(-1i64).to_be_bytes()).as_deref(),
+            Some("'J2451544 23:59:59.999999+00'")
+        );
+        assert_eq!(written(DATE, &[1]), None);
+        assert_eq!(written(TEXT, b"a\0"), None);
+    }
+
+    #[test]
+    fn orders() {
+        let less = |order: Order, one: &[u8], other: &[u8]| {
+            assert_eq!(order.compare(one, other), Ordering::Less, "{one:?} {other:?}");
+            assert_eq!(order.compare(other, one), Ordering::Greater, "{one:?} {other:?}");
+        };
+        less(Order::Signed, &(-5i32).to_be_bytes(), &3i32.to_be_bytes());
+        less(Order::Float, &1f64.to_be_bytes(), &f64::NAN.to_be_bytes());
+        less(Order::Float, &(-1f32).to_be_bytes(), &0f32.to_be_bytes());
+        less(Order::Bytes, b"a", b"ab");
+        assert_eq!(
+            Order::Float.compare(&0f64.to_be_bytes(), &(-0f64).to_be_bytes()),
+            Ordering::Equal
+        );
+        assert_eq!(
+            Order::Float.compare(&f64::NAN.to_be_bytes(), &f64::NAN.to_be_bytes()),
+            Ordering::Equal
+        );
+        assert_eq!(Order::Padded.compare(b"a ", b"a"), Ordering::Equal);
+    }
+}

@@ -1,0 +1,154 @@
+//! Names of output columns, as PostgreSQL makes them up, and what ORDER BY and GROUP BY mean by a name or a number.
+
+use pg_query::protobuf as pb;
+use pg_query::protobuf::a_const::Val;
+use pg_query::{Node, NodeEnum};
+
+use super::Refusal;
+use crate::understand::names;
+
+/// What an item of ORDER BY or GROUP BY stands for.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// The output column of this number, counted from zero.
+    Output(usize),
+    /// An expression over the tables.
+    Expression(Node),
+}
+
+/// The name of an output column.
+enum Output<'a> {
+    Named(&'a str),
+    /// `*`, or `t.*`.
+    Star,
+    /// Not worth telling.
+    Unsure,
+}
+
+fn output(target: &Node) -> Output<'_> {
+    let Some(NodeEnum::ResTarget(target)) = &target.node else {
+        return Output::Unsure;
+    };
+    if !target.name.is_empty() {
+        return Output::Named(&target.name);
+    }
+    target.val.as_deref().map_or(Output::Unsure, made_up)
+}
+
+fn made_up(value: &Node) -> Output<'_> {
+    match &value.node {
+        Some(NodeEnum::ColumnRef(column)) => match column.fields.last().map(|field| &field.node) {
+            Some(Some(NodeEnum::String(name))) => Output::Named(&name.sval),
+            Some(Some(NodeEnum::AStar(_))) => Output::Star,
+            _ => Output::Unsure,
+        },
+        Some(NodeEnum::FuncCall(call)) => names(&call.funcname)
+            .last()
+            .copied()
+            .map_or(Output::Unsure, Output::Named),
+        Some(NodeEnum::AExpr(expr)) if expr.kind() == pb::AExprKind::AexprNullif => Output::Named("nullif"),
+        Some(NodeEnum::AExpr(_) | NodeEnum::AConst(_) | NodeEnum::ParamRef(_) | NodeEnum::BoolExpr(_)) => {
+            Output::Named("?column?")
+        }
+        Some(NodeEnum::CoalesceExpr(_)) => Output::Named("coalesce"),
+        _ => Output::Unsure,
+    }
+}
+
+/// The name in an expression that is nothing but a name.
+pub(super) fn bare_name(node: &Node) -> Option<&str> {
+    match &node.node {
+        Some(NodeEnum::ColumnRef(column)) => match names(&column.fields).as_slice() {
+            [name] if column.fields.len() == 1 => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The output column a name means, if any.
+fn named(targets: &[Node], name: &str) -> Result<Option<usize>, Refusal> {
+    let mut unsure = false;
+    for (number, target) in targets.iter().enumerate() {
+        match output(target) {
+            Output::Named(this) if this == name => return Ok(Some(number)),
+            Output::Unsure => unsure = true,
+            _ => {}
+        }
+    }
+    if unsure {
+        return Err(Refusal::SortName(name.to_owned()));
+    }
+    // A column that `*` stands for is the column of the table of that name.
+    Ok(None)
+}
+
+/// What a number in ORDER BY or GROUP BY means.
+fn numbered(targets: &[Node], number: i32) -> Result<Item, Refusal> {
+    let at = usize::try_from(number)
+        .ok()
+        .and_then(|number| number.checked_sub(1))
+        .filter(|at| *at < targets.len())
+        .ok_or(Refusal::Construct(
+            "a number in ORDER BY or GROUP BY that counts past a star",
+        ))?;
+    if targets[..=at]
+        .iter()
+        .any(|target| matches!(output(target), Output::Star))
+    {
+        return Err(Refusal::Construct(
+            "a number in ORDER BY or GROUP BY that counts past a star",
+        ));
+    }
+    Ok(Item::Output(at))
+}
+
+fn constant_number(node: &Node) -> Option<i32> {
+    match &node.node {
+        Some(NodeEnum::AConst(constant)) => match &constant.val {
+            Some(Val::Ival(number)) => Some(number.ival),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What ORDER BY means by an expression: a name is one of the output first.
+pub(super) fn sorted_by(targets: &[Node], node: &Node) -> Result<Item, Refusal> {
+    if let Some(number) = constant_number(node) {
+        return numbered(targets, number);
+    }
+    if let Some(name) = bare_name(node)
+        && let Some(number) = named(targets, name)?
+    {
+        return Ok(Item::Output(number));
+    }
+    Ok(Item::Expression(node.clone()))
+}
+
+/// What GROUP BY means by an expression: a name is a column of a table first. `is_column`: some table has a column of that name.
+pub(super) fn grouped_by(targets: &[Node], node: &Node, is_column: bool) -> Result<Item, Refusal> {
+    if let Some(number) = constant_number(node) {
+        return numbered(targets, number);
+    }
+    if let Some(name) = bare_name(node)
+        && !is_column
+        && let Some(number) = named(targets, name)?
+    {
+        return Ok(Item::Output(number));
+    }
+    Ok(Item::Expression(node.clone()))
+}
+
+/// The expression of an output column.
+pub(super) fn value(targets: &[Node], number: usize) -> Option<&Node> {
+    match &targets.get(number)?.node {
+        Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
+        _ => None,
+    }
+}
+
+/// Whether an output column is a star.
+pub(super) fn is_star(target: &Node) -> bool {
+    matches!(output(target), Output::Star)
+}

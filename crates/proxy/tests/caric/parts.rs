@@ -1,0 +1,70 @@
+//! Queries in parts: the same rows as whole, whatever goes wrong.
+
+use super::{BEST_SELLER, SHOP, scene};
+use crate::common::message::{bind, describe, execute, parse, sync};
+use crate::common::target::Scene;
+
+/// Best Seller in parts by the item.
+fn shop(split: &str) -> Scene {
+    let scene = scene(
+        8,
+        &format!(
+            "split = \"{split}\"\n[splits.best_seller]\ndatabase = \"{{database}}\"\nquery = \"\"\"{BEST_SELLER}\"\"\"\n\
+             key = \"item.i_id\"\nminimum = 1\nmaximum = 1000\nparts = 3\n"
+        ),
+    );
+    let mut owner = scene.target.client_as(&scene.login());
+    for statement in SHOP.split(';') {
+        owner.rows(statement);
+    }
+    scene
+}
+
+/// How often it ran in parts.
+fn splits(scene: &Scene) -> (u64, u64, String) {
+    let mut console = scene.target.client_as(&scene.target.login("postgres").database("pgbouncer"));
+    let rows = console.table("show splits");
+    let row = &rows[0];
+    let number = |name: &str| row[name].parse().expect("a number");
+    (number("split_count"), number("whole_count"), row["why"].clone())
+}
+
+#[test]
+fn best_seller_in_parts_is_best_seller() {
+    let scene = shop("on");
+    let whole = scene.sql(BEST_SELLER);
+    assert_eq!(whole.len(), 50);
+    let mut client = scene.client();
+    // The first time its servers are made.
+    for _ in 0..4 {
+        assert_eq!(client.rows(BEST_SELLER), whole);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let (in_parts, _, why) = splits(&scene);
+    assert!(in_parts >= 2, "{in_parts} {why}");
+    // Other literals are the same query.
+    let other = BEST_SELLER.replace("ARTS", "SPORTS");
+    assert_eq!(client.rows(&other), scene.sql(&other));
+    assert!(splits(&scene).0 > in_parts, "{}", splits(&scene).2);
+    // Prepared, its values bound.
+    let prepared = BEST_SELLER.replace("'ARTS'", "$1");
+    let mut out = parse("best", &prepared, &[]);
+    out.extend(sync());
+    client.ask(&out);
+    let before = splits(&scene).0;
+    let direct = crate::common::postgres::shared().login("app").database(&scene.database);
+    let mut direct = crate::common::raw::Raw::connect(&direct).expect("a client");
+    direct.ask(&out);
+    for binary in [false, true] {
+        for subject in ["COOKING", "NOTHING"] {
+            let mut out = bind("", "best", &[Some(subject)], binary);
+            out.extend(describe(b'P', ""));
+            out.extend(execute("", 0));
+            out.extend(sync());
+            assert_eq!(client.ask(&out), direct.ask(&out), "{subject} {binary}");
+        }
+    }
+    assert!(splits(&scene).0 >= before + 4, "{:?}", splits(&scene));
+    // Nothing is left behind.
+    scene.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
+}
