@@ -57,6 +57,7 @@ fn every_interaction_runs_and_is_answered_the_same_twice() {
             clients: 2,
             duty: Duty::Transactions(5),
             reconnect: false,
+            options: "",
         };
         let program = ground.programs().path("pgbench");
         let turn = pgbench::run(&program, &load, server.address(), 1, &log);
@@ -107,7 +108,10 @@ fn postgres_answers_tpcc_as_the_naive_engine_does() {
 fn the_server_is_measured_and_nothing_is_left_of_it() {
     for case in ["tpcw_c4", "best_seller_c1", "tpcc_c4", "point_fit_c4"] {
         let rows = rows_of(case);
-        if rows.iter().any(|row| row.text("reason").contains("no PostgreSQL")) {
+        if rows
+            .iter()
+            .any(|row| row.text("reason").contains("no PostgreSQL"))
+        {
             return;
         }
         let direct: Vec<&Row> = rows.iter().filter(|row| row.text("side") == "direct").collect();
@@ -138,7 +142,10 @@ fn the_server_is_measured_and_nothing_is_left_of_it() {
 #[test]
 fn copies_start_with_and_without_limits() {
     let rows = rows_of("replicas_");
-    if rows.iter().any(|row| row.text("reason").contains("no PostgreSQL")) {
+    if rows
+        .iter()
+        .any(|row| row.text("reason").contains("no PostgreSQL"))
+    {
         return;
     }
     for dispatch in ["round_robin", "range_replica"] {

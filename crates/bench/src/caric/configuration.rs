@@ -160,7 +160,7 @@ mod tests {
             }],
         };
         let text = |line_up: LineUp, place: usize| match line_up.sides[place].kind {
-            Kind::Direct => String::new(),
+            Kind::Direct(_) => String::new(),
             Kind::Corun(ways) => corun(&address(20_001), Path::new("/run/users"), &layout, &ways),
         };
         let off = text(LineUp::mix(2), 1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::SUITE;
 use super::case::Case;
 use super::target::{Target, gone};
-use super::ways::LineUp;
+use super::ways::{Kind, LineUp, Plain};
 use super::work::{Measured, Turn, Work};
 use crate::error::BenchError;
 use crate::progress::Progress;
@@ -74,6 +74,10 @@ pub fn run(
             clients: case.clients,
             quick: how.quick,
             seed: round + 1,
+            plain: match target.spec.kind {
+                Kind::Direct(plain) => plain,
+                Kind::Corun(_) => Plain::Usual,
+            },
         };
         let measured = target
             .address()

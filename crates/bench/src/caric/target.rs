@@ -75,7 +75,7 @@ impl Target {
 /// What a failure of a side is: ours must work, and the server may collapse under too many clients.
 pub fn gone(spec: &Spec, error: &BenchError) -> Gone {
     match spec.kind {
-        Kind::Direct => Gone::Unavailable(text(error)),
+        Kind::Direct(_) => Gone::Unavailable(text(error)),
         Kind::Corun(_) => Gone::Failed(text(error)),
     }
 }

@@ -3,6 +3,8 @@
 //! | side | what dispatches statements | what splits queries |
 //! | --- | --- | --- |
 //! | `direct` | the operating system | nothing |
+//! | `direct_parallel` | the operating system | PostgreSQL's own parallel query, which the others do without, as the paper's did |
+//! | `direct_constant` | the operating system | nothing, but the sub-select is asked first and its answer sent as a value |
 //! | `os`, `whole` | the operating system, behind the proxy's pool | nothing |
 //! | `random`, `range` | the proxy, to any core or to that of the key | nothing |
 //! | `caric_da_1`, `caric_da_2` | by range | two parts a core, or one (the paper's section 3.2) |
@@ -38,11 +40,22 @@ pub struct Ways {
     pub copies: Option<&'static str>,
 }
 
+/// How the server itself is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plain {
+    /// As everybody else.
+    Usual,
+    /// With PostgreSQL's own parallel query.
+    Parallel,
+    /// With a constant in place of the sub-select: what a split gains by evaluating it once is no gain of splitting.
+    Constant,
+}
+
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The server itself.
-    Direct,
+    Direct(Plain),
     /// The proxy.
     Corun(Ways),
 }
@@ -63,7 +76,7 @@ pub struct Pair {
     pub subject: usize,
     /// The side below it.
     pub other: usize,
-    /// `whole`, `random`, `round_robin`, `direct` or `os`.
+    /// `whole`, `random`, `round_robin`, `direct`, `os`, `least`, `constant` or `parallel`.
     pub versus: &'static str,
 }
 
@@ -128,7 +141,7 @@ impl LineUp {
     pub fn mix(cores: usize) -> LineUp {
         let by_range = Ways::dispatch("range");
         let sides = vec![
-            ("direct", Kind::Direct),
+            ("direct", Kind::Direct(Plain::Usual)),
             ("os", Kind::Corun(OFF)),
             ("random", Kind::Corun(Ways::dispatch("random"))),
             ("range", Kind::Corun(by_range)),
@@ -163,7 +176,7 @@ impl LineUp {
     /// The sides where nothing is split: TPC-C and point reads.
     pub fn dispatched() -> LineUp {
         let sides = vec![
-            ("direct", Kind::Direct),
+            ("direct", Kind::Direct(Plain::Usual)),
             ("os", Kind::Corun(OFF)),
             ("random", Kind::Corun(Ways::dispatch("random"))),
             ("range", Kind::Corun(Ways::dispatch("range"))),
@@ -189,7 +202,13 @@ impl LineUp {
 
     /// Best Seller alone: whole, and in these numbers of parts.
     pub fn best_seller(parts: &[usize]) -> LineUp {
-        let mut sides = named(vec![("direct", Kind::Direct), ("whole", Kind::Corun(OFF))]);
+        let mut sides = named(vec![
+            ("direct", Kind::Direct(Plain::Usual)),
+            ("direct_parallel", Kind::Direct(Plain::Parallel)),
+            ("direct_constant", Kind::Direct(Plain::Constant)),
+            ("whole", Kind::Corun(OFF)),
+        ]);
+        let plain = sides.len();
         let split = |parts: usize| (format!("split_{parts}"), Kind::Corun(OFF.parts(parts, "spread")));
         sides.extend(parts.iter().map(|&parts| split(parts)));
         sides.push((
@@ -199,11 +218,13 @@ impl LineUp {
                 ..OFF
             }),
         ));
-        let names: Vec<String> = sides[2..].iter().map(|(name, _)| name.clone()).collect();
-        let mut pairs: Vec<(&str, &str, &'static str)> = names
-            .iter()
-            .map(|name| (name.as_str(), "whole", "whole"))
-            .collect();
+        let names: Vec<String> = sides[plain..].iter().map(|(name, _)| name.clone()).collect();
+        let mut pairs: Vec<(&str, &str, &'static str)> = Vec::new();
+        for name in &names {
+            pairs.push((name, "whole", "whole"));
+            pairs.push((name, "direct_constant", "constant"));
+            pairs.push((name, "direct_parallel", "parallel"));
+        }
         pairs.push(("whole", "direct", "direct"));
         LineUp::new(sides, &pairs, "whole")
     }
@@ -243,7 +264,7 @@ impl Spec {
     /// The stable name in rows: `direct` or `corun`.
     pub fn target(&self) -> &'static str {
         match self.kind {
-            Kind::Direct => "direct",
+            Kind::Direct(_) => "direct",
             Kind::Corun(_) => "corun",
         }
     }
@@ -251,7 +272,7 @@ impl Spec {
     /// The stable word for what dispatches: `os`, `random`, `range`, `auto`, `round_robin`, `least` or `range_replica`.
     pub fn dispatch(&self) -> &'static str {
         match self.kind {
-            Kind::Direct => "os",
+            Kind::Direct(_) => "os",
             Kind::Corun(ways) => match (ways.copies, ways.dispatch) {
                 (Some("range"), _) => "range_replica",
                 (Some("round-robin"), _) => "round_robin",
@@ -265,7 +286,7 @@ impl Spec {
     /// What tells it from others in rows.
     pub fn parameters(&self) -> Vec<(String, Value)> {
         let split = match self.kind {
-            Kind::Direct => Split::Off,
+            Kind::Direct(_) => Split::Off,
             Kind::Corun(ways) => ways.split,
         };
         let (split, placement) = match split {
@@ -303,15 +324,16 @@ mod tests {
         assert_eq!(pairs(&LineUp::mix(2)).len(), 10);
         assert_eq!(pairs(&LineUp::dispatched()).len(), 4);
         let best = LineUp::best_seller(&[2, 3]);
-        assert_eq!(
-            pairs(&best),
-            [
-                ("split_2", "whole", "whole"),
-                ("split_3", "whole", "whole"),
-                ("auto", "whole", "whole"),
-                ("whole", "direct", "direct")
-            ]
-        );
+        let found = pairs(&best);
+        assert_eq!(found.len(), 10);
+        for wanted in [
+            ("split_2", "whole", "whole"),
+            ("split_3", "direct_constant", "constant"),
+            ("auto", "direct_parallel", "parallel"),
+            ("whole", "direct", "direct"),
+        ] {
+            assert!(found.contains(&wanted), "{wanted:?}");
+        }
         assert_eq!(best.sides[best.control].name, "whole");
         assert_eq!(pairs(&LineUp::copies()).len(), 2);
     }

@@ -10,6 +10,7 @@ use oltp::tpcc::{self, Input, Kind, Mix, Scale, Terminal};
 use super::points;
 use super::tpcc::Server;
 use super::tpcw::{self, answers, interactions};
+use super::ways::Plain;
 use crate::error::BenchError;
 use crate::proxy::address::Address;
 use crate::proxy::client::Client;
@@ -38,7 +39,12 @@ pub struct Turn {
     pub quick: bool,
     /// What its random numbers are drawn from.
     pub seed: usize,
+    /// How the server is asked, if nothing stands before it.
+    pub plain: Plain,
 }
+
+/// What [`Plain::Parallel`] asks for: PostgreSQL's own default, which the servers of this suite have turned off.
+const PARALLEL: &str = "-c max_parallel_workers_per_gather=2";
 
 /// How long clients are counted in a turn.
 const SECONDS: usize = 3;
@@ -85,6 +91,8 @@ pub struct Scripted {
     pub folder: PathBuf,
     /// What it runs.
     pub script: Script,
+    /// The same with a constant in place of a sub-select, where that is compared.
+    pub constant: Option<Script>,
     /// The server itself.
     pub server: Address,
     /// What is compared.
@@ -97,8 +105,9 @@ pub struct Scripted {
 
 impl Scripted {
     fn load(&self, turn: Turn, seconds: usize) -> Load {
+        let constant = self.constant.as_ref().filter(|_| turn.plain == Plain::Constant);
         Load {
-            script: self.script.clone(),
+            script: constant.unwrap_or(&self.script).clone(),
             protocol: Protocol::Prepared,
             clients: turn.clients,
             duty: match turn.quick {
@@ -106,6 +115,10 @@ impl Scripted {
                 false => Duty::Seconds(seconds),
             },
             reconnect: false,
+            options: match turn.plain {
+                Plain::Parallel => PARALLEL,
+                Plain::Usual | Plain::Constant => "",
+            },
         }
     }
 }

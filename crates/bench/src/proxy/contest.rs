@@ -100,6 +100,7 @@ pub fn run(
             clients: case.clients,
             duty: pgbench::Duty::Seconds(seconds(quick, case.clients)),
             reconnect: case.work == Work::Storm,
+            options: "",
         },
         pause: !quick,
         sides,

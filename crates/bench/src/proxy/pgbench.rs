@@ -77,6 +77,8 @@ pub struct Load {
     pub duty: Duty,
     /// Whether they connect anew for each transaction.
     pub reconnect: bool,
+    /// Settings of their sessions as libpq takes them; empty: none.
+    pub options: &'static str,
 }
 
 /// What a turn gave.
@@ -189,6 +191,9 @@ pub fn run_logged(
     let mut pgbench = command(program, None, Signal::Terminate);
     // Asking for encryption, and being refused, would be a part of each connection.
     pgbench.env("PGSSLMODE", "disable").env("PGGSSENCMODE", "disable");
+    if !load.options.is_empty() {
+        pgbench.env("PGOPTIONS", load.options);
+    }
     pgbench.args(load.arguments(address, seed, &log));
     let mut pgbench = Guarded::start(pgbench, PEER, Signal::Terminate, words.clone())?;
     let ended = pgbench.wait(load.duty.patience());
@@ -325,6 +330,7 @@ tps = 12330.500000 (without initial connection time)
             clients: 1,
             duty: Duty::Seconds(3),
             reconnect: false,
+            options: "",
         };
         let address = Address {
             transport: Transport::Unix,

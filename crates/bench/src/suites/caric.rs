@@ -146,6 +146,7 @@ impl Suite<'_> {
             program: self.ground.programs().path("pgbench"),
             folder: self.ground.folder("pgbench")?,
             script,
+            constant: None,
             server: server.clone(),
             quick: match check {
                 Check::Browsing(_) => 60,
@@ -194,7 +195,12 @@ impl Suite<'_> {
                 maximum: items,
             }],
         };
-        let scripts = interactions::write(&self.ground.folder("scripts")?)?;
+        let folder = self.ground.folder("scripts")?;
+        let scripts = interactions::write(&folder)?;
+        let constant = Script::Weighted {
+            files: vec![(interactions::write_constant(&folder)?, 1)],
+            variables: interactions::variables(scale),
+        };
         let variables = interactions::variables(scale);
         let best = interactions::place_of(interactions::BEST_SELLERS).unwrap_or_default();
         let alone = vec![(scripts[best].0.clone(), 1)];
@@ -207,7 +213,10 @@ impl Suite<'_> {
                 files,
                 variables: variables.clone(),
             };
-            let mut work = self.scripted(server.address(), script, check)?;
+            let mut work = Scripted {
+                constant: (family == Family::BestSeller).then(|| constant.clone()),
+                ..self.scripted(server.address(), script, check)?
+            };
             let experiment = Experiment {
                 family,
                 layout: &layout,
@@ -351,10 +360,16 @@ impl Suite<'_> {
     }
 }
 
-/// The usual server with so much memory of its own.
+/// A server with so much memory of its own, that knows its data to be there, and that runs a query in one process as the paper's did.
 fn buffered(size: &str) -> Setup {
+    let text = str::to_owned;
     Setup {
-        settings: vec![("shared_buffers", size.to_owned())],
+        settings: vec![
+            ("shared_buffers", text(size)),
+            ("effective_cache_size", text(size)),
+            ("random_page_cost", text("1.1")),
+            ("max_parallel_workers_per_gather", text("0")),
+        ],
         ..Setup::default()
     }
 }

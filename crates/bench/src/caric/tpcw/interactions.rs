@@ -71,6 +71,8 @@ pub const BUY_CONFIRM: &str = "buy_confirm";
 /// Lines of an order that is entered.
 pub const LINES: i64 = 3;
 
+/// How many of the last orders Best Seller looks at.
+const LATELY: usize = 3_333;
 /// The paper's complex query.
 pub const BEST_SELLER: &str = "select i_id, i_title, a_fname, a_lname from item, author, order_line \
     where item.i_id = order_line.ol_i_id and item.i_a_id = author.a_id and order_line.ol_o_id > (select max(o_id) - 3333 from orders) \
@@ -376,6 +378,24 @@ pub fn write(folder: &Path) -> Result<Vec<(PathBuf, u32)>, BenchError> {
     INTERACTIONS.iter().map(script).collect()
 }
 
+/// Writes a script of Best Seller that asks for the last order first and sends its number as a value.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_constant(folder: &Path) -> Result<PathBuf, BenchError> {
+    let file = folder.join("best_sellers_constant.sql");
+    let text = format!(
+        "select max(o_id) - {LATELY} as since from orders \\gset\n{}",
+        branches(
+            Word::Subject,
+            &BEST_SELLER.replace(&format!("(select max(o_id) - {LATELY} from orders)"), ":since")
+        )
+    );
+    std::fs::write(&file, text)
+        .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))?;
+    Ok(file)
+}
+
 /// The place of an interaction among all, which is the number of its script.
 pub fn place_of(name: &str) -> Option<usize> {
     INTERACTIONS
@@ -416,6 +436,15 @@ mod tests {
         assert_eq!(best.matches("i_subject = :subject").count(), SUBJECTS.len());
         assert!(best.starts_with("\\set word random(1, 24)\n\\if :word = 1\n"));
         assert!(best.ends_with("\\endif\n") && !best.contains(":word\n"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = write_constant(folder.path()).expect("written");
+        let constant = std::fs::read_to_string(file).expect("readable");
+        assert!(constant.starts_with("select max(o_id) - 3333 as since from orders \\gset\n"));
+        assert_eq!(
+            constant.matches("order_line.ol_o_id > :since and").count(),
+            SUBJECTS.len()
+        );
+        assert_eq!(constant.matches("max(o_id)").count(), 1);
         let variables = variables(Scale::QUICK);
         assert!(variables.contains(&("subject24".to_owned(), "TRAVEL".to_owned())));
         assert!(variables.contains(&("items".to_owned(), "1000".to_owned())));
