@@ -14,6 +14,7 @@ pub mod stats;
 pub mod suites;
 
 pub mod answers;
+pub mod caric;
 pub mod dataset;
 pub mod llc;
 pub mod oltp;

@@ -31,6 +31,7 @@ use crate::{facts, out};
   oltp   TPC-C and YCSB on the transactional store, against SQLite, redb and RocksDB
   steps  the experiments of the paper on instruction misses: transactions in teams, against one after the other
   proxy  PostgreSQL asked directly, through PgBouncer and through corun: throughput, latency, CPU time, memory
+  caric  the experiments of the paper on private caches: PostgreSQL behind corun, queries sent by range, split, to copies
 
 Examples:
   corun bench join --quick                                small and fast: checks answers, claims nothing about time
@@ -44,6 +45,8 @@ Examples:
   corun bench oltp --case _durable_t2 --report oltp.html  every workload with durable commits on two cores
   corun bench steps --case index_fetch --report steps.html  teams against serial execution: misses simulated, time measured
   corun bench proxy --case simple_tcp_c50                 fifty clients; --case _unix_ takes Unix sockets instead of TCP
+  corun bench caric --case best_seller                    TPC-W's complex query, whole and in 2, 3 and 4 parts
+  corun bench caric --case replicas_half                  two copies whose memory holds half of the data each
 
 Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster; slow-downs above 1
 mean that a query was slower beside others.")]
@@ -68,12 +71,12 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     repetitions: Option<usize>,
 
-    /// Thread counts (oltp: workers) of the suites but smt, llc, steps and proxy, such as 1,2 [default: 1 and all cores].
+    /// Thread counts (oltp: workers) of the suites but smt, llc, steps, proxy and caric, such as 1,2 [default: 1 and all cores].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     threads: Vec<usize>,
 
     /// Scale factor of ssb and tpch [default: 1]; warehouses of oltp [default: 2]; hundreds of thousands of
-    /// accounts of proxy [default: 10].
+    /// accounts of proxy [default: 10]; warehouses [default: 4] and hundreds of thousands of items [default: 1; with --full 10] of caric.
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     scale: Option<f64>,
 
@@ -163,7 +166,7 @@ impl BenchArgs {
             (
                 "--scale",
                 self.scale.is_some(),
-                &[Suite::Ssb, Suite::Tpch, Suite::Oltp, Suite::Proxy],
+                &[Suite::Ssb, Suite::Tpch, Suite::Oltp, Suite::Proxy, Suite::Caric],
             ),
             ("--records", self.records.is_some(), oltp_only),
             ("--folder", self.folder.is_some(), oltp_only),

@@ -317,6 +317,42 @@ fn proxy_measures_this_program_in_front_of_a_server() {
 }
 
 #[test]
+fn caric_measures_this_program_in_all_its_ways() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows_of = |case: &str| -> Option<Vec<serde_json::Value>> {
+        let run = corun_in(
+            folder.path(),
+            &["bench", "caric", "--quick", "--case", case, "--json"],
+            "",
+        );
+        assert_eq!(run.code, 0, "{run:?}");
+        let row = |line| serde_json::from_str(line).expect("JSON");
+        (!run.out.contains("no PostgreSQL")).then(|| run.out.lines().map(row).collect())
+    };
+    for (case, sides) in [
+        ("tpcw_c4", &["os", "random", "range", "caric_da_1", "caric_da_2", "auto"][..]),
+        ("best_seller_c1", &["whole", "split_2", "split_3", "split_4", "auto"]),
+        ("tpcc_c4", &["os", "random", "range", "auto"]),
+        ("replicas_fit_c4", &["round_robin", "least", "range_replica"]),
+    ] {
+        let Some(rows) = rows_of(case) else { return };
+        for side in sides {
+            for metric in ["tps", "latency_ms"] {
+                let found = rows
+                    .iter()
+                    .find(|row| row["side"] == *side && row["metric"] == metric);
+                let row = found.unwrap_or_else(|| panic!("{case}: no {metric} of {side}: {rows:?}"));
+                assert_eq!(
+                    (&row["answer_ok"], &row["label"]),
+                    (&true.into(), &"measured".into()),
+                    "{row}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn flags_of_another_suite_are_usage_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     for (arguments, message) in [
@@ -338,7 +374,7 @@ fn flags_of_another_suite_are_usage_errors() {
         ),
         (
             &["bench", "floor", "--scale", "1"],
-            "--scale is for ssb, tpch, oltp, proxy, not for floor",
+            "--scale is for ssb, tpch, oltp, proxy, caric, not for floor",
         ),
         (
             &["bench", "join", "--folder", "/tmp"],

@@ -147,7 +147,11 @@ impl Bed {
     }
 }
 
-fn owned(scratch: &Scratch, name: &str, account: Option<Account>) -> Result<PathBuf, BenchError> {
+/// A new, empty folder that servers may write.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn owned(scratch: &Scratch, name: &str, account: Option<Account>) -> Result<PathBuf, BenchError> {
     let folder = scratch.folder(name)?;
     if let Some(account) = account {
         account.own(&folder)?;
@@ -155,8 +159,11 @@ fn owned(scratch: &Scratch, name: &str, account: Option<Account>) -> Result<Path
     Ok(folder)
 }
 
-/// The program to measure. A test's program is none, and starting it would run the tests.
-fn ours(given: Option<&Path>, to: &Path) -> Result<Found<PathBuf>, BenchError> {
+/// A copy of the program to measure, or why there is none: a test's program is none, and starting it would run the tests.
+///
+/// # Errors
+/// When it cannot be copied.
+pub fn ours(given: Option<&Path>, to: &Path) -> Result<Found<PathBuf>, BenchError> {
     let path = match given {
         Some(path) => path.to_path_buf(),
         None => {

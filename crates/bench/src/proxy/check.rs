@@ -93,8 +93,8 @@ fn bound(expects: &mut Client, gives: &mut Client, extent: Extent) -> Result<Opt
     Ok(None)
 }
 
-/// What differs between two answers, for people.
-fn difference(wanted: &Answer, found: &Answer) -> Option<String> {
+/// What differs between two answers, for people; `None` if nothing does.
+pub fn difference(wanted: &Answer, found: &Answer) -> Option<String> {
     let cut = |text: String| text.chars().take(200).collect::<String>();
     let pair = |what: &str, wanted: String, found: String| {
         Some(format!("{what} {} instead of {}", cut(found), cut(wanted)))

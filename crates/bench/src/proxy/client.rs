@@ -14,6 +14,8 @@ use crate::error::BenchError;
 
 /// The longest message taken from a server.
 const MESSAGE_MAX: usize = 64 << 20;
+/// Rows handed over in one message.
+const COPY_BYTES: usize = 64 << 10;
 
 /// A connection.
 #[derive(Debug)]
@@ -118,11 +120,7 @@ impl Client {
     /// # Errors
     /// When the connection breaks. An error of the server is an answer.
     pub fn extended(&mut self, name: &str, sql: &str, values: &[&str]) -> Result<Answer, BenchError> {
-        let mut parse = Vec::new();
-        put_text(&mut parse, name);
-        put_text(&mut parse, sql);
-        parse.extend(0u16.to_be_bytes());
-        let mut all = message(b'P', &parse);
+        let mut all = parsed(name, sql);
         all.extend(bound(name, values));
         self.send(&all)?;
         self.answer()
@@ -137,12 +135,98 @@ impl Client {
         self.answer()
     }
 
+    /// Runs a statement under `name`, which must have been prepared with [`Client::prepare`], without asking for its columns. NULL is
+    /// `None`.
+    ///
+    /// # Errors
+    /// When the connection breaks. An error of the server is an answer.
+    pub fn execute(&mut self, name: &str, values: &[Option<&str>]) -> Result<Answer, BenchError> {
+        self.send(&executed(name, values, false))?;
+        self.answer()
+    }
+
+    /// Prepares a statement under a name.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the server refuses the statement.
+    pub fn prepare(&mut self, name: &str, sql: &str) -> Result<(), BenchError> {
+        let mut all = parsed(name, sql);
+        all.extend(message(b'S', b""));
+        self.send(&all)?;
+        let answer = self.answer()?;
+        Client::accepted(answer, sql).map(drop)
+    }
+
+    /// Hands rows in the format of `copy` to a table.
+    ///
+    /// # Errors
+    /// When the connection breaks, or the server does not take them.
+    pub fn copy_in(&mut self, sql: &str, lines: &[u8]) -> Result<(), BenchError> {
+        let mut query = Vec::new();
+        put_text(&mut query, sql);
+        self.send(&message(b'Q', &query))?;
+        let mut answer = Answer::default();
+        loop {
+            let (kind, body) = self.message()?;
+            if kind == b'G' {
+                break;
+            }
+            match take(kind, &body, &mut answer) {
+                Some(false) => {}
+                // It ended without asking for rows: an error of the statement.
+                _ => return Client::accepted(answer, sql).map(drop),
+            }
+        }
+        for piece in lines.chunks(COPY_BYTES) {
+            self.send(&message(b'd', piece))?;
+        }
+        self.send(&message(b'c', b""))?;
+        let answer = self.answer()?;
+        Client::accepted(answer, sql).map(drop)
+    }
+
+    /// Shows every row of a statement's answer without keeping them.
+    ///
+    /// # Errors
+    /// When the connection breaks, the statement fails, or `each` does.
+    pub fn each_row(
+        &mut self,
+        sql: &str,
+        mut each: impl FnMut(&[Option<String>]) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
+        let mut query = Vec::new();
+        put_text(&mut query, sql);
+        self.send(&message(b'Q', &query))?;
+        let mut answer = Answer::default();
+        let mut failure = None;
+        loop {
+            let (kind, body) = self.message()?;
+            match take(kind, &body, &mut answer) {
+                Some(true) => break,
+                Some(false) => {}
+                None => return Err(failed("protocol", "a message that cannot be read")),
+            }
+            for row in answer.rows.drain(..) {
+                if failure.is_none() {
+                    failure = each(&row).err();
+                }
+            }
+        }
+        Client::accepted(answer, sql)?;
+        failure.map_or(Ok(()), Err)
+    }
+
     /// Runs a statement whose answer does not matter but must not be an error.
     ///
     /// # Errors
     /// When it is one.
     pub fn run(&mut self, sql: &str) -> Result<Answer, BenchError> {
         let answer = self.simple(sql)?;
+        Client::accepted(answer, sql)
+    }
+
+    /// An answer that is no error.
+    fn accepted(answer: Answer, sql: &str) -> Result<Answer, BenchError> {
         match &answer.error {
             None => Ok(answer),
             Some((state, words)) => Err(failed("postgres", format!("{words} ({state}) in: {}", cut(sql)))),
@@ -239,19 +323,41 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &length, body].concat()
 }
 
+/// Parse.
+fn parsed(name: &str, sql: &str) -> Vec<u8> {
+    let mut parse = Vec::new();
+    put_text(&mut parse, name);
+    put_text(&mut parse, sql);
+    parse.extend(0u16.to_be_bytes());
+    message(b'P', &parse)
+}
+
 /// Bind, Describe, Execute and Sync.
 fn bound(name: &str, values: &[&str]) -> Vec<u8> {
+    let values: Vec<Option<&str>> = values.iter().copied().map(Some).collect();
+    executed(name, &values, true)
+}
+
+/// Bind, Describe if the columns are wanted, Execute and Sync.
+fn executed(name: &str, values: &[Option<&str>], described: bool) -> Vec<u8> {
     let mut bind = vec![0];
     put_text(&mut bind, name);
     bind.extend(0u16.to_be_bytes());
     bind.extend((values.len() as u16).to_be_bytes());
     for value in values {
-        bind.extend((value.len() as u32).to_be_bytes());
-        bind.extend(value.as_bytes());
+        match value {
+            Some(value) => {
+                bind.extend((value.len() as u32).to_be_bytes());
+                bind.extend(value.as_bytes());
+            }
+            None => bind.extend(u32::MAX.to_be_bytes()),
+        }
     }
     bind.extend(0u16.to_be_bytes());
     let mut all = message(b'B', &bind);
-    all.extend(message(b'D', b"P\0"));
+    if described {
+        all.extend(message(b'D', b"P\0"));
+    }
     all.extend(message(b'E', &[0, 0, 0, 0, 0]));
     all.extend(message(b'S', b""));
     all

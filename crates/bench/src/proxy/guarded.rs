@@ -67,6 +67,27 @@ pub fn command(program: impl AsRef<OsStr>, account: Option<Account>, signal: Sig
     command
 }
 
+/// The same command in a control group: whoever runs it first writes its own number into the group's file `procs`, before it becomes the
+/// program and before it changes its account.
+pub fn in_group(command: Command, procs: Option<&Path>) -> Command {
+    let Some(procs) = procs else {
+        return command;
+    };
+    let mut outer = Command::new("sh");
+    outer.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]);
+    outer
+        .arg(procs)
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer
+}
+
 /// Removes what the caller's surroundings may say to PostgreSQL's programs.
 pub fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
@@ -294,6 +315,23 @@ mod tests {
         let mut child = shell("exec sleep 600", &folder.path().join("other"));
         let error = child.wait(Duration::ZERO).expect_err("it sleeps").to_string();
         assert!(error.contains("did not end"), "{error}");
+    }
+
+    #[test]
+    fn a_command_joins_its_group_before_it_becomes_the_program() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (procs, words) = (folder.path().join("procs"), folder.path().join("words"));
+        let mut inner = command("sh", None, Signal::Terminate);
+        inner.args(["-c", "echo $$"]);
+        let mut child = Guarded::start(
+            in_group(inner, Some(&procs)),
+            "sh",
+            Signal::Terminate,
+            words.clone(),
+        )
+        .expect("a shell");
+        assert!(child.wait(Duration::from_secs(60)).expect("it ends").success());
+        assert_eq!(last_line(&procs), last_line(&words));
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod rows;
 pub mod shapes;
 pub mod sides;
 pub mod transfers;
+pub mod turns;
 
 use crate::error::BenchError;
 
@@ -36,7 +37,7 @@ pub const USER: &str = "bench";
 pub const DATABASE: &str = "postgres";
 
 /// An error of something outside this process.
-fn failed(peer: &'static str, reason: impl Into<String>) -> BenchError {
+pub fn failed(peer: &'static str, reason: impl Into<String>) -> BenchError {
     BenchError::Peer {
         peer,
         reason: reason.into(),
@@ -44,7 +45,7 @@ fn failed(peer: &'static str, reason: impl Into<String>) -> BenchError {
 }
 
 /// The text of an error for a row that says why there is no number.
-fn text(error: &BenchError) -> String {
+pub fn text(error: &BenchError) -> String {
     let parts = [Some(error.to_string()), error.detail()];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.join("; ")

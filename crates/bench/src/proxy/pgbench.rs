@@ -46,6 +46,22 @@ pub enum Script {
     TpcB,
     /// One of these files, drawn anew for each transaction.
     Files(Vec<PathBuf>),
+    /// The same, each as often as its weight says among all, with these variables; every transaction is logged.
+    Weighted {
+        /// Files and weights.
+        files: Vec<(PathBuf, u32)>,
+        /// Names and values.
+        variables: Vec<(String, String)>,
+    },
+}
+
+/// How long clients do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// So many seconds.
+    Seconds(usize),
+    /// So many transactions each.
+    Transactions(usize),
 }
 
 /// One turn of load.
@@ -57,10 +73,12 @@ pub struct Load {
     pub protocol: Protocol,
     /// How many there are.
     pub clients: usize,
-    /// For how many seconds.
-    pub seconds: usize,
+    /// For how long.
+    pub duty: Duty,
     /// Whether they connect anew for each transaction.
     pub reconnect: bool,
+    /// Settings of their sessions as libpq takes them; empty: none.
+    pub options: &'static str,
 }
 
 /// What a turn gave.
@@ -76,11 +94,27 @@ pub struct Turn {
     pub p99_us: f64,
 }
 
+impl Duty {
+    fn argument(self) -> (&'static str, String) {
+        match self {
+            Duty::Seconds(seconds) => ("--time", seconds.to_string()),
+            Duty::Transactions(count) => ("--transactions", count.to_string()),
+        }
+    }
+
+    fn patience(self) -> Duration {
+        match self {
+            Duty::Seconds(seconds) => Duration::from_secs(seconds as u64) + GRACE,
+            Duty::Transactions(_) => GRACE,
+        }
+    }
+}
+
 impl Load {
     /// The part of transactions that is logged. All where there are few: a percentile needs many.
     fn sampled(&self) -> f64 {
         match self.script {
-            Script::TpcB => 1.0,
+            Script::TpcB | Script::Weighted { .. } => 1.0,
             _ if self.reconnect => 1.0,
             _ => 0.1,
         }
@@ -94,7 +128,7 @@ impl Load {
             ("--protocol", self.protocol.as_str().to_owned()),
             ("--client", self.clients.to_string()),
             ("--jobs", THREADS.min(self.clients).to_string()),
-            ("--time", self.seconds.to_string()),
+            self.duty.argument(),
             ("--random-seed", seed.to_string()),
             ("--sampling-rate", self.sampled().to_string()),
             ("--log-prefix", log.display().to_string()),
@@ -114,6 +148,14 @@ impl Load {
                     arguments.extend(["--file".to_owned(), file.display().to_string()]);
                 }
             }
+            Script::Weighted { files, variables } => {
+                for (name, value) in variables {
+                    arguments.extend(["--define".to_owned(), format!("{name}={value}")]);
+                }
+                for (file, weight) in files {
+                    arguments.extend(["--file".to_owned(), format!("{}@{weight}", file.display())]);
+                }
+            }
         }
         arguments.push(DATABASE.to_owned());
         arguments
@@ -131,15 +173,32 @@ pub fn run(
     seed: usize,
     folder: &Path,
 ) -> Result<Turn, BenchError> {
+    run_logged(program, load, address, seed, folder).map(|(turn, _)| turn)
+}
+
+/// The same, with what was logged.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_logged(
+    program: &Path,
+    load: &Load,
+    address: &Address,
+    seed: usize,
+    folder: &Path,
+) -> Result<(Turn, Vec<Logged>), BenchError> {
     let (log, words) = (folder.join("log"), folder.join("said"));
     let mut pgbench = command(program, None, Signal::Terminate);
     // Asking for encryption, and being refused, would be a part of each connection.
     pgbench.env("PGSSLMODE", "disable").env("PGGSSENCMODE", "disable");
+    if !load.options.is_empty() {
+        pgbench.env("PGOPTIONS", load.options);
+    }
     pgbench.args(load.arguments(address, seed, &log));
     let mut pgbench = Guarded::start(pgbench, PEER, Signal::Terminate, words.clone())?;
-    let ended = pgbench.wait(Duration::from_secs(load.seconds as u64) + GRACE);
+    let ended = pgbench.wait(load.duty.patience());
     let said = std::fs::read_to_string(&words).unwrap_or_default();
-    let (latencies, last) = (latencies(folder)?, last_line(&words));
+    let (logged, last) = (logged(folder)?, last_line(&words));
     empty(folder)?;
     if !ended?.success() {
         // The first error is the cause; what follows are the other clients.
@@ -147,16 +206,18 @@ pub fn run(
         return Err(failed(PEER, format!("failed: {first}")));
     }
     let account = account(&said).map_err(|what| failed(PEER, what))?;
+    let latencies: Vec<f64> = logged.iter().map(|one| one.us).collect();
     let at = |percent| percentile(&latencies, percent);
     let (Some(p50_us), Some(p99_us)) = (at(50.0), at(99.0)) else {
         return Err(failed(PEER, format!("logged none of {} transactions", account.0)));
     };
-    Ok(Turn {
+    let turn = Turn {
         transactions: account.0,
         tps: account.1,
         p50_us,
         p99_us,
-    })
+    };
+    Ok((turn, logged))
 }
 
 /// Transactions and transactions a second, of what pgbench says at its end.
@@ -176,23 +237,38 @@ fn account(said: &str) -> Result<(u64, f64), String> {
     }
 }
 
-/// Microseconds of every transaction in the log files of all threads.
-fn latencies(folder: &Path) -> Result<Vec<f64>, BenchError> {
+/// Every transaction in the log files of all threads.
+fn logged(folder: &Path) -> Result<Vec<Logged>, BenchError> {
     let unreadable = |source| BenchError::io(format!("could not read {}", folder.display()), source);
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         if entry.file_name().to_string_lossy().starts_with("log.") {
             let text = std::fs::read_to_string(entry.path()).map_err(unreadable)?;
-            all.extend(text.lines().filter_map(latency));
+            all.extend(text.lines().filter_map(Logged::of));
         }
     }
     Ok(all)
 }
 
-/// The third field of a line: client, transaction, microseconds, script, time.
-fn latency(line: &str) -> Option<f64> {
-    line.split(' ').nth(2)?.parse().ok()
+/// One transaction of the log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Logged {
+    /// The number of its script, from 0.
+    pub script: usize,
+    /// How long it took.
+    pub us: f64,
+}
+
+impl Logged {
+    /// A line: client, transaction, microseconds, script, time.
+    fn of(line: &str) -> Option<Logged> {
+        let mut fields = line.split(' ').skip(2);
+        Some(Logged {
+            us: fields.next()?.parse().ok()?,
+            script: fields.next()?.parse().ok()?,
+        })
+    }
 }
 
 fn empty(folder: &Path) -> Result<(), BenchError> {
@@ -233,14 +309,15 @@ tps = 12330.500000 (without initial connection time)
         std::fs::create_dir(&folder).expect("a folder");
         std::fs::write(
             folder.join("log.12"),
-            "0 1 150 0 1700000000 1\n0 2 90 0 1700000000 2\n",
+            "0 1 150 0 1700000000 1\n0 2 90 3 1700000000 2\n",
         )
         .expect("a file");
         std::fs::write(folder.join("log.12.1"), "1 1 200 0 1700000000 1\nnonsense\n").expect("a file");
         std::fs::write(folder.join("said"), "0 1 999").expect("a file");
-        let mut found = latencies(&folder).expect("readable");
-        found.sort_by(f64::total_cmp);
-        assert_eq!(found, [90.0, 150.0, 200.0]);
+        let found = logged(&folder).expect("readable");
+        let mut found: Vec<(f64, usize)> = found.iter().map(|one| (one.us, one.script)).collect();
+        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert_eq!(found, [(90.0, 3), (150.0, 0), (200.0, 0)]);
         empty(&folder).expect("ours");
         assert_eq!(std::fs::read_dir(&folder).expect("there").count(), 0);
     }
@@ -251,8 +328,9 @@ tps = 12330.500000 (without initial connection time)
             script: Script::Files(vec!["a.sql".into(), "b.sql".into()]),
             protocol: Protocol::Prepared,
             clients: 1,
-            seconds: 3,
+            duty: Duty::Seconds(3),
             reconnect: false,
+            options: "",
         };
         let address = Address {
             transport: Transport::Unix,
@@ -270,5 +348,22 @@ tps = 12330.500000 (without initial connection time)
             assert!(line.contains(part), "{part} in {line}");
         }
         assert!(!line.contains("--connect"));
+        let weighted = Load {
+            script: Script::Weighted {
+                files: vec![("a.sql".into(), 95)],
+                variables: vec![("items".to_owned(), "10".to_owned())],
+            },
+            duty: Duty::Transactions(20),
+            ..load
+        };
+        let line = weighted.arguments(&address, 7, Path::new("/t/log")).join(" ");
+        for part in [
+            "--transactions 20",
+            "--define items=10",
+            "--file a.sql@95",
+            "--sampling-rate 1 ",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
     }
 }

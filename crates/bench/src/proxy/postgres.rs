@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::account::Account;
 use super::address::{Address, Transport, free_port};
 use super::client::Client;
-use super::guarded::{Guarded, Signal, command, last_line, without_settings};
+use super::guarded::{Guarded, Signal, command, in_group, last_line, without_settings};
 use super::{DATABASE, USER, failed};
 use crate::error::BenchError;
 
@@ -23,6 +23,8 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 const CONNECTIONS_MAX: usize = 1_400;
 /// Longest wait for a server that starts, and for one answer of it.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for a data folder: a copy reads and writes all there is.
+const MADE_WITHIN: Duration = Duration::from_secs(600);
 
 /// What is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +69,18 @@ pub struct Postgres {
     version: String,
 }
 
+/// What differs from the usual server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// Settings, which win over the usual ones.
+    pub settings: Vec<(&'static str, String)>,
+    /// The file that puts a process into a control group when its number is written there: the server and all it reads and writes from
+    /// its first file on belong to that group.
+    pub group: Option<PathBuf>,
+    /// A server of which this one is a streaming copy.
+    pub copy_of: Option<Address>,
+}
+
 impl Postgres {
     /// Makes a data folder below `folder`, which `account` owns, and starts a server on it.
     ///
@@ -77,24 +91,30 @@ impl Postgres {
         folder: &Path,
         account: Option<Account>,
     ) -> Result<Postgres, BenchError> {
+        Postgres::start_as(programs, folder, account, &Setup::default())
+    }
+
+    /// The same, with a setup.
+    ///
+    /// # Errors
+    /// As [`Postgres::start`].
+    pub fn start_as(
+        programs: &Programs,
+        folder: &Path,
+        account: Option<Account>,
+        setup: &Setup,
+    ) -> Result<Postgres, BenchError> {
         let data = folder.join("data");
-        let words = folder.join("initdb.log");
-        let mut initdb = command(programs.path("initdb"), account, Signal::Quit);
-        initdb.arg("--pgdata").arg(&data);
-        initdb.args([
-            "--username",
-            USER,
-            "--auth",
-            "trust",
-            "--encoding",
-            "UTF8",
-            "--locale",
-            "C",
-            "--no-sync",
-        ]);
-        let status = Guarded::start(initdb, PEER, Signal::Quit, words.clone())?.wait(PATIENCE)?;
-        if !status.success() {
-            return Err(failed(PEER, format!("initdb failed: {}", last_line(&words))));
+        let group = setup.group.as_deref();
+        let words = folder.join("made.log");
+        let (made, by) = match &setup.copy_of {
+            None => (initdb(programs, &data, account), "initdb"),
+            Some(primary) => (copy(programs, &data, account, primary), "pg_basebackup"),
+        };
+        let made =
+            Guarded::start(in_group(made, group), PEER, Signal::Quit, words.clone())?.wait(MADE_WITHIN)?;
+        if !made.success() {
+            return Err(failed(PEER, format!("{by} failed: {}", last_line(&words))));
         }
         let address = Address {
             transport: Transport::Tcp,
@@ -103,9 +123,11 @@ impl Postgres {
         };
         let mut server = command(programs.path("postgres"), account, Signal::Quit);
         server.arg("-D").arg(&data);
-        for (name, value) in settings(&address) {
+        // Of two values of one setting the later one counts.
+        for (name, value) in settings(&address).iter().chain(&setup.settings) {
             server.arg("-c").arg(format!("{name}={value}"));
         }
+        let server = in_group(server, group);
         let mut server = Guarded::start(server, PEER, Signal::Quit, folder.join("postgres.log"))?;
         server.until(PATIENCE, || Client::connect(&address, PATIENCE).map(drop))?;
         let answer = Client::connect(&address, PATIENCE)?.run("show server_version")?;
@@ -175,6 +197,41 @@ impl Postgres {
         let last = words.lines().last().unwrap_or_default();
         Err(failed(PEER, format!("pgbench could not fill its tables: {last}")))
     }
+}
+
+/// Makes an empty data folder.
+fn initdb(programs: &Programs, data: &Path, account: Option<Account>) -> Command {
+    let mut initdb = command(programs.path("initdb"), account, Signal::Quit);
+    initdb.arg("--pgdata").arg(data);
+    initdb.args([
+        "--username",
+        USER,
+        "--auth",
+        "trust",
+        "--encoding",
+        "UTF8",
+        "--locale",
+        "C",
+        "--no-sync",
+    ]);
+    initdb
+}
+
+/// Copies a server's data folder so that a server on the copy follows it.
+fn copy(programs: &Programs, data: &Path, account: Option<Account>, of: &Address) -> Command {
+    let mut backup = command(programs.path("pg_basebackup"), account, Signal::Quit);
+    backup.arg("--pgdata").arg(data);
+    backup.args(["--host", &of.host(), "--port", &of.port.to_string()]);
+    backup.args([
+        "--username",
+        USER,
+        "--checkpoint",
+        "fast",
+        "--wal-method",
+        "stream",
+    ]);
+    backup.args(["--write-recovery-conf", "--no-sync"]);
+    backup
 }
 
 /// What differs from PostgreSQL's own configuration.

@@ -2,6 +2,7 @@
 //!
 //! A suite turns [`SuiteArgs`] into comparisons for [`crate::run::Runner`] and rows of its own. Suites do not print.
 
+pub mod caric;
 pub mod floor;
 pub mod join;
 pub mod llc;
@@ -45,11 +46,13 @@ pub enum Suite {
     Steps,
     /// PostgreSQL directly, through PgBouncer and through corun's proxy.
     Proxy,
+    /// Paper 004's experiments: queries sent to the core, or the copy, that has their data, and complex ones split.
+    Caric,
 }
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 9] = [
+    pub const ALL: [Suite; 10] = [
         Suite::Floor,
         Suite::Join,
         Suite::Ssb,
@@ -59,6 +62,7 @@ impl Suite {
         Suite::Oltp,
         Suite::Steps,
         Suite::Proxy,
+        Suite::Caric,
     ];
 
     /// The name used on the command line and in rows.
@@ -73,6 +77,7 @@ impl Suite {
             Suite::Oltp => "oltp",
             Suite::Steps => "steps",
             Suite::Proxy => "proxy",
+            Suite::Caric => "caric",
         }
     }
 
@@ -108,7 +113,7 @@ pub struct SuiteArgs {
     pub repetitions: Option<usize>,
     /// Thread counts to run with; empty: one, and all cores.
     pub threads: Vec<usize>,
-    /// Scale factor of `ssb` and `tpch`, warehouses of `oltp`, pgbench's scale in `proxy`.
+    /// Scale factor of `ssb` and `tpch`, warehouses of `oltp`, pgbench's scale in `proxy`, all sizes of `caric`.
     pub scale: Option<f64>,
     /// Whether to run peers outside this process, such as DuckDB, SQLite or PgBouncer.
     pub peers: bool,
@@ -125,7 +130,7 @@ pub struct SuiteArgs {
     /// Where `oltp` keeps its files instead of the system's temporary folder.
     pub folder: Option<PathBuf>,
     /// The program that `steps` traces, instead of a copy of this one; it must have the subcommand [`crate::steps::SUBCOMMAND`]. The
-    /// one whose proxy `proxy` measures.
+    /// one whose proxy `proxy` and `caric` measure.
     pub program: Option<PathBuf>,
 }
 
@@ -216,6 +221,7 @@ pub fn run(
         Suite::Oltp => oltp::run(args, &mut runner)?,
         Suite::Steps => steps::run(args, &mut runner)?,
         Suite::Proxy => proxy::run(args, &mut runner)?,
+        Suite::Caric => caric::run(args, &mut runner)?,
     }
     Ok(runner.finish())
 }
@@ -234,7 +240,7 @@ mod tests {
         assert!(error.is_usage());
         assert_eq!(
             error.hint().as_deref(),
-            Some("suites: floor, join, ssb, tpch, smt, llc, oltp, steps, proxy")
+            Some("suites: floor, join, ssb, tpch, smt, llc, oltp, steps, proxy, caric")
         );
     }
 
