@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod caric;
 pub mod coherence;
 pub mod core;
 pub mod hierarchy;
