@@ -15,6 +15,7 @@ pub mod suites;
 
 pub mod answers;
 pub mod dataset;
+pub mod caric_sim;
 pub mod llc;
 pub mod oltp;
 pub mod oracle;

@@ -76,7 +76,7 @@ pub fn load() -> String {
             .to_owned(),
         format!(
             "insert into district select w, d, 'd' || d, repeat('s', 60), 0.1, 30000, {} from generate_series(1, {WAREHOUSES}) w, \
-             generate_series(1, 10) d",
+             generate_series(1, 10) d order by w, d",
             ORDERS + 1
         ),
         "alter table district add primary key (d_w_id, d_id)".to_owned(),
@@ -86,7 +86,7 @@ pub fn load() -> String {
             .to_owned(),
         format!(
             "insert into ccustomer select w, d, c, 'first' || c, 'last' || c % 1000, 'GC', 0.1, -10, 10, 1, repeat('s', 60), \
-             repeat('d', 400) from generate_series(1, {WAREHOUSES}) w, generate_series(1, 10) d, generate_series(1, {CUSTOMERS}) c"
+             repeat('d', 400) from generate_series(1, {WAREHOUSES}) w, generate_series(1, 10) d, generate_series(1, {CUSTOMERS}) c order by w, d, c"
         ),
         "alter table ccustomer add primary key (c_w_id, c_d_id, c_id)".to_owned(),
         "create table citem(i_id int not null, i_name varchar(24), i_price numeric(5,2), i_data varchar(50))".to_owned(),
@@ -97,14 +97,14 @@ pub fn load() -> String {
             .to_owned(),
         format!(
             "insert into stock select w, i, 50, '', 0, 0, repeat('s', 40) from generate_series(1, {WAREHOUSES}) w, \
-             generate_series(1, {ITEMS}) i"
+             generate_series(1, {ITEMS}) i order by w, i"
         ),
         "alter table stock add primary key (s_w_id, s_i_id)".to_owned(),
         "create table corders(o_w_id int not null, o_d_id int not null, o_id int not null, o_c_id int, o_entry_d timestamp, o_ol_cnt int)"
             .to_owned(),
         format!(
             "insert into corders select w, d, o, o, '2000-01-01', 10 from generate_series(1, {WAREHOUSES}) w, \
-             generate_series(1, 10) d, generate_series(1, {ORDERS}) o"
+             generate_series(1, 10) d, generate_series(1, {ORDERS}) o order by w, d, o"
         ),
         "alter table corders add primary key (o_w_id, o_d_id, o_id)".to_owned(),
         "create table corder_line(ol_w_id int not null, ol_d_id int not null, ol_o_id int not null, ol_number int not null, ol_i_id int, \
@@ -112,7 +112,7 @@ pub fn load() -> String {
             .to_owned(),
         format!(
             "insert into corder_line select w, d, o, n, n, 5, 0, '' from generate_series(1, {WAREHOUSES}) w, \
-             generate_series(1, 10) d, generate_series(1, {ORDERS}) o, generate_series(1, 10) n"
+             generate_series(1, 10) d, generate_series(1, {ORDERS}) o, generate_series(1, 10) n order by w, d, o, n"
         ),
         "alter table corder_line add primary key (ol_w_id, ol_d_id, ol_o_id, ol_number)".to_owned(),
         "create table history(h_c_id int, h_c_d_id int, h_c_w_id int, h_date timestamp, h_amount numeric(6,2), h_data varchar(24))"
@@ -146,7 +146,7 @@ pub struct Statement {
 /// Traced executions that one statement is replayed by.
 const SAMPLES: u64 = 6;
 /// Executions of the point read: some to replay, others to compare the replay with.
-const POINT_SAMPLES: u64 = 24;
+const POINT_SAMPLES: u64 = 18;
 
 const fn statement(
     name: &'static str,
@@ -332,7 +332,7 @@ pub fn best_seller() -> String {
 }
 
 /// The keys of the `nth` of `all` executions, as numbers for the text and as positions for the recording.
-pub fn keys(axes: &[Axis], nth: u64, all: u64) -> (Vec<u64>, Vec<f64>) {
+pub fn keys(axes: &[Axis], nth: u64, all: u64) -> (Vec<u64>, Vec<(Axis, f64)>) {
     // The golden ratio's fraction: positions lie evenly, and away from where pages of any size begin.
     let at = ((nth as f64 + 0.5) / all as f64 + 0.618_033_988 / (all as f64 + 1.0)).fract();
     let key = |rows: u64| ((at * rows as f64) as u64).min(rows - 1);
@@ -381,5 +381,5 @@ pub fn keys(axes: &[Axis], nth: u64, all: u64) -> (Vec<u64>, Vec<f64>) {
             Axis::LineScan | Axis::Tail => positions.push(position(which as u64, 1000)),
         }
     }
-    (numbers, positions)
+    (numbers, axes.iter().copied().zip(positions).collect())
 }

@@ -36,6 +36,41 @@ pub enum Axis {
     Tail,
 }
 
+/// Every axis with its name in recordings.
+const NAMES: [(Axis, &str); 13] = [
+    (Axis::Account, "account"),
+    (Axis::Item, "item"),
+    (Axis::Author, "author"),
+    (Axis::Customer, "customer"),
+    (Axis::Order, "order"),
+    (Axis::LineScan, "line_scan"),
+    (Axis::Warehouse, "warehouse"),
+    (Axis::District, "district"),
+    (Axis::DistrictEnd, "district_end"),
+    (Axis::DistrictCustomer, "district_customer"),
+    (Axis::Stock, "stock"),
+    (Axis::CommonItem, "common_item"),
+    (Axis::Tail, "tail"),
+];
+
+impl Axis {
+    /// Its name in recordings.
+    pub fn name(self) -> &'static str {
+        NAMES
+            .iter()
+            .find(|(axis, _)| *axis == self)
+            .map_or("", |(_, name)| name)
+    }
+
+    /// The axis of a name.
+    pub fn named(name: &str) -> Option<Axis> {
+        NAMES
+            .iter()
+            .find(|(_, known)| *known == name)
+            .map(|&(axis, _)| axis)
+    }
+}
+
 /// The axis of a relation; `None` for those of which every query takes the same page.
 pub fn of_relation(name: &str) -> Option<Axis> {
     Some(match name {

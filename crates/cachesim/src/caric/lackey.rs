@@ -16,6 +16,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use super::axis::Axis;
 use super::recording::{Block, Execution};
 use super::strip::Strip;
 use super::touch::{BLOCK_LINES, ENTRY_LINES, PAGE_LINES, Place, Touch, Use};
@@ -239,8 +240,8 @@ impl Memory {
 pub struct Taped {
     /// Which statement.
     pub statement: String,
-    /// Where its keys lie in their domains, each from 0 to below 1.
-    pub at: Vec<f64>,
+    /// Where its keys lie on their axes, each from 0 to below 1.
+    pub at: Vec<(Axis, f64)>,
     /// Its accesses.
     pub tape: Tape,
 }

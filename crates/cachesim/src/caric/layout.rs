@@ -84,6 +84,13 @@ impl Layout {
         self.pages
     }
 
+    /// Pages of one level of a relation; 0 if there is none of this number.
+    pub fn pages_of(&self, relation: u32) -> u64 {
+        self.relations
+            .get(relation as usize)
+            .map_or(0, |grown| u64::from(grown.pages))
+    }
+
     /// The pages that stand for those of an execution. `at` says where the keys lie on each axis; appended rows go to pages of the backend's
     /// own.
     pub fn blocks(&self, execution: &Execution, at: impl Fn(Axis) -> f64, backend: u32) -> Vec<Block> {

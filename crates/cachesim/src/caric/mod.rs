@@ -27,5 +27,6 @@ pub mod platform;
 pub mod recording;
 pub mod run;
 pub mod strip;
+pub mod study;
 pub mod touch;
 pub mod workload;

@@ -1,5 +1,5 @@
-//! Touches as text: numbers in base 91, repetitions as a reference back. A query does nearly the same for every key, and
-//! a recording of several keys becomes little longer than one of them.
+//! Touches as text: numbers in base 91, repetitions as a reference back, also into what was packed before. A query does nearly the same for
+//! every key, and a recording of several keys becomes little longer than one of them.
 //!
 //! ```text
 //!   "abc"       a literal: three digits, lowest first
@@ -56,76 +56,110 @@ fn common(numbers: &[u32], from: usize, at: usize) -> usize {
     pairs.take_while(|(before, now)| before == now).count()
 }
 
-/// The numbers, each below [`PACKED_MAX`], as text.
-pub fn pack(numbers: &[u32]) -> String {
-    let mut text = String::new();
-    let mut seen: HashMap<&[u32], Vec<usize>> = HashMap::new();
-    let mut at = 0;
-    while at < numbers.len() {
-        let earlier = numbers
-            .get(at..at + LENGTH_MIN)
-            .and_then(|key| seen.get(key))
-            .map_or(&[][..], Vec::as_slice);
-        let best = earlier
-            .iter()
-            .rev()
-            .take(TRIES_MAX)
-            .filter(|&&from| at - from <= DISTANCE_MAX)
-            .map(|&from| (common(numbers, from, at), from))
-            .max();
-        let length = match best {
-            Some((length, from)) => {
-                text.push(ESCAPE);
-                push(&mut text, (at - from - 1) as u32, 3);
-                push(&mut text, (length - 1) as u32, 2);
-                length
-            }
-            None => {
-                push(&mut text, numbers[at], 3);
-                1
-            }
-        };
-        for place in at..at + length {
-            if let Some(key) = numbers.get(place..place + LENGTH_MIN) {
-                seen.entry(key).or_default().push(place);
-            }
-        }
-        at += length;
-    }
-    text
+/// What was packed so far, which later numbers may refer to.
+#[derive(Clone, Debug, Default)]
+pub struct Packer {
+    numbers: Vec<u32>,
+    /// Where each three numbers stand.
+    seen: HashMap<[u32; LENGTH_MIN], Vec<usize>>,
 }
 
-/// The numbers of a text; `None` if it is none, or of too many.
-pub fn unpack(text: &str) -> Option<Vec<u32>> {
-    let mut numbers: Vec<u32> = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some(&first) = rest.first() {
-        if first == ESCAPE as u8 {
-            let distance = number(rest.get(1..4)?)? as usize + 1;
-            let length = number(rest.get(4..6)?)? as usize + 1;
-            let from = numbers.len().checked_sub(distance)?;
-            if numbers.len() + length > NUMBERS_MAX {
-                return None;
+impl Packer {
+    /// More numbers, each below [`PACKED_MAX`], as text.
+    pub fn pack(&mut self, more: &[u32]) -> String {
+        let mut text = String::new();
+        let mut at = self.numbers.len();
+        self.numbers.extend_from_slice(more);
+        let numbers = &self.numbers;
+        let key = |at: usize| match numbers.get(at..at + LENGTH_MIN) {
+            Some(&[first, second, third]) => Some([first, second, third]),
+            _ => None,
+        };
+        while at < numbers.len() {
+            let earlier = key(at).and_then(|key| self.seen.get(&key));
+            let best = earlier
+                .map_or(&[][..], Vec::as_slice)
+                .iter()
+                .rev()
+                .take(TRIES_MAX)
+                .filter(|&&from| at - from <= DISTANCE_MAX)
+                .map(|&from| (common(numbers, from, at), from))
+                .max();
+            let length = match best {
+                Some((length, from)) => {
+                    text.push(ESCAPE);
+                    push(&mut text, (at - from - 1) as u32, 3);
+                    push(&mut text, (length - 1) as u32, 2);
+                    length
+                }
+                None => {
+                    push(&mut text, numbers[at], 3);
+                    1
+                }
+            };
+            // The last places of an earlier call had too few numbers behind them.
+            for place in at.saturating_sub(LENGTH_MIN - 1)..at + length {
+                if let Some(key) = key(place) {
+                    let places = self.seen.entry(key).or_default();
+                    if places.last().is_none_or(|&last| last < place) {
+                        places.push(place);
+                    }
+                }
             }
-            for place in from..from + length {
-                numbers.push(numbers[place]);
-            }
-            rest = &rest[6..];
-        } else {
-            if numbers.len() == NUMBERS_MAX {
-                return None;
-            }
-            numbers.push(number(rest.get(..3)?)?);
-            rest = &rest[3..];
+            at += length;
         }
+        text
     }
-    Some(numbers)
+}
+
+/// What was unpacked so far.
+#[derive(Clone, Debug, Default)]
+pub struct Unpacker {
+    numbers: Vec<u32>,
+}
+
+impl Unpacker {
+    /// The numbers of the next text; `None` if it is none, or all texts have too many.
+    pub fn unpack(&mut self, text: &str) -> Option<&[u32]> {
+        let first_new = self.numbers.len();
+        let numbers = &mut self.numbers;
+        let mut rest = text.as_bytes();
+        while let Some(&first) = rest.first() {
+            if first == ESCAPE as u8 {
+                let distance = number(rest.get(1..4)?)? as usize + 1;
+                let length = number(rest.get(4..6)?)? as usize + 1;
+                let from = numbers.len().checked_sub(distance)?;
+                if numbers.len() + length > NUMBERS_MAX {
+                    return None;
+                }
+                for place in from..from + length {
+                    numbers.push(numbers[place]);
+                }
+                rest = &rest[6..];
+            } else {
+                if numbers.len() == NUMBERS_MAX {
+                    return None;
+                }
+                numbers.push(number(rest.get(..3)?)?);
+                rest = &rest[3..];
+            }
+        }
+        Some(&numbers[first_new..])
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn pack(numbers: &[u32]) -> String {
+        Packer::default().pack(numbers)
+    }
+
+    fn unpack(text: &str) -> Option<Vec<u32>> {
+        Unpacker::default().unpack(text).map(<[u32]>::to_vec)
+    }
 
     #[test]
     fn repetitions_are_short() {
@@ -134,6 +168,9 @@ mod tests {
         assert!(pack(&often).len() < pack(&once).len() + 30);
         assert_eq!(unpack(&pack(&often)), Some(often));
         assert_eq!(pack(&[7; 5000]).len(), 3 + 6);
+        let mut packer = Packer::default();
+        assert_eq!(packer.pack(&once).len(), 3000);
+        assert_eq!(packer.pack(&once).len(), 6);
     }
 
     #[test]
@@ -146,8 +183,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back(numbers in prop::collection::vec(prop_oneof![0..4_u32, 0..PACKED_MAX], 0..400)) {
-            prop_assert_eq!(unpack(&pack(&numbers)), Some(numbers));
+        fn numbers_come_back(
+            texts in prop::collection::vec(prop::collection::vec(prop_oneof![0..4_u32, 0..PACKED_MAX], 0..200), 1..4)
+        ) {
+            let (mut packer, mut unpacker) = (Packer::default(), Unpacker::default());
+            for numbers in texts {
+                let text = packer.pack(&numbers);
+                prop_assert_eq!(unpacker.unpack(&text), Some(&numbers[..]));
+            }
         }
 
         #[test]

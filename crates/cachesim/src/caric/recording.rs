@@ -3,7 +3,7 @@
 //! ```text
 //!   line 1      {"recording":1,"server":"15.18", ...}                              what was recorded, and where
 //!   next        {"relation":"item_pkey","level":0,"pages":547}                     each level of each relation, as large as it was
-//!   the rest    {"statement":"item","instructions":61640,"at":[0.25,0.7],          one execution: where its keys lie in their domains,
+//!   the rest    {"statement":"item","instructions":61640,"at":[["item",0.25]],     one execution: where its keys lie on their axes,
 //!                "blocks":[[3,17],[2,0]],"touches":"..."}                          its blocks as (relation, page), its touches
 //! ```
 //!
@@ -12,7 +12,8 @@
 
 use serde_json::{Value, json};
 
-use super::pack::{pack, unpack};
+use super::axis::Axis;
+use super::pack::{Packer, Unpacker};
 use super::touch::{BLOCKS, Touch};
 
 /// The version of the text.
@@ -49,8 +50,8 @@ pub struct Execution {
     pub statement: String,
     /// Instructions it took.
     pub instructions: u64,
-    /// Where its keys lie in their domains, each from 0 to below 1.
-    pub at: Vec<f64>,
+    /// Where its keys lie on their axes, each from 0 to below 1.
+    pub at: Vec<(Axis, f64)>,
     /// The pages it came to, in the order of the first touch.
     pub blocks: Vec<Block>,
     /// What it touched, in order.
@@ -95,6 +96,7 @@ impl Recording {
         lines.extend(self.relations.iter().map(|relation| {
             json!({ "relation": relation.name, "level": relation.level, "pages": relation.pages }).to_string()
         }));
+        let mut packer = Packer::default();
         lines.extend(self.executions.iter().map(|execution| {
             let packed: Vec<u32> = execution
                 .touches
@@ -106,12 +108,17 @@ impl Recording {
                 .iter()
                 .map(|block| json!([block.relation, block.page]))
                 .collect();
+            let at: Vec<_> = execution
+                .at
+                .iter()
+                .map(|(axis, at)| json!([axis.name(), at]))
+                .collect();
             json!({
                 "statement": execution.statement,
                 "instructions": execution.instructions,
-                "at": execution.at,
+                "at": at,
                 "blocks": blocks,
-                "touches": pack(&packed),
+                "touches": packer.pack(&packed),
             })
             .to_string()
         }));
@@ -125,6 +132,7 @@ impl Recording {
     /// [`RecordingError`] names the first line that is not as it should be.
     pub fn parse(text: &str) -> Result<Recording, RecordingError> {
         let mut recording = Recording::default();
+        let mut unpacker = Unpacker::default();
         for (at, line) in text.lines().enumerate() {
             let wrong = |reason: &str| RecordingError {
                 line: at + 1,
@@ -145,7 +153,7 @@ impl Recording {
                 }
                 recording.relations.push(relation);
             } else {
-                let execution = execution(&object, recording.relations.len())
+                let execution = execution(&object, recording.relations.len(), &mut unpacker)
                     .map_err(|reason| wrong(&format!("an execution {reason}")))?;
                 if recording.executions.len() == EXECUTIONS_MAX {
                     return Err(wrong("there are too many executions"));
@@ -179,7 +187,7 @@ fn relation(object: &Value) -> Option<Relation> {
     })
 }
 
-fn execution(object: &Value, relations: usize) -> Result<Execution, &'static str> {
+fn execution(object: &Value, relations: usize, unpacker: &mut Unpacker) -> Result<Execution, &'static str> {
     let block = |value: &Value| {
         let block = Block {
             relation: number_of(&value[0])?,
@@ -187,17 +195,20 @@ fn execution(object: &Value, relations: usize) -> Result<Execution, &'static str
         };
         ((block.relation as usize) < relations).then_some(block)
     };
-    let position = |value: &Value| value.as_f64().filter(|at| (0.0..1.0).contains(at));
+    let position = |value: &Value| {
+        let at = value[1].as_f64().filter(|at| (0.0..1.0).contains(at))?;
+        Some((Axis::named(value[0].as_str()?)?, at))
+    };
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let blocks: Option<Vec<Block>> = list(&object["blocks"]).iter().map(block).collect();
     let blocks = blocks.ok_or("has a block of no relation")?;
     if blocks.len() > BLOCKS as usize {
         return Err("has too many blocks");
     }
-    let at: Option<Vec<f64>> = list(&object["at"]).iter().map(position).collect();
-    let packed = object["touches"].as_str().and_then(unpack);
+    let at: Option<Vec<(Axis, f64)>> = list(&object["at"]).iter().map(position).collect();
+    let packed = object["touches"].as_str().and_then(|text| unpacker.unpack(text));
     let packed = packed.ok_or("has touches that cannot be read")?;
-    let touches: Option<Vec<Touch>> = packed.into_iter().map(Touch::unpacked).collect();
+    let touches: Option<Vec<Touch>> = packed.iter().copied().map(Touch::unpacked).collect();
     let touches = touches.ok_or("has touches that cannot be read")?;
     let known = |touch: &Touch| {
         touch
@@ -211,7 +222,7 @@ fn execution(object: &Value, relations: usize) -> Result<Execution, &'static str
     Ok(Execution {
         statement: text_of(&object["statement"]).ok_or("has no statement")?,
         instructions: object["instructions"].as_u64().ok_or("has no instructions")?,
-        at: at.ok_or("has a key outside its domain")?,
+        at: at.ok_or("has a key outside its axis")?,
         blocks,
         touches,
     })
@@ -242,7 +253,7 @@ mod tests {
             executions: vec![Execution {
                 statement: "item".to_owned(),
                 instructions: 1000,
-                at: vec![0.25],
+                at: vec![(Axis::Item, 0.25)],
                 blocks: vec![Block { relation: 1, page: 0 }, Block { relation: 0, page: 2 }],
                 touches: vec![
                     touch(Place::Code { page: 1, line: 2 }, Use::Fetch),
@@ -266,7 +277,8 @@ mod tests {
         for (from, to, line, words) in [
             ("\"recording\":1", "\"recording\":2", 1, "this version"),
             ("\"pages\":10", "\"pages\":0", 2, "pages"),
-            ("[0.25]", "[1.25]", 4, "domain"),
+            ("0.25", "1.25", 4, "its axis"),
+            ("\"item\",0.25", "\"book\",0.25", 4, "its axis"),
             ("[1,0]", "[2,0]", 4, "no relation"),
             ("[[0,2],", "[[", 4, ""),
             (",[0,2]]", "]", 4, "does not name"),

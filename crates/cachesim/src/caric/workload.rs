@@ -12,10 +12,13 @@
 //!
 //! Not here: which core runs it; see [`super::run`].
 
+use std::collections::HashSet;
+
 use super::axis::{Axis, permuted};
 use super::keys::Keys;
 use super::layout::{Layout, scatter};
 use super::recording::{Block, Recording, RecordingError};
+use super::touch::BLOCK_LINES;
 use crate::random::SplitMix64;
 
 /// The recording in the repository.
@@ -62,6 +65,24 @@ impl Kind {
     /// Its name.
     pub fn name(self) -> &'static str {
         Kind::NAMES[self as usize]
+    }
+
+    /// Statements whose keys are dispatched by.
+    fn statements(self) -> &'static [&'static str] {
+        match self {
+            Kind::Point => &["point"],
+            Kind::PointSimple => &["point_simple"],
+            Kind::Tpcw => &["item", "customer", "last_order", "item_update"],
+            Kind::Tpcc => &[
+                "warehouse",
+                "district_order",
+                "ccustomer",
+                "stock_update",
+                "order_insert",
+                "line_insert",
+                "history_insert",
+            ],
+        }
     }
 }
 
@@ -144,8 +165,8 @@ fn unit(random: &mut SplitMix64) -> f64 {
     (random.next() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Where the keys of a statement lie: one entry an axis, all of one statement.
-type At<'a> = &'a [(Axis, f64)];
+/// Where the keys of a statement lie: an entry for each axis that its relations lie along.
+pub type At<'a> = &'a [(Axis, f64)];
 
 impl Workload {
     /// The workload over the kept recording.
@@ -198,6 +219,37 @@ impl Workload {
     /// Its kind.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Bytes of the relations that keys of this workload lead to.
+    pub fn bytes(&self) -> u64 {
+        let mut used: Vec<u32> = Vec::new();
+        for name in self.kind.statements() {
+            for execution in self.recording.of(name) {
+                used.extend(execution.blocks.iter().map(|block| block.relation));
+            }
+        }
+        used.sort_unstable();
+        used.dedup();
+        let pages = used.iter().map(|&relation| self.layout.pages_of(relation));
+        pages.sum::<u64>() * u64::from(BLOCK_LINES * 64)
+    }
+
+    /// Distinct lines that keys lead to, of `queries` queries with keys in `range`, which is what of a range is used.
+    pub fn touched(&self, range: Range, queries: usize, seed: u64) -> u64 {
+        let mut random = SplitMix64::new(seed);
+        let mut lines = HashSet::new();
+        for _ in 0..queries {
+            let query = self.query(range, false, &mut random, 0);
+            for statement in &query.statements {
+                for touch in &self.recording.executions[statement.execution].touches {
+                    if touch.place.block().is_some() {
+                        lines.insert(self.layout.address(touch.place, &statement.blocks, 0));
+                    }
+                }
+            }
+        }
+        lines.len() as u64
     }
 
     /// Whether there are Best Sellers.
@@ -345,23 +397,24 @@ impl Workload {
         simple(statements)
     }
 
-    /// Appends a statement: the execution drawn by its key, and the pages for where its keys lie.
-    fn push(&self, statements: &mut Vec<Statement>, name: &str, key: u64, at: At<'_>, backend: u32) {
-        let Some((_, samples)) = self.samples.iter().find(|(known, _)| known == name) else {
-            return;
-        };
+    /// A statement of this name: the execution drawn by its key, and the pages for where its keys lie. `None` if none was recorded.
+    pub fn statement(&self, name: &str, key: u64, at: At<'_>, backend: u32) -> Option<Statement> {
+        let (_, samples) = self.samples.iter().find(|(known, _)| known == name)?;
         let execution = samples[(scatter(key) % samples.len() as u64) as usize];
         let on = |axis: Axis| {
-            at.iter()
-                .find(|(known, _)| *known == axis)
-                .map_or(0.0, |&(_, at)| at)
+            let found = at.iter().find(|(known, _)| *known == axis);
+            found.map_or(0.0, |&(_, at)| at)
         };
-        statements.push(Statement {
+        Some(Statement {
             execution,
             blocks: self
                 .layout
                 .blocks(&self.recording.executions[execution], on, backend),
-        });
+        })
+    }
+
+    fn push(&self, statements: &mut Vec<Statement>, name: &str, key: u64, at: At<'_>, backend: u32) {
+        statements.extend(self.statement(name, key, at, backend));
     }
 }
 
