@@ -21,9 +21,9 @@ use super::workload::{Kind, Sizes, WAREHOUSES, Workload};
 /// Of how many cores one is reserved.
 const RESERVED_OF: usize = 4;
 /// Fewest queries of each thread before counting.
-const WARM_UP_MIN: usize = 60;
-/// Lines of the second level for one more query before counting: a query brings some dozens of lines that were not there.
-const WARM_UP_LINES: u64 = 48;
+const WARM_UP_MIN: usize = 24;
+/// Lines of the second level for one more query before counting: two threads bring more than so many that were not there, each query.
+const WARM_UP_LINES: u64 = 128;
 
 /// What happens to Best Sellers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
