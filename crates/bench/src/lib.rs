@@ -14,8 +14,8 @@ pub mod stats;
 pub mod suites;
 
 pub mod answers;
-pub mod dataset;
 pub mod caric_sim;
+pub mod dataset;
 pub mod llc;
 pub mod oltp;
 pub mod oracle;

@@ -113,7 +113,10 @@ fn rows_that_are_written_stay_where_ranges_send_them() {
     let random = plan(platform(4, 1), Dispatch::Random, 0).run(&workload);
     let [_, missed, invalidated] = region(&random, Region::Keyed);
     // Of sixteen lines a turn of sixteen queries stores to 10.3, and 95 of 100 of these another core has stored to since.
-    assert!(missed == invalidated && (0.58..0.64).contains(&missed), "{missed}");
+    assert!(
+        missed == invalidated && (0.58..0.64).contains(&missed),
+        "{missed}"
+    );
 }
 
 #[test]
@@ -125,7 +128,10 @@ fn moved_backends_find_their_memory_elsewhere() {
     };
     let [_, l2, invalidated] = missed(Scheduler::Free);
     // A turn of sixteen queries takes three waiting backends and the thread's own in turn: four of sixteen come from elsewhere at most.
-    assert!((0.1..=0.25).contains(&l2) && l2 == invalidated, "{l2} {invalidated}");
+    assert!(
+        (0.1..=0.25).contains(&l2) && l2 == invalidated,
+        "{l2} {invalidated}"
+    );
     assert_eq!(missed(Scheduler::Sticky), [1.0, 0.0, 0.0]);
     // With a thread for each backend nothing moves.
     let outcome = plan(platform(4, 1), Dispatch::Os(Scheduler::Free), 4).run(&workload);

@@ -13,8 +13,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
-use std::sync::Mutex;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -84,8 +84,28 @@ fn failed(reason: String) -> BenchError {
     BenchError::Peer { peer: PEER, reason }
 }
 
+/// That valgrind is installed.
+///
+/// # Errors
+/// When it is not; the text says how to get it.
+pub fn valgrind() -> Result<(), BenchError> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).any(|folder| folder.join("valgrind").is_file());
+    match found {
+        true => Ok(()),
+        false => Err(failed(
+            "valgrind is not installed; scripts/bootstrap --peers installs it".to_owned(),
+        )),
+    }
+}
+
 /// The stand-alone backend's command, under lackey or by itself.
-pub fn stand_alone(programs: &Programs, data: &Path, account: Option<Account>, traced: bool) -> std::process::Command {
+pub fn stand_alone(
+    programs: &Programs,
+    data: &Path,
+    account: Option<Account>,
+    traced: bool,
+) -> std::process::Command {
     let postgres = programs.path("postgres");
     let mut command = if traced {
         let mut command = command("valgrind", account, Signal::Quit);
@@ -154,7 +174,10 @@ impl Backend {
     /// # Errors
     /// When the backend ends, or says nothing for half an hour.
     pub fn run(&mut self, statement: &str) -> Result<String, BenchError> {
-        let stdin = self.stdin.as_mut().ok_or_else(|| failed("has ended".to_owned()))?;
+        let stdin = self
+            .stdin
+            .as_mut()
+            .ok_or_else(|| failed("has ended".to_owned()))?;
         let line = format!("{}\n", statement.replace('\n', " "));
         stdin
             .write_all(line.as_bytes())
@@ -199,7 +222,10 @@ impl Backend {
                 .map_err(|error| failed(format!("does not answer: {error}")))?;
             if bytes == 0 || answer.len() > ANSWER_MAX {
                 let text = String::from_utf8_lossy(&answer);
-                return Err(failed(format!("ended in the middle of an answer: {}", text.trim())));
+                return Err(failed(format!(
+                    "ended in the middle of an answer: {}",
+                    text.trim()
+                )));
             }
             answer.extend_from_slice(&chunk[..bytes]);
         }

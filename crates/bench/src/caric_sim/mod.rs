@@ -54,7 +54,9 @@ pub struct Study {
 pub fn workload(setting: &Setting, recording: Option<&Recording>) -> Result<Workload, BenchError> {
     match recording {
         Some(recording) => Ok(Workload::new(setting.kind, setting.sizes, recording.clone())),
-        None => Workload::kept(setting.kind, setting.sizes).map_err(|error| BenchError::Data(error.to_string())),
+        None => {
+            Workload::kept(setting.kind, setting.sizes).map_err(|error| BenchError::Data(error.to_string()))
+        }
     }
 }
 
@@ -82,7 +84,8 @@ impl Study {
                 running.into_iter().map(|thread| thread.join().ok()).collect()
             });
             for (&side, outcome) in some.iter().zip(outcomes) {
-                let outcome = outcome.ok_or_else(|| BenchError::Machine("a simulation ended early".to_owned()))?;
+                let outcome =
+                    outcome.ok_or_else(|| BenchError::Machine("a simulation ended early".to_owned()))?;
                 simulated.push(Simulated { side, outcome });
             }
             progress.advance(some.len() as u64);

@@ -75,7 +75,11 @@ impl File {
 
     /// The page of a tree's root, if this is a tree.
     pub fn root(&self) -> Option<u32> {
-        let tree = self.pages.iter().enumerate().filter(|(_, (level, _))| *level <= LEVELS_MAX);
+        let tree = self
+            .pages
+            .iter()
+            .enumerate()
+            .filter(|(_, (level, _))| *level <= LEVELS_MAX);
         let root = tree.max_by_key(|(_, (level, _))| *level)?;
         (self.is_index && root.1.0 > 0).then_some(root.0 as u32)
     }

@@ -16,7 +16,7 @@ use std::process::Stdio;
 use cachesim::caric::lackey::{Memory, Tape, Taped, executions};
 use cachesim::caric::recording::{Block, Recording};
 
-use super::backend::{Backend, SETTINGS, stand_alone, values};
+use super::backend::{Backend, SETTINGS, stand_alone, valgrind, values};
 use super::database::{BEST_SELLER, BEST_SELLER_CUT, STATEMENTS, Statement, best_seller, keys, load};
 use super::relations::{File, Levels};
 use crate::error::BenchError;
@@ -48,6 +48,7 @@ fn failed(reason: impl Into<String>) -> BenchError {
 /// When PostgreSQL or valgrind are not here or fail, or a trace cannot be understood.
 pub fn record(folder: &Path, progress: &dyn Progress) -> Result<Recording, BenchError> {
     let programs = Programs::find()?;
+    valgrind()?;
     let account = Account::for_servers()?;
     if let Some(account) = account {
         passable(folder)?;
@@ -127,20 +128,33 @@ fn make(programs: &Programs, account: Option<Account>, folder: &Path, data: &Pat
     let words = folder.join("initdb.log");
     let mut initdb = command(programs.path("initdb"), account, Signal::Quit);
     initdb.arg("--pgdata").arg(data);
-    initdb.args(["--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync"]);
+    initdb.args([
+        "--auth",
+        "trust",
+        "--encoding",
+        "UTF8",
+        "--locale",
+        "C",
+        "--no-sync",
+    ]);
     let status = Guarded::start(initdb, PEER, Signal::Quit, words.clone())?.wait(PATIENCE)?;
     if !status.success() {
         return Err(failed(format!("initdb failed: {}", last_line(&words))));
     }
     let script = folder.join("load.sql");
-    std::fs::write(&script, load()).map_err(|source| BenchError::io("could not write the tables' script", source))?;
-    let script = SystemFile::open(&script).map_err(|source| BenchError::io("could not read the tables' script", source))?;
+    std::fs::write(&script, load())
+        .map_err(|source| BenchError::io("could not write the tables' script", source))?;
+    let script = SystemFile::open(&script)
+        .map_err(|source| BenchError::io("could not read the tables' script", source))?;
     let output = stand_alone(programs, data, account, false)
         .stdin(Stdio::from(script))
         .output()
         .map_err(|error| failed(format!("could not be started: {error}")))?;
     let words = String::from_utf8_lossy(&output.stderr);
-    match words.lines().find(|line| line.contains("ERROR:") || line.contains("FATAL:")) {
+    match words
+        .lines()
+        .find(|line| line.contains("ERROR:") || line.contains("FATAL:"))
+    {
         Some(line) => Err(failed(format!("could not make its tables: {line}"))),
         None if !output.status.success() => Err(failed(format!("ended with {}", output.status))),
         None => Ok(()),
@@ -247,7 +261,9 @@ impl Session {
         let answer = self
             .backend
             .run("select name, off from pg_shmem_allocations where off is not null and name is not null")?;
-        let offsets = values(&answer, "off").into_iter().filter_map(|off| off.parse().ok());
+        let offsets = values(&answer, "off")
+            .into_iter()
+            .filter_map(|off| off.parse().ok());
         let named: Vec<(String, u64)> = values(&answer, "name").into_iter().zip(offsets).collect();
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.backend.process()))
             .map_err(|source| BenchError::io("could not read the memory map of postgres", source))?;
@@ -256,7 +272,9 @@ impl Session {
 
     /// What each buffer holds, read in the server's memory: asking it would take valgrind minutes.
     fn tags(&mut self, memory: &Memory) -> Result<Vec<Tag>, BenchError> {
-        let first = memory.address("Buffer Descriptors").ok_or_else(|| failed("does not name its buffers"))?;
+        let first = memory
+            .address("Buffer Descriptors")
+            .ok_or_else(|| failed("does not name its buffers"))?;
         let answer = self.backend.run("show shared_buffers")?;
         let buffers = values(&answer, "shared_buffers").pop().unwrap_or_default();
         let megabytes: usize = buffers.trim_end_matches("MB").parse().unwrap_or(64);
@@ -270,13 +288,16 @@ impl Session {
             word.copy_from_slice(&descriptor[4 * at..4 * at + 4]);
             u32::from_le_bytes(word)
         };
-        let tags = bytes.chunks_exact(DESCRIPTOR_BYTES).enumerate().map(|(buffer, descriptor)| Tag {
-            buffer: buffer as u64,
-            database: word(descriptor, 1),
-            node: word(descriptor, 2),
-            fork: word(descriptor, 3),
-            page: word(descriptor, 4),
-        });
+        let tags = bytes
+            .chunks_exact(DESCRIPTOR_BYTES)
+            .enumerate()
+            .map(|(buffer, descriptor)| Tag {
+                buffer: buffer as u64,
+                database: word(descriptor, 1),
+                node: word(descriptor, 2),
+                fork: word(descriptor, 3),
+                page: word(descriptor, 4),
+            });
         Ok(tags.filter(|tag| tag.node != 0).collect())
     }
 
@@ -286,7 +307,9 @@ impl Session {
             "select relname, pg_relation_filenode(oid) as node, relkind from pg_class where relkind in ('r', 'i', 'S') and \
              relnamespace = 'public'::regnamespace order by oid",
         )?;
-        let nodes = values(&answer, "node").into_iter().filter_map(|node| node.parse().ok());
+        let nodes = values(&answer, "node")
+            .into_iter()
+            .filter_map(|node| node.parse().ok());
         let kinds = values(&answer, "relkind").into_iter().map(|kind| kind == "i");
         Ok(values(&answer, "relname")
             .into_iter()

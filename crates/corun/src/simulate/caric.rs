@@ -150,7 +150,9 @@ impl CaricArgs {
         if let Some(bytes) = self.l2 {
             let bytes = bounded("--l2", bytes as u64, L2_MAX)?;
             platform = platform.with_l2(Bytes(bytes)).map_err(|error| {
-                Usage(format!("the second level: {error}\nhint: sizes are a multiple of ways times 64 bytes"))
+                Usage(format!(
+                    "the second level: {error}\nhint: sizes are a multiple of ways times 64 bytes"
+                ))
             })?;
         }
         Ok(platform)
@@ -164,11 +166,18 @@ impl CaricArgs {
             None => Ok(usual),
         };
         if !(0.0..=2.0).contains(&self.skew) {
-            bail!(Usage(format!("--skew must be between 0 and 2, not {}", self.skew)));
+            bail!(Usage(format!(
+                "--skew must be between 0 and 2, not {}",
+                self.skew
+            )));
         }
-        let kind = Kind::named(&self.workload).with_context(|| format!("there is no workload {}", self.workload))?;
+        let kind =
+            Kind::named(&self.workload).with_context(|| format!("there is no workload {}", self.workload))?;
         if self.best_seller_steps > 0 && kind != Kind::Tpcw {
-            bail!(Usage(format!("there is no Best Seller in {}\nhint: --workload tpcw", self.workload)));
+            bail!(Usage(format!(
+                "there is no Best Seller in {}\nhint: --workload tpcw",
+                self.workload
+            )));
         }
         Ok(Setting {
             kind,
@@ -177,7 +186,11 @@ impl CaricArgs {
                 customers: or("--customers", self.customers, usual.customers, ROWS_MAX)?,
                 warehouses: or("--warehouses", self.warehouses, usual.warehouses, WAREHOUSES_MAX)?,
                 skew: self.skew,
-                best_seller_steps: bounded("--best-seller-steps", self.best_seller_steps as u64, STEPS_MAX as u64)? as usize,
+                best_seller_steps: bounded(
+                    "--best-seller-steps",
+                    self.best_seller_steps as u64,
+                    STEPS_MAX as u64,
+                )? as usize,
             },
             clients: bounded(
                 "--clients",
@@ -197,8 +210,11 @@ impl CaricArgs {
     /// What is replayed, if not the kept recording.
     fn recording(&self) -> Result<Option<Recording>> {
         if let Some(path) = &self.recording {
-            let text = std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))?;
-            return Ok(Some(Recording::parse(&text).with_context(|| format!("could not read {}", path.display()))?));
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("could not read {}", path.display()))?;
+            return Ok(Some(
+                Recording::parse(&text).with_context(|| format!("could not read {}", path.display()))?,
+            ));
         }
         if !self.trace {
             return Ok(None);
@@ -207,7 +223,8 @@ impl CaricArgs {
         let bars = Bars::new();
         let recording = record(folder.path(), &bars)?;
         if let Some(path) = &self.save {
-            std::fs::write(path, recording.to_text()).with_context(|| format!("could not write {}", path.display()))?;
+            std::fs::write(path, recording.to_text())
+                .with_context(|| format!("could not write {}", path.display()))?;
         }
         Ok(Some(recording))
     }
@@ -233,7 +250,12 @@ pub fn run(args: &CaricArgs) -> Result<()> {
         bars.begin("simulating", (RATIOS.len() * sides.len()) as u64);
         let mut studies = Vec::new();
         for ratio in RATIOS {
-            studies.push(Study::run(setting.with_range_of(ratio, &base), &sides, recording, &bars)?);
+            studies.push(Study::run(
+                setting.with_range_of(ratio, &base),
+                &sides,
+                recording,
+                &bars,
+            )?);
         }
         drop(bars);
         return match args.json {
@@ -295,14 +317,22 @@ fn table(out: &mut impl Write, study: &Study, title: &str, of: fn(&Simulated) ->
         let all = counted.all();
         let count = |count: u64| format!("{:.1}", counted.per_query(count));
         let mut row = vec![side_name(simulated)];
-        row.extend(Region::ALL.iter().zip(counted.regions).map(|(_, misses)| count(misses.l2)));
+        row.extend(
+            Region::ALL
+                .iter()
+                .zip(counted.regions)
+                .map(|(_, misses)| count(misses.l2)),
+        );
         row.extend([
             count(all.l2),
             format!("{:.2} %", l2_percent(counted)),
             count(all.l1),
             count(all.invalidated),
             format!("{:.0}", cycles_per_query(counted, costs)),
-            before.map_or_else(|| "-".to_owned(), |before| format!("{:+.1} %", gain_percent(before, counted, costs))),
+            before.map_or_else(
+                || "-".to_owned(),
+                |before| format!("{:+.1} %", gain_percent(before, counted, costs)),
+            ),
         ]);
         rows.push(row);
     }
@@ -312,7 +342,14 @@ fn table(out: &mut impl Write, study: &Study, title: &str, of: fn(&Simulated) ->
     writeln!(out, "\n{title}\n")?;
     let mut headings = vec!["dispatch"];
     headings.extend(Region::ALL.map(Region::name));
-    headings.extend(["L2 misses", "of touches", "L1 misses", "invalidated", "cycles", "gain at most"]);
+    headings.extend([
+        "L2 misses",
+        "of touches",
+        "L1 misses",
+        "invalidated",
+        "cycles",
+        "gain at most",
+    ]);
     out::table(out, &headings, 10, &rows)?;
     Ok(())
 }
@@ -327,8 +364,15 @@ fn print(study: &Study) -> Result<()> {
         Bytes(study.range_bytes()),
         study.range_bytes() as f64 / study.setting.platform.l2.size().0 as f64
     )?;
-    table(&mut out, study, "L2 misses of a query, by whose lines they are", |simulated| &simulated.outcome.simple)?;
-    table(&mut out, study, "the same of a whole Best Seller", |simulated| &simulated.outcome.complex)?;
+    table(
+        &mut out,
+        study,
+        "L2 misses of a query, by whose lines they are",
+        |simulated| &simulated.outcome.simple,
+    )?;
+    table(&mut out, study, "the same of a whole Best Seller", |simulated| {
+        &simulated.outcome.complex
+    })?;
     if let Some(text) = conclusion(study) {
         writeln!(out, "\n{text}")?;
     }
@@ -373,15 +417,24 @@ fn print_sweep(studies: &[Study]) -> Result<()> {
     let mut rows = Vec::new();
     for study in studies {
         let costs = &study.setting.platform.costs;
-        let [os, random, range] = [0, 1, 2].map(|at: usize| study.sides.get(at).map(|side| side.outcome.simple));
+        let [os, random, range] =
+            [0, 1, 2].map(|at: usize| study.sides.get(at).map(|side| side.outcome.simple));
         let (Some(os), Some(random), Some(range)) = (os, random, range) else {
             continue;
         };
         let misses = |counted: &Counted| format!("{:.1}", counted.per_query(counted.all().l2));
-        let keyed = |counted: &Counted| format!("{:.1}", counted.per_query(counted.regions[Region::Keyed as usize].l2));
+        let keyed = |counted: &Counted| {
+            format!(
+                "{:.1}",
+                counted.per_query(counted.regions[Region::Keyed as usize].l2)
+            )
+        };
         rows.push(vec![
             Bytes(study.range_bytes()).to_string(),
-            format!("{:.2}", study.range_bytes() as f64 / study.setting.platform.l2.size().0 as f64),
+            format!(
+                "{:.2}",
+                study.range_bytes() as f64 / study.setting.platform.l2.size().0 as f64
+            ),
             misses(&os),
             misses(&random),
             misses(&range),
