@@ -26,8 +26,9 @@ use super::touch::{Place, Use};
 use super::workload::{Query, Range, Workload};
 use crate::random::SplitMix64;
 
-/// Touches of one turn of a thread.
-const TURN: usize = 64;
+/// Touches of one turn of a thread, some hundredth of a query: fine enough to mix siblings, and long enough that simulating is not all
+/// changing cores. Unmeasured.
+const TURN: usize = 256;
 /// Queries whose length is taken for the mean.
 const MEASURED_FOR_LENGTH: usize = 200;
 /// Most clients.
