@@ -117,7 +117,7 @@ fn every_option_is_heard() {
     for name in ["none", "whole", "caric_1", "caric_2"] {
         let found = split
             .iter()
-            .any(|row| row["split"] == name && row["query"] == "best_seller");
+            .any(|row| row["split"] == name && row["query"] == "best_seller_step");
         assert!(found, "{name}");
     }
     assert!(

@@ -52,7 +52,8 @@ pub fn rows(study: &Study) -> Vec<Row> {
     for simulated in &study.sides {
         for (query, counted) in [
             ("simple", &simulated.outcome.simple),
-            ("best_seller", &simulated.outcome.complex),
+            ("best_seller_step", &simulated.outcome.step),
+            ("best_seller_ends", &simulated.outcome.ends),
         ] {
             if counted.queries > 0.0 {
                 rows.extend(side(study, simulated.side, query, counted));
@@ -77,6 +78,7 @@ fn side(study: &Study, of: Side, query: &str, counted: &Counted) -> Vec<Row> {
             .with("dispatch", of.dispatch.name())
             .with("scheduler", scheduler(of))
             .with("split", of.split.name())
+            .with("parts", setting.parts(of.split))
             .with("clients", setting.clients)
             .with("skew", setting.sizes.skew)
             .with("range_bytes_per_core", study.range_bytes());
@@ -100,7 +102,8 @@ fn side(study: &Study, of: Side, query: &str, counted: &Counted) -> Vec<Row> {
     if let Some(baseline) = baseline(study) {
         let before = match query {
             "simple" => &baseline.outcome.simple,
-            _ => &baseline.outcome.complex,
+            "best_seller_step" => &baseline.outcome.step,
+            _ => &baseline.outcome.ends,
         };
         if before.queries > 0.0 {
             let gain = keyed("gain_percent", "percent", gain_percent(before, counted, costs));

@@ -9,7 +9,7 @@
 //! and network, which the trace does not have, are left out too: they would make gains smaller still.
 
 use super::platform::Costs;
-use super::run::Counted;
+use super::run::{Counted, Outcome};
 
 /// Cycles of a query.
 pub fn cycles_per_query(counted: &Counted, costs: &Costs) -> f64 {
@@ -34,6 +34,12 @@ pub fn gain_percent(old: &Counted, new: &Counted, costs: &Costs) -> f64 {
 pub fn misses_to_save(old: &Counted, costs: &Costs, gain_percent: f64) -> f64 {
     let gain = gain_percent / 100.0;
     cycles_per_query(old, costs) * gain / (1.0 + gain) / (costs.llc - costs.l2)
+}
+
+/// Cycles of one part of a Best Seller of so many steps, cut into `parts`: how long it takes where all parts run at once.
+pub fn cycles_of_part(outcome: &Outcome, costs: &Costs, steps: usize, parts: usize) -> f64 {
+    let steps = steps as f64 / parts.max(1) as f64;
+    cycles_per_query(&outcome.ends, costs) + steps * cycles_per_query(&outcome.step, costs)
 }
 
 #[cfg(test)]
@@ -68,6 +74,18 @@ mod tests {
         // 5,000 of instructions, 100 hits of L2 at 10, 90 of LLC at 50, 10 elsewhere at 200.
         assert_eq!(cycles_per_query(&counted(1000, 100), &COSTS), 12_500.0);
         assert_eq!(cycles_per_query(&Counted::default(), &COSTS), 0.0);
+    }
+
+    #[test]
+    fn every_part_has_ends_of_its_own() {
+        let outcome = Outcome {
+            ends: counted(1000, 0),
+            step: counted(0, 0),
+            ..Outcome::default()
+        };
+        // Ends take 5,000 + 100 * 10 + 100 * 50, steps 5,000 + 200 * 10.
+        assert_eq!(cycles_of_part(&outcome, &COSTS, 100, 1), 11_000.0 + 700_000.0);
+        assert_eq!(cycles_of_part(&outcome, &COSTS, 100, 10), 11_000.0 + 70_000.0);
     }
 
     #[test]

@@ -159,7 +159,7 @@ pub struct Misses {
 /// What was counted of one kind of queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {
-    /// Queries; a part of one counts as what it is of the whole.
+    /// Queries, or steps; one that was under way at the end counts as far as it got.
     pub queries: f64,
     /// Instructions.
     pub instructions: u64,
@@ -193,8 +193,10 @@ impl Counted {
 pub struct Outcome {
     /// All queries but Best Sellers.
     pub simple: Counted,
-    /// Best Sellers.
-    pub complex: Counted,
+    /// Steps of Best Sellers: an order line, its item, and its author if it is of the subject.
+    pub step: Counted,
+    /// What a Best Seller, or each part of one, takes besides: parsing and planning at its begin, sorting at its end.
+    pub ends: Counted,
 }
 
 /// A hardware thread and what it runs.
@@ -340,9 +342,11 @@ impl State<'_> {
                 continue;
             };
             let execution = &self.workload.recording().executions[statement.execution];
-            let counted = match thread.query.complex {
-                true => &mut self.outcome.complex,
-                false => &mut self.outcome.simple,
+            let statements = thread.query.statements.len();
+            let (counted, share) = match (thread.query.complex, thread.statement) {
+                (false, _) => (&mut self.outcome.simple, 1.0 / statements as f64),
+                (true, at) if at == 0 || at + 1 == statements => (&mut self.outcome.ends, 0.5),
+                (true, _) => (&mut self.outcome.step, 1.0),
             };
             let end = (thread.touch + left).min(execution.touches.len());
             left -= end - thread.touch;
@@ -367,8 +371,7 @@ impl State<'_> {
             }
             thread.touch = end;
             if end == execution.touches.len() {
-                let parts = thread.part.map_or(1, |(_, parts)| parts);
-                counted.queries += 1.0 / (thread.query.statements.len() * parts) as f64;
+                counted.queries += share;
                 counted.instructions += execution.instructions;
                 thread.touch = 0;
                 thread.statement += 1;

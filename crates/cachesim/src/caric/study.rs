@@ -113,11 +113,10 @@ impl Setting {
     /// The simulation of one side.
     pub fn plan(&self, side: Side) -> Plan {
         let cores = self.reserved_cores();
-        let threads = cores * self.platform.threads_per_core;
-        let reserved = |parts: usize, placement| {
+        let reserved = |placement| {
             Some(Reserved {
                 cores,
-                parts: parts.max(1),
+                parts: self.parts(side.split),
                 placement,
             })
         };
@@ -128,13 +127,22 @@ impl Setting {
             clients: self.clients,
             reserved: match side.split {
                 Split::Mixed => None,
-                Split::Whole => reserved(1, Placement::Spread),
-                Split::First => reserved(threads / 2, Placement::Spread),
-                Split::Second => reserved(threads / 4, Placement::Siblings),
+                Split::Whole | Split::First => reserved(Placement::Spread),
+                Split::Second => reserved(Placement::Siblings),
             },
             warm_up: WARM_UP_MIN.max((lines / WARM_UP_LINES) as usize),
             counted: self.counted,
             seed: self.seed,
+        }
+    }
+
+    /// Parts of each Best Seller under a split.
+    pub fn parts(&self, split: Split) -> usize {
+        let threads = self.reserved_cores() * self.platform.threads_per_core;
+        match split {
+            Split::Mixed | Split::Whole => 1,
+            Split::First => (threads / 2).max(1),
+            Split::Second => (threads / 4).max(1),
         }
     }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use bench::caric_sim::rows::{baseline, l2_percent, paper_gain, scheduler};
 use bench::caric_sim::{Simulated, Study, record, rows, workload};
 use bench::progress::Progress as _;
-use cachesim::caric::cost::{cycles_per_query, gain_percent, misses_to_save};
+use cachesim::caric::cost::{cycles_of_part, cycles_per_query, gain_percent, misses_to_save};
 use cachesim::caric::platform::{CORES_MAX, Platform};
 use cachesim::caric::recording::Recording;
 use cachesim::caric::run::{CLIENTS_MAX, Counted, Dispatch, QUERIES_MAX, Region, Scheduler};
@@ -30,6 +30,8 @@ const RATIOS: [f64; 7] = [0.0625, 0.25, 0.5, 1.0, 2.0, 8.0, 64.0];
 /// Most rows of a table, and most warehouses.
 const ROWS_MAX: u64 = 100_000_000;
 const WAREHOUSES_MAX: u64 = 100_000;
+/// Steps of the paper's Best Seller: 3,333 orders of three lines.
+const PAPER_STEPS: usize = 10_000;
 /// Largest second level.
 const L2_MAX: u64 = 64 << 20;
 
@@ -370,13 +372,66 @@ fn print(study: &Study) -> Result<()> {
         "L2 misses of a query, by whose lines they are",
         |simulated| &simulated.outcome.simple,
     )?;
-    table(&mut out, study, "the same of a whole Best Seller", |simulated| {
-        &simulated.outcome.complex
-    })?;
+    table(
+        &mut out,
+        study,
+        "the same of a step of Best Seller",
+        |simulated| &simulated.outcome.step,
+    )?;
+    let ends = "the same of the begin and end of a Best Seller, or of a part";
+    table(&mut out, study, ends, |simulated| &simulated.outcome.ends)?;
+    parts(&mut out, study)?;
     if let Some(text) = conclusion(study) {
         writeln!(out, "\n{text}")?;
     }
     out.flush()?;
+    Ok(())
+}
+
+/// How long a Best Seller as long as the paper's takes, whole and in parts.
+fn parts(out: &mut impl Write, study: &Study) -> Result<()> {
+    let costs = &study.setting.platform.costs;
+    let of = |simulated: &Simulated| {
+        let parts = study.setting.parts(simulated.side.split);
+        (
+            parts,
+            cycles_of_part(&simulated.outcome, costs, PAPER_STEPS, parts),
+        )
+    };
+    let mut apart = study
+        .sides
+        .iter()
+        .filter(|simulated| simulated.side.split != Split::Mixed);
+    let Some((_, whole)) = apart
+        .clone()
+        .find(|simulated| simulated.side.split == Split::Whole)
+        .map(of)
+    else {
+        return Ok(());
+    };
+    let rows: Vec<Vec<String>> = apart
+        .by_ref()
+        .map(|simulated| {
+            let (parts, cycles) = of(simulated);
+            vec![
+                side_name(simulated),
+                parts.to_string(),
+                format!("{:.1}", cycles / 1e6),
+                format!("{:.2}", whole / cycles),
+                format!("{:.1}", cycles * parts as f64 / 1e6),
+            ]
+        })
+        .collect();
+    writeln!(
+        out,
+        "\na Best Seller of {PAPER_STEPS} steps, in millions of cycles\n"
+    )?;
+    out::table(
+        out,
+        &["dispatch", "parts", "of one part", "times faster", "of all parts"],
+        4,
+        &rows,
+    )?;
     Ok(())
 }
 
