@@ -9,12 +9,16 @@
 //! Traces of instructions, [`model::instructions::Event`]s, are another kind: [`steps`] finds where the code of an operation outgrows
 //! the level-one instruction cache and what teams that switch there miss; [`core`] counts what one core does with all of a trace, data and branches included.
 //!
+//! [`caric`] is about many cores with private caches: what PostgreSQL's queries miss there, dispatched by the operating system, at random or by
+//! key, replayed from recordings of its memory accesses.
+//!
 //! Whatever comes from here is labelled `simulated` where it is shown. Not here: time in a [`Hierarchy`] (latencies are known to
 //! `llc` and `coherence` only), hardware prefetchers, TLBs.
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod caric;
 pub mod coherence;
 pub mod core;
 pub mod hierarchy;

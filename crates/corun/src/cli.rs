@@ -26,6 +26,7 @@ use crate::out;
   corun sql sales.parquet -c 'select count(*) from sales'
   corun topology --measure    what this machine's caches are, and what they really give
   corun simulate llc          a mix of queries on a shared cache, undivided and divided
+  corun simulate caric        queries dispatched by key to many cores' private caches
   corun autosteps --function fetch -- ./client
                               where a team of threads that run `fetch` should switch, by tracing it
   corun partition plan        how the shared cache could be divided between queries, and why

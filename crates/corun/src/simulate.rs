@@ -1,5 +1,7 @@
-//! `corun simulate llc`: what a mix of queries would do to each other on a last-level cache one may not have. Arguments and printing; the
-//! simulation is `bench::llc::sim`.
+//! `corun simulate`: machines one may not have. Here `llc`, what a mix of queries would do to each other on a last-level cache: arguments and
+//! printing; the simulation is `bench::llc::sim`. [`caric`] is the other one.
+
+mod caric;
 
 use std::io::Write;
 
@@ -27,7 +29,8 @@ const BAR_FULL_MIN: f64 = 1.5;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   corun simulate llc                     a hash join beside an index join
-  corun simulate llc --help              every option, and how a mix is written")]
+  corun simulate llc --help              every option, and how a mix is written
+  corun simulate caric                   queries by key on 40 cores")]
 pub struct SimulateArgs {
     #[command(subcommand)]
     what: What,
@@ -38,6 +41,8 @@ pub struct SimulateArgs {
 enum What {
     /// Queries side by side on a shared last-level cache, undivided and divided.
     Llc(LlcArgs),
+    /// Queries on many cores with private caches, dispatched by the operating system, at random or by key.
+    Caric(caric::CaricArgs),
 }
 
 /// Arguments of `corun simulate llc`.
@@ -239,7 +244,10 @@ impl LlcArgs {
 /// # Errors
 /// Arguments that describe no mix or no machine; a closed pipe.
 pub fn run(args: SimulateArgs) -> Result<()> {
-    let What::Llc(args) = args.what;
+    let args = match args.what {
+        What::Llc(args) => args,
+        What::Caric(args) => return caric::run(&args),
+    };
     let machine = args.machine()?;
     let mut divisions = vec![Division::Undivided];
     divisions.extend(args.divisions(&machine)?);
