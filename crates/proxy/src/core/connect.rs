@@ -478,7 +478,7 @@ impl<R: Reactor> EventLoop<R> {
             client.server = None;
         }
         if let Some(job) = server.job {
-            self.member_lost(reactor, job);
+            self.member_lost(reactor, job, index);
         }
         if let Some(task) = server.task
             && let TaskKind::Ask(question) = task.kind

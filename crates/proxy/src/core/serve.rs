@@ -29,7 +29,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        if client.waits() {
+        let server = client.server.and_then(|server| self.servers.get(server));
+        if client.waits() || server.is_some_and(|server| server.job.is_some()) {
             client.inbox.extend(bytes);
             if client.inbox.len() > inbox_max && !client.paused {
                 client.paused = true;
@@ -575,7 +576,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        if server.client.is_some() || server.task.is_some() || !server.is_ready() {
+        if server.client.is_some() || server.task.is_some() || server.job.is_some() || !server.is_ready() {
             return;
         }
         let Some(pool) = self.pools.get_mut(server.pool) else {

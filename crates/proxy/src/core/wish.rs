@@ -101,10 +101,13 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     }
 }
 
-/// Whether a text only begins a transaction block, and cannot fail where it does: SERIALIZABLE is refused by a server in recovery.
+/// Whether a text only begins a transaction block, and cannot fail where it does: SERIALIZABLE and READ WRITE are refused by a server in
+/// recovery.
 fn is_begin(understood: &Understood) -> bool {
     let plain = match understood.transaction {
-        TransactionEffect::Begin { isolation, .. } => isolation != Some(Isolation::Serializable),
+        TransactionEffect::Begin {
+            isolation, read_only, ..
+        } => isolation != Some(Isolation::Serializable) && read_only != Some(false),
         _ => false,
     };
     plain && understood.statements == 1 && understood.hint.is_none()

@@ -63,6 +63,12 @@ impl Reply {
 /// Begins a transaction that sees one snapshot and changes nothing.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
+/// On the leader: it is idle within its transaction while others work, which says nothing about the client.
+pub(super) const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+/// On the others: one that waits for a lock may wait for somebody who waits for the leader, which waits for it; no server can see
+/// that circle.
+pub(super) const IMPATIENT: &str = "SET LOCAL lock_timeout = '100ms'";
+
 /// Appends a statement without parameters and rows that matter.
 pub(super) fn plain(out: &mut Vec<u8>, sql: &str) {
     build::parse(out, "", sql.as_bytes(), &[0, 0]);
@@ -70,7 +76,7 @@ pub(super) fn plain(out: &mut Vec<u8>, sql: &str) {
     build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
 }
 
-/// Appends a statement with the client's values, and the formats its columns are wanted in.
+/// Appends a statement with the client's values, and the formats its columns are wanted in; its columns are described.
 pub(super) fn bound(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], formats: &[i16]) {
     build::parse(out, "", sql, types);
     build::message(out, frontend::BIND, |out| {
@@ -81,6 +87,7 @@ pub(super) fn bound(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], 
             out.extend(format.to_be_bytes());
         }
     });
+    build::message(out, frontend::DESCRIBE, |out| out.extend(b"P\0"));
     build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
 }
 

@@ -6,16 +6,17 @@ use std::sync::atomic::Ordering;
 use machine::reactor::Reactor;
 use model::split::{Parts, Placement, free_cores, parts_most, place};
 
-use super::asked::{Asked, asked};
-use super::flight::{self, BEGIN};
+use super::asked::{Asked, Form, asked};
+use super::flight::{self, BEGIN, IMPATIENT, PATIENT};
 use super::job::{After, Job, Member, State, Step};
 use super::rules::Rule;
 use crate::admin::SplitRow;
 use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
 use crate::core::client::Client;
-use crate::core::desk::{Desk, Rules};
+use crate::core::desk::{Desk, Rules, read_when_parsed};
 use crate::core::event_loop::EventLoop;
 use crate::core::server::{Server, Task};
+use crate::session::prepared::Prepared;
 use crate::session::settings;
 use crate::split::reads_the_clock;
 use crate::understand::Shape;
@@ -135,12 +136,12 @@ impl<R: Reactor> EventLoop<R> {
                     return None;
                 }
                 job.how = Some(how);
-                self.adopt(leader, id, index);
+                self.adopt(leader, &job);
                 self.jobs.insert(id, job);
                 self.lead(reactor, id);
             }
             None => {
-                self.adopt(leader, id, index);
+                self.adopt(leader, &job);
                 if !self.ask_about(reactor, job) {
                     self.disown(leader);
                     return None;
@@ -150,14 +151,37 @@ impl<R: Reactor> EventLoop<R> {
         Some(used)
     }
 
-    fn adopt(&mut self, leader: usize, id: u64, client: usize) {
+    /// The client's unnamed statement is another one once its request has run.
+    fn replaces_unnamed(&mut self, index: usize, asked: &Asked) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let parses = match asked.form {
+            Form::Simple => false,
+            Form::Extended { parses: true, .. } => true,
+            Form::Extended { .. } => return,
+        };
+        client.statements.unnamed = parses.then(|| {
+            let parse = read::Parse {
+                name: b"",
+                sql: &asked.sql,
+                types: &asked.types,
+            };
+            let statement = self.desk.intern(&parse, &read_when_parsed(&client.settings));
+            let stamp = self.desk.statements.stamp();
+            Prepared { statement, stamp }
+        });
+    }
+
+    fn adopt(&mut self, leader: usize, job: &Job) {
         if let Some(server) = self.servers.get_mut(leader) {
-            server.job = Some(id);
+            server.job = Some(job.id);
             server.query_since = self.now;
         }
-        if let Some(client) = self.clients.get_mut(client) {
+        if let Some(client) = self.clients.get_mut(job.client) {
             client.asked = true;
         }
+        self.replaces_unnamed(job.client, &job.asked);
         self.shared.jobs.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -291,6 +315,7 @@ impl<R: Reactor> EventLoop<R> {
         job.parts = others.len() + 1;
         let mut out = Vec::new();
         flight::plain(&mut out, BEGIN);
+        flight::plain(&mut out, PATIENT);
         let confirmed = &how.confirmed;
         let leads = confirmed.leader().as_bytes();
         flight::bound(
@@ -421,7 +446,7 @@ impl<R: Reactor> EventLoop<R> {
             _ => None,
         };
         let Some(lead) = lead.filter(|lead| is_snapshot(&lead.snapshot)) else {
-            return self.end_job(reactor, id, After::Whole);
+            return self.failed(reactor, id, task.error.as_ref());
         };
         let cuts = self
             .splits
@@ -462,6 +487,7 @@ impl<R: Reactor> EventLoop<R> {
             let mut out = Vec::new();
             if number > 0 {
                 flight::plain(&mut out, BEGIN);
+                flight::plain(&mut out, IMPATIENT);
                 flight::plain(&mut out, &format!("SET TRANSACTION SNAPSHOT '{}'", lead.snapshot));
             }
             flight::bound(&mut out, text.as_bytes(), &how.types, &job.asked.values, &formats);
