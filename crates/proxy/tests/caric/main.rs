@@ -4,6 +4,9 @@
 mod common;
 
 mod dispatch;
+mod faults;
+mod house;
+mod orders;
 mod parts;
 
 use std::io::{Read as _, Write as _};
