@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::confirmed::{Confirmed, Lead, RowOrder, Steps};
 use super::kinds;
@@ -62,9 +63,9 @@ struct Part {
 }
 
 /// Takes the rows of the parts of one execution.
-pub struct Merger<'a> {
-    confirmed: &'a Confirmed,
-    lead: &'a Lead,
+pub struct Merger {
+    confirmed: Arc<Confirmed>,
+    lead: Lead,
     // Changing:
     parts: Vec<Part>,
     bytes: usize,
@@ -73,9 +74,9 @@ pub struct Merger<'a> {
     sent: u64,
 }
 
-impl<'a> Merger<'a> {
+impl Merger {
     /// For one execution in this many parts.
-    pub fn new(confirmed: &'a Confirmed, lead: &'a Lead, parts: usize) -> Self {
+    pub fn new(confirmed: Arc<Confirmed>, lead: Lead, parts: usize) -> Self {
         Merger {
             confirmed,
             lead,
@@ -159,7 +160,8 @@ impl<'a> Merger<'a> {
 
     /// Appends the DataRow messages that are certain by now; none where there is a final statement.
     pub fn drain(&mut self, out: &mut Vec<u8>) {
-        let orders: &[RowOrder] = match &self.confirmed.steps {
+        let confirmed = Arc::clone(&self.confirmed);
+        let orders: &[RowOrder] = match &confirmed.steps {
             Steps::Final { .. } => return,
             Steps::Concat => {
                 for part in 0..self.parts.len() {
@@ -268,7 +270,7 @@ impl<'a> Merger<'a> {
             sql.extend(format!("SELECT {} WHERE false", columns.join(", ")).bytes());
         }
         sql.extend(b") ");
-        sql.extend(self.confirmed.query_over(query, self.lead).bytes());
+        sql.extend(self.confirmed.query_over(query, &self.lead).bytes());
         Ok(sql)
     }
 }

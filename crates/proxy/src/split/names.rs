@@ -5,6 +5,7 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
 
 use super::Refusal;
+use super::text::once_of;
 use crate::understand::names;
 
 /// What an item of ORDER BY or GROUP BY stands for.
@@ -47,10 +48,38 @@ fn made_up(value: &Node) -> Output<'_> {
             .copied()
             .map_or(Output::Unsure, Output::Named),
         Some(NodeEnum::AExpr(expr)) if expr.kind() == pb::AExprKind::AexprNullif => Output::Named("nullif"),
-        Some(NodeEnum::AExpr(_) | NodeEnum::AConst(_) | NodeEnum::ParamRef(_) | NodeEnum::BoolExpr(_)) => {
-            Output::Named("?column?")
-        }
+        // The sub-select that stood there had a name of its own.
+        Some(NodeEnum::ParamRef(parameter)) if once_of(parameter.number).is_some() => Output::Unsure,
+        Some(
+            NodeEnum::AExpr(_)
+            | NodeEnum::AConst(_)
+            | NodeEnum::ParamRef(_)
+            | NodeEnum::BoolExpr(_)
+            | NodeEnum::NullTest(_)
+            | NodeEnum::BooleanTest(_),
+        ) => Output::Named("?column?"),
         Some(NodeEnum::CoalesceExpr(_)) => Output::Named("coalesce"),
+        Some(NodeEnum::TypeCast(cast)) => {
+            let of_type = || {
+                let kind = cast
+                    .type_name
+                    .as_ref()
+                    .and_then(|kind| names(&kind.names).last().copied());
+                kind.map_or(Output::Unsure, Output::Named)
+            };
+            match cast.arg.as_deref() {
+                Some(arg) => match made_up(arg) {
+                    Output::Named("?column?") => of_type(),
+                    other => other,
+                },
+                None => of_type(),
+            }
+        }
+        Some(NodeEnum::CollateClause(collate)) => collate.arg.as_deref().map_or(Output::Unsure, made_up),
+        Some(NodeEnum::CaseExpr(case)) => match case.defresult.as_deref().map(made_up) {
+            None | Some(Output::Named("?column?")) => Output::Named("case"),
+            Some(_) => Output::Unsure,
+        },
         _ => Output::Unsure,
     }
 }

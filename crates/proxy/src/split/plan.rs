@@ -140,7 +140,6 @@ fn bound(node: Option<&Node>) -> Result<Bound, Refusal> {
         Some(NodeEnum::AConst(constant)) if constant.isnull => Ok(Bound::None),
         Some(NodeEnum::AConst(constant)) => match &constant.val {
             Some(Val::Ival(value)) if value.ival >= 0 => Ok(Bound::Constant(value.ival.into())),
-            // Zero is what the tree leaves out.
             Some(Val::Fval(value)) => value
                 .fval
                 .parse()
