@@ -93,7 +93,7 @@ pub(super) fn key_of(
     first: Option<&Arc<Understood>>,
 ) -> Option<Key> {
     let mut at = 0;
-    let mut parsed: Vec<(&[u8], Arc<Understood>)> = Vec::new();
+    let mut parsed: Vec<(&[u8], Arc<Understood>, &[u8])> = Vec::new();
     for number in 0..MESSAGES_MAX {
         let head = header(&bytes[at..]).ok().flatten()?;
         let message = bytes.get(at..at + head.total)?;
@@ -113,21 +113,24 @@ pub(super) fn key_of(
                     Some(understood) => Arc::clone(understood),
                     None => desk.understanding.of(parse.sql),
                 };
-                parsed.push((parse.name, understood));
+                parsed.push((parse.name, understood, parse.sql));
             }
             frontend::BIND => {
                 let (_, name, _) = read::bind(body)?;
-                let here = parsed.iter().rev().find(|(known, _)| *known == name);
-                let understood = match here {
-                    Some((_, understood)) => understood,
-                    None => &client.statements.get(name)?.statement.understood,
+                let here = parsed.iter().rev().find(|(known, _, _)| *known == name);
+                let (understood, sql) = match here {
+                    Some((_, understood, sql)) => (understood, *sql),
+                    None => {
+                        let statement = &client.statements.get(name)?.statement;
+                        (&statement.understood, &*statement.sql)
+                    }
                 };
                 if let Some(plan) = &understood.keys
                     && let Some(resolved) = ranges.resolve(plan)
                     && let Some(values) = parameters_of_bind(body)
                 {
                     let kind = ranges.kind(resolved.domain);
-                    let span = plan.span(resolved.column, kind, &values);
+                    let span = plan.span(resolved.column, kind, &(values, Literals::of(sql)));
                     if let Some(key) = ranges.locate(resolved.domain, span) {
                         return Some(key);
                     }

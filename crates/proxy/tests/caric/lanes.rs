@@ -276,7 +276,7 @@ fn ranges_are_counted_on_all_loops() {
     wait(|| {
         let rows = console(&scene).table("show ranges");
         let rows: Vec<_> = rows.into_iter().filter(|row| row["database"] == scene.database).collect();
-        let counted: u64 = rows.iter().map(|row| row["statement_count"].parse::<u64>().unwrap_or(0)).sum();
+        let counted: u64 = rows.iter().map(|row| row["query_count"].parse::<u64>().unwrap_or(0)).sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         match (rows.len() == cores, counted) {
             (true, 200) => Ok(()),
