@@ -177,9 +177,13 @@ impl House {
 
     /// Starts a query of a client that takes minutes, and waits until both parts run.
     pub fn start_slow(&self, client: &mut Raw) {
-        client
-            .send(&crate::common::message::query(&all(6000)))
-            .expect("sent");
+        self.begin(client, &all(6000));
+    }
+
+    /// Starts a query, and waits until both parts run. Where no other server is free at the moment it begins, it runs whole.
+    pub fn begin(&self, client: &mut Raw, sql: &str) {
+        self.quiet();
+        client.send(&crate::common::message::query(sql)).expect("sent");
         self.wait_until("select count(*) = 2 from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'active' and query like '%tick%'");
     }
 

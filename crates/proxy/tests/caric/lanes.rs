@@ -64,11 +64,22 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
             [statement("COMMIT", None), sync()].concat(),
         ],
         // All in one batch.
-        1 => vec![[statement("begin", None), statement(insert, Some(&a)), statement(read, Some(&b)), statement("commit", None), sync()].concat()],
+        1 => vec![
+            [
+                statement("begin", None),
+                statement(insert, Some(&a)),
+                statement(read, Some(&b)),
+                statement("commit", None),
+                sync(),
+            ]
+            .concat(),
+        ],
         2 => vec![
             query("begin"),
             query("set local work_mem to '3MB'"),
-            query(&format!("update account set balance = balance + 2 where id = {a} returning balance")),
+            query(&format!(
+                "update account set balance = balance + 2 where id = {a} returning balance"
+            )),
             query("show work_mem"),
             query("commit"),
             query("show work_mem"),
@@ -84,17 +95,53 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
         // COPY begins a transaction's work.
         4 => vec![
             query("begin"),
-            [query("copy entry from stdin"), copy_data(format!("3\t{a}\t5\n").as_bytes()), copy_done()].concat(),
+            [
+                query("copy entry from stdin"),
+                copy_data(format!("3\t{a}\t5\n").as_bytes()),
+                copy_done(),
+            ]
+            .concat(),
             query(&entries),
             query("rollback"),
         ],
-        5 => vec![query(&format!("select balance from account where id = {a}; update account set balance = 0 where id = {b}; {entries}"))],
-        6 => vec![query("begin"), query("select 1 / 0"), query(&entries), query("rollback"), query(&entries)],
+        5 => vec![query(&format!(
+            "select balance from account where id = {a}; update account set balance = 0 where id = {b}; {entries}"
+        ))],
+        6 => vec![
+            query("begin"),
+            query("select 1 / 0"),
+            query(&entries),
+            query("rollback"),
+            query(&entries),
+        ],
         7 => vec![query("begin"), query("begin"), query("commit"), query("commit")],
-        8 => vec![query("begin"), sync(), query("prepare transaction 'x'"), query("rollback")],
+        8 => vec![
+            query("begin"),
+            sync(),
+            query("prepare transaction 'x'"),
+            query("rollback"),
+        ],
         // Empty texts, and an error before anything ran.
-        9 => vec![query("begin"), query(""), query("selekt"), query("commit"), query("begin read only"), query(&format!("delete from entry where account_id = {a}")), query("abort")],
-        _ => vec![[statement(read, Some(&a)), sync(), statement(update, Some(&b)), sync(), statement(&entries, None), sync()].concat()],
+        9 => vec![
+            query("begin"),
+            query(""),
+            query("selekt"),
+            query("commit"),
+            query("begin read only"),
+            query(&format!("delete from entry where account_id = {a}")),
+            query("abort"),
+        ],
+        _ => vec![
+            [
+                statement(read, Some(&a)),
+                sync(),
+                statement(update, Some(&b)),
+                sync(),
+                statement(&entries, None),
+                sync(),
+            ]
+            .concat(),
+        ],
     }
 }
 
@@ -126,11 +173,17 @@ fn every_dispatch_answers_as_the_server_does() {
                 scope.spawn(move || {
                     let mut random = Random::new(own as u64 * 1000 + dispatch.len() as u64);
                     let mut client = scene.client();
-                    let mut direct = Raw::connect(&shared().login("app").database(twin)).expect("a client of the server");
+                    let mut direct =
+                        Raw::connect(&shared().login("app").database(twin)).expect("a client of the server");
                     for round in 0..60 {
                         for request in requests(&mut random, own) {
                             let expected = ask(&mut direct, &request);
-                            assert_eq!(ask(&mut client, &request), expected, "{dispatch}, {own}, {round}: {}", String::from_utf8_lossy(&request));
+                            assert_eq!(
+                                ask(&mut client, &request),
+                                expected,
+                                "{dispatch}, {own}, {round}: {}",
+                                String::from_utf8_lossy(&request)
+                            );
                         }
                     }
                 });
@@ -154,7 +207,10 @@ fn scene_of_twin(_: &Scene) -> String {
 
 #[test]
 fn limits_hold_for_a_transaction_that_has_not_begun_on_a_server() {
-    for (limit, code) in [("idle_transaction_timeout", "25P03"), ("transaction_timeout", "57014")] {
+    for (limit, code) in [
+        ("idle_transaction_timeout", "25P03"),
+        ("transaction_timeout", "57014"),
+    ] {
         let scene = scene("range", |pooling| pooling.set(limit, "1"));
         let mut client = scene.client();
         client.rows("select balance from account where id = 1");
@@ -179,7 +235,9 @@ fn clients_that_leave_before_their_transaction_began_leave_nothing() {
         let mut client = scene.client();
         client.rows("begin");
         if round % 2 == 0 {
-            client.send(&query("update account set balance = 5 where id = 500")).expect("sent");
+            client
+                .send(&query("update account set balance = 5 where id = 500"))
+                .expect("sent");
         }
     }
     let mut client = scene.client();
@@ -209,12 +267,16 @@ fn ranges_and_pools_change_while_clients_run() {
                         let id = 1 + random.below(1000);
                         rounds += 1;
                         if random.percent(50) {
-                            let row = client.rows(&format!("select id, current_setting('app.mine') from account where id = {id}"));
+                            let row = client.rows(&format!(
+                                "select id, current_setting('app.mine') from account where id = {id}"
+                            ));
                             assert_eq!(row, [[Some(id.to_string()), Some(own.to_string())]]);
                             continue;
                         }
                         client.rows("begin");
-                        client.rows(&format!("update account set balance = balance + 1 where id = {id}"));
+                        client.rows(&format!(
+                            "update account set balance = balance + 1 where id = {id}"
+                        ));
                         client.rows("commit");
                         updates += 1;
                     }
@@ -229,11 +291,18 @@ fn ranges_and_pools_change_while_clients_run() {
                 // Changed, removed, added again; more and fewer servers; another dispatch.
                 &[("maximum = 1000", "maximum = 100")][..],
                 &[("\"account.id\", ", "")],
-                &[("dispatch = \"range\"", "dispatch = \"random\""), ("default_pool_size = 6", "default_pool_size = 9")],
+                &[
+                    ("dispatch = \"range\"", "dispatch = \"random\""),
+                    ("default_pool_size = 6", "default_pool_size = 9"),
+                ],
                 &[("default_pool_size = 6", "default_pool_size = 1")],
                 &[("default_pool_size = 6", "default_pool_size = 2")],
                 &[("dispatch = \"range\"", "dispatch = \"off\"")],
-                &[(domain, "[ranges.other]"), ("maximum = 1000", "splits = [10, 20, 30]"), ("minimum = 1\n", "")],
+                &[
+                    (domain, "[ranges.other]"),
+                    ("maximum = 1000", "splits = [10, 20, 30]"),
+                    ("minimum = 1\n", ""),
+                ],
                 &[],
             ] {
                 scene.target.reload_with(change);
@@ -241,13 +310,22 @@ fn ranges_and_pools_change_while_clients_run() {
             }
         }
         stop.store(true, Ordering::Relaxed);
-        let updates: i64 = clients.into_iter().map(|client| client.join().expect("a client")).sum();
-        assert_eq!(scene.sql("select sum(balance) from account"), [[Some(updates.to_string())]]);
+        let updates: i64 = clients
+            .into_iter()
+            .map(|client| client.join().expect("a client"))
+            .sum();
+        assert_eq!(
+            scene.sql("select sum(balance) from account"),
+            [[Some(updates.to_string())]]
+        );
     });
     // No lane is left over, and no server.
     wait(|| {
         let servers = console(&scene).table("show servers");
-        let count = servers.iter().filter(|row| row["database"] == scene.database).count();
+        let count = servers
+            .iter()
+            .filter(|row| row["database"] == scene.database)
+            .count();
         match count <= 6 {
             true => Ok(()),
             false => Err(format!("{count} servers")),
@@ -275,8 +353,14 @@ fn ranges_are_counted_on_all_loops() {
     }
     wait(|| {
         let rows = console(&scene).table("show ranges");
-        let rows: Vec<_> = rows.into_iter().filter(|row| row["database"] == scene.database).collect();
-        let counted: u64 = rows.iter().map(|row| row["query_count"].parse::<u64>().unwrap_or(0)).sum();
+        let rows: Vec<_> = rows
+            .into_iter()
+            .filter(|row| row["database"] == scene.database)
+            .collect();
+        let counted: u64 = rows
+            .iter()
+            .map(|row| row["query_count"].parse::<u64>().unwrap_or(0))
+            .sum();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         match (rows.len() == cores, counted) {
             (true, 200) => Ok(()),

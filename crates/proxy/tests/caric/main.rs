@@ -10,6 +10,7 @@ mod lanes;
 mod orders;
 mod parts;
 mod random;
+mod replicas;
 mod session;
 #[path = "../split/data.rs"]
 mod split_data;

@@ -24,8 +24,7 @@ fn answer(client: &mut Raw) -> Vec<Vec<Option<String>>> {
 fn start(house: &House, client: &mut Raw) -> Vec<Vec<Option<String>>> {
     let expected = house.direct().rows(&all(WHILE));
     client.set_patience(2 * PATIENCE);
-    client.send(&query(&all(WHILE))).expect("sent");
-    house.wait_until("select count(*) = 2 from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'active' and query like '%tick%'");
+    house.begin(client, &all(WHILE));
     expected
 }
 

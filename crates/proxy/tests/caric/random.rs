@@ -35,8 +35,16 @@ fn values(message: &Message) -> Vec<Value> {
 /// What can be compared of an answer: everything, where the order is certain.
 fn comparable(messages: &[Message], order: &Order, limited: bool) -> (Vec<String>, Vec<Vec<Vec<Value>>>) {
     // The number of a table changes nothing, and text is compared by rows.
-    let rest = messages.iter().filter(|message| message.tag != b'D').filter_map(Message::show).collect();
-    let rows: Vec<Vec<Value>> = messages.iter().filter(|message| message.tag == b'D').map(values).collect();
+    let rest = messages
+        .iter()
+        .filter(|message| message.tag != b'D')
+        .filter_map(Message::show)
+        .collect();
+    let rows: Vec<Vec<Value>> = messages
+        .iter()
+        .filter(|message| message.tag == b'D')
+        .map(values)
+        .collect();
     let groups = match order {
         Order::Total => rows.into_iter().map(|row| vec![row]).collect(),
         Order::None => {
@@ -45,7 +53,8 @@ fn comparable(messages: &[Message], order: &Order, limited: bool) -> (Vec<String
             vec![rows]
         }
         Order::By(columns) => {
-            let of = |row: &[Value]| -> Vec<Value> { columns.iter().map(|&column| row[column].clone()).collect() };
+            let of =
+                |row: &[Value]| -> Vec<Value> { columns.iter().map(|&column| row[column].clone()).collect() };
             let mut groups: Vec<Vec<Vec<Value>>> = Vec::new();
             for row in rows {
                 match groups.last_mut() {
@@ -95,12 +104,21 @@ fn case(random: &mut Random, number: usize) -> Option<Case> {
 /// A statement that both run between queries.
 fn between(random: &mut Random) -> String {
     match random.below(9) {
-        0 => format!("set datestyle to '{}'", random.pick(&["ISO, DMY", "SQL, MDY", "German", "Postgres, YMD"])),
-        1 => format!("set timezone to '{}'", random.pick(&["UTC", "Europe/Berlin", "Asia/Kolkata"])),
+        0 => format!(
+            "set datestyle to '{}'",
+            random.pick(&["ISO, DMY", "SQL, MDY", "German", "Postgres, YMD"])
+        ),
+        1 => format!(
+            "set timezone to '{}'",
+            random.pick(&["UTC", "Europe/Berlin", "Asia/Kolkata"])
+        ),
         2 => format!("set extra_float_digits to {}", random.pick(&["0", "1", "-3"])),
         3 => format!("set bytea_output to '{}'", random.pick(&["hex", "escape"])),
         4 => format!("set role {}", random.pick(&["app", "none"])),
-        5 => format!("set search_path to {}", random.pick(&["public", "public, pg_catalog", "app, public"])),
+        5 => format!(
+            "set search_path to {}",
+            random.pick(&["public", "public, pg_catalog", "app, public"])
+        ),
         6 => "reset all".to_owned(),
         7 => format!("set enable_hashagg to {}", random.pick(&["on", "off"])),
         _ => "select 1".to_owned(),
@@ -112,10 +130,21 @@ fn asked(random: &mut Random, case: &Query, number: usize) -> (String, Vec<u8>) 
     let given: Vec<Option<&str>> = case.values.iter().map(Option::as_deref).collect();
     let binary = random.percent(50);
     let name = format!("s{number}");
-    let run = |name: &str| [bind("", name, &given, binary), describe(b'P', ""), execute("", 0), sync()].concat();
+    let run = |name: &str| {
+        [
+            bind("", name, &given, binary),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+        ]
+        .concat()
+    };
     match random.below(3) {
         0 if given.is_empty() => ("simple".to_owned(), query(&case.text)),
-        1 => (format!("unnamed, binary {binary}"), [parse("", &case.text, &[]), run("")].concat()),
+        1 => (
+            format!("unnamed, binary {binary}"),
+            [parse("", &case.text, &[]), run("")].concat(),
+        ),
         _ => (format!("{name}, binary {binary}"), run(&name)),
     }
 }
@@ -126,7 +155,10 @@ fn splits(scene: &Scene) -> Vec<Row> {
 }
 
 fn in_parts(scene: &Scene) -> u64 {
-    splits(scene).iter().map(|row| row["split_count"].parse::<u64>().expect("a number")).sum()
+    splits(scene)
+        .iter()
+        .map(|row| row["split_count"].parse::<u64>().expect("a number"))
+        .sum()
 }
 
 fn both(client: &mut Raw, direct: &mut Raw, bytes: &[u8]) -> (Vec<Message>, Vec<Message>) {
@@ -137,7 +169,9 @@ fn both(client: &mut Raw, direct: &mut Raw, bytes: &[u8]) -> (Vec<Message>, Vec<
 
 fn run_seed(seed: u64) -> (u64, usize) {
     let mut random = Random::new(seed);
-    let cases: Vec<Case> = (0..QUERIES).filter_map(|number| case(&mut random, number)).collect();
+    let cases: Vec<Case> = (0..QUERIES)
+        .filter_map(|number| case(&mut random, number))
+        .collect();
     let database = new_database();
     let login = shared().login("app").database(&database);
     let mut direct = Raw::connect(&login).expect("a client of the server");
@@ -146,7 +180,8 @@ fn run_seed(seed: u64) -> (u64, usize) {
         direct.rows(&statement);
     }
     let rules: String = cases.iter().map(|case| case.rule.as_str()).collect();
-    let pooling = Pooling::new(Mode::Transaction, 6).ours(&format!("split = \"on\"\n{rules}").replace("{database}", &database));
+    let pooling = Pooling::new(Mode::Transaction, 6)
+        .ours(&format!("split = \"on\"\n{rules}").replace("{database}", &database));
     let scene = Scene {
         target: Target::start(shared(), &pooling),
         database,
@@ -169,7 +204,12 @@ fn run_seed(seed: u64) -> (u64, usize) {
                 assert_eq!(one, other, "{statement}");
             }
             let (how, bytes) = asked(&mut random, &case.query, number);
-            let at = || format!("seed {seed}, round {round}, query {number} ({how})\n{}\n{:?}\n{}", case.query.text, case.query.values, case.rule);
+            let at = || {
+                format!(
+                    "seed {seed}, round {round}, query {number} ({how})\n{}\n{:?}\n{}",
+                    case.query.text, case.query.values, case.rule
+                )
+            };
             // In a transaction that has written, and outside.
             let within = random.percent(15);
             let before = within.then(|| in_parts(&scene));
@@ -195,7 +235,12 @@ fn run_seed(seed: u64) -> (u64, usize) {
             if let Some(before) = before {
                 assert_eq!(in_parts(&scene), before, "{}", at());
             }
-            let error = |messages: &[Message]| messages.iter().find(|message| message.tag == b'E').and_then(|message| message.field(b'C'));
+            let error = |messages: &[Message]| {
+                messages
+                    .iter()
+                    .find(|message| message.tag == b'E')
+                    .and_then(|message| message.field(b'C'))
+            };
             if let Some(code) = error(&other) {
                 assert_eq!(error(&one), Some(code), "{}", at());
                 failed += 1;
@@ -203,10 +248,19 @@ fn run_seed(seed: u64) -> (u64, usize) {
             }
             let order = &case.query.order;
             let limited = limited(&case.query.text);
-            assert_eq!(comparable(&one, order, limited), comparable(&other, order, limited), "{}", at());
+            assert_eq!(
+                comparable(&one, order, limited),
+                comparable(&other, order, limited),
+                "{}",
+                at()
+            );
             if random.percent(10) {
                 // Both see what either writes.
-                let (one, _) = if random.percent(50) { (&mut client, ()) } else { (&mut direct, ()) };
+                let (one, _) = if random.percent(50) {
+                    (&mut client, ())
+                } else {
+                    (&mut direct, ())
+                };
                 one.rows(&write);
                 one.rows("delete from line where l_id % 7 = 3");
             }

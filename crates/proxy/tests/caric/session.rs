@@ -84,7 +84,11 @@ fn names_are_those_of_the_search_path() {
         assert_eq!(clients[0].rows(SUM), direct.rows(SUM));
     });
     clients[0].rows("set search_path to none");
-    assert!(clients[0].try_rows(SUM).is_err_and(|error| error.starts_with("42P01")));
+    assert!(
+        clients[0]
+            .try_rows(SUM)
+            .is_err_and(|error| error.starts_with("42P01"))
+    );
 }
 
 #[test]
@@ -118,12 +122,20 @@ fn rows_are_those_the_role_may_see() {
         client.rows("reset role");
         // What was not said, or is wrong, is PostgreSQL's error.
         client.rows("set app.tenant to 'nobody'");
-        assert!(client.try_rows(SUM).is_err_and(|error| error.starts_with("22P02")));
+        assert!(
+            client
+                .try_rows(SUM)
+                .is_err_and(|error| error.starts_with("22P02"))
+        );
     }
     clients[0].rows("set role other");
     direct.rows("reset role");
     direct.rows("revoke select on t from other");
-    assert!(clients[0].try_rows(SUM).is_err_and(|error| error.starts_with("42501")));
+    assert!(
+        clients[0]
+            .try_rows(SUM)
+            .is_err_and(|error| error.starts_with("42501"))
+    );
 }
 
 #[test]
@@ -135,7 +147,11 @@ fn a_transaction_sees_what_it_wrote() {
     let before = client.rows(SUM);
     until_split(&scene, "sum", || assert_eq!(client.rows(SUM), before));
     let splits = count(&scene, "sum");
-    for begin in ["begin", "begin isolation level repeatable read", "begin isolation level serializable"] {
+    for begin in [
+        "begin",
+        "begin isolation level repeatable read",
+        "begin isolation level serializable",
+    ] {
         client.rows(begin);
         assert_eq!(client.rows(SUM), before);
         client.rows("update t set v = 0 where k <= 900");
@@ -148,8 +164,14 @@ fn a_transaction_sees_what_it_wrote() {
         client.rows("rollback");
     }
     // In one text, and in one batch of several statements.
-    assert_eq!(client.value(&format!("begin; delete from t; {SUM}; rollback")), "null");
-    assert_eq!(client.value(&format!("delete from t where k < 0; {SUM}")), "500500");
+    assert_eq!(
+        client.value(&format!("begin; delete from t; {SUM}; rollback")),
+        "null"
+    );
+    assert_eq!(
+        client.value(&format!("delete from t where k < 0; {SUM}")),
+        "500500"
+    );
     assert_eq!(count(&scene, "sum"), splits, "never in parts");
     // SERIALIZABLE by default, and tables of its own.
     client.rows("set default_transaction_isolation to serializable");

@@ -1,5 +1,7 @@
 //! From the answers of parts to the client's.
 
+use std::sync::Arc;
+
 use machine::reactor::Reactor;
 
 use super::asked::{Asked, Form};
@@ -49,7 +51,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let how: &How = how;
-        let mut merger = Merger::new(&how.confirmed, lead, job.members.len());
+        let mut merger = Merger::new(Arc::clone(&how.confirmed), lead.clone(), job.members.len());
         let pushed = job.members.iter().enumerate().try_for_each(|(number, member)| {
             if let State::Done(reply) = &member.state {
                 reply.rows().try_for_each(|row| merger.push(number, row))?;
@@ -81,6 +83,13 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A server refused a text of a job.
     pub(super) fn failed(&mut self, reactor: &mut R, id: u64, error: Option<&Reported>) {
+        if let Some(error) = error {
+            tracing::debug!(
+                code = error.code,
+                "a part failed, so the query runs whole: {}",
+                error.message
+            );
+        }
         match error {
             Some(error) if error.code.starts_with("42") || error.code.starts_with("0A") => {
                 self.outdated(reactor, id);
@@ -91,6 +100,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// What is known of a text does not hold any more: it is asked anew next time.
     fn outdated(&mut self, reactor: &mut R, id: u64) {
+        tracing::debug!("what is known of a query in parts does not hold any more");
         if let Some(job) = self.jobs.get(&id) {
             self.splits.known.pop(&job.key);
         }

@@ -147,7 +147,7 @@ impl<R: Reactor> EventLoop<R> {
             Err(refusal) => self.refused(reactor, id, refusal),
             Ok((confirmed, part)) => {
                 let how = Arc::new(How {
-                    confirmed,
+                    confirmed: Arc::new(confirmed),
                     part_types: part.clone(),
                     description: std::mem::take(&mut job.description),
                     types: std::mem::take(&mut job.types),
@@ -192,6 +192,8 @@ impl<R: Reactor> EventLoop<R> {
         }
         if let Some(server) = self.servers.get_mut(server) {
             server.start_message(reactor, TaskKind::Part { job: id, step }, out);
+            // An unnamed statement that is nobody's is left there.
+            server.statements.unnamed = Some((u64::MAX, 0));
             if let Some(task) = &mut server.task {
                 task.reply = Some(Box::new(flight::Reply::new(limit)));
             }

@@ -59,7 +59,7 @@ pub(in crate::core) struct Known {
 
 /// How a text is split.
 pub(in crate::core) struct How {
-    pub confirmed: Confirmed,
+    pub confirmed: Arc<Confirmed>,
     /// Column types of the parts.
     pub part_types: Vec<u32>,
     /// RowDescription of the original, its body.
