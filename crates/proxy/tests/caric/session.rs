@@ -128,7 +128,7 @@ fn rows_are_those_the_role_may_see() {
                 .is_err_and(|error| error.starts_with("22P02"))
         );
     }
-    clients[0].rows("set role other");
+    clients[0].rows("set role other; set app.tenant to 1");
     direct.rows("reset role");
     direct.rows("revoke select on t from other");
     assert!(
