@@ -46,6 +46,15 @@ impl Host {
             Err("a host name, an IP address, or the folder of a Unix socket".to_owned())
         }
     }
+
+    /// Whether that is this machine for sure.
+    pub fn is_here(&self) -> bool {
+        match self {
+            Host::Name(name) => name.eq_ignore_ascii_case("localhost"),
+            Host::Ip(address) => address.is_loopback(),
+            Host::Directory(_) => true,
+        }
+    }
 }
 
 impl fmt::Display for Host {

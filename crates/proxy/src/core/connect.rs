@@ -29,7 +29,7 @@ impl<R: Reactor> EventLoop<R> {
             };
             if !pool.wants_server(self.now, reserve_after) {
                 let Some(unfit) = pool.unfit() else {
-                    return;
+                    return self.connect_beside(reactor, index);
                 };
                 self.close_server(
                     reactor,

@@ -167,6 +167,8 @@ impl<R: Reactor> EventLoop<R> {
         let ranged = effective.dispatch != Dispatch::Off
             && effective.pool_mode == PoolMode::Transaction
             && self.world.config.corun.bind_backends != Switch::Off
+            // Only a process of this machine can be bound to a core.
+            && effective.hosts.iter().chain(&effective.replicas).all(|host| host.host.is_here())
             && ranges.values().any(|range| range.database == effective.database);
         if ranged {
             self.cpus.len().min(size).max(1)
@@ -318,15 +320,12 @@ impl<R: Reactor> EventLoop<R> {
     /// The cores a server of this pool is to be bound to now: those of its lane while keys decide, otherwise this loop's.
     pub(super) fn cores_for(&self, pool: usize) -> Vec<CpuId> {
         let lanes = self.lanes_beside(pool);
-        if let Some(own) = self.pools.get(pool).filter(|_| !lanes.is_empty()) {
-            if self.keys_decide(own.first_lane) {
-                let workers = self.cpus.len();
-                let (from, to) = (
-                    own.key.lane * workers / lanes.len(),
-                    (own.key.lane + 1) * workers / lanes.len(),
-                );
-                return self.cpus[from.min(workers)..to.min(workers)].to_vec();
-            }
+        if let Some(own) = self.pools.get(pool).filter(|_| !lanes.is_empty())
+            && self.keys_decide(own.first_lane)
+        {
+            let workers = self.cpus.len();
+            let first = |lane: usize| (lane * workers / lanes.len()).min(workers);
+            return self.cpus[first(own.key.lane)..first(own.key.lane + 1)].to_vec();
         }
         self.place.cpus.clone()
     }
@@ -368,6 +367,29 @@ impl<R: Reactor> EventLoop<R> {
             domain.overflowed.fetch_add(1, Ordering::Relaxed);
         }
         Some(taken)
+    }
+
+    /// Makes a connection in another lane for those that wait in one that has all of its own: what is free there takes them.
+    pub(super) fn connect_beside(&mut self, reactor: &mut R, index: usize) {
+        let Some(pool) = self.pools.get(index) else {
+            return;
+        };
+        let lanes = self.lanes_beside(index);
+        let of = |&lane: &usize| self.pools.get(lane).map(|pool| (lane, pool));
+        let connecting: usize = lanes.iter().filter_map(of).map(|(_, pool)| pool.connecting).sum();
+        let idle = lanes.iter().filter_map(of).any(|(_, pool)| !pool.idle.is_empty());
+        if pool.paused || idle || pool.waiting.len() <= connecting {
+            return;
+        }
+        let room = lanes.iter().filter_map(of).find(|(_, pool)| {
+            let failed = pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until);
+            pool.servers < pool.size && pool.waiting.is_empty() && !pool.paused && !failed
+        });
+        if let Some((lane, _)) = room
+            && self.connect(reactor, lane)
+        {
+            self.look_for_overflow(self.now + self.overflow_after(index));
+        }
     }
 
     /// How long a statement waits for its own lane while another is free.

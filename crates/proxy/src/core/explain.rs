@@ -20,7 +20,11 @@ fn candidate(bytes: &[u8]) -> Option<(&[u8], usize)> {
     }
     let head = header(bytes).ok()??;
     let sql = read::query(bytes.get(HEADER_BYTES..head.total)?)?;
-    let begin = &sql[..sql.len().min(LOOKED_AT)];
+    let begin = sql.trim_ascii_start();
+    let begin = &begin[..begin.len().min(LOOKED_AT)];
+    if !begin.get(..7)?.eq_ignore_ascii_case(b"explain") {
+        return None;
+    }
     let named = begin.windows(5).any(|word| word.eq_ignore_ascii_case(b"corun"));
     named.then_some((sql, head.total))
 }

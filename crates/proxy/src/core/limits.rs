@@ -237,6 +237,10 @@ impl<R: Reactor> EventLoop<R> {
         let mut over = Vec::new();
         let crowded = self.pools.len() > UNUSED_POOLS_MAX;
         for (index, pool) in &mut self.pools {
+            // Lanes go with the first of them.
+            if pool.key.lane > 0 {
+                continue;
+            }
             if used.contains(&pool.key.database) || !(pool.gone || pool.effective.wildcard) {
                 pool.unused_since = None;
                 continue;
@@ -244,10 +248,13 @@ impl<R: Reactor> EventLoop<R> {
             let since = *pool.unused_since.get_or_insert(self.now);
             if pool.gone || crowded || (!limit.is_zero() && self.now.saturating_sub(since) >= limit) {
                 over.push(index);
+                over.extend(pool.lanes.iter().filter(|&&lane| lane != index));
             }
         }
         for index in over {
-            let pool = self.pools.remove(index);
+            let Some(pool) = self.pools.try_remove(index) else {
+                continue;
+            };
             self.pool_of.remove(&pool.key);
             self.fleets.remove(&pool.key.database);
             tracing::debug!(

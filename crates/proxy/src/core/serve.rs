@@ -20,7 +20,7 @@ use crate::config::PoolMode;
 use crate::session::settings;
 use crate::understand::{Access, Pins, Shape, Understood};
 use crate::wire::error::{Refusal, code};
-use crate::wire::{TransactionStatus, build, frontend};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
 
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client that is logged in.
@@ -96,11 +96,11 @@ impl<R: Reactor> EventLoop<R> {
                 return bytes.len();
             };
             let rules = self.rules(client);
-            if client.server.is_none() || client.passing == 0 {
-                if let Some(used) = self.explain(reactor, index, &bytes[at..]) {
-                    at += used;
-                    continue;
-                }
+            if (client.server.is_none() || client.passing == 0)
+                && let Some(used) = self.explain(reactor, index, &bytes[at..])
+            {
+                at += used;
+                continue;
             }
             let Some(client) = self.clients.get(index) else {
                 return bytes.len();
@@ -289,8 +289,9 @@ impl<R: Reactor> EventLoop<R> {
             understood,
             since: self.now,
         }));
+        let tag = read::query(&message[HEADER_BYTES..]).and_then(wish::begin_tag);
         let mut out = Vec::with_capacity(32);
-        build::command_complete(&mut out, "BEGIN");
+        build::command_complete(&mut out, tag.unwrap_or("BEGIN"));
         build::ready(&mut out, TransactionStatus::Open);
         client.transport.send(reactor, &out);
     }

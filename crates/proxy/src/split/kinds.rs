@@ -132,22 +132,19 @@ impl Order {
         match self {
             Order::Signed => signed(one).cmp(&signed(other)),
             Order::Bytes => one.cmp(other),
-            Order::Padded => one.trim_ascii_end_blanks().cmp(other.trim_ascii_end_blanks()),
+            Order::Padded => without_blanks(one).cmp(without_blanks(other)),
             Order::Float => float(one, other),
             Order::Numeric => numeric::compare(one, other),
         }
     }
 }
 
-trait Blanks {
-    fn trim_ascii_end_blanks(&self) -> &[u8];
-}
-
-impl Blanks for [u8] {
-    fn trim_ascii_end_blanks(&self) -> &[u8] {
-        let end = self.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1);
-        &self[..end]
-    }
+fn without_blanks(bytes: &[u8]) -> &[u8] {
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != b' ')
+        .map_or(0, |at| at + 1);
+    &bytes[..end]
 }
 
 fn signed(bytes: &[u8]) -> Option<i64> {

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::confirmed::{Confirmed, Lead, RowOrder, Steps};
 use super::kinds;
@@ -63,9 +62,9 @@ struct Part {
 }
 
 /// Takes the rows of the parts of one execution.
-pub struct Merger {
-    confirmed: Arc<Confirmed>,
-    lead: Lead,
+pub struct Merger<'a> {
+    confirmed: &'a Confirmed,
+    lead: &'a Lead,
     // Changing:
     parts: Vec<Part>,
     bytes: usize,
@@ -74,9 +73,9 @@ pub struct Merger {
     sent: u64,
 }
 
-impl Merger {
+impl<'a> Merger<'a> {
     /// For one execution in this many parts.
-    pub fn new(confirmed: Arc<Confirmed>, lead: Lead, parts: usize) -> Self {
+    pub fn new(confirmed: &'a Confirmed, lead: &'a Lead, parts: usize) -> Self {
         Merger {
             confirmed,
             lead,
@@ -160,7 +159,7 @@ impl Merger {
 
     /// Appends the DataRow messages that are certain by now; none where there is a final statement.
     pub fn drain(&mut self, out: &mut Vec<u8>) {
-        let confirmed = Arc::clone(&self.confirmed);
+        let confirmed = self.confirmed;
         let orders: &[RowOrder] = match &confirmed.steps {
             Steps::Final { .. } => return,
             Steps::Concat => {
@@ -270,7 +269,7 @@ impl Merger {
             sql.extend(format!("SELECT {} WHERE false", columns.join(", ")).bytes());
         }
         sql.extend(b") ");
-        sql.extend(self.confirmed.query_over(query, &self.lead).bytes());
+        sql.extend(self.confirmed.query_over(query, self.lead).bytes());
         Ok(sql)
     }
 }

@@ -192,9 +192,14 @@ impl House {
         let rows = self
             .servers()
             .into_iter()
-            .filter(|row| row["link"] != "" || row["state"] == "active");
-        rows.map(|row| (row["remote_pid"].parse().expect("a number"), row["link"] != ""))
-            .collect()
+            .filter(|row| !row["link"].is_empty() || row["state"] == "active");
+        rows.map(|row| {
+            (
+                row["remote_pid"].parse().expect("a number"),
+                !row["link"].is_empty(),
+            )
+        })
+        .collect()
     }
 
     /// The process of the part without a client, or of the leader.
@@ -228,7 +233,7 @@ impl House {
             let busy: Vec<Row> = self
                 .servers()
                 .into_iter()
-                .filter(|row| row["link"] != "" || !["idle", "used"].contains(&row["state"].as_str()))
+                .filter(|row| !row["link"].is_empty() || !["idle", "used"].contains(&row["state"].as_str()))
                 .collect();
             match busy.is_empty() {
                 true => Ok(()),

@@ -140,7 +140,7 @@ proptest! {
             good.extend(b"0-1");
             good.extend([0xff; 8]);
             let lead = confirmed.lead(&good).expect("a leader's row");
-            let mut merger = Merger::new(confirmed.into(), lead, 2);
+            let mut merger = Merger::new(&confirmed, &lead, 2);
             let _ = merger.push(0, &rest);
             let _ = merger.push(1, &[&[0, 3][..], &body].concat());
             let _ = (merger.end(0), merger.end(1));

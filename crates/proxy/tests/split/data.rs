@@ -1,4 +1,5 @@
-//! Tables with random rows: NULLs, duplicates, skew, empty tables, text that collations put in different orders.
+//! Tables with random rows: NULLs, duplicates, skew, empty tables, text that collations put in different orders. Equal values have
+//! one form each (no -0, one scale), so that it does not matter which of them a server shows.
 
 use crate::common::random::Random;
 
@@ -110,7 +111,7 @@ pub fn fill(random: &mut Random) -> Vec<String> {
             or_null(random, nulls, |r| (skewed(r, 30) * 3_000_000_000).to_string()),
             or_null(random, nulls, |r| skewed(r, 30).to_string()),
             or_null(random, nulls, |r| {
-                r.pick(&["'nan'", "'-0'", "0", "'infinity'", "1.5", "-2.25", "1e20"])
+                r.pick(&["'nan'", "0", "'infinity'", "1.5", "-2.25", "1e20"])
                     .to_string()
             }),
             or_null(random, nulls, |r| {

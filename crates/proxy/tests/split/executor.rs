@@ -1,7 +1,5 @@
 //! Runs plans over plain connections that wait, as an executor would, and the same query whole on the same snapshot.
 
-use std::sync::Arc;
-
 use proxy::split::{Confirmed, KeyColumn, LeadError, MergeKind, Merger, Refusal, plan};
 use proxy::understand::Dialect;
 
@@ -140,7 +138,7 @@ pub fn key(name: &str) -> KeyColumn {
 /// A query that is ready to be run split.
 pub struct Prepared {
     pub text: String,
-    pub confirmed: Arc<Confirmed>,
+    pub confirmed: Confirmed,
     pub parameters: Vec<u32>,
 }
 
@@ -156,8 +154,8 @@ pub enum Unprepared {
 
 /// Asks the server what is to be known.
 pub fn prepare(client: &mut Client, text: &str, key: &KeyColumn) -> Result<Prepared, Unprepared> {
-    let (parameters, original) = client.describe(text, &[]).map_err(Unprepared::Failed)?;
     let plan = plan(text, Dialect::default(), key).map_err(Unprepared::Refused)?;
+    let (parameters, original) = client.describe(text, &[]).map_err(Unprepared::Failed)?;
     let answer = client.0.try_rows(&plan.questions()).map_err(Unprepared::Wrong)?;
     let resolved = plan.resolve(&answer).map_err(Unprepared::Refused)?;
     let mut described = |text: &str| {
@@ -173,7 +171,7 @@ pub fn prepare(client: &mut Client, text: &str, key: &KeyColumn) -> Result<Prepa
         .map_err(Unprepared::Refused)?;
     Ok(Prepared {
         text: text.to_owned(),
-        confirmed: Arc::new(confirmed),
+        confirmed,
         parameters,
     })
 }
@@ -278,7 +276,7 @@ impl Team {
         }
         assert_eq!(answers.len(), texts.len(), "too few connections");
 
-        let mut merger = Merger::new(Arc::clone(confirmed), lead, texts.len());
+        let mut merger = Merger::new(confirmed, &lead, texts.len());
         let mut out = Vec::new();
         let mut left: Vec<_> = answers.into_iter().map(Vec::into_iter).enumerate().collect();
         while !left.is_empty() {

@@ -153,11 +153,10 @@ fn what_does_not_fit() {
         body
     };
     let lead = prepared.lead(&row("00000003-00000001-1")).expect("a row");
-    let (plan, first) = (std::sync::Arc::clone(&prepared), lead.clone());
     let split = |values: &[&str]| {
-        plan.parts(
+        prepared.parts(
             &values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>(),
-            &first,
+            &lead,
         )
     };
     assert_eq!(split(&["5", "x"]), Err(SplitsError::NoInteger("x".to_owned())));
@@ -173,7 +172,7 @@ fn what_does_not_fit() {
     );
     assert!(prepared.lead(&row("1'; drop table t")).is_err());
     assert!(prepared.lead(&[0, 1]).is_err());
-    let mut merger = Merger::new(prepared, lead, 2);
+    let mut merger = Merger::new(&prepared, &lead, 2);
     assert_eq!(merger.push(0, &row("1")), Err(MergeError::Row));
     assert_eq!(merger.final_sql(), Err(MergeError::Early));
     merger.end(0).expect("ended");

@@ -1,7 +1,5 @@
 //! From the answers of parts to the client's.
 
-use std::sync::Arc;
-
 use machine::reactor::Reactor;
 
 use super::asked::{Asked, Form};
@@ -51,7 +49,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let how: &How = how;
-        let mut merger = Merger::new(Arc::clone(&how.confirmed), lead.clone(), job.members.len());
+        let mut merger = Merger::new(&how.confirmed, lead, job.members.len());
         let pushed = job.members.iter().enumerate().try_for_each(|(number, member)| {
             if let State::Done(reply) = &member.state {
                 reply.rows().try_for_each(|row| merger.push(number, row))?;
@@ -67,7 +65,7 @@ impl<R: Reactor> EventLoop<R> {
                 return self.end_job(reactor, id, After::Whole);
             };
             let mut out = Vec::new();
-            flight::bound(&mut out, &sql, &how.types, &job.asked.values, &job.asked.formats);
+            flight::bound_described(&mut out, &sql, &how.types, &job.asked.values, &job.asked.formats);
             flight::sync(&mut out);
             let memory = self.world.config.corun.split_memory_max.0 as usize;
             return self.fly(reactor, id, Step::Final, &out, memory);
@@ -115,8 +113,16 @@ impl<R: Reactor> EventLoop<R> {
             (Some(reply), None) if !reply.overflowed => reply,
             (_, error) => return self.failed(reactor, id, error.as_ref()),
         };
-        if flight::column_types(&how.description) != described(rows) {
-            return self.outdated(reactor, id);
+        let columns = rows
+            .descriptions
+            .first()
+            .and_then(|(_, body)| flight::column_types(body));
+        if columns.as_deref() != Some(how.confirmed.columns()) {
+            self.know_whole(
+                id,
+                "the statement over the parts has other columns than the whole".to_owned(),
+            );
+            return self.end_job(reactor, id, After::Whole);
         }
         let mut out = Vec::new();
         for row in rows.rows() {

@@ -147,7 +147,7 @@ impl<R: Reactor> EventLoop<R> {
             Err(refusal) => self.refused(reactor, id, refusal),
             Ok((confirmed, part)) => {
                 let how = Arc::new(How {
-                    confirmed: Arc::new(confirmed),
+                    confirmed,
                     part_types: part.clone(),
                     description: std::mem::take(&mut job.description),
                     types: std::mem::take(&mut job.types),

@@ -59,7 +59,7 @@ pub(in crate::core) struct Known {
 
 /// How a text is split.
 pub(in crate::core) struct How {
-    pub confirmed: Arc<Confirmed>,
+    pub confirmed: Confirmed,
     /// Column types of the parts.
     pub part_types: Vec<u32>,
     /// RowDescription of the original, its body.
@@ -155,7 +155,7 @@ impl Rule {
             Cuts::Values(values) => values.len() + 1,
             Cuts::Even(minimum, maximum) => usize::try_from(maximum.abs_diff(*minimum)).unwrap_or(usize::MAX),
         };
-        cuts.min(Confirmed::PARTS_MAX).max(1)
+        cuts.clamp(1, Confirmed::PARTS_MAX)
     }
 
     /// Where to cut for so many parts.

@@ -15,6 +15,7 @@ use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
 use crate::core::client::Client;
 use crate::core::desk::{Desk, Rules, read_when_parsed};
 use crate::core::event_loop::EventLoop;
+use crate::core::pool::Pool;
 use crate::core::server::{Server, Task};
 use crate::session::prepared::Prepared;
 use crate::session::settings;
@@ -136,12 +137,12 @@ impl<R: Reactor> EventLoop<R> {
                     return None;
                 }
                 job.how = Some(how);
-                self.adopt(leader, &job);
+                self.adopt(leader, id, index, &job.asked);
                 self.jobs.insert(id, job);
                 self.lead(reactor, id);
             }
             None => {
-                self.adopt(leader, &job);
+                self.adopt(leader, id, index, &job.asked);
                 if !self.ask_about(reactor, job) {
                     self.disown(leader);
                     return None;
@@ -151,38 +152,38 @@ impl<R: Reactor> EventLoop<R> {
         Some(used)
     }
 
-    /// The client's unnamed statement is another one once its request has run.
-    fn replaces_unnamed(&mut self, index: usize, asked: &Asked) {
-        let Some(client) = self.clients.get_mut(index) else {
-            return;
-        };
-        let parses = match asked.form {
-            Form::Simple => false,
-            Form::Extended { parses: true, .. } => true,
-            Form::Extended { .. } => return,
-        };
-        client.statements.unnamed = parses.then(|| {
-            let parse = read::Parse {
-                name: b"",
-                sql: &asked.sql,
-                types: &asked.types,
-            };
-            let statement = self.desk.intern(&parse, &read_when_parsed(&client.settings));
-            let stamp = self.desk.statements.stamp();
-            Prepared { statement, stamp }
-        });
-    }
-
-    fn adopt(&mut self, leader: usize, job: &Job) {
+    fn adopt(&mut self, leader: usize, id: u64, client: usize, asked: &Asked) {
+        let unnamed = self.unnamed(client, asked);
         if let Some(server) = self.servers.get_mut(leader) {
-            server.job = Some(job.id);
+            server.job = Some(id);
             server.query_since = self.now;
         }
-        if let Some(client) = self.clients.get_mut(job.client) {
+        if let Some(client) = self.clients.get_mut(client) {
             client.asked = true;
+            client.statements.unnamed = unnamed;
         }
-        self.replaces_unnamed(job.client, &job.asked);
         self.shared.jobs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The client's unnamed statement behind a request.
+    fn unnamed(&mut self, client: usize, asked: &Asked) -> Option<Prepared> {
+        let client = self.clients.get(client)?;
+        match asked.form {
+            Form::Simple => None,
+            Form::Extended { parses: false, .. } => client.statements.unnamed.clone(),
+            Form::Extended { parses: true, .. } => {
+                let under = read_when_parsed(&client.settings);
+                let parsed = read::Parse {
+                    name: b"",
+                    sql: &asked.sql,
+                    types: &asked.types,
+                };
+                Some(Prepared {
+                    statement: self.desk.intern(&parsed, &under),
+                    stamp: self.desk.statements.stamp(),
+                })
+            }
+        }
     }
 
     fn disown(&mut self, leader: usize) {
@@ -216,10 +217,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Servers of this loop that work for clients.
     fn busy_here(&self) -> usize {
-        self.servers
-            .iter()
-            .filter(|(_, server)| server.client.is_some())
-            .count()
+        let busy = |(_, pool): (usize, &Pool)| pool.servers.saturating_sub(pool.idle.len() + pool.connecting);
+        self.pools.iter().map(busy).sum()
     }
 
     fn busy_elsewhere(&self) -> usize {
@@ -490,7 +489,7 @@ impl<R: Reactor> EventLoop<R> {
                 flight::plain(&mut out, IMPATIENT);
                 flight::plain(&mut out, &format!("SET TRANSACTION SNAPSHOT '{}'", lead.snapshot));
             }
-            flight::bound(&mut out, text.as_bytes(), &how.types, &job.asked.values, &formats);
+            flight::bound_described(&mut out, text.as_bytes(), &how.types, &job.asked.values, &formats);
             if number > 0 {
                 // Its part is all it does; the leader keeps the snapshot until all have taken it.
                 flight::plain(&mut out, "COMMIT");
