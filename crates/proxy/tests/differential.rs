@@ -34,12 +34,15 @@ struct Sides {
 }
 
 impl Sides {
-    fn start(mode: Mode, clients: usize) -> Sides {
+    /// `lines` are settings of our own.
+    fn start(mode: Mode, clients: usize, lines: &str) -> Sides {
         let (server, twin) = (Postgres::start(), Postgres::start());
         let target = Target::start(
             &twin,
             // After a crash of PostgreSQL it is tried again soon.
-            &Pooling::new(mode, clients).set("server_login_retry", "1"),
+            &Pooling::new(mode, clients)
+                .set("server_login_retry", "1")
+                .ours(lines),
         );
         Sides {
             server,
@@ -229,10 +232,32 @@ fn whole_statement(seen: &[Message]) -> bool {
     seen.last().is_some_and(|message| message.tag == b'Z')
 }
 
-fn rounds(mode: Mode, clients: usize, salt: u64, run: impl Fn(&mut [Pair], u64, &str)) {
-    let sides = Sides::start(mode, clients);
+/// Keys of the tables decide which server runs what, in one way or another.
+fn dispatched(dispatch: &str, seeds: std::ops::Range<u64>, clients: usize) -> String {
+    let columns: Vec<String> = (0..clients)
+        .flat_map(|n| [format!("a{n}.id"), format!("b{n}.a")])
+        .chain(["shared.id".to_owned()])
+        .collect();
+    let range = |seed: u64| {
+        format!(
+            "[ranges.r{seed}]\ndatabase = \"round_{seed}\"\ncolumns = {columns:?}\nminimum = 0\nmaximum = 30\n"
+        )
+    };
+    format!(
+        "dispatch = \"{dispatch}\"\n{}",
+        seeds.map(range).collect::<String>()
+    )
+}
+
+fn rounds(mode: Mode, clients: usize, salt: u64, dispatch: &str, run: impl Fn(&mut [Pair], u64, &str)) {
     let first = number_from_environment("CORUN_TEST_SEED", 1 + salt);
-    for seed in first..first + number_from_environment("CORUN_TEST_ROUNDS", 3) {
+    let seeds = first..first + number_from_environment("CORUN_TEST_ROUNDS", 3);
+    let lines = match dispatch {
+        "off" => String::new(),
+        dispatch => dispatched(dispatch, seeds.clone(), clients),
+    };
+    let sides = Sides::start(mode, clients, &lines);
+    for seed in seeds {
         let about = format!("CORUN_TEST_SEED={seed}, {mode:?} mode");
         println!("{about}");
         let mut pairs = sides.round(seed, clients);
@@ -240,8 +265,8 @@ fn rounds(mode: Mode, clients: usize, salt: u64, run: impl Fn(&mut [Pair], u64, 
     }
 }
 
-fn statements(mode: Mode, clients: usize, salt: u64) {
-    rounds(mode, clients, salt, |pairs, seed, about| {
+fn statements(mode: Mode, clients: usize, salt: u64, dispatch: &str) {
+    rounds(mode, clients, salt, dispatch, |pairs, seed, about| {
         let mut order = Random::new(seed);
         let mut generators: Vec<Statements> = (0..clients)
             .map(|n| Statements::new(seed, n, mode == Mode::Session))
@@ -255,8 +280,8 @@ fn statements(mode: Mode, clients: usize, salt: u64) {
     });
 }
 
-fn pipelines(mode: Mode, clients: usize, salt: u64) {
-    rounds(mode, clients, salt, |pairs, seed, about| {
+fn pipelines(mode: Mode, clients: usize, salt: u64, dispatch: &str) {
+    rounds(mode, clients, salt, dispatch, |pairs, seed, about| {
         let mut random = Random::new(seed);
         let steps = number_from_environment("CORUN_TEST_STEPS", 400);
         for at in 0..steps {
@@ -272,20 +297,40 @@ fn pipelines(mode: Mode, clients: usize, salt: u64) {
 
 #[test]
 fn statements_in_session_mode_are_answered_as_by_the_server() {
-    statements(Mode::Session, 2, 1000);
+    statements(Mode::Session, 2, 1000, "off");
 }
 
 #[test]
 fn statements_of_clients_in_turn_in_transaction_mode_are_answered_as_by_the_server() {
-    statements(Mode::Transaction, 4, 2000);
+    statements(Mode::Transaction, 4, 2000, "off");
 }
 
 #[test]
 fn pipelines_in_session_mode_are_answered_as_by_the_server() {
-    pipelines(Mode::Session, 2, 3000);
+    pipelines(Mode::Session, 2, 3000, "off");
 }
 
 #[test]
 fn pipelines_of_clients_in_turn_in_transaction_mode_are_answered_as_by_the_server() {
-    pipelines(Mode::Transaction, 4, 4000);
+    pipelines(Mode::Transaction, 4, 4000, "off");
+}
+
+#[test]
+fn statements_sent_by_their_keys_are_answered_as_by_the_server() {
+    statements(Mode::Transaction, 4, 5000, "range");
+}
+
+#[test]
+fn pipelines_sent_by_their_keys_are_answered_as_by_the_server() {
+    pipelines(Mode::Transaction, 4, 6000, "range");
+}
+
+#[test]
+fn statements_sent_at_random_are_answered_as_by_the_server() {
+    statements(Mode::Transaction, 4, 7000, "random");
+}
+
+#[test]
+fn pipelines_sent_at_random_are_answered_as_by_the_server() {
+    pipelines(Mode::Transaction, 4, 8000, "random");
 }

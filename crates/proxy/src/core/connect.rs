@@ -29,7 +29,7 @@ impl<R: Reactor> EventLoop<R> {
             };
             if !pool.wants_server(self.now, reserve_after) {
                 let Some(unfit) = pool.unfit() else {
-                    return;
+                    return self.connect_beside(reactor, index);
                 };
                 self.close_server(
                     reactor,
@@ -478,7 +478,7 @@ impl<R: Reactor> EventLoop<R> {
             client.server = None;
         }
         if let Some(job) = server.job {
-            self.member_lost(reactor, job);
+            self.member_lost(reactor, job, index);
         }
         if let Some(task) = server.task
             && let TaskKind::Ask(question) = task.kind

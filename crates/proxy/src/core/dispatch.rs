@@ -369,6 +369,29 @@ impl<R: Reactor> EventLoop<R> {
         Some(taken)
     }
 
+    /// Makes a connection in another lane for those that wait in one that has all of its own: what is free there takes them.
+    pub(super) fn connect_beside(&mut self, reactor: &mut R, index: usize) {
+        let Some(pool) = self.pools.get(index) else {
+            return;
+        };
+        let lanes = self.lanes_beside(index);
+        let of = |&lane: &usize| self.pools.get(lane).map(|pool| (lane, pool));
+        let connecting: usize = lanes.iter().filter_map(of).map(|(_, pool)| pool.connecting).sum();
+        let idle = lanes.iter().filter_map(of).any(|(_, pool)| !pool.idle.is_empty());
+        if pool.paused || idle || pool.waiting.len() <= connecting {
+            return;
+        }
+        let room = lanes.iter().filter_map(of).find(|(_, pool)| {
+            let failed = pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until);
+            pool.servers < pool.size && pool.waiting.is_empty() && !pool.paused && !failed
+        });
+        if let Some((lane, _)) = room
+            && self.connect(reactor, lane)
+        {
+            self.look_for_overflow(self.now + self.overflow_after(index));
+        }
+    }
+
     /// How long a statement waits for its own lane while another is free.
     fn overflow_after(&self, pool: usize) -> Duration {
         let first = self.pools.get(pool).map_or(pool, |pool| pool.first_lane);

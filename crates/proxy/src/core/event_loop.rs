@@ -71,7 +71,7 @@ pub(crate) fn listener_token(index: usize) -> Token {
 }
 
 /// Something to do once the current event is over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Todo {
     /// A server that nobody has.
     Free(usize),
@@ -426,7 +426,12 @@ impl<R: Reactor> EventLoop<R> {
         }
         self.forget_ranges();
         let old = std::mem::take(&mut self.splits);
+        let before = old.names();
         self.splits = Splits::of(&self.world.config, &mut self.desk, old);
+        for job in self.jobs.values_mut() {
+            // What it finds out belongs to a rule that may be gone.
+            job.rule = self.splits.same(before.get(job.rule));
+        }
         for (index, size, reserve) in shares {
             self.arrange_lanes(index, size, reserve);
         }

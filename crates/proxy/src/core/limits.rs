@@ -142,6 +142,7 @@ impl<R: Reactor> EventLoop<R> {
         let mut late = Vec::new();
         let mut done: Vec<(usize, &'static str)> = Vec::new();
         let mut replaced: Vec<(usize, &'static str)> = Vec::new();
+        let mut shrunk: HashSet<usize> = HashSet::new();
         for (index, server) in &self.servers {
             if !server.is_ready() {
                 let probes = self
@@ -186,8 +187,12 @@ impl<R: Reactor> EventLoop<R> {
             };
             let unused = self.now.saturating_sub(server.since);
             let above_minimum = pool.servers > pool.minimum(self.shared.mailboxes.len());
+            let above_maximum = pool.servers > pool.size.max(1) + pool.reserve;
             if let Some(why) = server.closing {
                 done.push((index, why));
+            } else if above_maximum && shrunk.insert(server.pool) {
+                // One at a time: what the pool has is counted anew then.
+                done.push((index, "its pool has become smaller"));
             } else if self.now.saturating_sub(server.created) >= pool.effective.server_lifetime && server.used
             {
                 done.push((index, "server_lifetime"));

@@ -154,7 +154,7 @@ impl<R: Reactor> EventLoop<R> {
                     .unwrap_or_default(),
                 state: if !server.is_ready() {
                     "login"
-                } else if server.client.is_some() {
+                } else if server.client.is_some() || server.job.is_some() {
                     "active"
                 } else if server.cancels > 0 {
                     "being_canceled"
@@ -246,9 +246,10 @@ impl<R: Reactor> EventLoop<R> {
                 alike: pool.waiting.alike,
             };
             for (_, server) in mine {
-                view.servers_active += usize::from(server.client.is_some());
-                view.servers_cancelled += usize::from(server.client.is_none() && server.cancels > 0);
-                view.servers_tested += usize::from(server.client.is_none() && server.task.is_some());
+                let works = server.client.is_some() || server.job.is_some();
+                view.servers_active += usize::from(works);
+                view.servers_cancelled += usize::from(!works && server.cancels > 0);
+                view.servers_tested += usize::from(!works && server.task.is_some());
                 view.cancels += server.cancels as usize;
             }
             view.clients_active = self

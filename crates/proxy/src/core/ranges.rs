@@ -335,3 +335,92 @@ impl LoopRanges {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORKERS: usize = 4;
+
+    fn ranges() -> Arc<Ranges> {
+        let text = "[proxy]\nauth_type = \"any\"\n[databases.a]\nhost = \"h\"\nuser = \"u\"\n\
+            [ranges.keys]\ndatabase = \"a\"\ncolumns = [\"t.k\"]\nminimum = 1\nmaximum = 1000\nbuckets = 100\n";
+        let config = Config::parse(text, "corun.toml").expect("a configuration").config;
+        Arc::new(Ranges::of(&config, "a", WORKERS).expect("ranges"))
+    }
+
+    fn key(ranges: &LoopRanges, key: i64) -> Key {
+        ranges.locate(0, Span::point(key)).expect("a worker for each key")
+    }
+
+    /// Two loops count statements with these keys for a while; the first one looks at the balance.
+    fn run(loops: &mut [LoopRanges; 2], seconds: std::ops::Range<u64>, keys: impl Fn(u64) -> i64) {
+        for second in seconds {
+            for turn in 0..1000 {
+                let counter = &mut loops[turn as usize % 2];
+                let key = key(counter, keys(turn));
+                counter.count(&key);
+            }
+            for counter in loops.iter_mut() {
+                counter.tick();
+            }
+            let shared = Arc::clone(&loops[0].shared);
+            shared.rebalance(Duration::from_secs(second));
+        }
+        for counter in loops.iter_mut() {
+            counter.tick();
+        }
+    }
+
+    #[test]
+    fn skew_moves_boundaries_and_all_loops_follow() {
+        let shared = ranges();
+        let mut loops = [
+            LoopRanges::new(Arc::clone(&shared)),
+            LoopRanges::new(Arc::clone(&shared)),
+        ];
+        assert_eq!(key(&loops[0], 200).worker, 0);
+        assert_eq!(key(&loops[0], 1000).worker, WORKERS - 1);
+        // Even load stays where it is.
+        run(&mut loops, 0..100, |turn| 1 + (turn as i64 * 37) % 1000);
+        assert_eq!(shared.domains[0].view().moves, 0);
+        // All of it on the first worker's keys.
+        run(&mut loops, 100..400, |turn| 1 + (turn as i64 * 37) % 200);
+        let view = shared.domains[0].view();
+        assert!(view.moves > 0);
+        assert_eq!(view.statements.iter().sum::<u64>(), 400_000);
+        let mut by_worker = [0; WORKERS];
+        for number in 1..=1000 {
+            let (one, other) = (key(&loops[0], number), key(&loops[1], number));
+            assert_eq!(one, other, "loops agree");
+            by_worker[one.worker] += u32::from(number <= 200);
+        }
+        // Each has its share of the busy keys, but for the size of a bucket.
+        assert!(
+            by_worker.iter().all(|&keys| (30..=80).contains(&keys)),
+            "{by_worker:?}"
+        );
+        // Keys outside belong to the ends.
+        assert_eq!(key(&loops[0], i64::MIN).worker, 0);
+        assert_eq!(key(&loops[0], i64::MAX).worker, WORKERS - 1);
+        let moves = view.moves;
+        run(&mut loops, 400..500, |turn| 1 + (turn as i64 * 37) % 200);
+        assert_eq!(shared.domains[0].view().moves, moves, "it stays once it is even");
+    }
+
+    #[test]
+    fn a_copy_that_leaves_is_replaced_and_gets_its_range_back() {
+        let mut ranges = LoopRanges::new(ranges());
+        let low = key(&ranges, 1);
+        let high = key(&ranges, 1000);
+        let mut hosts = |alive: &[bool]| (ranges.host(&low, alive), ranges.host(&high, alive));
+        assert_eq!(hosts(&[true, true]), (Some(0), Some(1)));
+        assert_eq!(hosts(&[true, false]), (Some(0), Some(0)));
+        assert_eq!(hosts(&[false, true]), (Some(1), Some(1)));
+        assert_eq!(hosts(&[false, false]), (None, None));
+        assert_eq!(hosts(&[true, true]), (Some(0), Some(1)));
+        assert_eq!(hosts(&[]), (None, None));
+        // A third one.
+        assert_eq!(hosts(&[true, true, true]), (Some(0), Some(2)));
+    }
+}

@@ -21,7 +21,7 @@ use crate::config::PoolMode;
 use crate::session::settings;
 use crate::understand::{Access, Pins, Shape, Understood};
 use crate::wire::error::{Refusal, code};
-use crate::wire::{TransactionStatus, build, frontend};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
 
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client that is logged in.
@@ -30,7 +30,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        if client.waits() {
+        let server = client.server.and_then(|server| self.servers.get(server));
+        if client.waits() || server.is_some_and(|server| server.job.is_some()) {
             client.inbox.extend(bytes);
             if client.inbox.len() > inbox_max && !client.paused {
                 client.paused = true;
@@ -289,8 +290,9 @@ impl<R: Reactor> EventLoop<R> {
             understood,
             since: self.now,
         }));
+        let tag = read::query(&message[HEADER_BYTES..]).and_then(wish::begin_tag);
         let mut out = Vec::with_capacity(32);
-        build::command_complete(&mut out, "BEGIN");
+        build::command_complete(&mut out, tag.unwrap_or("BEGIN"));
         build::ready(&mut out, TransactionStatus::Open);
         client.transport.send(reactor, &out);
     }
@@ -583,7 +585,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        if server.client.is_some() || server.task.is_some() || !server.is_ready() {
+        if server.client.is_some() || server.task.is_some() || server.job.is_some() || !server.is_ready() {
             return;
         }
         let Some(pool) = self.pools.get_mut(server.pool) else {

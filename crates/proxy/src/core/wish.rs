@@ -46,7 +46,11 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
         frontend::QUERY => match read::query(body) {
             Some(sql) => {
                 let understood = desk.understanding.of(sql);
-                if rules.late_begin && client.begun.is_none() && is_begin(&understood) {
+                if rules.late_begin
+                    && client.begun.is_none()
+                    && is_begin(&understood)
+                    && begin_tag(sql).is_some()
+                {
                     Wish::Begin(head.total, understood)
                 } else {
                     of(understood)
@@ -101,11 +105,52 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     }
 }
 
-/// Whether a text only begins a transaction block, and cannot fail where it does: SERIALIZABLE is refused by a server in recovery.
+/// What PostgreSQL answers to a text that begins a transaction block; `None`: it begins with something else, a comment for one.
+pub(super) fn begin_tag(sql: &[u8]) -> Option<&'static str> {
+    let first = sql.trim_ascii_start();
+    let begins = |word: &str| {
+        first
+            .get(..word.len())
+            .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    match (begins("begin"), begins("start")) {
+        (true, _) => Some("BEGIN"),
+        (_, true) => Some("START TRANSACTION"),
+        _ => None,
+    }
+}
+
+/// Whether a text only begins a transaction block, and cannot fail where it does: SERIALIZABLE and READ WRITE are refused by a server in
+/// recovery.
 fn is_begin(understood: &Understood) -> bool {
     let plain = match understood.transaction {
-        TransactionEffect::Begin { isolation, .. } => isolation != Some(Isolation::Serializable),
+        TransactionEffect::Begin {
+            isolation, read_only, ..
+        } => isolation != Some(Isolation::Serializable) && read_only != Some(false),
         _ => false,
     };
     plain && understood.statements == 1 && understood.hint.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::begin_tag;
+
+    #[test]
+    fn a_block_begins_by_either_word() {
+        assert_eq!(
+            begin_tag(b" \n BEGIN isolation level repeatable read"),
+            Some("BEGIN")
+        );
+        assert_eq!(begin_tag(b"start transaction"), Some("START TRANSACTION"));
+        for other in [
+            &b""[..],
+            b"beg",
+            b"/* start */ begin",
+            b"-- begin\nstart transaction",
+            b";begin",
+        ] {
+            assert_eq!(begin_tag(other), None);
+        }
+    }
 }

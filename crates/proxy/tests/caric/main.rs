@@ -4,7 +4,18 @@
 mod common;
 
 mod dispatch;
+mod faults;
+mod house;
+mod lanes;
+mod orders;
 mod parts;
+mod random;
+mod replicas;
+mod session;
+#[path = "../split/data.rs"]
+mod split_data;
+#[path = "../split/queries.rs"]
+mod split_queries;
 
 use std::io::{Read as _, Write as _};
 

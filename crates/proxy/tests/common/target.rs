@@ -39,6 +39,8 @@ pub struct Pooling {
     pub settings: Vec<(String, String)>,
     /// Settings of every database that only ours has, as lines of its file.
     pub ours: String,
+    /// Settings of the process that only ours has, as lines of its file.
+    pub corun: String,
     /// Files beside the configuration, by name; `{folder}` in a setting is where they are.
     pub files: Vec<(String, String)>,
 }
@@ -51,6 +53,7 @@ impl Pooling {
             pool_size,
             settings: Vec::new(),
             ours: String::new(),
+            corun: String::new(),
             files: Vec::new(),
         }
     }
@@ -65,6 +68,13 @@ impl Pooling {
     pub fn ours(mut self, line: &str) -> Pooling {
         self.ours.push_str(line);
         self.ours.push('\n');
+        self
+    }
+
+    /// The same with a setting of the process that only ours has.
+    pub fn corun(mut self, line: &str) -> Pooling {
+        self.corun.push_str(line);
+        self.corun.push('\n');
         self
     }
 
@@ -248,6 +258,19 @@ impl Target {
         }
     }
 
+    /// Takes over another configuration: ours, with these texts in place of those.
+    pub fn reload_with(&self, changes: &[(&str, &str)]) {
+        let Some((proxy, text)) = &self.proxy else {
+            panic!("only our own configuration can be changed");
+        };
+        let mut text = text.clone();
+        for (old, new) in changes {
+            assert!(text.contains(old), "there is no `{old}` in {text}");
+            text = text.replace(old, new);
+        }
+        proxy.reload(world(&text));
+    }
+
     fn wait_until_it_listens(&self) {
         let until = Instant::now() + Duration::from_secs(10);
         while let Err(error) = std::net::TcpStream::connect(("127.0.0.1", self.port)) {
@@ -344,8 +367,12 @@ fn corun(server: &Postgres, pooling: &Pooling) -> Target {
         text.push_str(&format!("{name} = {value}\n"));
     }
     let loops = super::number_from_environment("CORUN_TEST_EVENT_LOOPS", 1);
+    let mut corun = pooling.corun.clone();
+    if !corun.contains("event_loops") {
+        corun.push_str(&format!("event_loops = {loops}\n"));
+    }
     text.push_str(&format!(
-        "[corun]\nevent_loops = {loops}\n[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n{}",
+        "[corun]\n{corun}[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n{}",
         server.port(),
         pooling.ours
     ));

@@ -11,6 +11,7 @@ use crate::core::queries::SLOW;
 use crate::core::server::Task;
 use crate::core::statistics::micros;
 use crate::split::{MergeKind, Merger};
+use crate::wire::error::Reported;
 use crate::wire::{TransactionStatus, backend, build};
 
 impl<R: Reactor> EventLoop<R> {
@@ -24,8 +25,12 @@ impl<R: Reactor> EventLoop<R> {
             }
             (Some(reply), None) => reply,
             // The whole may fail as well, or not; the client gets what it says.
-            _ => return self.end_job(reactor, id, After::Whole),
+            (_, error) => return self.failed(reactor, id, error.as_ref()),
         };
+        if job.how.as_ref().map(|how| &how.part_types) != described(&reply).as_ref() {
+            // Somebody has changed a table.
+            return self.outdated(reactor, id);
+        }
         if let Some(member) = job.member(server) {
             member.state = State::Done(reply);
         }
@@ -75,13 +80,39 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// A server refused a text of a job.
+    pub(super) fn failed(&mut self, reactor: &mut R, id: u64, error: Option<&Reported>) {
+        if let Some(error) = error {
+            tracing::debug!(
+                code = error.code,
+                "a part failed, so the query runs whole: {}",
+                error.message
+            );
+        }
+        match error {
+            Some(error) if error.code.starts_with("42") || error.code.starts_with("0A") => {
+                self.outdated(reactor, id);
+            }
+            _ => self.end_job(reactor, id, After::Whole),
+        }
+    }
+
+    /// What is known of a text does not hold any more: it is asked anew next time.
+    fn outdated(&mut self, reactor: &mut R, id: u64) {
+        tracing::debug!("what is known of a query in parts does not hold any more");
+        if let Some(job) = self.jobs.get(&id) {
+            self.splits.known.pop(&job.key);
+        }
+        self.end_job(reactor, id, After::Whole);
+    }
+
     /// The statement over what the parts answered has answered.
     pub(super) fn final_answered(&mut self, reactor: &mut R, id: u64, task: Task) {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(how) = &job.how else { return };
         let rows = match (&task.reply, &task.error) {
             (Some(reply), None) if !reply.overflowed => reply,
-            _ => return self.end_job(reactor, id, After::Whole),
+            (_, error) => return self.failed(reactor, id, error.as_ref()),
         };
         let columns = rows
             .descriptions
@@ -134,6 +165,13 @@ impl<R: Reactor> EventLoop<R> {
         }
         self.end_job(reactor, id, After::Answer(out));
     }
+}
+
+/// Types of the columns a server answered with.
+fn described(reply: &flight::Reply) -> Option<Vec<u32>> {
+    let mut descriptions = reply.descriptions.iter();
+    let (_, body) = descriptions.find(|(tag, _)| *tag == backend::ROW_DESCRIPTION)?;
+    flight::column_types(body)
 }
 
 /// The messages a client gets.

@@ -53,9 +53,11 @@ impl<R: Reactor> EventLoop<R> {
     /// Remembers how a text is split, or why it is not.
     fn know(&mut self, job: &Job, how: Result<Arc<How>, Refusal>) {
         let how = how.map_err(|refusal| refusal.to_string());
-        if let Some(rule) = self.splits.rules.get_mut(job.rule)
-            && let Err(why) = &how
-        {
+        let Some(rule) = self.splits.rules.get_mut(job.rule) else {
+            // Another configuration: another key, perhaps.
+            return;
+        };
+        if let Err(why) = &how {
             rule.why.clone_from(why);
         }
         let stamp = job.stamp;
@@ -64,10 +66,10 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A text runs whole from now on, until what is known is asked anew.
     pub(super) fn know_whole(&mut self, id: u64, why: String) {
-        if let Some(job) = self.jobs.get(&id) {
-            if let Some(rule) = self.splits.rules.get_mut(job.rule) {
-                rule.why.clone_from(&why);
-            }
+        if let Some(job) = self.jobs.get(&id)
+            && let Some(rule) = self.splits.rules.get_mut(job.rule)
+        {
+            rule.why.clone_from(&why);
             let stamp = job.stamp;
             self.splits
                 .known
@@ -136,16 +138,17 @@ impl<R: Reactor> EventLoop<R> {
             .collect();
         let original = flight::column_types(&job.description);
         let confirmed = match (job.resolved.take(), original, columns.as_slice(), &task.error) {
-            (Some(resolved), Some(original), [part, leader], None) => {
-                resolved.confirm(&original, part, leader)
-            }
+            (Some(resolved), Some(original), [part, leader], None) => resolved
+                .confirm(&original, part, leader)
+                .map(|confirmed| (confirmed, part)),
             _ => Err(Refusal::Rewrite),
         };
         match confirmed {
             Err(refusal) => self.refused(reactor, id, refusal),
-            Ok(confirmed) => {
+            Ok((confirmed, part)) => {
                 let how = Arc::new(How {
                     confirmed,
+                    part_types: part.clone(),
                     description: std::mem::take(&mut job.description),
                     types: std::mem::take(&mut job.types),
                 });
@@ -154,7 +157,9 @@ impl<R: Reactor> EventLoop<R> {
                     stamp: job.stamp,
                     how: Ok(how),
                 };
-                self.splits.known.put(job.key.clone(), known);
+                if job.rule < self.splits.rules.len() {
+                    self.splits.known.put(job.key.clone(), known);
+                }
                 self.lead(reactor, id);
             }
         }
@@ -187,6 +192,8 @@ impl<R: Reactor> EventLoop<R> {
         }
         if let Some(server) = self.servers.get_mut(server) {
             server.start_message(reactor, TaskKind::Part { job: id, step }, out);
+            // An unnamed statement that is nobody's is left there.
+            server.statements.unnamed = Some((u64::MAX, 0));
             if let Some(task) = &mut server.task {
                 task.reply = Some(Box::new(flight::Reply::new(limit)));
             }

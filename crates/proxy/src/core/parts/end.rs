@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use machine::reactor::Reactor;
 
-use super::job::{After, Step};
+use super::job::{After, State, Step};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::server::{Task, TaskKind};
-use crate::wire::error::{Refusal, code};
+use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build};
 
 impl<R: Reactor> EventLoop<R> {
@@ -75,7 +75,10 @@ impl<R: Reactor> EventLoop<R> {
         server.job = None;
         server.since = self.now;
         if server.status == TransactionStatus::Idle {
-            self.todo.push_back(Todo::Free(index));
+            // Where it was parted from its client it is on the list already; on it twice, two clients would get it.
+            if !self.todo.contains(&Todo::Free(index)) {
+                self.todo.push_back(Todo::Free(index));
+            }
         } else {
             let kind = TaskKind::Part {
                 job: 0,
@@ -91,6 +94,11 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get(index) else {
             return;
         };
+        let struck = |error: &Reported| server.struck && error.code == code::QUERY_CANCELED;
+        if task.error.as_ref().is_some_and(struck) {
+            // The cancel request was meant for the part.
+            return self.release(reactor, index);
+        }
         if task.error.is_some() || server.status != TransactionStatus::Idle {
             return self.close_server(reactor, index, "its part of a query could not be ended");
         }
@@ -98,7 +106,15 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A server that worked for a job is gone.
-    pub(in crate::core) fn member_lost(&mut self, reactor: &mut R, id: u64) {
+    pub(in crate::core) fn member_lost(&mut self, reactor: &mut R, id: u64, server: usize) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let leads = job.leader() == Some(server);
+        if let (false, Some(member)) = (leads, job.member(server))
+            && matches!(member.state, State::Done(_))
+        {
+            // Its part has been answered; nobody needs it any more.
+            return;
+        }
         let refusal = Refusal::new(
             code::CONNECTION_FAILURE,
             "a server connection was lost while it ran a part of the query",
@@ -116,6 +132,7 @@ impl<R: Reactor> EventLoop<R> {
         let refusal = Refusal::new(code::QUERY_CANCELED, "canceling statement due to user request");
         let mut out = Vec::new();
         build::error(&mut out, &refusal);
+        *self.errors.entry(code::QUERY_CANCELED).or_default() += 1;
         self.end_job(reactor, id, After::Error(out[HEADER_BYTES..].to_vec()));
     }
 }

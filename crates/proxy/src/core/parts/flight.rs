@@ -63,6 +63,12 @@ impl Reply {
 /// Begins a transaction that sees one snapshot and changes nothing.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
+/// On the leader: it is idle within its transaction while others work, which says nothing about the client.
+pub(super) const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout = 0";
+/// On the others: one that waits for a lock may wait for somebody who waits for the leader, which waits for it; no server can see
+/// that circle.
+pub(super) const IMPATIENT: &str = "SET LOCAL lock_timeout = '100ms'";
+
 /// Appends a statement without parameters and rows that matter.
 pub(super) fn plain(out: &mut Vec<u8>, sql: &str) {
     build::parse(out, "", sql.as_bytes(), &[0, 0]);

@@ -60,6 +60,8 @@ pub(in crate::core) struct Known {
 /// How a text is split.
 pub(in crate::core) struct How {
     pub confirmed: Confirmed,
+    /// Column types of the parts.
+    pub part_types: Vec<u32>,
     /// RowDescription of the original, its body.
     pub description: Vec<u8>,
     /// Types of its parameters, as in a Parse.
@@ -119,6 +121,20 @@ impl Splits {
             rules,
             ..Splits::default()
         }
+    }
+
+    /// Names of the rules, and what they say, to find them again.
+    pub fn names(&self) -> Vec<(String, Shape, KeyColumn)> {
+        let name = |rule: &Rule| (rule.name.clone(), rule.shape, rule.key.clone());
+        self.rules.iter().map(name).collect()
+    }
+
+    /// Where the rule of this name is that says the same; `usize::MAX`, a rule that never is there: nowhere.
+    pub fn same(&self, named: Option<&(String, Shape, KeyColumn)>) -> usize {
+        let is = |rule: &Rule| {
+            named.is_some_and(|(name, shape, key)| (name, shape, key) == (&rule.name, &rule.shape, &rule.key))
+        };
+        self.rules.iter().position(is).unwrap_or(usize::MAX)
     }
 
     /// The rule for a text of this shape.

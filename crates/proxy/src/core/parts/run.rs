@@ -7,7 +7,7 @@ use machine::reactor::Reactor;
 use model::split::{Parts, Placement, free_cores, parts_most, place};
 
 use super::asked::{Asked, Form, asked};
-use super::flight::{self, BEGIN};
+use super::flight::{self, BEGIN, IMPATIENT, PATIENT};
 use super::job::{After, Job, Member, State, Step};
 use super::rules::Rule;
 use crate::admin::SplitRow;
@@ -314,6 +314,7 @@ impl<R: Reactor> EventLoop<R> {
         job.parts = others.len() + 1;
         let mut out = Vec::new();
         flight::plain(&mut out, BEGIN);
+        flight::plain(&mut out, PATIENT);
         let confirmed = &how.confirmed;
         let leads = confirmed.leader().as_bytes();
         flight::bound(
@@ -444,7 +445,7 @@ impl<R: Reactor> EventLoop<R> {
             _ => None,
         };
         let Some(lead) = lead.filter(|lead| is_snapshot(&lead.snapshot)) else {
-            return self.end_job(reactor, id, After::Whole);
+            return self.failed(reactor, id, task.error.as_ref());
         };
         let cuts = self
             .splits
@@ -485,9 +486,10 @@ impl<R: Reactor> EventLoop<R> {
             let mut out = Vec::new();
             if number > 0 {
                 flight::plain(&mut out, BEGIN);
+                flight::plain(&mut out, IMPATIENT);
                 flight::plain(&mut out, &format!("SET TRANSACTION SNAPSHOT '{}'", lead.snapshot));
             }
-            flight::bound(&mut out, text.as_bytes(), &how.types, &job.asked.values, &formats);
+            flight::bound_described(&mut out, text.as_bytes(), &how.types, &job.asked.values, &formats);
             if number > 0 {
                 // Its part is all it does; the leader keeps the snapshot until all have taken it.
                 flight::plain(&mut out, "COMMIT");
