@@ -2,10 +2,10 @@
 //! alike statements one after the other.
 //!
 //! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
-//! [`auto_prepare`] (texts as prepared statements), [`split`] (one query as several), [`session`] (what follows a client from server
-//! to server), `core` (event loops,
-//! pools), [`admin`] (console, metrics), [`config`]. Beside the proxy: [`talk`] (a client that waits), [`watch`] (the console seen
-//! from outside), [`preflight`] (what servers allow), [`learn`] (which ranges and splits would pay).
+//! [`auto_prepare`] (texts as prepared statements), [`split`] (one query as several), [`session`] (what follows a client from
+//! server to server), `core` (event loops, pools), [`admin`] (console, metrics), [`config`]. Beside the proxy: [`talk`] (a client
+//! that waits), [`watch`] (the console seen from outside), [`preflight`] (what servers allow), [`learn`]
+//! (which ranges and splits would pay).
 
 pub mod admin;
 pub mod auth;

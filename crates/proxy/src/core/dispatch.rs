@@ -320,15 +320,12 @@ impl<R: Reactor> EventLoop<R> {
     /// The cores a server of this pool is to be bound to now: those of its lane while keys decide, otherwise this loop's.
     pub(super) fn cores_for(&self, pool: usize) -> Vec<CpuId> {
         let lanes = self.lanes_beside(pool);
-        if let Some(own) = self.pools.get(pool).filter(|_| !lanes.is_empty()) {
-            if self.keys_decide(own.first_lane) {
-                let workers = self.cpus.len();
-                let (from, to) = (
-                    own.key.lane * workers / lanes.len(),
-                    (own.key.lane + 1) * workers / lanes.len(),
-                );
-                return self.cpus[from.min(workers)..to.min(workers)].to_vec();
-            }
+        if let Some(own) = self.pools.get(pool).filter(|_| !lanes.is_empty())
+            && self.keys_decide(own.first_lane)
+        {
+            let workers = self.cpus.len();
+            let first = |lane: usize| (lane * workers / lanes.len()).min(workers);
+            return self.cpus[first(own.key.lane)..first(own.key.lane + 1)].to_vec();
         }
         self.place.cpus.clone()
     }

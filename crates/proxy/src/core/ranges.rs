@@ -111,8 +111,7 @@ impl Ranges {
             .ranges
             .iter()
             .filter(|(_, range)| range.database == database);
-        own.map(|(name, range)| (name, range))
-            .eq(self.domains.iter().map(|domain| (&domain.name, &domain.settings)))
+        own.eq(self.domains.iter().map(|domain| (&domain.name, &domain.settings)))
     }
 
     /// A number that changes with the maps.

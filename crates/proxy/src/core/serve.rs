@@ -96,11 +96,11 @@ impl<R: Reactor> EventLoop<R> {
                 return bytes.len();
             };
             let rules = self.rules(client);
-            if client.server.is_none() || client.passing == 0 {
-                if let Some(used) = self.explain(reactor, index, &bytes[at..]) {
-                    at += used;
-                    continue;
-                }
+            if (client.server.is_none() || client.passing == 0)
+                && let Some(used) = self.explain(reactor, index, &bytes[at..])
+            {
+                at += used;
+                continue;
             }
             let Some(client) = self.clients.get(index) else {
                 return bytes.len();

@@ -84,6 +84,10 @@ impl Plan {
         let operators = array(&mut self.seen.operators.iter());
         let types = array(&mut self.seen.types.iter());
         let key = table_text((&self.key.schema, &self.key.table));
+        // A type that no column in the text has; columns may have domains and enumerations, so those count as PostgreSQL's own.
+        let own = format!(
+            "exists (select from pg_catalog.pg_type t where t.oid = kind and t.oid >= {FIRST_OF_USERS} and t.typtype not in ('d', 'e'))"
+        );
         format!(
             "with mentioned (number, relation) as (values {tables}) \
              select 'table', number::text, c.oid::text, c.relkind::text, c.relpersistence::text, \
@@ -97,14 +101,16 @@ impl Plan {
              union all select 'function', p.proname::text, null, null, null, null, null from pg_catalog.pg_proc p \
                where p.proname::text = any ({functions}) and p.pronamespace <> 'pg_catalog'::regnamespace \
                and pg_catalog.pg_function_is_visible(p.oid) \
-               and not exists (select from pg_catalog.unnest(p.proargtypes::oid[]) u (kind) where kind >= {FIRST_OF_USERS}) \
+               and not exists (select from pg_catalog.unnest(p.proargtypes::oid[]) u (kind) where {own}) \
              union all select 'operator', o.oprname::text, null, null, null, null, null from pg_catalog.pg_operator o \
                where o.oprname::text = any ({operators}) and o.oprnamespace <> 'pg_catalog'::regnamespace \
-               and pg_catalog.pg_operator_is_visible(o.oid) and o.oprleft < {FIRST_OF_USERS} and o.oprright < {FIRST_OF_USERS} \
+               and pg_catalog.pg_operator_is_visible(o.oid) \
+               and not exists (select from (values (o.oprleft), (o.oprright)) u (kind) where {own}) \
              union all select 'type', name, pg_catalog.to_regtype(pg_catalog.quote_ident(name))::oid::text, null, null, null, null \
                from pg_catalog.unnest({types}) u (name) \
              union all select 'casts', pg_catalog.count(*)::text, null, null, null, null, null from pg_catalog.pg_cast \
-               where castfunc >= {FIRST_OF_USERS} and castsource < {FIRST_OF_USERS} and casttarget < {FIRST_OF_USERS} \
+               c where c.oid >= {FIRST_OF_USERS} \
+               and not exists (select from (values (castsource), (casttarget)) u (kind) where {own}) \
              union all select 'foreign', pg_catalog.count(*)::text, null, null, null, null, null from pg_catalog.pg_inherits i \
                join pg_catalog.pg_class c on c.oid = i.inhrelid and c.relkind = 'f' \
              union all select 'path', (select s from pg_catalog.unnest(pg_catalog.current_schemas(true)) with ordinality u (s, n) \

@@ -19,6 +19,16 @@ pub enum MergeKind {
     Final,
 }
 
+impl std::fmt::Display for MergeKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            MergeKind::Concat => "rows as they come",
+            MergeKind::Sorted => "rows merged in order",
+            MergeKind::Final => "a final statement over the rows",
+        })
+    }
+}
+
 /// How hidden columns put rows in order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowOrder {
@@ -259,6 +269,11 @@ impl Confirmed {
         &self.columns
     }
 
+    /// The split key as it stands in the parts, for people.
+    pub fn key(&self) -> &str {
+        &self.resolved.key
+    }
+
     /// The type of the split key, as pg_type numbers it.
     pub fn key_type(&self) -> u32 {
         self.resolved.key_type
@@ -266,7 +281,7 @@ impl Confirmed {
 
     /// What the leader runs first in its transaction: it exports the snapshot and evaluates what is evaluated once.
     pub fn leader(&self) -> &str {
-        &self.resolved.leader()
+        self.resolved.leader()
     }
 
     /// The result formats of the leader's columns.

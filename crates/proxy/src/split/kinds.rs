@@ -31,8 +31,6 @@ pub(super) const COLLATION_DEFAULT: u32 = 100;
 pub(super) const COLLATIONS_C: [u32; 2] = [950, 951];
 
 /// The name of a type whose values are handed on as literals, in a form that no setting changes. `None`: they are not.
-///
-/// Floating-point numbers are not among them: how many digits are written is a setting.
 pub(super) fn literal_name(oid: u32) -> Option<&'static str> {
     Some(match oid {
         BOOL => "pg_catalog.bool",
@@ -49,13 +47,15 @@ pub(super) fn literal_name(oid: u32) -> Option<&'static str> {
         TIMESTAMPTZ => "pg_catalog.timestamptz",
         NUMERIC => "pg_catalog.numeric",
         UUID => "pg_catalog.uuid",
+        FLOAT4 => "pg_catalog.float4",
+        FLOAT8 => "pg_catalog.float8",
         _ => return None,
     })
 }
 
 /// Whether values are put in order by a collation.
 pub(super) fn is_text(oid: u32) -> bool {
-    matches!(oid, TEXT | VARCHAR | BPCHAR)
+    matches!(oid, TEXT | VARCHAR | BPCHAR | NAME)
 }
 
 /// Whether values are floating-point numbers.
@@ -132,22 +132,19 @@ impl Order {
         match self {
             Order::Signed => signed(one).cmp(&signed(other)),
             Order::Bytes => one.cmp(other),
-            Order::Padded => one.trim_ascii_end_blanks().cmp(other.trim_ascii_end_blanks()),
+            Order::Padded => without_blanks(one).cmp(without_blanks(other)),
             Order::Float => float(one, other),
             Order::Numeric => numeric::compare(one, other),
         }
     }
 }
 
-trait Blanks {
-    fn trim_ascii_end_blanks(&self) -> &[u8];
-}
-
-impl Blanks for [u8] {
-    fn trim_ascii_end_blanks(&self) -> &[u8] {
-        let end = self.iter().rposition(|byte| *byte != b' ').map_or(0, |at| at + 1);
-        &self[..end]
-    }
+fn without_blanks(bytes: &[u8]) -> &[u8] {
+    let end = bytes
+        .iter()
+        .rposition(|byte| *byte != b' ')
+        .map_or(0, |at| at + 1);
+    &bytes[..end]
 }
 
 fn signed(bytes: &[u8]) -> Option<i64> {
@@ -159,23 +156,28 @@ fn signed(bytes: &[u8]) -> Option<i64> {
     })
 }
 
+fn read_float(bytes: &[u8]) -> Option<f64> {
+    match bytes.len() {
+        4 => Some(f32::from_be_bytes(bytes.try_into().ok()?).into()),
+        _ => Some(f64::from_be_bytes(bytes.try_into().ok()?)),
+    }
+}
+
 fn float(one: &[u8], other: &[u8]) -> Ordering {
-    let read = |bytes: &[u8]| -> f64 {
-        match bytes.len() {
-            4 => bytes
-                .try_into()
-                .map_or(f64::NAN, |bytes| f32::from_be_bytes(bytes).into()),
-            _ => bytes.try_into().map_or(f64::NAN, f64::from_be_bytes),
-        }
-    };
-    let (one, other) = (read(one), read(other));
+    let (one, other) = (
+        read_float(one).unwrap_or(f64::NAN),
+        read_float(other).unwrap_or(f64::NAN),
+    );
     one.partial_cmp(&other)
         .unwrap_or_else(|| one.is_nan().cmp(&other.is_nan()))
 }
 
 /// The result format in which values of a type are fetched to be written as literals: binary where text depends on settings.
 pub(super) fn literal_format(oid: u32) -> i16 {
-    i16::from(matches!(oid, DATE | TIMESTAMP | TIMESTAMPTZ | BYTEA))
+    i16::from(matches!(
+        oid,
+        DATE | TIMESTAMP | TIMESTAMPTZ | BYTEA | FLOAT4 | FLOAT8
+    ))
 }
 
 /// Days from the first Julian day to 2000-01-01.
@@ -207,6 +209,22 @@ pub(super) fn literal(out: &mut Vec<u8>, oid: u32, value: &[u8]) -> bool {
                 .into_bytes()
             }
             None => return false,
+        },
+        // As many digits as tell it from its neighbours, whatever extra_float_digits is.
+        FLOAT4 | FLOAT8 => match (value.len(), read_float(value)) {
+            (4, Some(number)) if oid == FLOAT4 && number.is_finite() => {
+                format!("{:e}", number as f32).into_bytes()
+            }
+            (8, Some(number)) if oid == FLOAT8 && number.is_finite() => format!("{number:e}").into_bytes(),
+            (4 | 8, Some(number)) if number.is_nan() => b"NaN".to_vec(),
+            (4 | 8, Some(number)) if number.is_infinite() => {
+                if number > 0.0 {
+                    b"Infinity".to_vec()
+                } else {
+                    b"-Infinity".to_vec()
+                }
+            }
+            _ => return false,
         },
         BYTEA => {
             let mut text = b"\\x".to_vec();
@@ -254,6 +272,14 @@ mod tests {
             written(TIMESTAMPTZ, &(-1i64).to_be_bytes()).as_deref(),
             Some("'J2451544 23:59:59.999999+00'")
         );
+        assert_eq!(written(FLOAT8, &0.1f64.to_be_bytes()).as_deref(), Some("'1e-1'"));
+        assert_eq!(written(FLOAT8, &(-0f64).to_be_bytes()).as_deref(), Some("'-0e0'"));
+        assert_eq!(written(FLOAT4, &0.1f32.to_be_bytes()).as_deref(), Some("'1e-1'"));
+        assert_eq!(
+            written(FLOAT4, &f32::NEG_INFINITY.to_be_bytes()).as_deref(),
+            Some("'-Infinity'")
+        );
+        assert_eq!(written(FLOAT8, &0.1f32.to_be_bytes()), None);
         assert_eq!(written(DATE, &[1]), None);
         assert_eq!(written(TEXT, b"a\0"), None);
     }

@@ -159,7 +159,8 @@ impl<'a> Merger<'a> {
 
     /// Appends the DataRow messages that are certain by now; none where there is a final statement.
     pub fn drain(&mut self, out: &mut Vec<u8>) {
-        let orders: &[RowOrder] = match &self.confirmed.steps {
+        let confirmed = self.confirmed;
+        let orders: &[RowOrder] = match &confirmed.steps {
             Steps::Final { .. } => return,
             Steps::Concat => {
                 for part in 0..self.parts.len() {

@@ -11,13 +11,18 @@
 //! ```
 //!
 //! # Order of calls
-//! 1. [`plan`]: by the text alone. 2. [`Plan::questions`] is asked of a server as the user, and under the settings, the parts will
-//! have; [`Plan::resolve`] reads the rows. 3. The original text, [`Resolved::describe`] and [`Resolved::leader`] are parsed and
-//! described, the latter two with the parameter types the original was described with; [`Resolved::confirm`] reads the column
-//! types. 4. For each execution the leader runs [`Confirmed::leader`] with result formats [`Confirmed::leader_formats`],
-//! [`Confirmed::lead`] reads its row, each part runs a text of [`Confirmed::parts`] with [`Confirmed::part_formats`], and a
-//! [`Merger`] takes the rows. Where [`Confirmed::merge`] is [`MergeKind::Final`], [`Merger::final_sql`] is run by the leader, in
-//! its transaction, with the client's own result formats, and its rows go to the client as they are.
+//! Once for a text, under the settings and as the role it will be run under:
+//! - [`plan`]: by the text alone.
+//! - [`Plan::questions`] is asked of a server; [`Plan::resolve`] reads the rows.
+//! - The original text, [`Resolved::describe`] and [`Resolved::leader`] are parsed and described, the latter two with the parameter
+//!   types the original was described with; [`Resolved::confirm`] reads the types of their columns.
+//!
+//! For each execution:
+//! - In its transaction the leader runs [`Confirmed::leader`] with result formats [`Confirmed::leader_formats`];
+//!   [`Confirmed::lead`] reads its row.
+//! - Each part runs a text of [`Confirmed::parts`] with [`Confirmed::part_formats`]; a [`Merger`] takes the rows.
+//! - Where [`Confirmed::merge`] is [`MergeKind::Final`], the leader runs [`Merger::final_sql`] in its transaction with the client's
+//!   own result formats, and its rows go to the client as they are.
 //!
 //! Everywhere parameters keep their numbers, so the client's values are bound to the leader's text, the parts and the final
 //! statement alike; types are declared as the original was described, because a text may lack some.

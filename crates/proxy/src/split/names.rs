@@ -5,6 +5,7 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
 
 use super::Refusal;
+use super::text::once_of;
 use crate::understand::names;
 
 /// What an item of ORDER BY or GROUP BY stands for.
@@ -13,7 +14,7 @@ pub(super) enum Item {
     /// The output column of this number, counted from zero.
     Output(usize),
     /// An expression over the tables.
-    Expression(Node),
+    Expression(Box<Node>),
 }
 
 /// The name of an output column.
@@ -37,21 +38,64 @@ fn output(target: &Node) -> Output<'_> {
 
 fn made_up(value: &Node) -> Output<'_> {
     match &value.node {
-        Some(NodeEnum::ColumnRef(column)) => match column.fields.last().map(|field| &field.node) {
-            Some(Some(NodeEnum::String(name))) => Output::Named(&name.sval),
-            Some(Some(NodeEnum::AStar(_))) => Output::Star,
-            _ => Output::Unsure,
-        },
-        Some(NodeEnum::FuncCall(call)) => names(&call.funcname)
-            .last()
-            .copied()
-            .map_or(Output::Unsure, Output::Named),
-        Some(NodeEnum::AExpr(expr)) if expr.kind() == pb::AExprKind::AexprNullif => Output::Named("nullif"),
-        Some(NodeEnum::AExpr(_) | NodeEnum::AConst(_) | NodeEnum::ParamRef(_) | NodeEnum::BoolExpr(_)) => {
-            Output::Named("?column?")
+        Some(NodeEnum::ColumnRef(column))
+            if matches!(
+                column.fields.last().map(|field| &field.node),
+                Some(Some(NodeEnum::AStar(_)))
+            ) =>
+        {
+            Output::Star
         }
-        Some(NodeEnum::CoalesceExpr(_)) => Output::Named("coalesce"),
-        _ => Output::Unsure,
+        _ => match figured(value) {
+            Figured::Own(name) | Figured::Weak(name) => Output::Named(name),
+            Figured::Nothing => Output::Named("?column?"),
+            Figured::Unsure => Output::Unsure,
+        },
+    }
+}
+
+/// What PostgreSQL finds in an expression to name it by.
+enum Figured<'a> {
+    /// A name of its own.
+    Own(&'a str),
+    /// One that gives way to that of a cast around it.
+    Weak(&'a str),
+    Nothing,
+    Unsure,
+}
+
+fn figured(value: &Node) -> Figured<'_> {
+    let last = |parts| names(parts).last().copied();
+    match &value.node {
+        Some(NodeEnum::ColumnRef(column)) => last(&column.fields).map_or(Figured::Unsure, Figured::Own),
+        Some(NodeEnum::FuncCall(call)) => last(&call.funcname).map_or(Figured::Unsure, Figured::Own),
+        Some(NodeEnum::AExpr(expr)) if expr.kind() == pb::AExprKind::AexprNullif => Figured::Own("nullif"),
+        Some(NodeEnum::CoalesceExpr(_)) => Figured::Own("coalesce"),
+        // The sub-select that stood there had a name of its own.
+        Some(NodeEnum::ParamRef(parameter)) if once_of(parameter.number).is_some() => Figured::Unsure,
+        Some(
+            NodeEnum::AExpr(_)
+            | NodeEnum::AConst(_)
+            | NodeEnum::ParamRef(_)
+            | NodeEnum::BoolExpr(_)
+            | NodeEnum::NullTest(_)
+            | NodeEnum::BooleanTest(_),
+        ) => Figured::Nothing,
+        Some(NodeEnum::TypeCast(cast)) => match cast.arg.as_deref().map(figured) {
+            Some(Figured::Own(name)) => Figured::Own(name),
+            Some(Figured::Unsure) => Figured::Unsure,
+            _ => {
+                let kind = cast.type_name.as_ref().and_then(|kind| last(&kind.names));
+                kind.map_or(Figured::Unsure, Figured::Weak)
+            }
+        },
+        Some(NodeEnum::CollateClause(collate)) => collate.arg.as_deref().map_or(Figured::Unsure, figured),
+        Some(NodeEnum::CaseExpr(case)) => match case.defresult.as_deref().map(figured) {
+            Some(Figured::Own(name)) => Figured::Own(name),
+            Some(Figured::Unsure) => Figured::Unsure,
+            _ => Figured::Weak("case"),
+        },
+        _ => Figured::Unsure,
     }
 }
 
@@ -123,7 +167,7 @@ pub(super) fn sorted_by(targets: &[Node], node: &Node) -> Result<Item, Refusal> 
     {
         return Ok(Item::Output(number));
     }
-    Ok(Item::Expression(node.clone()))
+    Ok(Item::Expression(Box::new(node.clone())))
 }
 
 /// What GROUP BY means by an expression: a name is a column of a table first. `is_column`: some table has a column of that name.
@@ -137,7 +181,7 @@ pub(super) fn grouped_by(targets: &[Node], node: &Node, is_column: bool) -> Resu
     {
         return Ok(Item::Output(number));
     }
-    Ok(Item::Expression(node.clone()))
+    Ok(Item::Expression(Box::new(node.clone())))
 }
 
 /// The expression of an output column.

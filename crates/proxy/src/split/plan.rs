@@ -8,6 +8,7 @@ use pg_query::{Node, NodeEnum};
 
 use super::Refusal;
 use super::allow::{Seen, TableName};
+use super::partial::ROWS;
 use super::text::MARK_TEXT;
 use crate::understand::{Dialect, guarded_parse, names};
 
@@ -96,6 +97,11 @@ pub fn plan(text: &str, dialect: Dialect, key: &KeyColumn) -> Result<Plan, Refus
         return Err(Refusal::Construct("a parameter of an impossible number"));
     }
     let seen = Seen::of(&select)?;
+    if seen.tables.iter().any(|(_, name)| name == ROWS) {
+        return Err(Refusal::Construct(
+            "a table named as the rows of the final statement are",
+        ));
+    }
     let mut from = From::default();
     for item in &select.from_clause {
         from.add(item, false)?;
@@ -140,7 +146,6 @@ fn bound(node: Option<&Node>) -> Result<Bound, Refusal> {
         Some(NodeEnum::AConst(constant)) if constant.isnull => Ok(Bound::None),
         Some(NodeEnum::AConst(constant)) => match &constant.val {
             Some(Val::Ival(value)) if value.ival >= 0 => Ok(Bound::Constant(value.ival.into())),
-            // Zero is what the tree leaves out.
             Some(Val::Fval(value)) => value
                 .fval
                 .parse()

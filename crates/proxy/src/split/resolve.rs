@@ -394,7 +394,7 @@ impl<'a> Resolving<'a> {
             let is_column = names::bare_name(item).is_some_and(|name| self.scope.has(name));
             match names::grouped_by(targets, item, is_column)? {
                 Item::Output(number) => names::value(targets, number).cloned().ok_or(Refusal::Rewrite),
-                Item::Expression(node) => Ok(node),
+                Item::Expression(node) => Ok(*node),
             }
         });
         groups.collect()
@@ -425,7 +425,7 @@ impl<'a> Resolving<'a> {
                         names::value(targets, *number)
                             .is_some_and(|target| self.scope.canonical(target) == canonical)
                     });
-                    (value, output)
+                    (*value, output)
                 }
             };
             let past_star = |number: &usize| !targets[..=*number].iter().any(names::is_star);

@@ -151,16 +151,11 @@ impl<'a> Scope<'a> {
             correlated: false,
             settled: Ok(()),
         };
-        self.look(select, &mut vec![*self], &mut reach)?;
+        self.look(select, &[*self], &mut reach)?;
         Ok(reach)
     }
 
-    fn look(
-        &self,
-        select: &pb::SelectStmt,
-        outer: &mut Vec<Scope<'_>>,
-        reach: &mut Reach,
-    ) -> Result<(), Refusal> {
+    fn look(&self, select: &pb::SelectStmt, outer: &[Scope<'_>], reach: &mut Reach) -> Result<(), Refusal> {
         let from = From::of_sub_select(&select.from_clause);
         let inner = Scope::new(self.catalog, self.tables, &from);
         let limited = select.limit_count.is_some() || select.limit_offset.is_some();
@@ -168,8 +163,7 @@ impl<'a> Scope<'a> {
         if limited || first_of_each {
             reach.settled = Err(Refusal::SubSelect("LIMIT, OFFSET or DISTINCT ON"));
         }
-        // The scopes of the chain borrow from callers, which outlive this call.
-        let mut chain: Vec<Scope<'_>> = outer.clone();
+        let mut chain: Vec<Scope<'_>> = outer.to_vec();
         chain.push(inner);
         let here = chain.len() - 1;
         let level =
@@ -235,7 +229,7 @@ impl<'a> Scope<'a> {
         }
         for node in &inside {
             if let Some(select) = as_select(node) {
-                self.look(select, &mut chain, reach)?;
+                self.look(select, &chain, reach)?;
             }
         }
         Ok(())

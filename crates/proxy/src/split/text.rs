@@ -158,6 +158,7 @@ mod tests {
         };
         select.where_clause = Some(Box::new(parameter(predicate_mark())));
         select.limit_count = Some(Box::new(parameter(once_mark(3))));
+        select.limit_option = pb::LimitOption::Count.into();
         let template = Template::of(&select, Dialect::default()).expect("written");
         assert_eq!(
             template.fill("(k < 1)", |number| format!("({number})")),

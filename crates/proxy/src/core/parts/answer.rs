@@ -61,7 +61,7 @@ impl<R: Reactor> EventLoop<R> {
                 return self.end_job(reactor, id, After::Whole);
             };
             let mut out = Vec::new();
-            flight::bound(&mut out, &sql, &how.types, &job.asked.values, &job.asked.formats);
+            flight::bound_described(&mut out, &sql, &how.types, &job.asked.values, &job.asked.formats);
             flight::sync(&mut out);
             let memory = self.world.config.corun.split_memory_max.0 as usize;
             return self.fly(reactor, id, Step::Final, &out, memory);
@@ -83,6 +83,17 @@ impl<R: Reactor> EventLoop<R> {
             (Some(reply), None) if !reply.overflowed => reply,
             _ => return self.end_job(reactor, id, After::Whole),
         };
+        let columns = rows
+            .descriptions
+            .first()
+            .and_then(|(_, body)| flight::column_types(body));
+        if columns.as_deref() != Some(how.confirmed.columns()) {
+            self.know_whole(
+                id,
+                "the statement over the parts has other columns than the whole".to_owned(),
+            );
+            return self.end_job(reactor, id, After::Whole);
+        }
         let mut out = Vec::new();
         for row in rows.rows() {
             build::message(&mut out, backend::DATA_ROW, |out| out.extend(row));

@@ -72,6 +72,18 @@ pub(super) fn plain(out: &mut Vec<u8>, sql: &str) {
 
 /// Appends a statement with the client's values, and the formats its columns are wanted in.
 pub(super) fn bound(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], formats: &[i16]) {
+    bind(out, sql, types, values, formats);
+    build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
+}
+
+/// The same, and what its columns are is told as well.
+pub(super) fn bound_described(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], formats: &[i16]) {
+    bind(out, sql, types, values, formats);
+    build::message(out, frontend::DESCRIBE, |out| out.extend(b"P\0"));
+    build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
+}
+
+fn bind(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], formats: &[i16]) {
     build::parse(out, "", sql, types);
     build::message(out, frontend::BIND, |out| {
         out.extend([0, 0]);
@@ -81,7 +93,6 @@ pub(super) fn bound(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], 
             out.extend(format.to_be_bytes());
         }
     });
-    build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
 }
 
 /// Appends the question what a text's parameters and columns are.
@@ -147,7 +158,7 @@ mod tests {
         assert_eq!(binary.len(), body.len());
         assert_eq!(&binary[binary.len() - 2..], &[0, 1]);
         assert_eq!(with_formats(body, &[]).as_deref(), Some(body));
-        assert_eq!(with_formats(body, &[1, 0, 1]).is_some(), true);
+        assert!(with_formats(body, &[1, 0, 1]).is_some());
         assert_eq!(with_formats(&body[..body.len() - 1], &[]), None);
     }
 

@@ -139,7 +139,7 @@ impl Rule {
             Cuts::Values(values) => values.len() + 1,
             Cuts::Even(minimum, maximum) => usize::try_from(maximum.abs_diff(*minimum)).unwrap_or(usize::MAX),
         };
-        cuts.min(Confirmed::PARTS_MAX).max(1)
+        cuts.clamp(1, Confirmed::PARTS_MAX)
     }
 
     /// Where to cut for so many parts.
