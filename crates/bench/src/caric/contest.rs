@@ -15,6 +15,10 @@ use crate::run::Plan;
 /// How long connections of the last turn may close.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Sides that others are shown beside. A comparison with them does not go on until it is decided: it is with what `auto` and `range`
+/// replace that nothing may be slower.
+const REFERENCES: [&str; 3] = ["direct", "constant", "parallel"];
+
 /// What a side gave.
 pub type Track = turns::Track<Measured>;
 /// What all sides gave.
@@ -45,6 +49,7 @@ pub fn run(
         pairs: line_up
             .pairs
             .iter()
+            .filter(|pair| !REFERENCES.contains(&pair.versus))
             .map(|pair| (pair.subject, pair.other))
             .collect(),
         control: line_up.control,

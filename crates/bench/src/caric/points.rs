@@ -41,7 +41,7 @@ impl Table {
         for statement in [
             format!("create table {name} (id int not null, value int not null, filler char(96) not null)"),
             format!(
-                "insert into {name} select i, i * 7919 % 1000003, 'row ' || i from generate_series(1, {rows}) i"
+                "insert into {name} select i, i::bigint * 7919 % 1000003, 'row ' || i from generate_series(1, {rows}) i"
             ),
             format!("alter table {name} add primary key (id)"),
             format!("vacuum (analyze, freeze) {name}"),
