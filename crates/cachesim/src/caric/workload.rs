@@ -12,8 +12,6 @@
 //!
 //! Not here: which core runs it; see [`super::run`].
 
-use std::collections::HashSet;
-
 use super::axis::{Axis, permuted};
 use super::keys::Keys;
 use super::layout::{Layout, scatter};
@@ -233,23 +231,6 @@ impl Workload {
         used.dedup();
         let pages = used.iter().map(|&relation| self.layout.pages_of(relation));
         pages.sum::<u64>() * u64::from(BLOCK_LINES * 64)
-    }
-
-    /// Distinct lines that keys lead to, of `queries` queries with keys in `range`, which is what of a range is used.
-    pub fn touched(&self, range: Range, queries: usize, seed: u64) -> u64 {
-        let mut random = SplitMix64::new(seed);
-        let mut lines = HashSet::new();
-        for _ in 0..queries {
-            let query = self.query(range, false, &mut random, 0);
-            for statement in &query.statements {
-                for touch in &self.recording.executions[statement.execution].touches {
-                    if touch.place.block().is_some() {
-                        lines.insert(self.layout.address(touch.place, &statement.blocks, 0));
-                    }
-                }
-            }
-        }
-        lines.len() as u64
     }
 
     /// Whether there are Best Sellers.

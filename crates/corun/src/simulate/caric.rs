@@ -391,11 +391,18 @@ fn print(study: &Study) -> Result<()> {
 /// How long a Best Seller as long as the paper's takes, whole and in parts.
 fn parts(out: &mut impl Write, study: &Study) -> Result<()> {
     let costs = &study.setting.platform.costs;
+    // A long Best Seller may not have begun while it was counted; its ends are as those of any other side.
+    let any_ends = study.sides.iter().map(|simulated| &simulated.outcome.ends);
+    let Some(any_ends) = any_ends.filter(|ends| ends.queries > 0.0).next_back() else {
+        return Ok(());
+    };
     let of = |simulated: &Simulated| {
         let parts = study.setting.parts(simulated.side.split);
+        let ends = &simulated.outcome.ends;
+        let ends = if ends.queries > 0.0 { ends } else { any_ends };
         (
             parts,
-            cycles_of_part(&simulated.outcome, costs, PAPER_STEPS, parts),
+            cycles_of_part(ends, &simulated.outcome.step, costs, PAPER_STEPS, parts),
         )
     };
     let mut apart = study
