@@ -330,8 +330,14 @@ fn caric_measures_this_program_in_all_its_ways() {
         (!run.out.contains("no PostgreSQL")).then(|| run.out.lines().map(row).collect())
     };
     for (case, sides) in [
-        ("tpcw_c4", &["os", "random", "range", "caric_da_1", "caric_da_2", "auto"][..]),
-        ("best_seller_c1", &["whole", "split_2", "split_3", "split_4", "auto"]),
+        (
+            "tpcw_c4",
+            &["os", "random", "range", "caric_da_1", "caric_da_2", "auto"][..],
+        ),
+        (
+            "best_seller_c1",
+            &["whole", "split_2", "split_3", "split_4", "auto"],
+        ),
         ("tpcc_c4", &["os", "random", "range", "auto"]),
         ("replicas_fit_c4", &["round_robin", "least", "range_replica"]),
     ] {
