@@ -29,6 +29,8 @@ use crate::random::SplitMix64;
 /// Touches of one turn of a thread, some hundredth of a query: fine enough to mix siblings, and long enough that simulating is not all
 /// changing cores. Unmeasured.
 const TURN: usize = 256;
+/// Touches of a query that count before counting: what fills the caches is a statement, of which a transaction has dozens.
+const WARM_UP_LENGTH_MAX: usize = 16_000;
 /// Queries whose length is taken for the mean.
 const MEASURED_FOR_LENGTH: usize = 200;
 /// Most clients.
@@ -98,7 +100,7 @@ pub struct Plan {
     pub clients: usize,
     /// Cores for Best Sellers; `None`: they run as any query.
     pub reserved: Option<Reserved>,
-    /// Queries of each thread before counting begins, of mean length.
+    /// Queries of each thread before counting begins, of mean length but at most 16,000 touches.
     pub warm_up: usize,
     /// Queries of each thread that are counted, likewise.
     pub counted: usize,
@@ -218,8 +220,11 @@ impl Plan {
     pub fn run(&self, workload: &Workload) -> Outcome {
         let mut random = SplitMix64::new(self.seed);
         let length = mean_length(workload, &mut random);
-        let [warm_up, counted] =
-            [self.warm_up, self.counted].map(|queries| length * queries.clamp(1, QUERIES_MAX));
+        let [warm_up, counted] = [
+            (self.warm_up, length.min(WARM_UP_LENGTH_MAX)),
+            (self.counted, length),
+        ]
+        .map(|(queries, length)| length * queries.clamp(1, QUERIES_MAX));
         let mut state = State {
             workload,
             cores: Cores::new(&self.platform),
