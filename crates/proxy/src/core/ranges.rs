@@ -395,9 +395,9 @@ mod tests {
             assert_eq!(one, other, "loops agree");
             by_worker[one.worker] += u32::from(number <= 200);
         }
-        // Each has its share of the busy keys, but for the size of a bucket.
+        // Nobody has more of the busy keys than whole buckets make necessary: three of ten, which are 60 keys.
         assert!(
-            by_worker.iter().all(|&keys| (30..=80).contains(&keys)),
+            by_worker.iter().all(|&keys| (1..=60).contains(&keys)),
             "{by_worker:?}"
         );
         // Keys outside belong to the ends.

@@ -156,7 +156,7 @@ fn a_leader_that_ends_is_one_error() {
 #[test]
 fn a_server_that_crashes_takes_nothing_along_but_its_queries() {
     let house = House::with_own_server();
-    for leads in [false, true] {
+    for (crashes, leads) in [false, true].into_iter().enumerate() {
         let mut client = house.warm_client();
         house.start_slow(&mut client);
         house.server().kill_backend(house.member(leads));
@@ -169,6 +169,12 @@ fn a_server_that_crashes_takes_nothing_along_but_its_queries() {
         }
         assert_eq!(errors(&seen).len(), 1, "{seen:?}");
         drop(client);
+        // Before, it answers as if nothing had happened.
+        let restarts = |log: String| log.matches("all server processes terminated").count();
+        wait(|| match restarts(house.server().log()) {
+            noticed if noticed > crashes => Ok(()),
+            _ => Err("the server has not noticed the crash".to_owned()),
+        });
         house.server().wait_until_ready();
         let login = house.login();
         wait(|| {
