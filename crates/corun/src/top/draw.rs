@@ -350,8 +350,8 @@ customer  shop           0    0        1,000   33 %      10 %      2  on
 customer  shop           1    1  5000  2,000   67 %      10 %      2  on
 
 Splits
-split        database  key        parts/s  whole/s  parts  in parts    whole
-best_seller  shop      item.i_id     20.0      5.0      2   21.0 ms  40.0 ms";
+split        database  key        parts/s  whole/s  parts  in parts  whole
+best_seller  shop      item.i_id       20      5.0      2     21 ms  40 ms";
         assert!(lines.contains(expected), "{lines}");
         assert!(lines.contains(" 6 Ranges (2)  7 Splits (1)"), "{lines}");
     }
