@@ -7,15 +7,15 @@ use model::ranges::Map;
 use crate::config::{KeyType, Range};
 use crate::understand::keys::{KeyKind, key_of_text};
 
-/// A column of a domain as the configuration names it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A column that has keys: of a range, or the one a query is split by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Column {
-    /// Its schema, where one is named.
-    pub schema: Option<Box<str>>,
-    /// Its table.
-    pub table: Box<str>,
-    /// Its own name.
-    pub column: Box<str>,
+    /// Schema of the table; `None`: where the search path finds it.
+    pub schema: Option<String>,
+    /// Table, as the catalog writes it.
+    pub table: String,
+    /// Column, as the catalog writes it.
+    pub column: String,
 }
 
 impl Column {
@@ -40,7 +40,7 @@ impl Column {
             (Some(own), Some(named)) => own == named,
             _ => true,
         };
-        schemas && *self.table == *table && *self.column == *column
+        schemas && self.table == table && self.column == column
     }
 }
 

@@ -87,14 +87,16 @@ impl<R: Reactor> EventLoop<R> {
     /// Lets backends with long queries go, binds those again whose long query has ended, and moves those whose lane has other cores
     /// now.
     pub(super) fn bind_tick(&mut self) {
-        let cores: HashMap<usize, Vec<CpuId>> = self
+        // Only lanes have other cores than the loop's own.
+        let lanes: HashMap<usize, Vec<CpuId>> = self
             .pools
             .iter()
+            .filter(|(pool, _)| !self.lanes_beside(*pool).is_empty())
             .map(|(pool, _)| (pool, self.cores_for(pool)))
             .collect();
         let mut turn = 0;
         for (_, server) in &mut self.servers {
-            let own = cores.get(&server.pool).map_or(&[][..], Vec::as_slice);
+            let own = lanes.get(&server.pool).unwrap_or(&self.place.cpus);
             let busy = server.expects.outstanding() > 0;
             let long = busy && self.now.saturating_sub(server.query_since) > LONG;
             let Some(bound) = &mut server.bound else {

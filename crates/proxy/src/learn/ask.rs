@@ -7,6 +7,7 @@ use super::spread::Statistics;
 use super::statements::{Source, Statement};
 use crate::admin::QueryRow;
 use crate::session::settings::literal;
+use crate::split::quoted_name;
 use crate::talk::{Conversation, Rows, TalkError};
 
 /// Tables looked at, the largest.
@@ -175,12 +176,11 @@ pub(super) fn ends(
     schema: &Schema,
     place: Place,
 ) -> Result<Option<(String, String)>, TalkError> {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let (table, column) = (schema.table(place), quoted(&schema.column(place).name));
+    let (table, column) = (schema.table(place), quoted_name(&schema.column(place).name));
     let question = format!(
         "SELECT pg_catalog.min({column}), pg_catalog.max({column}) FROM {}.{}",
-        quoted(&table.schema),
-        quoted(&table.name)
+        quoted_name(&table.schema),
+        quoted_name(&table.name)
     );
     let rows = talk.query(&question)?;
     Ok(rows

@@ -60,11 +60,13 @@ mod scope;
 mod text;
 mod walk;
 
+pub use crate::keys::Column as KeyColumn;
 pub use confirmed::{Confirmed, Lead, LeadError, MergeKind, SplitsError};
 pub use merge::{MergeError, Merger};
-pub use plan::{KeyColumn, Plan, plan};
+pub use plan::{Plan, plan};
 pub use refusal::Refusal;
 pub use resolve::Resolved;
+pub(crate) use text::quoted_name;
 
 /// Whether a value that a server reads as text may stand for the time of this moment (`'now'`, `'today'`): each part would read
 /// another one.

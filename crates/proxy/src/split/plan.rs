@@ -10,21 +10,11 @@ use super::Refusal;
 use super::allow::{Seen, TableName};
 use super::partial::ROWS;
 use super::text::MARK_TEXT;
+use crate::keys::Column;
 use crate::understand::{Dialect, guarded_parse, names};
 
 /// Bytes of a text beyond which it is not looked into.
 pub(super) const TEXT_BYTES_MAX: usize = 16 << 10;
-
-/// The column a query is split by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeyColumn {
-    /// Schema of the table; `None`: where the search path finds it.
-    pub schema: Option<String>,
-    /// Table, as the catalog writes it.
-    pub table: String,
-    /// Column, as the catalog writes it.
-    pub column: String,
-}
 
 /// A table in FROM.
 #[derive(Clone, Debug)]
@@ -68,7 +58,7 @@ pub(super) enum Bound {
 pub struct Plan {
     pub(super) select: Box<pb::SelectStmt>,
     pub(super) dialect: Dialect,
-    pub(super) key: KeyColumn,
+    pub(super) key: Column,
     pub(super) seen: Seen,
     pub(super) from: From,
     /// The key's table among the sources.
@@ -81,7 +71,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// Why it runs whole.
-pub fn plan(text: &str, dialect: Dialect, key: &KeyColumn) -> Result<Plan, Refusal> {
+pub fn plan(text: &str, dialect: Dialect, key: &Column) -> Result<Plan, Refusal> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Refusal::TooLong(TEXT_BYTES_MAX));
     }

@@ -5,6 +5,7 @@ use pg_query::{DeparseOptions, NodeEnum};
 
 use super::Refusal;
 use super::walk::node;
+use crate::session::settings::literal;
 use crate::understand::{Dialect, guarded_parse};
 
 /// The parameter number that stands for the split predicate while a statement is written out; those after it stand for values
@@ -129,18 +130,14 @@ fn without_places(select: &pb::SelectStmt) -> String {
 }
 
 /// A name in double quotes.
-pub(super) fn quoted_name(name: &str) -> String {
+pub(crate) fn quoted_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// A string that reads alike whatever `standard_conforming_strings` is.
 pub(super) fn quoted(text: &str) -> String {
-    let doubled = text.replace('\'', "''");
-    if text.contains('\\') {
-        format!("E'{}'", doubled.replace('\\', "\\\\"))
-    } else {
-        format!("'{doubled}'")
-    }
+    // The blank in front is for texts put together without any.
+    literal(text).trim_start().to_owned()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use model::split::{History, HistorySettings};
 use crate::config::{AutoCount, Config};
 use crate::core::desk::Desk;
 use crate::keys::Column;
-use crate::split::{Confirmed, KeyColumn};
+use crate::split::Confirmed;
 use crate::understand::Shape;
 
 /// Texts of which it is known how they are split, or why not. Unmeasured.
@@ -28,7 +28,7 @@ pub(in crate::core) struct Rule {
     pub name: String,
     pub database: String,
     pub shape: Shape,
-    pub key: KeyColumn,
+    pub key: Column,
     cuts: Cuts,
     pub parts: Option<usize>,
     // Learnt.
@@ -83,7 +83,7 @@ impl Splits {
         let mut rules = Vec::new();
         for (name, split) in &config.splits {
             // The check of the configuration has refused what has no key or nothing to cut by.
-            let Some(column) = Column::parse(&split.key) else {
+            let Some(key) = Column::parse(&split.key) else {
                 continue;
             };
             let cuts = match (split.minimum, split.maximum) {
@@ -94,11 +94,7 @@ impl Splits {
                 name: name.clone(),
                 database: split.database.clone(),
                 shape: desk.understanding.of(split.query.as_bytes()).shape,
-                key: KeyColumn {
-                    schema: column.schema.map(String::from),
-                    table: column.table.into(),
-                    column: column.column.into(),
-                },
+                key,
                 cuts,
                 parts: match split.parts {
                     AutoCount::Auto => None,
@@ -124,13 +120,13 @@ impl Splits {
     }
 
     /// Names of the rules, and what they say, to find them again.
-    pub fn names(&self) -> Vec<(String, Shape, KeyColumn)> {
+    pub fn names(&self) -> Vec<(String, Shape, Column)> {
         let name = |rule: &Rule| (rule.name.clone(), rule.shape, rule.key.clone());
         self.rules.iter().map(name).collect()
     }
 
     /// Where the rule of this name is that says the same; `usize::MAX`, a rule that never is there: nowhere.
-    pub fn same(&self, named: Option<&(String, Shape, KeyColumn)>) -> usize {
+    pub fn same(&self, named: Option<&(String, Shape, Column)>) -> usize {
         let is = |rule: &Rule| {
             named.is_some_and(|(name, shape, key)| (name, shape, key) == (&rule.name, &rule.shape, &rule.key))
         };

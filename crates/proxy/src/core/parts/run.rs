@@ -309,7 +309,7 @@ impl<R: Reactor> EventLoop<R> {
         for &other in &others {
             self.take_idle(other, id);
         }
-        self.bind_members(id, leader, &others);
+        self.bind_members(leader, &others);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.parts = others.len() + 1;
         let mut out = Vec::new();
@@ -354,7 +354,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Each member to a core of its own.
-    fn bind_members(&mut self, _id: u64, leader: usize, others: &[usize]) {
+    fn bind_members(&mut self, leader: usize, others: &[usize]) {
         let placement = placement(self.world.config.corun.split_placement);
         let job = self.shared.jobs.load(Ordering::Relaxed).saturating_sub(1);
         let mut cores: Vec<_> = place(others.len() + 1, &self.complex, placement, job)
