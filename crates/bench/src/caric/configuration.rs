@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::ways::{Split, Ways};
-use crate::proxy::DATABASE;
+use crate::proxy::{DATABASE, USER};
 use crate::proxy::address::Address;
 
 /// Connections to each server, the same for all sides.
@@ -66,6 +66,7 @@ listen_port = {port}
 unix_socket_dir = "{folder}"
 auth_type = "trust"
 auth_file = "{users}"
+stats_users = ["{USER}"]
 pool_mode = "transaction"
 default_pool_size = {POOL}
 max_client_conn = 1000

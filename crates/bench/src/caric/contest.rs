@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::SUITE;
 use super::case::Case;
 use super::target::{Target, gone};
-use super::ways::{Kind, LineUp, Plain};
+use super::ways::{Kind, LineUp, Plain, Split};
 use super::work::{Measured, Turn, Work};
 use crate::error::BenchError;
 use crate::progress::Progress;
@@ -84,10 +84,7 @@ pub fn run(
                 Kind::Corun(_) => Plain::Usual,
             },
         };
-        let measured = target
-            .address()
-            .cloned()
-            .and_then(|address| work.turn(&address, turn));
+        let measured = counted(target, work, turn);
         // A proxy that has ended says more than what its clients saw of that.
         let alive = target.alive();
         alive.and(measured).map_err(|error| gone(&target.spec, &error))
@@ -95,6 +92,9 @@ pub fn run(
     progress.end();
     for (target, track) in targets.iter().zip(&mut tracks.sides) {
         look(target, work, false, track);
+        if must_split(target) && track.values(|round| round.in_parts_percent).iter().all(|&part| part == 0.0) {
+            track.wrong.get_or_insert_with(|| "no query ran in parts".to_owned());
+        }
     }
     if let Some(wrong) = work.close()? {
         // Whose turn it was cannot be told: all sides wrote the same tables.
@@ -103,6 +103,27 @@ pub fn run(
         }
     }
     Ok(tracks)
+}
+
+/// Whether a side's rows mean nothing if it split nothing.
+fn must_split(target: &Target) -> bool {
+    matches!(&target.spec.kind, Kind::Corun(ways) if matches!(ways.split, Split::Parts { .. })) && target.gone().is_none()
+}
+
+/// A turn, with how many of the queries that may be split were.
+fn counted(
+    target: &Target,
+    work: &mut dyn Work,
+    turn: Turn,
+) -> Result<(Measured, Option<String>), BenchError> {
+    let address = target.address()?.clone();
+    let before = target.splits()?;
+    let (mut measured, wrong) = work.turn(&address, turn)?;
+    if let (Some((split, whole)), Some(after)) = (before, target.splits()?) {
+        let (split, whole) = ((after.0 - split) as f64, (after.1 - whole) as f64);
+        measured.in_parts_percent = (split + whole > 0.0).then(|| 100.0 * split / (split + whole));
+    }
+    Ok((measured, wrong))
 }
 
 /// Compares a side's answers, unless it is gone.

@@ -21,7 +21,7 @@ type Read = fn(&Measured) -> Option<f64>;
 /// A metric of rounds: name, unit, how it is read, whether higher is better.
 type Metric = (&'static str, &'static str, Read, bool);
 
-const METRICS: [Metric; 4] = [
+const METRICS: [Metric; 5] = [
     (TPS, "1/s", |round| Some(round.tps), true),
     ("latency_ms", "ms", |round| Some(round.latency_ms), false),
     ("p99_ms", "ms", |round| Some(round.p99_ms), false),
@@ -31,6 +31,7 @@ const METRICS: [Metric; 4] = [
         |round| round.best_sellers_ms,
         false,
     ),
+    ("in_parts_percent", "percent", |round| round.in_parts_percent, true),
 ];
 
 /// Emits the rows of a case and notes what failed. `parameters` are those beside the case's own.
@@ -131,6 +132,7 @@ mod tests {
             latency_ms: 1e3 / tps,
             p99_ms: 3e3 / tps,
             best_sellers_ms: None,
+            in_parts_percent: None,
         };
         Track {
             rounds: vec![Some(round); 5],

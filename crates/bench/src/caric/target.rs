@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::configuration::{self, Layout};
 use super::ground::Ground;
-use super::ways::{Kind, Spec};
+use super::ways::{Kind, Spec, Split};
 use crate::error::BenchError;
 use crate::proxy::address::{Address, Transport, free_port};
 use crate::proxy::client::Client;
@@ -55,6 +55,26 @@ impl Target {
             Ok(running) => Ok(&running.address),
             Err(_) => Err(failed(CORUN, "it does not run")),
         }
+    }
+
+    /// How many runs of queries that may be split were split, and how many were whole, since it started. `None` where nothing may be.
+    ///
+    /// # Errors
+    /// When its console does not answer.
+    pub fn splits(&self) -> Result<Option<(i64, i64)>, BenchError> {
+        match &self.spec.kind {
+            Kind::Corun(ways) if ways.split != Split::Off => {}
+            _ => return Ok(None),
+        }
+        let mut console = Client::connect_to("pgbouncer", self.address()?, READY_WITHIN)?;
+        let shown = console.run("show splits")?;
+        let columns = shown.columns.first().map(Vec::as_slice).unwrap_or_default();
+        let sum = |name: &str| {
+            let at = columns.iter().position(|(column, _)| column == name);
+            let cells = shown.rows.iter().filter_map(|row| row.get(at?)?.as_deref());
+            cells.map(|cell| cell.parse().unwrap_or(0)).sum::<i64>()
+        };
+        Ok(Some((sum("split_count"), sum("whole_count"))))
     }
 
     /// That its process still runs.

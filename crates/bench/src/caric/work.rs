@@ -28,6 +28,8 @@ pub struct Measured {
     pub p99_ms: f64,
     /// Half of the Best Sellers among them took at most so long.
     pub best_sellers_ms: Option<f64>,
+    /// Of the queries that may be split, as many of a hundred were.
+    pub in_parts_percent: Option<f64>,
 }
 
 /// A turn.
@@ -157,6 +159,7 @@ impl Work for Scripted {
             latency_ms: found.p50_us / 1e3,
             p99_ms: found.p99_us / 1e3,
             best_sellers_ms: None,
+            in_parts_percent: None,
         };
         let Some((books, mut client)) = books else {
             return Ok((measured, None));
@@ -267,6 +270,7 @@ impl Work for Terminals {
             latency_ms: all.percentile_us(50.0) / 1e3,
             p99_ms: all.percentile_us(99.0) / 1e3,
             best_sellers_ms: None,
+            in_parts_percent: None,
         };
         Ok((measured, None))
     }

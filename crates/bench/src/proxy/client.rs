@@ -74,6 +74,14 @@ impl Client {
     /// # Errors
     /// When nobody listens, or the server refuses.
     pub fn connect(address: &Address, patience: Duration) -> Result<Client, BenchError> {
+        Client::connect_to(DATABASE, address, patience)
+    }
+
+    /// As [`Client::connect`], to another database.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn connect_to(database: &str, address: &Address, patience: Duration) -> Result<Client, BenchError> {
         let stream = address.connect(patience).map_err(|source| {
             BenchError::io(format!("could not connect to port {}", address.port), source)
         })?;
@@ -87,7 +95,7 @@ impl Client {
             "user",
             USER,
             "database",
-            DATABASE,
+            database,
             "application_name",
             "corun bench",
         ] {

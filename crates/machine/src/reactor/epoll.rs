@@ -32,6 +32,9 @@ use socket::{Socket, State};
 /// Events taken from the kernel in a turn; the rest comes with the next.
 const EVENTS_MAX: usize = 1024;
 
+/// From here on a millisecond more or less does not matter.
+const COARSE: Duration = Duration::from_millis(10);
+
 const WAKER: mio::Token = mio::Token(usize::MAX);
 
 /// A reactor over epoll. See [`super`].
@@ -552,7 +555,9 @@ impl Reactor for Epoll {
         // What was sent outside of any event.
         self.flush();
         let patience = self.patience(timeout);
-        match self.poll.poll(&mut self.events, patience) {
+        let polled =
+            nap(&self.poll, patience).and_then(|patience| self.poll.poll(&mut self.events, patience));
+        match polled {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
             other => other?,
         }
@@ -571,6 +576,30 @@ impl Reactor for Epoll {
         }
         Ok(())
     }
+}
+
+/// Waits where milliseconds, which `epoll_wait` counts in and rounds up to, are too coarse: `ppoll` on the selector itself. What is left to
+/// wait afterwards.
+fn nap(poll: &Poll, patience: Option<Duration>) -> io::Result<Option<Duration>> {
+    let Some(short) = patience.filter(|patience| (Duration::from_nanos(1)..COARSE).contains(patience)) else {
+        return Ok(patience);
+    };
+    let mut selector = libc::pollfd {
+        fd: poll.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let time = libc::timespec {
+        tv_sec: 0,
+        // Below `COARSE`: it fits every platform's type.
+        tv_nsec: short.subsec_nanos() as _,
+    };
+    // SAFETY: one descriptor and one time, both of this frame; no signal mask.
+    let found = unsafe { libc::ppoll(&raw mut selector, 1, &raw const time, std::ptr::null()) };
+    if found < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Some(Duration::ZERO))
 }
 
 fn register(registry: &Registry, fd: RawFd, token: Token, interest: Interest) -> io::Result<()> {

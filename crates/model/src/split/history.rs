@@ -296,6 +296,14 @@ impl History {
         self.fit();
     }
 
+    /// Takes back a choice of [`super::Parts::choose`] that was not followed: there was no free connection for a part, say. A trial does not
+    /// wait for that run.
+    pub fn did_not_run(&mut self, parts: usize) {
+        if let Some(trial) = self.trial.as_mut().filter(|trial| trial.parts == parts) {
+            trial.asked = trial.asked.saturating_sub(1).max(trial.done);
+        }
+    }
+
     /// Ends the trial with the runs that came back.
     fn conclude(&mut self) {
         let Some(trial) = self.trial.take() else { return };

@@ -73,3 +73,28 @@ fn best_seller_in_parts_is_best_seller() {
     // Nothing is left behind.
     scene.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
 }
+
+#[test]
+fn a_heavy_query_is_tried_in_parts_before_long() {
+    // More than 2 ms on any machine, which is what splitting begins at.
+    let heavy = "select count(*), sum(v) from big where v > 0";
+    let scene = scene(
+        8,
+        &format!(
+            "split = \"auto\"\n[splits.heavy]\ndatabase = \"{{database}}\"\nquery = \"{heavy}\"\nkey = \"big.k\"\n\
+             minimum = 1\nmaximum = 300000\n"
+        ),
+    );
+    let mut owner = scene.target.client_as(&scene.login());
+    owner.rows("create table big as select k, k % 7 as v from generate_series(1, 300000) k");
+    let whole = scene.sql(heavy);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut client = scene.client();
+    // Three times whole, once for the proof, perhaps once for a connection; then three times in parts.
+    for _ in 0..10 {
+        assert_eq!(client.rows(heavy), whole);
+    }
+    let (in_parts, in_whole, why) = splits(&scene);
+    assert!(in_whole >= 3, "{in_whole} {why}");
+    assert!(in_parts >= 3 || cores < 2, "{in_parts} of 10, {in_whole} whole {why}");
+}

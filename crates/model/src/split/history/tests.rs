@@ -54,6 +54,25 @@ fn halves_pay_on_two_cores() {
 }
 
 #[test]
+fn a_trial_that_found_no_connections_goes_on_when_there_are_some() {
+    let mut history = History::new(HistorySettings::default());
+    let time = model(20_000.0, 300.0);
+    run(&mut history, 3, 2, &time);
+    for _ in 0..50 {
+        let parts = Parts::choose(&mut history, 2, 2);
+        assert_eq!(parts, 2);
+        history.did_not_run(parts);
+        history.record(1, time(1) as u64);
+    }
+    let after = run(&mut history, 20, 2, &time);
+    assert_eq!(after[..4], [2; 4]);
+    assert!(
+        after.iter().filter(|&&parts| parts == 2).count() >= 17,
+        "{after:?}"
+    );
+}
+
+#[test]
 fn short_ones_and_busy_machines_run_whole() {
     let mut history = History::new(HistorySettings::default());
     assert!(

@@ -141,7 +141,10 @@ impl<R: Reactor> EventLoop<R> {
         let took = self.now.saturating_sub(job.began);
         if let Some(rule) = self.splits.rules.get_mut(job.rule) {
             rule.split += 1;
-            // The first time it was asked about.
+            // The first time it was asked about; with fewer servers than wanted it says nothing of the number chosen.
+            if job.new || job.members.len() != job.wanted {
+                rule.history.did_not_run(job.wanted);
+            }
             if !job.new {
                 rule.history.record(job.members.len(), micros(took));
             }

@@ -35,7 +35,6 @@ impl<R: Reactor> EventLoop<R> {
                 let mut out = Vec::new();
                 build::query(&mut out, &plan.questions());
                 job.plan = Some(plan);
-                job.new = true;
                 let id = job.id;
                 self.jobs.insert(id, job);
                 let kind = TaskKind::Part {

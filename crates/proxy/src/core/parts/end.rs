@@ -51,7 +51,7 @@ impl<R: Reactor> EventLoop<R> {
                     inbox.append(&mut client.inbox);
                     client.inbox = inbox;
                     if let Some(rule) = self.splits.rules.get_mut(job.rule) {
-                        rule.whole += 1;
+                        rule.did_not_run(job.wanted);
                     }
                 }
                 After::Nothing => {}

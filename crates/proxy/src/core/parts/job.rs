@@ -62,11 +62,13 @@ pub(in crate::core) struct Job {
     pub client: usize,
     pub client_id: u64,
     pub began: Duration,
-    /// As many as are wanted.
-    pub parts: usize,
-    // Changing, in this order.
+    /// Parts chosen for it.
+    pub wanted: usize,
     /// Its text was not known before.
     pub new: bool,
+    // Changing, in this order.
+    /// As many as there are servers for.
+    pub parts: usize,
     pub plan: Option<Plan>,
     pub resolved: Option<Resolved>,
     /// Body of the original's RowDescription, and its parameters' types.

@@ -145,6 +145,12 @@ impl Splits {
 }
 
 impl Rule {
+    /// It was to run in so many parts, and runs whole.
+    pub fn did_not_run(&mut self, parts: usize) {
+        self.whole += 1;
+        self.history.did_not_run(parts);
+    }
+
     /// Parts at most: more would have no keys.
     pub fn parts_max(&self) -> usize {
         let cuts = match &self.cuts {

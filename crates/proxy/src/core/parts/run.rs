@@ -67,8 +67,7 @@ impl<R: Reactor> EventLoop<R> {
         bytes: &[u8],
     ) -> Option<usize> {
         let (client, server) = (self.clients.get_mut(index)?, self.servers.get(leader)?);
-        let pool = self.pools.get(server.pool)?;
-        let switch = pool.effective.split;
+        let switch = self.pools.get(server.pool)?.effective.split;
         if std::mem::take(&mut client.whole)
             || switch == Switch::Off
             || rules.mode == PoolMode::Session
@@ -82,74 +81,84 @@ impl<R: Reactor> EventLoop<R> {
         if asked.texts().into_iter().any(reads_the_clock) {
             return None;
         }
-        let used = asked.bytes.len();
-        let (pool, client_id) = (server.pool, client.id);
         let key = key_of(client, &asked);
+        let stamp = self.desk.fresh(self.now);
+        let known = self.splits.known.get(&key).filter(|known| known.stamp == stamp);
+        let known = known.map(|known| known.how.clone());
+        if let Some(Err(_)) = known {
+            return None;
+        }
         let (parts, timed) = self.parts_for(rule, switch);
         if parts < 2 {
             self.servers.get_mut(leader)?.timed = timed.then_some(rule);
             return None;
         }
-        if self.jobs.len() >= self.world.config.corun.split_jobs_max as usize {
-            return None;
-        }
-        let stamp = self.desk.fresh(self.now);
-        let known = self
-            .splits
-            .known
-            .get(&key)
-            .filter(|known| known.stamp == stamp)
-            .cloned();
-        let id = self.shared.id();
-        let mut job = Job {
-            id,
+        let used = asked.bytes.len();
+        let job = Job {
+            id: self.shared.id(),
             rule,
             asked,
             key,
             stamp,
             client: index,
-            client_id,
+            client_id: self.clients.get(index)?.id,
             began: self.now,
+            wanted: parts,
             parts,
+            new: known.is_none(),
             plan: None,
             resolved: None,
             description: Vec::new(),
             types: Vec::new(),
-            how: None,
+            how: known.and_then(Result::ok),
             lead: None,
             texts: Vec::new(),
-            new: false,
             members: vec![Member {
                 server: leader,
                 id: self.servers.get(leader)?.id,
                 state: State::Busy,
             }],
         };
+        if self.begin_job(reactor, job, leader) {
+            return Some(used);
+        }
+        if let Some(rule) = self.splits.rules.get_mut(rule) {
+            rule.did_not_run(parts);
+        }
+        None
+    }
+
+    /// Begins a job, or says that it cannot be now.
+    fn begin_job(&mut self, reactor: &mut R, job: Job, leader: usize) -> bool {
+        if self.jobs.len() >= self.world.config.corun.split_jobs_max as usize {
+            return false;
+        }
+        let Some(pool) = self.servers.get(leader).map(|server| server.pool) else {
+            return false;
+        };
         if self.idle_beside(pool, usize::MAX).is_empty() {
             // Next time there are some.
-            self.want_servers(reactor, pool, parts - 1);
-            return None;
+            self.want_servers(reactor, pool, job.parts - 1);
+            return false;
         }
-        match known.map(|known| known.how) {
-            Some(Err(_)) => return None,
-            Some(Ok(how)) => {
-                if how.confirmed.same_encoding() && !self.same_encoding(leader) {
-                    return None;
-                }
-                job.how = Some(how);
-                self.adopt(leader, id, index, &job.asked);
+        let id = job.id;
+        match &job.how {
+            Some(how) if how.confirmed.same_encoding() && !self.same_encoding(leader) => false,
+            Some(_) => {
+                self.adopt(leader, id, job.client, &job.asked);
                 self.jobs.insert(id, job);
                 self.lead(reactor, id);
+                true
             }
             None => {
-                self.adopt(leader, id, index, &job.asked);
-                if !self.ask_about(reactor, job) {
+                self.adopt(leader, id, job.client, &job.asked);
+                let asks = self.ask_about(reactor, job);
+                if !asks {
                     self.disown(leader);
-                    return None;
                 }
+                asks
             }
         }
-        Some(used)
     }
 
     fn adopt(&mut self, leader: usize, id: u64, client: usize, asked: &Asked) {
@@ -201,7 +210,8 @@ impl<R: Reactor> EventLoop<R> {
             AutoCount::Auto => parts_most(&self.complex, placement(corun.split_placement)),
             AutoCount::Count(count) => count as usize,
         };
-        let busy = self.busy_elsewhere() + self.busy_here().saturating_sub(1);
+        let here = self.busy_here().saturating_sub(1 + self.ending());
+        let busy = self.busy_elsewhere() + here;
         let free = free_cores(self.complex.len(), busy);
         let Some(rule) = self.splits.rules.get_mut(rule) else {
             return (1, false);
@@ -219,6 +229,13 @@ impl<R: Reactor> EventLoop<R> {
     fn busy_here(&self) -> usize {
         let busy = |(_, pool): (usize, &Pool)| pool.servers.saturating_sub(pool.idle.len() + pool.connecting);
         self.pools.iter().map(busy).sum()
+    }
+
+    /// Servers of those that only end the transaction of a part that was answered: of the query before, where one client asks after the other.
+    fn ending(&self) -> usize {
+        let ends = |task: &Task| matches!(task.kind, TaskKind::Part { step: Step::End, .. });
+        let servers = self.servers.iter().filter(|(_, server)| !server.struck);
+        servers.filter(|(_, server)| server.task.as_ref().is_some_and(ends)).count()
     }
 
     fn busy_elsewhere(&self) -> usize {
