@@ -17,19 +17,22 @@ pub enum Family {
     PointLarge,
     /// Point reads of two copies whose memory holds half of the data each.
     ReplicasHalf,
+    /// The same on disks as slow as a usual cloud volume.
+    ReplicasHalfVolume,
     /// The same where everything fits.
     ReplicasFit,
 }
 
 impl Family {
     /// All of them, those that share a server side by side.
-    pub const ALL: [Family; 7] = [
+    pub const ALL: [Family; 8] = [
         Family::Tpcw,
         Family::BestSeller,
         Family::Tpcc,
         Family::PointFit,
         Family::PointLarge,
         Family::ReplicasHalf,
+        Family::ReplicasHalfVolume,
         Family::ReplicasFit,
     ];
 
@@ -41,6 +44,7 @@ impl Family {
             Family::PointFit => "point_fit",
             Family::PointLarge => "point_large",
             Family::ReplicasHalf => "replicas_half",
+            Family::ReplicasHalfVolume => "replicas_volume",
             Family::ReplicasFit => "replicas_fit",
         }
     }
@@ -52,7 +56,7 @@ impl Family {
             Family::BestSeller => "fig4",
             Family::Tpcc => "tpcc",
             Family::PointFit | Family::PointLarge => "ranges",
-            Family::ReplicasHalf | Family::ReplicasFit => "replicas",
+            Family::ReplicasHalf | Family::ReplicasHalfVolume | Family::ReplicasFit => "replicas",
         }
     }
 
@@ -64,7 +68,7 @@ impl Family {
             Family::Tpcc => "tpcc_standard",
             Family::PointFit => "point_reads_fit",
             Family::PointLarge => "point_reads_large",
-            Family::ReplicasHalf => "point_reads_half",
+            Family::ReplicasHalf | Family::ReplicasHalfVolume => "point_reads_half",
             Family::ReplicasFit => "point_reads_whole",
         }
     }
@@ -85,7 +89,7 @@ impl Family {
             (Family::BestSeller, _) => &[1],
             (Family::Tpcw | Family::Tpcc, false) => &[1, 2, 4, 8, 16, 32, 64],
             (Family::PointFit | Family::PointLarge, false) => &[1, 2, 8, 32],
-            (Family::ReplicasHalf | Family::ReplicasFit, false) => &[2, 8, 32],
+            (Family::ReplicasHalf | Family::ReplicasHalfVolume | Family::ReplicasFit, false) => &[2, 8, 32],
             (_, true) => &[4],
         }
     }

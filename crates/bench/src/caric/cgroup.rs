@@ -145,6 +145,11 @@ impl Drop for Groups {
 }
 
 impl Group {
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The file that takes the numbers of processes.
     pub fn procs(&self) -> PathBuf {
         self.folder.join("cgroup.procs")
@@ -163,6 +168,35 @@ impl Group {
         let file = self.folder.join(file);
         std::fs::write(&file, value)
             .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))
+    }
+}
+
+impl Group {
+    /// Bytes of its memory that are no page cache of files: what its processes have of their own, and the kernel for them.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn own_bytes(&self) -> Result<u64, BenchError> {
+        let read = |name: &str| {
+            let file = self.folder.join(name);
+            std::fs::read_to_string(&file)
+                .map_err(|source| BenchError::io(format!("could not read {}", file.display()), source))
+        };
+        let (usage, cache, shared) = match self.version {
+            Version::One => ("memory.usage_in_bytes", "total_cache", "total_shmem"),
+            Version::Two => ("memory.current", "file", "shmem"),
+        };
+        let usage: u64 = read(usage)?.trim().parse().unwrap_or(0);
+        let stat = read("memory.stat")?;
+        let of = |name: &str| {
+            let words = stat.lines().filter_map(|line| line.split_once(' '));
+            let found = words.into_iter().find(|(known, _)| *known == name);
+            found
+                .and_then(|(_, bytes)| bytes.trim().parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        // Shared memory of processes is counted as cache.
+        Ok(usage.saturating_sub(of(cache).saturating_sub(of(shared))))
     }
 }
 
@@ -245,6 +279,7 @@ mod tests {
         };
         let group = groups.group("test").expect("tried before");
         group.limit(Some(100 << 20)).expect("a limit");
+        assert!(group.own_bytes().expect("told") < 100 << 20);
         group.limit(None).expect("none");
         let path = group.folder.clone();
         assert!(path.is_dir());

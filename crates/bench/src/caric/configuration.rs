@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::ways::{Split, Ways};
-use crate::proxy::{DATABASE, USER};
 use crate::proxy::address::Address;
+use crate::proxy::{DATABASE, USER};
 
 /// Connections to each server, the same for all sides.
 pub const POOL: usize = 8;

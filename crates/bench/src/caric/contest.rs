@@ -92,8 +92,15 @@ pub fn run(
     progress.end();
     for (target, track) in targets.iter().zip(&mut tracks.sides) {
         look(target, work, false, track);
-        if must_split(target) && track.values(|round| round.in_parts_percent).iter().all(|&part| part == 0.0) {
-            track.wrong.get_or_insert_with(|| "no query ran in parts".to_owned());
+        if must_split(target)
+            && track
+                .values(|round| round.in_parts_percent)
+                .iter()
+                .all(|&part| part == 0.0)
+        {
+            track
+                .wrong
+                .get_or_insert_with(|| "no query ran in parts".to_owned());
         }
     }
     if let Some(wrong) = work.close()? {
@@ -105,9 +112,27 @@ pub fn run(
     Ok(tracks)
 }
 
+/// Lets so many clients of each side do a little, so that all its connections are there.
+///
+/// # Errors
+/// When a client fails.
+pub fn connect(targets: &[Target], work: &mut dyn Work, clients: usize) -> Result<(), BenchError> {
+    let turn = Turn {
+        clients,
+        quick: true,
+        seed: 1,
+        plain: Plain::Usual,
+    };
+    for target in targets.iter().filter(|target| target.gone().is_none()) {
+        work.turn(target.address()?, turn)?;
+    }
+    Ok(())
+}
+
 /// Whether a side's rows mean nothing if it split nothing.
 fn must_split(target: &Target) -> bool {
-    matches!(&target.spec.kind, Kind::Corun(ways) if matches!(ways.split, Split::Parts { .. })) && target.gone().is_none()
+    matches!(&target.spec.kind, Kind::Corun(ways) if matches!(ways.split, Split::Parts { .. }))
+        && target.gone().is_none()
 }
 
 /// A turn, with how many of the queries that may be split were.

@@ -11,6 +11,7 @@ pub mod case;
 pub mod cgroup;
 pub mod configuration;
 pub mod contest;
+pub mod disk;
 pub mod ground;
 pub mod points;
 pub mod replicas;

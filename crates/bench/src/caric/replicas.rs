@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::cgroup::{Group, Groups};
 use super::configuration::{Layout, Range};
+use super::disk::Throttle;
 use super::ground::Ground;
 use super::points::Table;
 use crate::error::BenchError;
@@ -23,8 +24,8 @@ use crate::proxy::postgres::{Postgres, Setup};
 
 /// Rows of the table, about 300 MB.
 const ROWS: usize = 2_000_000;
-/// Of the data's bytes, what a copy may have: half of it and what a server needs besides.
-const LIMIT: f64 = 0.72;
+/// Of the data's bytes, what a copy may have besides what its processes have of their own: half of it, and a tenth of that.
+const LIMIT: f64 = 0.55;
 /// No server starts with less.
 const LIMIT_MIN: u64 = 96 << 20;
 /// Longest wait for a copy to have all rows.
@@ -135,19 +136,33 @@ impl Copies {
         }
     }
 
-    /// Limits each copy's memory so that half of the data fits; the limit in bytes.
+    /// Limits each copy's memory so that half of the data fits beside what its processes have of their own by now; the largest limit, in bytes.
     ///
     /// # Errors
     /// A sentence that says why that is not possible here.
     pub fn halve(&self) -> Result<u64, String> {
         self.limits.as_ref().map_err(Clone::clone)?;
-        let limit = ((self.bytes as f64 * LIMIT) as u64).max(LIMIT_MIN);
+        let mut largest = 0;
         for group in &self.groups {
-            group
-                .limit(Some(limit))
-                .map_err(|error| crate::proxy::text(&error))?;
+            let limited = group.own_bytes().and_then(|own| {
+                let limit = (own + (self.bytes as f64 * LIMIT) as u64).max(LIMIT_MIN);
+                largest = largest.max(limit);
+                group.limit(Some(limit))
+            });
+            limited.map_err(|error| crate::proxy::text(&error))?;
         }
-        Ok(limit)
+        Ok(largest)
+    }
+
+    /// Lets each copy read only so many times a second from its disk, as long as what is returned lives.
+    ///
+    /// # Errors
+    /// A sentence that says why that is not possible here.
+    pub fn throttle(&self, reads_per_s: u64) -> Result<Vec<Throttle>, String> {
+        let of = |(group, copy): (&Group, &Postgres)| {
+            Throttle::new(group.folder(), &copy.address().folder, reads_per_s)
+        };
+        self.groups.iter().zip(&self.copies).map(of).collect()
     }
 
     /// Lets each copy have what it wants.

@@ -31,7 +31,12 @@ const METRICS: [Metric; 5] = [
         |round| round.best_sellers_ms,
         false,
     ),
-    ("in_parts_percent", "percent", |round| round.in_parts_percent, true),
+    (
+        "in_parts_percent",
+        "percent",
+        |round| round.in_parts_percent,
+        true,
+    ),
 ];
 
 /// Emits the rows of a case and notes what failed. `parameters` are those beside the case's own.

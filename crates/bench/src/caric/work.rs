@@ -118,9 +118,10 @@ impl Scripted {
             },
             reconnect: false,
             options: match turn.plain {
-                Plain::Parallel => PARALLEL,
-                Plain::Usual | Plain::Constant => "",
+                Plain::Parallel => PARALLEL.to_owned(),
+                Plain::Usual | Plain::Constant => String::new(),
             },
+            grace: pgbench::GRACE,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::address::Address;
-use super::guarded::{Guarded, Signal, command, last_line};
+use super::guarded::{Guarded, Signal, command, last_line, with_settings};
 use super::{DATABASE, USER, failed};
 use crate::error::BenchError;
 use crate::stats::percentile;
@@ -12,8 +12,8 @@ use crate::stats::percentile;
 const PEER: &str = "pgbench";
 /// Threads that drive the clients: the same for all sides, and enough not to be what is measured.
 const THREADS: usize = 2;
-/// How much longer than asked a turn may take: for connecting, and for a server that collapses.
-const GRACE: Duration = Duration::from_secs(120);
+/// [`Load::grace`] where nothing is said: for connecting, and for a server that collapses.
+pub const GRACE: Duration = Duration::from_secs(120);
 
 /// How statements are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,24 @@ pub struct Load {
     /// Whether they connect anew for each transaction.
     pub reconnect: bool,
     /// Settings of their sessions as libpq takes them; empty: none.
-    pub options: &'static str,
+    pub options: String,
+    /// How much longer than [`Duty::Seconds`] says it may take.
+    pub grace: Duration,
+}
+
+/// Which server is asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Goal<'g> {
+    /// One of the fixture; what the surroundings say to PostgreSQL's programs does not count.
+    Fixture(&'g Address),
+    /// Another one, by a connection string, with whatever the surroundings say.
+    Conninfo(&'g str),
+}
+
+impl<'g> From<&'g Address> for Goal<'g> {
+    fn from(address: &'g Address) -> Goal<'g> {
+        Goal::Fixture(address)
+    }
 }
 
 /// What a turn gave.
@@ -102,10 +119,10 @@ impl Duty {
         }
     }
 
-    fn patience(self) -> Duration {
+    fn length(self) -> Duration {
         match self {
-            Duty::Seconds(seconds) => Duration::from_secs(seconds as u64) + GRACE,
-            Duty::Transactions(_) => GRACE,
+            Duty::Seconds(seconds) => Duration::from_secs(seconds as u64),
+            Duty::Transactions(_) => Duration::ZERO,
         }
     }
 }
@@ -120,11 +137,19 @@ impl Load {
         }
     }
 
-    fn arguments(&self, address: &Address, seed: usize, log: &Path) -> Vec<String> {
-        let mut arguments: Vec<String> = [
-            ("--host", address.host()),
-            ("--port", address.port.to_string()),
-            ("--username", USER.to_owned()),
+    fn arguments(&self, goal: Goal<'_>, seed: usize, log: &Path) -> Vec<String> {
+        let (place, database) = match goal {
+            Goal::Fixture(address) => (
+                vec![
+                    ("--host", address.host()),
+                    ("--port", address.port.to_string()),
+                    ("--username", USER.to_owned()),
+                ],
+                DATABASE,
+            ),
+            Goal::Conninfo(conninfo) => (Vec::new(), conninfo),
+        };
+        let how = [
             ("--protocol", self.protocol.as_str().to_owned()),
             ("--client", self.clients.to_string()),
             ("--jobs", THREADS.min(self.clients).to_string()),
@@ -132,10 +157,9 @@ impl Load {
             ("--random-seed", seed.to_string()),
             ("--sampling-rate", self.sampled().to_string()),
             ("--log-prefix", log.display().to_string()),
-        ]
-        .into_iter()
-        .flat_map(|(name, value)| [name.to_owned(), value])
-        .collect();
+        ];
+        let named = place.into_iter().chain(how);
+        let mut arguments: Vec<String> = named.flat_map(|(name, value)| [name.to_owned(), value]).collect();
         arguments.extend(["--no-vacuum", "--log"].map(str::to_owned));
         if self.reconnect {
             arguments.push("--connect".to_owned());
@@ -157,7 +181,7 @@ impl Load {
                 }
             }
         }
-        arguments.push(DATABASE.to_owned());
+        arguments.push(database.to_owned());
         arguments
     }
 }
@@ -166,37 +190,41 @@ impl Load {
 ///
 /// # Errors
 /// When pgbench or one of its clients failed, which any error of the server makes it do, or when it did not end.
-pub fn run(
+pub fn run<'g>(
     program: &Path,
     load: &Load,
-    address: &Address,
+    goal: impl Into<Goal<'g>>,
     seed: usize,
     folder: &Path,
 ) -> Result<Turn, BenchError> {
-    run_logged(program, load, address, seed, folder).map(|(turn, _)| turn)
+    run_logged(program, load, goal, seed, folder).map(|(turn, _)| turn)
 }
 
 /// The same, with what was logged.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_logged(
+pub fn run_logged<'g>(
     program: &Path,
     load: &Load,
-    address: &Address,
+    goal: impl Into<Goal<'g>>,
     seed: usize,
     folder: &Path,
 ) -> Result<(Turn, Vec<Logged>), BenchError> {
+    let goal = goal.into();
     let (log, words) = (folder.join("log"), folder.join("said"));
     let mut pgbench = command(program, None, Signal::Terminate);
-    // Asking for encryption, and being refused, would be a part of each connection.
-    pgbench.env("PGSSLMODE", "disable").env("PGGSSENCMODE", "disable");
+    match goal {
+        // Asking for encryption, and being refused, would be a part of each connection.
+        Goal::Fixture(_) => pgbench.env("PGSSLMODE", "disable").env("PGGSSENCMODE", "disable"),
+        Goal::Conninfo(_) => with_settings(&mut pgbench),
+    };
     if !load.options.is_empty() {
-        pgbench.env("PGOPTIONS", load.options);
+        pgbench.env("PGOPTIONS", &load.options);
     }
-    pgbench.args(load.arguments(address, seed, &log));
+    pgbench.args(load.arguments(goal, seed, &log));
     let mut pgbench = Guarded::start(pgbench, PEER, Signal::Terminate, words.clone())?;
-    let ended = pgbench.wait(load.duty.patience());
+    let ended = pgbench.wait(load.duty.length() + load.grace);
     let said = std::fs::read_to_string(&words).unwrap_or_default();
     let (logged, last) = (logged(folder)?, last_line(&words));
     empty(folder)?;
@@ -330,14 +358,15 @@ tps = 12330.500000 (without initial connection time)
             clients: 1,
             duty: Duty::Seconds(3),
             reconnect: false,
-            options: "",
+            options: String::new(),
+            grace: GRACE,
         };
-        let address = Address {
+        let address = &Address {
             transport: Transport::Unix,
             folder: "/run/a".into(),
             port: 20_001,
         };
-        let line = load.arguments(&address, 7, Path::new("/t/log")).join(" ");
+        let line = load.arguments(address.into(), 7, Path::new("/t/log")).join(" ");
         for part in [
             "--host /run/a --port 20001",
             "--jobs 1",
@@ -356,7 +385,9 @@ tps = 12330.500000 (without initial connection time)
             duty: Duty::Transactions(20),
             ..load
         };
-        let line = weighted.arguments(&address, 7, Path::new("/t/log")).join(" ");
+        let line = weighted
+            .arguments(address.into(), 7, Path::new("/t/log"))
+            .join(" ");
         for part in [
             "--transactions 20",
             "--define items=10",
@@ -365,5 +396,9 @@ tps = 12330.500000 (without initial connection time)
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
+        let conninfo = Goal::Conninfo("host=db.example user=me");
+        let line = weighted.arguments(conninfo, 7, Path::new("/t/log"));
+        assert_eq!(line.last().map(String::as_str), Some("host=db.example user=me"));
+        assert!(!line.iter().any(|part| part == "--host" || part == "--username"));
     }
 }

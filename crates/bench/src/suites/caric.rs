@@ -3,13 +3,15 @@
 //! Order of work for an experiment: a server with its data, the sides started one after the other, each case's turns
 //! ([`crate::caric::contest`]), the rows.
 
+use std::cell::RefCell;
+
 use model::topology::Topology;
 use oltp::tpcc::Scale as Warehouses;
 
 use super::{SuiteArgs, all_cores};
 use crate::caric::SUITE;
 use crate::caric::case::{Case, Family, cases};
-use crate::caric::configuration::{Layout, Range, Target as Split};
+use crate::caric::configuration::{Layout, POOL, Range, Target as Split};
 use crate::caric::contest::{self, How};
 use crate::caric::ground::Ground;
 use crate::caric::points::Table;
@@ -23,6 +25,7 @@ use crate::error::BenchError;
 use crate::proxy::address::Address;
 use crate::proxy::pgbench::Script;
 use crate::proxy::postgres::{Programs, Setup};
+use crate::proxy::text;
 use crate::row::Value;
 use crate::run::{Plan, Runner};
 
@@ -35,7 +38,9 @@ const L2_BYTES: u64 = 1 << 20;
 /// How much larger than all private caches the large table is.
 const LARGE: u64 = 16;
 /// Uncounted seconds before each turn of copies: whoever's turn it is has to get its part of the data into memory.
-const COPIES_WARM_UP: usize = 4;
+const COPIES_WARM_UP: usize = 6;
+/// Reads a second of each copy's disk where it is slow: what a general-purpose volume (gp3) of the largest cloud has unless more is paid for.
+const VOLUME_READS_PER_S: u64 = 3_000;
 
 /// Runs the cases `args` select.
 ///
@@ -84,7 +89,7 @@ fn line_up(family: Family) -> LineUp {
         Family::Tpcw => LineUp::mix(all_cores()),
         Family::BestSeller => LineUp::best_seller(&PARTS),
         Family::Tpcc | Family::PointFit | Family::PointLarge => LineUp::dispatched(),
-        Family::ReplicasHalf | Family::ReplicasFit => LineUp::copies(),
+        Family::ReplicasHalf | Family::ReplicasHalfVolume | Family::ReplicasFit => LineUp::copies(),
     }
 }
 
@@ -101,6 +106,9 @@ struct Experiment<'e> {
     family: Family,
     layout: &'e Layout,
     parameters: Vec<(String, Value)>,
+    /// Called once all sides have all their connections: what it says is added to the parameters; a sentence why the experiment is not
+    /// possible here.
+    ready: Option<&'e dyn Fn() -> Result<Vec<(String, Value)>, String>>,
 }
 
 impl Suite<'_> {
@@ -134,9 +142,22 @@ impl Suite<'_> {
                 ..runner.plan()
             },
         };
+        let mut parameters = experiment.parameters.clone();
+        if let Some(ready) = experiment.ready {
+            contest::connect(&targets, work, POOL)?;
+            match ready() {
+                Ok(more) => parameters.extend(more),
+                Err(reason) => {
+                    for case in self.cases_of(family) {
+                        rows::unavailable(case, &line_up, &reason, runner);
+                    }
+                    return Ok(());
+                }
+            }
+        }
         for case in self.cases_of(family) {
             let tracks = contest::run(case, &line_up, &mut targets, work, how, runner.progress())?;
-            rows::emit(case, &experiment.parameters, &line_up, &tracks, runner);
+            rows::emit(case, &parameters, &line_up, &tracks, runner);
         }
         Ok(())
     }
@@ -221,6 +242,7 @@ impl Suite<'_> {
                 family,
                 layout: &layout,
                 parameters: parameters.clone(),
+                ready: None,
             };
             self.run(&experiment, &mut work, runner)?;
         }
@@ -266,6 +288,7 @@ impl Suite<'_> {
             family: Family::Tpcc,
             layout: &layout,
             parameters: parameters(&[("scale", scale.warehouses as usize)]),
+            ready: None,
         };
         self.run(&experiment, &mut work, runner)
     }
@@ -313,6 +336,7 @@ impl Suite<'_> {
                 family,
                 layout: &layout,
                 parameters: parameters(&[("rows", table.rows), ("bytes", bytes as usize)]),
+                ready: None,
             };
             self.run(&experiment, &mut work, runner)?;
         }
@@ -320,7 +344,12 @@ impl Suite<'_> {
     }
 
     fn copies(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        if !self.has(&[Family::ReplicasHalf, Family::ReplicasFit]) {
+        let families = [
+            Family::ReplicasHalf,
+            Family::ReplicasHalfVolume,
+            Family::ReplicasFit,
+        ];
+        if !self.has(&families) {
             return Ok(());
         }
         runner.progress().begin("caric: a server and two copies of it", 1);
@@ -330,21 +359,21 @@ impl Suite<'_> {
         let layout = copies.layout();
         let table = copies.table();
         let script = table.script(&self.ground.folder("scripts")?)?;
-        for family in [Family::ReplicasHalf, Family::ReplicasFit] {
-            let mut parameters = parameters(&[("rows", table.rows), ("bytes", copies.bytes() as usize)]);
-            if family == Family::ReplicasFit {
-                copies.free()?;
-            } else {
-                match copies.halve() {
-                    Ok(limit) => parameters.push(("memory_bytes".to_owned(), Value::from(limit))),
-                    Err(reason) => {
-                        for case in self.cases_of(family) {
-                            rows::unavailable(case, &line_up(family), &reason, runner);
-                        }
-                        continue;
-                    }
+        let throttles = RefCell::new(Vec::new());
+        for family in families {
+            let ready = || {
+                throttles.borrow_mut().clear();
+                if family == Family::ReplicasFit {
+                    copies.free().map_err(|error| text(&error))?;
+                    return Ok(Vec::new());
                 }
-            }
+                let mut more = vec![("memory_bytes".to_owned(), Value::from(copies.halve()?))];
+                if family == Family::ReplicasHalfVolume {
+                    throttles.replace(copies.throttle(VOLUME_READS_PER_S)?);
+                    more.push(("disk_reads_per_s".to_owned(), Value::from(VOLUME_READS_PER_S)));
+                }
+                Ok(more)
+            };
             let mut work = Scripted {
                 warm_up: COPIES_WARM_UP,
                 ..self.scripted(copies.primary(), script.clone(), Check::Points(table))?
@@ -352,7 +381,8 @@ impl Suite<'_> {
             let experiment = Experiment {
                 family,
                 layout: &layout,
-                parameters,
+                parameters: parameters(&[("rows", table.rows), ("bytes", copies.bytes() as usize)]),
+                ready: Some(&ready),
             };
             self.run(&experiment, &mut work, runner)?;
         }
@@ -362,13 +392,13 @@ impl Suite<'_> {
 
 /// A server with so much memory of its own, that knows its data to be there, and that runs a query in one process as the paper's did.
 fn buffered(size: &str) -> Setup {
-    let text = str::to_owned;
+    let owned = str::to_owned;
     Setup {
         settings: vec![
-            ("shared_buffers", text(size)),
-            ("effective_cache_size", text(size)),
-            ("random_page_cost", text("1.1")),
-            ("max_parallel_workers_per_gather", text("0")),
+            ("shared_buffers", owned(size)),
+            ("effective_cache_size", owned(size)),
+            ("random_page_cost", owned("1.1")),
+            ("max_parallel_workers_per_gather", owned("0")),
         ],
         ..Setup::default()
     }

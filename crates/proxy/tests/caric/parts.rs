@@ -96,5 +96,8 @@ fn a_heavy_query_is_tried_in_parts_before_long() {
     }
     let (in_parts, in_whole, why) = splits(&scene);
     assert!(in_whole >= 3, "{in_whole} {why}");
-    assert!(in_parts >= 3 || cores < 2, "{in_parts} of 10, {in_whole} whole {why}");
+    assert!(
+        in_parts >= 3 || cores < 2,
+        "{in_parts} of 10, {in_whole} whole {why}"
+    );
 }

@@ -16,7 +16,7 @@ use crate::core::client::Client;
 use crate::core::desk::{Desk, Rules, read_when_parsed};
 use crate::core::event_loop::EventLoop;
 use crate::core::pool::Pool;
-use crate::core::server::{Server, Task};
+use crate::core::server::{Server, Task, TaskKind};
 use crate::session::prepared::Prepared;
 use crate::session::settings;
 use crate::split::reads_the_clock;
@@ -235,7 +235,9 @@ impl<R: Reactor> EventLoop<R> {
     fn ending(&self) -> usize {
         let ends = |task: &Task| matches!(task.kind, TaskKind::Part { step: Step::End, .. });
         let servers = self.servers.iter().filter(|(_, server)| !server.struck);
-        servers.filter(|(_, server)| server.task.as_ref().is_some_and(ends)).count()
+        servers
+            .filter(|(_, server)| server.task.as_ref().is_some_and(ends))
+            .count()
     }
 
     fn busy_elsewhere(&self) -> usize {

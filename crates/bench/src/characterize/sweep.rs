@@ -1,0 +1,328 @@
+//! [`sweep`]: a workload at growing concurrency, and the rows of its times (Figs. 3a and 8).
+//!
+//! Each round takes every concurrency once, so that whatever changes on the machine meanwhile changes all of them. A turn is one run of
+//! `pgbench`: so many clients, each with so many queries one after the other. Around each turn [`Watch`]es look at the server.
+//!
+//! Not here: what watches see.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::SUITE;
+use super::dbmbench::Summary;
+use super::server::Server;
+use super::workload::Workload;
+use crate::error::BenchError;
+use crate::progress::Progress;
+use crate::proxy::pgbench::{self, Duty, Goal, Load, Protocol, Script};
+use crate::row::Row;
+use crate::stats::{Spread, percentile};
+
+/// Longest a turn may take.
+const GRACE: Duration = Duration::from_secs(3_600);
+/// A query is an outlier if it took longer than the third quartile by so many distances between the quartiles (Tukey's far-out fence).
+const FAR_OUT: f64 = 3.0;
+
+/// What is swept over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// Clients at once, growing.
+    pub concurrency: Vec<usize>,
+    /// Turns at each.
+    pub repetitions: usize,
+    /// `on`, `off` or `none`.
+    pub smt: &'static str,
+}
+
+/// What one turn gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Turn {
+    /// Queries of all clients.
+    pub queries: u64,
+    /// Queries a second, clients being connected.
+    pub rate: f64,
+    /// Milliseconds of each.
+    pub times_ms: Vec<f64>,
+}
+
+/// Looks at the server during turns.
+pub trait Watch {
+    /// A turn begins.
+    ///
+    /// # Errors
+    /// When it cannot look.
+    fn begin(&mut self) -> Result<(), BenchError>;
+
+    /// It has ended. What was seen: metric, unit, value, and what tells several values of a metric apart.
+    ///
+    /// # Errors
+    /// When it cannot look.
+    fn end(&mut self, turn: &Turn) -> Result<Vec<Seen>, BenchError>;
+}
+
+/// A value that a watch has seen in a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// The row's case.
+    pub case: &'static str,
+    /// The row's metric.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The value.
+    pub value: f64,
+    /// How it came about.
+    pub how: &'static str,
+    /// Another parameter, such as a logical CPU.
+    pub of: Option<(&'static str, String)>,
+}
+
+impl Seen {
+    fn is_like(&self, other: &Seen) -> bool {
+        (self.case, self.metric, &self.of) == (other.case, other.metric, &other.of)
+    }
+}
+
+/// One turn of a workload.
+///
+/// # Errors
+/// When pgbench or the server fails.
+pub fn turn(
+    server: &Server,
+    workload: &Workload,
+    clients: usize,
+    times: usize,
+    seed: usize,
+    folder: &Path,
+) -> Result<Turn, BenchError> {
+    let load = Load {
+        script: Script::Weighted {
+            files: vec![(workload.script.clone(), 1)],
+            variables: Vec::new(),
+        },
+        protocol: Protocol::Simple,
+        clients,
+        duty: Duty::Transactions(times),
+        reconnect: false,
+        options: workload.options(),
+        grace: GRACE,
+    };
+    let program = server.programs().path("pgbench");
+    let (found, logged) =
+        pgbench::run_logged(&program, &load, Goal::Conninfo(server.conninfo()), seed, folder)?;
+    Ok(Turn {
+        queries: found.transactions,
+        rate: found.tps,
+        times_ms: logged.iter().map(|one| one.us / 1e3).collect(),
+    })
+}
+
+/// Sweeps; rows of each concurrency come when all its turns are over.
+///
+/// # Errors
+/// When the server fails. Rows given before are right.
+pub fn sweep(
+    server: &Server,
+    workload: &Workload,
+    how: &Sweep,
+    summary: Option<&Summary>,
+    watches: &mut [&mut dyn Watch],
+    folder: &Path,
+    progress: &dyn Progress,
+    emit: &mut dyn FnMut(Row),
+) -> Result<(), BenchError> {
+    progress.begin(
+        &format!("characterize: {} at growing concurrency", workload.name),
+        (how.repetitions * how.concurrency.len()) as u64 + 1,
+    );
+    let done = rounds(server, workload, how, summary, watches, folder, progress);
+    progress.end();
+    let (levels, wrong) = done?;
+    for (clients, level) in how.concurrency.iter().zip(&levels) {
+        for row in level.rows() {
+            let mut row = common(row, workload, how).with("concurrency", *clients);
+            row.answer_ok = summary.map(|_| wrong.is_none());
+            emit(row);
+        }
+    }
+    for row in scaling(&how.concurrency, &levels) {
+        emit(common(row, workload, how));
+    }
+    match wrong {
+        Some(wrong) => Err(BenchError::Data(format!("wrong answer: {wrong}"))),
+        None => Ok(()),
+    }
+}
+
+fn common(row: Row, workload: &Workload, how: &Sweep) -> Row {
+    row.with("workload", workload.name.as_str()).with("smt", how.smt)
+}
+
+fn rounds(
+    server: &Server,
+    workload: &Workload,
+    how: &Sweep,
+    summary: Option<&Summary>,
+    watches: &mut [&mut dyn Watch],
+    folder: &Path,
+    progress: &dyn Progress,
+) -> Result<(Vec<Level>, Option<String>), BenchError> {
+    let mut levels = vec![Level::default(); how.concurrency.len()];
+    let mut wrong = match summary {
+        Some(summary) => workload.compare(server, summary)?,
+        None => None,
+    };
+    // Warm-up: what it reads comes into memory, as in the paper's section 3.2.
+    turn(server, workload, 1, workload.times.min(10), 1, folder)?;
+    progress.advance(1);
+    for round in 0..how.repetitions {
+        for (place, &clients) in how.concurrency.iter().enumerate() {
+            workload.clear(server)?;
+            for watch in watches.iter_mut() {
+                watch.begin()?;
+            }
+            let turn = turn(server, workload, clients, workload.times, 2 + round, folder)?;
+            for watch in watches.iter_mut() {
+                levels[place].seen.extend(watch.end(&turn)?);
+            }
+            if let Some(summary) = summary {
+                let found = workload.check(server, summary, turn.queries)?;
+                wrong = wrong.or(found);
+            }
+            levels[place].turns.push(turn);
+            progress.advance(1);
+        }
+    }
+    workload.clear(server)?;
+    Ok((levels, wrong))
+}
+
+/// All turns at one concurrency.
+#[derive(Clone, Debug, Default)]
+struct Level {
+    turns: Vec<Turn>,
+    seen: Vec<Seen>,
+}
+
+impl Level {
+    fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let means: Vec<f64> = self
+            .turns
+            .iter()
+            .filter_map(|turn| mean(&turn.times_ms))
+            .collect();
+        let all: Vec<f64> = self
+            .turns
+            .iter()
+            .flat_map(|turn| turn.times_ms.iter().copied())
+            .collect();
+        if let Some(spread) = Spread::of(&means) {
+            let row = Row::measured(SUITE, "speedup", "ms_per_query", "ms", spread, true);
+            rows.push(row.with("how", "clock").with("outliers", outliers(&all)));
+        }
+        let rates: Vec<f64> = self.turns.iter().map(|turn| turn.rate).collect();
+        if let Some(spread) = Spread::of(&rates) {
+            let row = Row::measured(SUITE, "speedup", "queries_per_s", "1/s", spread, true);
+            rows.push(row.with("how", "clock"));
+        }
+        let mut left: Vec<&Seen> = self.seen.iter().collect();
+        while let Some(&first) = left.first() {
+            let values: Vec<f64> = left
+                .iter()
+                .filter(|seen| seen.is_like(first))
+                .map(|seen| seen.value)
+                .collect();
+            left.retain(|seen| !seen.is_like(first));
+            if let Some(spread) = Spread::of(&values) {
+                let mut row = Row::measured(SUITE, first.case, first.metric, first.unit, spread, true);
+                row = row.with("how", first.how);
+                rows.push(match &first.of {
+                    Some((name, value)) => row.with(name, value.as_str()),
+                    None => row,
+                });
+            }
+        }
+        rows
+    }
+}
+
+/// The rate of each concurrency over that of one client alone.
+fn scaling(concurrency: &[usize], levels: &[Level]) -> Vec<Row> {
+    let Some(alone) = concurrency.iter().position(|&clients| clients == 1) else {
+        return Vec::new();
+    };
+    let row = |(clients, level): (&usize, &Level)| {
+        let pairs = level.turns.iter().zip(&levels[alone].turns);
+        let ratios: Vec<f64> = pairs.map(|(turn, one)| turn.rate / one.rate).collect();
+        let row = Row::measured(SUITE, "speedup", "ratio", "x", Spread::of(&ratios)?, true);
+        Some(
+            row.with("how", "clock")
+                .versus("alone")
+                .with("concurrency", *clients),
+        )
+    };
+    concurrency.iter().zip(levels).filter_map(row).collect()
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// How many of these are far out.
+fn outliers(times: &[f64]) -> usize {
+    let (Some(first), Some(third)) = (percentile(times, 25.0), percentile(times, 75.0)) else {
+        return 0;
+    };
+    let fence = third + FAR_OUT * (third - first);
+    times.iter().filter(|&&time| time > fence).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(rate: f64) -> Turn {
+        Turn {
+            queries: 4,
+            rate,
+            times_ms: vec![1.0, 1.0, 1.1, 9.0],
+        }
+    }
+
+    #[test]
+    fn a_level_says_times_rates_and_what_was_seen() {
+        let seen = |value: f64, cpu: &str| Seen {
+            case: "distribution",
+            metric: "busy_ms",
+            unit: "ms",
+            value,
+            how: "kernel",
+            of: Some(("cpu", cpu.to_owned())),
+        };
+        let level = Level {
+            turns: vec![turn(100.0), turn(120.0), turn(110.0)],
+            seen: vec![seen(1.0, "0"), seen(5.0, "1"), seen(3.0, "0")],
+        };
+        let rows = level.rows();
+        let of = |metric: &str| rows.iter().filter(|row| row.metric == metric).collect::<Vec<_>>();
+        assert_eq!(of("ms_per_query")[0].number("outliers"), Some(3.0));
+        assert_eq!(of("queries_per_s")[0].median(), Some(110.0));
+        let busy = of("busy_ms");
+        assert_eq!(busy.len(), 2);
+        assert_eq!((busy[0].median(), busy[0].text("cpu")), (Some(2.0), "0"));
+    }
+
+    #[test]
+    fn scaling_is_to_one_client_of_the_same_round() {
+        let level = |rates: [f64; 2]| Level {
+            turns: rates.map(turn).to_vec(),
+            seen: Vec::new(),
+        };
+        let levels = [level([100.0, 50.0]), level([150.0, 100.0])];
+        let rows = scaling(&[1, 4], &levels);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[1].median(), Some(1.75));
+        assert!(scaling(&[2, 4], &levels).is_empty());
+    }
+}
