@@ -27,6 +27,7 @@ use crate::out;
   corun topology --measure    what this machine's caches are, and what they really give
   corun simulate llc          a mix of queries on a shared cache, undivided and divided
   corun simulate caric        queries dispatched by key to many cores' private caches
+  corun characterize          where a PostgreSQL server's time goes under concurrency, and what to do about it
   corun autosteps --function fetch -- ./client
                               where a team of threads that run `fetch` should switch, by tracing it
   corun partition plan        how the shared cache could be divided between queries, and why
@@ -59,6 +60,8 @@ pub enum Command {
     Topology(crate::topology::TopologyArgs),
     /// Predict what queries do to each other on a cache this machine may not have.
     Simulate(crate::simulate::SimulateArgs),
+    /// Show where a PostgreSQL server's time goes under concurrency, and what could be done about it.
+    Characterize(crate::characterize::CharacterizeArgs),
     /// Find the points where threads that run the same operation should take turns, in any program.
     Autosteps(crate::autosteps::AutostepsArgs),
     /// Divide the shared cache between classes of queries: plan, apply, status, clear (needs resctrl).

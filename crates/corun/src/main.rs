@@ -3,11 +3,13 @@
 
 mod autosteps;
 mod bench;
+mod characterize;
 mod cli;
 mod config;
 mod demo;
 mod facts;
 mod failure;
+mod interrupt;
 mod out;
 mod partition;
 mod progress;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         cli::Command::Sql(args) => sql::run(args),
         cli::Command::Topology(args) => topology::run(args),
         cli::Command::Simulate(args) => simulate::run(args),
+        cli::Command::Characterize(args) => characterize::run(args),
         cli::Command::Autosteps(args) => autosteps::run(args),
         cli::Command::Partition(args) => partition::run(args),
         cli::Command::Proxy(args) => proxy::run(args, arguments.verbose),

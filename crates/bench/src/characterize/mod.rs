@@ -1,9 +1,40 @@
-//! `corun characterize`: where a database server's time goes under concurrency (paper 001).
+//! `corun characterize`: where a database server's time goes under concurrency (paper 001), with counters and without.
+//!
+//! ```text
+//!   run ──► rows, one after the other ──► FOLDER/rows.jsonl ──► text, html, advice, diff
+//!    │
+//!    ├ server, workload (dbmbench), sweep ─ observe, counted: what is looked at during each turn
+//!    ├ sampled: functions      interference: beside a cache polluter      smt: with and without
+//!    └ small ─► simulated: the stand-alone backend under valgrind
+//! ```
+//!
+//! Order of calls: [`run::run`] with somebody who takes rows; [`text::report`] and [`html::page`] of these, whenever. Everything a reader sees is made
+//! of rows alone, so that a run that broke off still has a report.
+//!
+//! Not here: arguments and files.
 
+pub mod advice;
+pub mod counted;
 pub mod dbmbench;
+pub mod diff;
+pub mod html;
+pub mod interference;
+pub mod observe;
+pub mod paper;
+pub mod report;
+pub mod rows;
+pub mod run;
+pub mod sampled;
 pub mod server;
+pub mod simulated;
+pub mod small;
+pub mod smt;
 pub mod sweep;
+pub mod text;
 pub mod workload;
+
+#[cfg(test)]
+mod made_up;
 
 /// The suite in rows.
 pub const SUITE: &str = "characterize";

@@ -6,6 +6,7 @@
 //! Not here: what watches see.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::SUITE;
@@ -83,17 +84,43 @@ impl Seen {
     }
 }
 
-/// One turn of a workload.
+/// What all turns share.
+#[derive(Clone, Copy)]
+pub struct Stand<'s> {
+    /// Who is asked.
+    pub server: &'s Server,
+    /// An empty folder for pgbench.
+    pub folder: &'s Path,
+    /// Who is told.
+    pub progress: &'s dyn Progress,
+    /// Whether somebody has asked to stop.
+    pub stop: &'s AtomicBool,
+}
+
+impl Stand<'_> {
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// When somebody has asked to stop.
+    pub fn go_on(&self) -> Result<(), BenchError> {
+        // Relaxed: the flag says all there is to say.
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(BenchError::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// One turn of a workload: so many clients with so many queries each.
 ///
 /// # Errors
 /// When pgbench or the server fails.
 pub fn turn(
-    server: &Server,
+    stand: &Stand<'_>,
     workload: &Workload,
     clients: usize,
     times: usize,
     seed: usize,
-    folder: &Path,
 ) -> Result<Turn, BenchError> {
     let load = Load {
         script: Script::Weighted {
@@ -117,27 +144,26 @@ pub fn turn(
     })
 }
 
-/// Sweeps; rows of each concurrency come when all its turns are over.
+/// Sweeps. Rows come at the end, of all turns there were until then, whatever ended them. Answers the rates of all turns of each concurrency.
 ///
 /// # Errors
-/// When the server fails. Rows given before are right.
+/// When the server fails, an answer is wrong, or somebody has asked to stop.
 pub fn sweep(
-    server: &Server,
+    stand: &Stand<'_>,
     workload: &Workload,
     how: &Sweep,
     summary: Option<&Summary>,
     watches: &mut [&mut dyn Watch],
-    folder: &Path,
-    progress: &dyn Progress,
     emit: &mut dyn FnMut(Row),
-) -> Result<(), BenchError> {
-    progress.begin(
+) -> Result<Vec<Vec<f64>>, BenchError> {
+    stand.progress.begin(
         &format!("characterize: {} at growing concurrency", workload.name),
         (how.repetitions * how.concurrency.len()) as u64 + 1,
     );
-    let done = rounds(server, workload, how, summary, watches, folder, progress);
-    progress.end();
-    let (levels, wrong) = done?;
+    let mut levels = vec![Level::default(); how.concurrency.len()];
+    let mut wrong = None;
+    let ended = rounds(stand, workload, how, summary, watches, &mut levels, &mut wrong);
+    stand.progress.end();
     for (clients, level) in how.concurrency.iter().zip(&levels) {
         for row in level.rows() {
             let mut row = common(row, workload, how).with("concurrency", *clients);
@@ -148,9 +174,10 @@ pub fn sweep(
     for row in scaling(&how.concurrency, &levels) {
         emit(common(row, workload, how));
     }
+    ended?;
     match wrong {
         Some(wrong) => Err(BenchError::Data(format!("wrong answer: {wrong}"))),
-        None => Ok(()),
+        None => Ok(levels.iter().map(Level::rates).collect()),
     }
 }
 
@@ -159,42 +186,41 @@ fn common(row: Row, workload: &Workload, how: &Sweep) -> Row {
 }
 
 fn rounds(
-    server: &Server,
+    stand: &Stand<'_>,
     workload: &Workload,
     how: &Sweep,
     summary: Option<&Summary>,
     watches: &mut [&mut dyn Watch],
-    folder: &Path,
-    progress: &dyn Progress,
-) -> Result<(Vec<Level>, Option<String>), BenchError> {
-    let mut levels = vec![Level::default(); how.concurrency.len()];
-    let mut wrong = match summary {
-        Some(summary) => workload.compare(server, summary)?,
-        None => None,
-    };
+    levels: &mut [Level],
+    wrong: &mut Option<String>,
+) -> Result<(), BenchError> {
+    let server = stand.server;
+    if let Some(summary) = summary {
+        *wrong = workload.compare(server, summary)?;
+    }
     // Warm-up: what it reads comes into memory, as in the paper's section 3.2.
-    turn(server, workload, 1, workload.times.min(10), 1, folder)?;
-    progress.advance(1);
+    turn(stand, workload, 1, workload.times.min(10), 1)?;
+    stand.progress.advance(1);
     for round in 0..how.repetitions {
-        for (place, &clients) in how.concurrency.iter().enumerate() {
+        for (level, &clients) in levels.iter_mut().zip(&how.concurrency) {
+            stand.go_on()?;
             workload.clear(server)?;
             for watch in watches.iter_mut() {
                 watch.begin()?;
             }
-            let turn = turn(server, workload, clients, workload.times, 2 + round, folder)?;
+            let turn = turn(stand, workload, clients, workload.times, 2 + round)?;
             for watch in watches.iter_mut() {
-                levels[place].seen.extend(watch.end(&turn)?);
+                level.seen.extend(watch.end(&turn)?);
             }
             if let Some(summary) = summary {
                 let found = workload.check(server, summary, turn.queries)?;
-                wrong = wrong.or(found);
+                *wrong = wrong.take().or(found);
             }
-            levels[place].turns.push(turn);
-            progress.advance(1);
+            level.turns.push(turn);
+            stand.progress.advance(1);
         }
     }
-    workload.clear(server)?;
-    Ok((levels, wrong))
+    workload.clear(server)
 }
 
 /// All turns at one concurrency.
@@ -205,6 +231,10 @@ struct Level {
 }
 
 impl Level {
+    fn rates(&self) -> Vec<f64> {
+        self.turns.iter().map(|turn| turn.rate).collect()
+    }
+
     fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let means: Vec<f64> = self
@@ -221,8 +251,7 @@ impl Level {
             let row = Row::measured(SUITE, "speedup", "ms_per_query", "ms", spread, true);
             rows.push(row.with("how", "clock").with("outliers", outliers(&all)));
         }
-        let rates: Vec<f64> = self.turns.iter().map(|turn| turn.rate).collect();
-        if let Some(spread) = Spread::of(&rates) {
+        if let Some(spread) = Spread::of(&self.rates()) {
             let row = Row::measured(SUITE, "speedup", "queries_per_s", "1/s", spread, true);
             rows.push(row.with("how", "clock"));
         }
@@ -253,6 +282,7 @@ fn scaling(concurrency: &[usize], levels: &[Level]) -> Vec<Row> {
         return Vec::new();
     };
     let row = |(clients, level): (&usize, &Level)| {
+        // Of the rounds that both were in.
         let pairs = level.turns.iter().zip(&levels[alone].turns);
         let ratios: Vec<f64> = pairs.map(|(turn, one)| turn.rate / one.rate).collect();
         let row = Row::measured(SUITE, "speedup", "ratio", "x", Spread::of(&ratios)?, true);

@@ -10,7 +10,6 @@
 
 mod args;
 mod choose;
-mod interrupt;
 mod json;
 mod report;
 mod sources;

@@ -9,7 +9,7 @@ use bench::progress::Progress as _;
 use machine::trace::{Recorded, Recorder, Target, TraceOptions, TraceSource};
 
 use super::args::AutostepsArgs;
-use super::interrupt;
+use crate::interrupt;
 use super::traced::{Traced, failed};
 use crate::progress::Bars;
 

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM while a program is traced: the tracer is asked to give up, so that it leaves the program as it found it. A second
+//! Ctrl-C and SIGTERM during long work: it is asked to give up, so that it leaves everything as it found it. A second
 //! one ends us at once.
 
 use std::sync::Arc;

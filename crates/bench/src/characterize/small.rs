@@ -1,0 +1,136 @@
+//! [`Small`]: DBmbench at a size that can be simulated: a smaller copy of the tables in a schema of its own, made while the server runs, and
+//! simulated in its data folder when it has ended.
+//!
+//! Order of calls: [`Small::load`], [`Server::stop`], [`Small::simulate`]. Simulated instructions take some fifty times as long as real ones.
+
+use std::path::Path;
+use std::time::Duration;
+
+use model::topology::Topology;
+
+use super::dbmbench::{Query, SETTINGS, Tables};
+use super::server::{Kept, Server};
+use super::simulated::{Expect, Options, Shape, Statement, simulate};
+use crate::error::BenchError;
+use crate::progress::Progress;
+use crate::proxy::DATABASE;
+use crate::proxy::postgres::Programs;
+use crate::row::Row;
+
+/// Where the smaller tables are.
+const SCHEMA: &str = "corun_small";
+/// Their rows of T1: those of uTPC-C may be more, it reads few of them.
+const ROWS: usize = 100_000;
+/// Time after which no simulated run is begun, and the longest time of one.
+const BUDGET: Duration = Duration::from_secs(150);
+const RUN_WITHIN: Duration = Duration::from_secs(120);
+
+/// The smaller tables, and what the statements on them answer.
+pub struct Small {
+    statements: Vec<Statement>,
+}
+
+impl Small {
+    /// Makes the tables on a running server of our own, and asks what their answers are.
+    ///
+    /// # Errors
+    /// When the server refuses, or answers otherwise than the rows say.
+    pub fn load(server: &Server, queries: &[Query], progress: &dyn Progress) -> Result<Small, BenchError> {
+        let tables = Tables::new(ROWS);
+        let summary = tables.summary();
+        server.ask(&format!(
+            "create schema {SCHEMA};
+             create table {SCHEMA}.t1 (a1 int not null, a2 int not null, a3 int not null, filler text not null);
+             create table {SCHEMA}.t2 (a1 int not null, a2 int not null, filler text not null);
+             create table {SCHEMA}.result (value numeric)"
+        ))?;
+        progress.begin("characterize: smaller tables for the simulation", tables.parts() as u64);
+        let mut lines = (0..tables.parts()).map(|part| {
+            progress.advance(1);
+            tables.t1_lines(part)
+        });
+        let filled = server
+            .feed(&format!("copy {SCHEMA}.t1 from stdin"), &mut lines)
+            .and_then(|()| server.feed(&format!("copy {SCHEMA}.t2 from stdin"), &mut std::iter::once(tables.t2_lines())));
+        progress.end();
+        filled?;
+        server.ask(&format!(
+            "create index t1_a2 on {SCHEMA}.t1 (a2); alter table {SCHEMA}.t2 add primary key (a1)"
+        ))?;
+        for table in ["t1", "t2"] {
+            server.ask(&format!("vacuum (analyze, freeze) {SCHEMA}.{table}"))?;
+        }
+        let mut statements = Vec::new();
+        for &query in queries {
+            let bounds = query.bounds()[query.bounds().len() / 2];
+            let settings = query.settings().iter().chain(&SETTINGS);
+            let settings = settings.map(|&(name, value)| (name.to_owned(), value.to_owned()));
+            let path = std::iter::once(("search_path".to_owned(), SCHEMA.to_owned()));
+            let settings: Vec<(String, String)> = path.chain(settings).collect();
+            let set = settings.iter().map(|(name, value)| format!("set {name} = {value};"));
+            let select = query.select_between(bounds);
+            let values: Vec<String> = server
+                .ask(&format!("{} {select}", set.collect::<String>()))?
+                .into_iter()
+                .flatten()
+                .collect();
+            let wanted = summary.answer(query, bounds.0, bounds.1);
+            let found: Vec<f64> = values.iter().filter_map(|value| value.parse().ok()).collect();
+            let same = |(found, wanted): (&f64, &f64)| (found - wanted).abs() <= 1e-9 * wanted.abs();
+            if found.len() != wanted.len() || !found.iter().zip(&wanted).all(same) {
+                return Err(BenchError::Data(format!(
+                    "wrong answer: {} on the smaller tables: {found:?} instead of {wanted:?}",
+                    query.name()
+                )));
+            }
+            statements.push(Statement {
+                workload: query.name().to_owned(),
+                settings,
+                before: vec![format!("truncate {SCHEMA}.result")],
+                sql: format!("insert into result {select}"),
+                expect: Expect::Left {
+                    sql: format!("select distinct value from {SCHEMA}.result order by value"),
+                    column: "value".to_owned(),
+                    values,
+                },
+                executions: match query {
+                    Query::Utpcc => 10,
+                    Query::Uss | Query::Unj => 1,
+                },
+                table_rows: tables.t1_rows() as u64,
+            });
+        }
+        Ok(Small { statements })
+    }
+
+    /// Simulates them on the data folder of the server that has ended: on this machine's caches, then on the paper's.
+    ///
+    /// # Errors
+    /// As [`simulate`].
+    pub fn simulate(
+        &self,
+        programs: &Programs,
+        kept: &Kept,
+        topology: &Topology,
+        scratch: &Path,
+        smt: &str,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Row>, BenchError> {
+        let options = Options {
+            shapes: vec![Shape::of(topology), Shape::paper()],
+            scratch: scratch.to_path_buf(),
+            smt: smt.to_owned(),
+            budget: BUDGET,
+            run_within: RUN_WITHIN,
+        };
+        simulate(
+            programs,
+            &kept.data,
+            kept.account,
+            DATABASE,
+            &self.statements,
+            &options,
+            progress,
+        )
+    }
+}
