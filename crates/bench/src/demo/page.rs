@@ -156,6 +156,7 @@ fn throughput(result: &DemoResult, summary: &Summary) -> Section {
                 x_spacing: Spacing::Linear,
                 y_spacing: Spacing::Linear,
                 x_ticks: Some(rounds.clone()),
+                marks: Vec::new(),
                 series: series(class),
             }),
         })

@@ -115,7 +115,12 @@ impl Plot for BarPlot {
                 svg.line("whisker", (high, middle - 4.0), (high, middle + 4.0));
                 text_x = text_x.max(high);
             }
-            let value = format!("{:.2}{}", row.value, self.suffix);
+            // Two decimals line up; of small shares they would leave nothing.
+            let value = if row.value == 0.0 || row.value.abs() >= 0.1 {
+                format!("{:.2}{}", row.value, self.suffix)
+            } else {
+                format!("{}{}", number::short(row.value), self.suffix)
+            };
             svg.text("value", (text_x + 6.0, middle + 4.0), Anchor::Start, &value);
         }
         svg.line("base", (base, 0.0), (base, bottom));

@@ -236,6 +236,7 @@ fn trials(study: &Study, operation: &Operation) -> Section {
                 x_spacing: Spacing::Linear,
                 y_spacing: Spacing::Linear,
                 x_ticks: None,
+                marks: Vec::new(),
                 series: series.collect(),
             }),
         }],

@@ -255,6 +255,7 @@ fn line_plot(label: &str, y_axis: &str, sides: Vec<(Side, &[f64])>) -> LinePlot 
         x_spacing: Spacing::Linear,
         y_spacing: Spacing::Linear,
         x_ticks: Some((1..=rounds).map(|round| round as f64).collect()),
+        marks: Vec::new(),
         series: sides
             .into_iter()
             .map(|(side, rates)| Series {
