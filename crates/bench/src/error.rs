@@ -105,7 +105,8 @@ impl BenchError {
             }
             BenchError::Simulation(error) => error.hint().map(str::to_string),
             BenchError::Rows { .. } => Some(
-                "every line must be one row, as corun writes them with --json and into rows.jsonl".to_string(),
+                "every line must be one row, as corun writes them with --json and into rows.jsonl"
+                    .to_string(),
             ),
             BenchError::NoSuchCase { examples, .. } => Some(format!("cases: {} ...", examples.join(", "))),
             _ => None,

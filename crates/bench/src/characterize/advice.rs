@@ -225,12 +225,19 @@ mod tests {
         let run = made_up::bare_metal();
         let kinds = kinds(&run);
         assert!(kinds.contains(&"smt_gain utpcc".to_owned()), "{kinds:?}");
-        assert!(!kinds.iter().any(|kind| kind.starts_with("disturbed")), "{kinds:?}");
+        assert!(
+            !kinds.iter().any(|kind| kind.starts_with("disturbed")),
+            "{kinds:?}"
+        );
         let facts = facts(&run);
         assert_eq!(facts.machine.resctrl, Some(true));
         let utpcc = &facts.workloads[0];
         assert_eq!(
-            utpcc.points.iter().map(|point| point.concurrency).collect::<Vec<_>>(),
+            utpcc
+                .points
+                .iter()
+                .map(|point| point.concurrency)
+                .collect::<Vec<_>>(),
             [1, 2, 4, 6, 8, 10]
         );
     }

@@ -137,7 +137,10 @@ fn keyed(rows: &[Row]) -> Vec<(String, &Row)> {
         .filter(|row| ![MACHINE, ADVICE, CAPABILITY].contains(&row.case.as_str()))
         .map(|row| {
             let mut key = key(row);
-            let times = seen.entry(key.clone()).and_modify(|times| *times += 1).or_insert(1);
+            let times = seen
+                .entry(key.clone())
+                .and_modify(|times| *times += 1)
+                .or_insert(1);
             if *times > 1 {
                 let _ = write!(key, " #{times}");
             }
@@ -281,7 +284,13 @@ impl Diff {
             let _ = write!(text, "\n{heading}\n{}\n", "=".repeat(heading.chars().count()));
         };
         let pairs = |list: &[Difference]| -> Vec<Vec<String>> {
-            let word = |value: &str| if value.is_empty() { "-".to_owned() } else { value.to_owned() };
+            let word = |value: &str| {
+                if value.is_empty() {
+                    "-".to_owned()
+                } else {
+                    value.to_owned()
+                }
+            };
             list.iter()
                 .map(|difference| vec![difference.name.clone(), word(&difference.a), word(&difference.b)])
                 .collect()
@@ -332,7 +341,11 @@ impl Diff {
         ] {
             if !list.is_empty() {
                 section(&mut text, heading);
-                text.push_str(&plain::table(&["figure", "unit", "A", "B", "change"], 1, &changes(list)));
+                text.push_str(&plain::table(
+                    &["figure", "unit", "A", "B", "change"],
+                    1,
+                    &changes(list),
+                ));
             }
         }
         if !self.lost.is_empty() {
@@ -395,24 +408,38 @@ mod tests {
         assert_eq!(of(&[103.0, 110.0, 120.0]).same, 1, "spreads overlap");
         assert_eq!(of(&[104.1, 104.2, 104.3]).changed.len(), 1);
         let one = of(&[140.0]);
-        assert_eq!((one.changed.len(), one.unsure.len()), (0, 1), "one value says little");
+        assert_eq!(
+            (one.changed.len(), one.unsure.len()),
+            (0, 1),
+            "one value says little"
+        );
         let text = of(&[150.0, 153.0, 156.0]).text("a.jsonl", "b.jsonl");
         assert!(
             text.contains("Changed beyond the spreads") && text.contains("+50.0 %"),
             "{text}"
         );
-        assert!(text.contains("speedup queries_per_s utpcc concurrency=4"), "{text}");
+        assert!(
+            text.contains("speedup queries_per_s utpcc concurrency=4"),
+            "{text}"
+        );
     }
 
     #[test]
     fn one_simulated_value_is_enough_but_a_hair_is_no_change() {
         let simulated = |value: f64| {
             let spread = Spread::of(&[value]).expect("a value");
-            [Row::simulated(SUITE, MISSES, "l1d_load_miss_percent", "%", spread, true).with("workload", "uss")]
+            [
+                Row::simulated(SUITE, MISSES, "l1d_load_miss_percent", "%", spread, true)
+                    .with("workload", "uss"),
+            ]
         };
         assert_eq!(diff(&simulated(2.0), &simulated(2.5)).changed.len(), 1);
         assert_eq!(diff(&simulated(2.0), &simulated(2.01)).same, 1);
-        assert!(diff(&simulated(0.0), &simulated(1.0)).text("", "").contains("from 0"));
+        assert!(
+            diff(&simulated(0.0), &simulated(1.0))
+                .text("", "")
+                .contains("from 0")
+        );
     }
 
     #[test]

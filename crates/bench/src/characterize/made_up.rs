@@ -3,8 +3,8 @@
 
 use super::advice;
 use super::rows::{
-    CAPABILITY, DISTRIBUTION, FOOTPRINT, FUNCTIONS, INTERFERENCE, MISSES, MIX, PLAN, RESOURCES, SPEEDUP, STALLS, SUITE,
-    fact,
+    CAPABILITY, DISTRIBUTION, FOOTPRINT, FUNCTIONS, INTERFERENCE, MISSES, MIX, PLAN, RESOURCES, SPEEDUP,
+    STALLS, SUITE, fact,
 };
 use crate::row::Row;
 use crate::stats::Spread;
@@ -62,7 +62,9 @@ fn missing(name: &str, reason: &str) -> Row {
 
 fn plans(rows: &mut Vec<Row>) {
     for ((workload, _, _, plan), (wanted, found)) in
-        WORKLOADS.into_iter().zip([(0.1, 0.0998), (10.0, 10.02), (20.0, 19.97)])
+        WORKLOADS
+            .into_iter()
+            .zip([(0.1, 0.0998), (10.0, 10.02), (20.0, 19.97)])
     {
         rows.push(
             measured(PLAN, "selectivity_percent", "%", one(found), "explain", workload)
@@ -136,10 +138,17 @@ fn simulation(rows: &mut Vec<Row>) {
             rows.push(simulated(MIX, "percent", share + l1d / 10.0 - 0.2, workload).with("kind", kind));
         }
         rows.push(
-            Row::simulated(SUITE, FOOTPRINT, "bytes", "bytes", one(88_000.0 + l1d * 9000.0), true)
-                .with("workload", workload)
-                .with("how", "cachegrind")
-                .with("l1i_bytes", 32_768usize),
+            Row::simulated(
+                SUITE,
+                FOOTPRINT,
+                "bytes",
+                "bytes",
+                one(88_000.0 + l1d * 9000.0),
+                true,
+            )
+            .with("workload", workload)
+            .with("how", "cachegrind")
+            .with("l1i_bytes", 32_768usize),
         );
     }
 }
@@ -182,7 +191,11 @@ fn functions(rows: &mut Vec<Row>, metric: &str, how: &str, model: bool) {
     for (workload, names) in lists {
         for (rank, name) in names.iter().enumerate() {
             let share = 19.0 / (1.0 + rank as f64 * 0.55);
-            let module = if name.starts_with("__") { "libraries" } else { "server" };
+            let module = if name.starts_with("__") {
+                "libraries"
+            } else {
+                "server"
+            };
             let metrics: &[(&str, f64)] = if model {
                 &[
                     ("instructions_percent", 1.0),
@@ -277,12 +290,18 @@ fn facts(processor: &str, caches: &str) -> Vec<Row> {
 /// Two CPUs of a virtual machine: no PMU, no SMT, no resctrl; valgrind and the kernel's own figures.
 pub(super) fn virtual_machine() -> Vec<Row> {
     let hidden = "the hypervisor hides them";
-    let mut rows = facts("a processor (2 CPUs)", "L1d 48.0 KiB, L2 1.0 MiB, L3 32.0 MiB shared by 2");
+    let mut rows = facts(
+        "a processor (2 CPUs)",
+        "L1d 48.0 KiB, L2 1.0 MiB, L3 32.0 MiB shared by 2",
+    );
     rows.push(missing("pmu", hidden));
     rows.push(missing("smt", "each core has one hardware thread"));
     rows.push(missing("smt_control", "the kernel says notsupported"));
     rows.push(missing("resctrl", "the CPU has no cat_l3 flag"));
-    rows.push(missing("sampling", "perf_event_open: permission denied; lower kernel.perf_event_paranoid"));
+    rows.push(missing(
+        "sampling",
+        "perf_event_open: permission denied; lower kernel.perf_event_paranoid",
+    ));
     for name in ["valgrind", "symbols", "perf_events", "resources"] {
         rows.push(available(name));
     }
@@ -322,7 +341,10 @@ pub(super) fn virtual_machine() -> Vec<Row> {
 
 /// A machine with SMT, counters, resctrl and permission.
 pub(super) fn bare_metal() -> Vec<Row> {
-    let mut rows = facts("a processor (4 cores, 8 CPUs)", "L1d 48.0 KiB, L2 2.0 MiB, L3 30.0 MiB shared by 8");
+    let mut rows = facts(
+        "a processor (4 cores, 8 CPUs)",
+        "L1d 48.0 KiB, L2 2.0 MiB, L3 30.0 MiB shared by 8",
+    );
     for name in [
         "pmu",
         "smt",
@@ -353,7 +375,7 @@ pub(super) fn bare_metal() -> Vec<Row> {
                         workload,
                     ))
                 };
-                let more = if smt == "on" { 1.04 } else { 1.0 };
+                let more: f64 = if smt == "on" { 1.04 } else { 1.0 };
                 for (metric, value) in [
                     ("l1d_load_miss_percent", 3.1 * more),
                     ("l2_load_miss_percent", 21.0 / more.powi(6)),

@@ -69,13 +69,10 @@ pub fn file_of(path: &Path) -> PathBuf {
 /// When the file cannot be read or is larger than [`BYTES_MAX`], and where a line is no row: with its number and the key.
 pub fn read(path: &Path) -> Result<Rows, BenchError> {
     let path = file_of(path);
-    let failed =
-        |source| BenchError::io(format!("could not read the rows in {}", path.display()), source);
+    let failed = |source| BenchError::io(format!("could not read the rows in {}", path.display()), source);
     let file = std::fs::File::open(&path).map_err(failed)?;
     let mut bytes = Vec::new();
-    file.take(BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(BenchError::BadArgument(format!(
             "{} is larger than {BYTES_MAX} bytes: it holds no rows of a run",
@@ -156,10 +153,7 @@ mod tests {
         let rows = read(&path).expect("rows");
         assert_eq!(rows, read(folder.path()).expect("rows"));
         assert_eq!((rows.rows.len(), rows.cut_off), (3, None));
-        assert_eq!(
-            facts(&rows.rows)[1],
-            ("cores".to_owned(), "ä".to_owned())
-        );
+        assert_eq!(facts(&rows.rows)[1], ("cores".to_owned(), "ä".to_owned()));
         assert_eq!(cut_off_text(&rows), None);
     }
 
@@ -192,10 +186,7 @@ mod tests {
         std::fs::write(&path, damaged).expect("written");
         let error = read(&path).expect_err("damaged");
         let text = error.to_string();
-        assert!(
-            text.contains("line 2 of") && text.contains("\"label\""),
-            "{text}"
-        );
+        assert!(text.contains("line 2 of") && text.contains("\"label\""), "{text}");
         assert!(error.hint().is_some());
         // A line that is cut off but not the last is damaged, not interrupted.
         let cut = lines().replacen("}\n", "\n", 1);

@@ -14,11 +14,7 @@ pub fn report(rows: &[Row]) -> String {
     if sections.is_empty() {
         return "There are no rows: nothing was measured.\n".to_owned();
     }
-    sections
-        .iter()
-        .map(section)
-        .collect::<Vec<_>>()
-        .join("\n")
+    sections.iter().map(section).collect::<Vec<_>>().join("\n")
 }
 
 /// One section.
@@ -109,8 +105,14 @@ mod tests {
 
     #[test]
     fn reasons_that_are_no_capability_are_said_with_their_figures() {
-        let gone = Row::unavailable("characterize", MISSES, "l1d_load_miss_percent", "%", "the server died")
-            .with("workload", "uss");
+        let gone = Row::unavailable(
+            "characterize",
+            MISSES,
+            "l1d_load_miss_percent",
+            "%",
+            "the server died",
+        )
+        .with("workload", "uss");
         let text = report(&[gone]);
         assert!(
             text.contains("Not had: misses (l1d load miss percent; uSS): the server died."),
@@ -127,6 +129,9 @@ mod tests {
             }
         }
         let text = report(&rows);
-        assert!(text.contains("WRONG ANSWERS") && text.contains("WRONG ANSWER\n"), "{text}");
+        assert!(
+            text.contains("WRONG ANSWERS") && text.contains("WRONG ANSWER\n"),
+            "{text}"
+        );
     }
 }

@@ -122,7 +122,12 @@ impl Plot for LinePlot {
         );
         svg.text("axis-name", (0.0, 12.0), Anchor::Start, &self.y_axis);
 
-        for (index, mark) in self.marks.iter().enumerate().filter(|(_, mark)| mark.at.is_finite()) {
+        for (index, mark) in self
+            .marks
+            .iter()
+            .enumerate()
+            .filter(|(_, mark)| mark.at.is_finite())
+        {
             let at = x_position(mark.at);
             // A bar one pixel wide, since a line has no tooltip.
             let tip = format!("{}: {} {}", mark.name, number::short(mark.at), self.x_axis);
@@ -205,7 +210,10 @@ mod tests {
         let drawn = marked.render(600.0);
         assert_eq!(drawn.matches("class=\"mark\"").count(), 2);
         assert!(drawn.contains("cache &lt;L3&gt;: 9 round"), "{drawn}");
-        assert!(drawn.contains(r#"text-anchor="end">cache &lt;L3&gt;</text>"#), "{drawn}");
+        assert!(
+            drawn.contains(r#"text-anchor="end">cache &lt;L3&gt;</text>"#),
+            "{drawn}"
+        );
     }
 
     #[test]

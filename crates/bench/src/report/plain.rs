@@ -101,10 +101,7 @@ mod tests {
             numeric_columns: 0,
             rows,
         };
-        assert_eq!(
-            report_table(&facts),
-            "stock          1.5\na longer name  12.25\n"
-        );
+        assert_eq!(report_table(&facts), "stock          1.5\na longer name  12.25\n");
     }
 
     #[test]
@@ -121,7 +118,10 @@ mod tests {
         assert!(text.lines().count() > 1);
         for (index, line) in text.lines().enumerate() {
             assert!(line.chars().count() <= LINE_CHARS_MAX);
-            assert!(line.starts_with(if index == 0 { "  why: w" } else { "       w" }), "{line}");
+            assert!(
+                line.starts_with(if index == 0 { "  why: w" } else { "       w" }),
+                "{line}"
+            );
         }
         assert_eq!(paragraph("x", ""), "x\n");
     }

@@ -223,7 +223,8 @@ mod tests {
             Some(&Value::Number(2.0)),
             "a real number stays one"
         );
-        let gone = Row::unavailable("characterize", "misses", "l1d_load_miss_percent", "%", "no PMU").to_json();
+        let gone =
+            Row::unavailable("characterize", "misses", "l1d_load_miss_percent", "%", "no PMU").to_json();
         assert_eq!(Row::parse(&gone).expect("a row").to_json(), gone);
     }
 
@@ -289,11 +290,7 @@ mod tests {
             let error = Row::parse(&line[..end]).expect_err("cut");
             assert!(error.is_cut_off(), "{end}: {error}");
         }
-        assert!(
-            !Row::parse("{\"suite\":}")
-                .expect_err("no value")
-                .is_cut_off()
-        );
+        assert!(!Row::parse("{\"suite\":}").expect_err("no value").is_cut_off());
     }
 
     fn values() -> impl Strategy<Value = Value> {

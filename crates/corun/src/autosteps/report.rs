@@ -219,6 +219,7 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             "A lower knee asks for more switches and leaves fewer misses; the original has {}. Figure 16 of the paper.",
             operation.warm
         )],
+        entries: Vec::new(),
         legend: heights
             .iter()
             .enumerate()

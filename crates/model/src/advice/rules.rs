@@ -86,15 +86,19 @@ pub(super) fn cache(facts: &Facts) -> Vec<Advice> {
     };
     sensitive.sort_by(|a, b| stake(b.0).total_cmp(&stake(a.0)));
     let weak: Vec<_> = of(Locality::Weak).collect();
-    let cache = facts.machine.llc_bytes.as_ref().map_or_else(String::new, |bytes| {
-        let mib = Figure {
-            value: bytes.value / MIB,
-            low: bytes.low / MIB,
-            high: bytes.high / MIB,
-            ..bytes.clone()
-        };
-        format!("; the cache is effectively {}", mib.text("MiB"))
-    });
+    let cache = facts
+        .machine
+        .llc_bytes
+        .as_ref()
+        .map_or_else(String::new, |bytes| {
+            let mib = Figure {
+                value: bytes.value / MIB,
+                low: bytes.low / MIB,
+                high: bytes.high / MIB,
+                ..bytes.clone()
+            };
+            format!("; the cache is effectively {}", mib.text("MiB"))
+        });
     let figures = |workloads: &[&(&Workload, Locality, String)]| {
         let figures: Vec<&Figure> = workloads
             .iter()
@@ -153,7 +157,9 @@ fn apart(resctrl: Option<bool>, host: Host) -> String {
     match (resctrl, host) {
         (Some(true) | None, _) => "corun partition plan".to_owned(),
         (Some(false), Host::Server) => {
-            format!("{PROXY}  # no resctrl here: a user of their own for queries that stream, with pool_size = 1")
+            format!(
+                "{PROXY}  # no resctrl here: a user of their own for queries that stream, with pool_size = 1"
+            )
         }
         (Some(false), Host::Embedded) => {
             "corun demo --parts analytic  # no resctrl here: co-scheduling by locality".to_owned()
@@ -334,7 +340,9 @@ pub(super) fn instructions(workload: &Workload) -> Option<Advice> {
         evidence,
         command: match workload.host {
             Host::Server => format!("{PROXY}  # cohorts = \"auto\""),
-            Host::Embedded => "corun autosteps --help  # teams that switch where the cache is full".to_owned(),
+            Host::Embedded => {
+                "corun autosteps --help  # teams that switch where the cache is full".to_owned()
+            }
         },
         stake_percent: None,
         label: label_of(&figures),

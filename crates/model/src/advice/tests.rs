@@ -181,11 +181,7 @@ fn a_level_rate_without_competition_is_no_over_subscription() {
     let mut rising = calm;
     rising.points[2].queries_per_s = Some(exactly(3000.0));
     rising.points[2].run_delay_us_per_query = Some(exactly(9000.0));
-    assert_eq!(
-        kinds(&of(vec![rising])),
-        [Kind::Nothing],
-        "the rate still rises"
-    );
+    assert_eq!(kinds(&of(vec![rising])), [Kind::Nothing], "the rate still rises");
 }
 
 #[test]
@@ -223,7 +219,9 @@ fn code_that_does_not_fit_comes_last() {
         [Kind::CacheShare, Kind::InstructionFootprint]
     );
     assert!(
-        advice[1].evidence.contains("3 times the level-one cache of 32 KiB"),
+        advice[1]
+            .evidence
+            .contains("3 times the level-one cache of 32 KiB"),
         "{}",
         advice[1].evidence
     );

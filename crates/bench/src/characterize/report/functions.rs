@@ -2,7 +2,8 @@
 
 use super::time::bar;
 use super::view::{
-    PAPER, View, all_came_about, came_about, cell, distinct, headings, legend, paper_cell, parameter, workload_name,
+    PAPER, View, all_came_about, came_about, cell, distinct, headings, legend, paper_cell, parameter,
+    workload_name,
 };
 use crate::characterize::paper;
 use crate::characterize::rows::{FOOTPRINT, FUNCTIONS, MIX};
@@ -63,9 +64,11 @@ fn of_workload(view: View<'_>, workload: &str) -> Option<Section> {
     };
     let table = names.iter().map(|name| {
         let mut cells = vec![(*name).to_owned(), module(name)];
-        cells.extend(columns.iter().map(|(metric, _)| {
-            share(name, metric).map_or_else(|| "-".to_owned(), number::short)
-        }));
+        cells.extend(
+            columns
+                .iter()
+                .map(|(metric, _)| share(name, metric).map_or_else(|| "-".to_owned(), number::short)),
+        );
         let stated = papers.and_then(|papers| papers.find(name));
         cells.push(stated.map_or_else(String::new, |function| {
             let as_name = if function.name == *name {
@@ -85,14 +88,11 @@ fn of_workload(view: View<'_>, workload: &str) -> Option<Section> {
     let mut head = headings(["function", "module"]);
     head.extend(columns.iter().map(|(_, name)| (*name).to_owned()));
     head.push("paper".to_owned());
-    let mut text = vec![format!(
-        "{}.",
-        all_came_about(rows.iter().copied()).join("; ")
-    )];
+    let mut text = vec![format!("{}.", all_came_about(rows.iter().copied()).join("; "))];
     if let Some(papers) = papers {
-        let together = papers
-            .together_percent
-            .map_or_else(String::new, |percent| format!(", together {percent} % of the time"));
+        let together = papers.together_percent.map_or_else(String::new, |percent| {
+            format!(", together {percent} % of the time")
+        });
         let listed: Vec<&str> = papers.functions.iter().map(|function| function.name).collect();
         text.push(format!(
             "The paper's {} most time-consuming functions ({}){together}: {}. It counts the server's own code only, without kernel and \
@@ -114,6 +114,7 @@ fn of_workload(view: View<'_>, workload: &str) -> Option<Section> {
     Some(Section {
         heading: format!("Top functions of {} (Figs. 7b, 17)", workload_name(workload)),
         text,
+        entries: Vec::new(),
         legend: legend(rows.iter().copied().filter(|row| row.metric == first_metric)),
         figures: vec![Figure {
             caption: first_name.to_owned(),
@@ -188,10 +189,11 @@ pub(super) fn mix(view: View<'_>) -> Option<Section> {
         heading: "Instruction mix (Tables 1, 2)".to_owned(),
         text: vec![
             "Differences are in percentage points. Likely reasons, none of them measured: another instruction set and compiler (more \
-             registers, so fewer loads and stores of the stack), and fifteen years of PostgreSQL (expressions run in one interpreter, other \
+             registers, so fewer loads and stores of the stack), and two decades of PostgreSQL (expressions run in one interpreter, other \
              sorts). What a run counts is said in the last column: a whole server process, or the standalone backend under cachegrind."
                 .to_owned(),
         ],
+        entries: Vec::new(),
         legend: key,
         figures,
         table: Some(Table {

@@ -22,11 +22,13 @@ pub(super) fn interference(view: View<'_>) -> Option<Section> {
     }
     let workloads = distinct(slowdowns.iter().map(|row| row.text("workload")));
     // Several streams of one polluter are lines of their own.
-    let lines = distinct(
-        slowdowns
-            .iter()
-            .map(|row| (row.text("workload"), parameter(row, "streams"), parameter(row, "intensity"))),
-    );
+    let lines = distinct(slowdowns.iter().map(|row| {
+        (
+            row.text("workload"),
+            parameter(row, "streams"),
+            parameter(row, "intensity"),
+        )
+    }));
     let several = |workload: &str| lines.iter().filter(|(name, ..)| *name == workload).count() > 1;
     let mut legend = Vec::new();
     let mut series = Vec::new();
@@ -52,7 +54,13 @@ pub(super) fn interference(view: View<'_>) -> Option<Section> {
                     && parameter(row, "streams") == *streams
                     && parameter(row, "intensity") == *intensity
             })
-            .filter_map(|row| Some((row.number("footprint_bytes")? / MIB, row.median()?)))
+            // What is above 1, so that a small loss is to be seen on an axis that starts at zero.
+            .filter_map(|row| {
+                Some((
+                    row.number("footprint_bytes")? / MIB,
+                    100.0 * (row.median()? - 1.0),
+                ))
+            })
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         legend.push((colour, name.clone()));
@@ -75,7 +83,7 @@ pub(super) fn interference(view: View<'_>) -> Option<Section> {
             plot: Box::new(LinePlot {
                 label: "slow-down beside a cache polluter by its footprint".to_owned(),
                 x_axis: "MiB the polluter touches".to_owned(),
-                y_axis: "times as long".to_owned(),
+                y_axis: "% longer".to_owned(),
                 x_spacing: Spacing::Log,
                 y_spacing: Spacing::Linear,
                 x_ticks: None,
@@ -134,11 +142,14 @@ pub(super) fn interference(view: View<'_>) -> Option<Section> {
         all_came_about(slowdowns.iter().chain(&caches).copied()).join("; ")
     )];
     if !workloads.is_empty() && caches.is_empty() {
-        text.push("No effective cache is marked: the curves have no knee that could be told from noise.".to_owned());
+        text.push(
+            "No effective cache is marked: the curves have no knee that could be told from noise.".to_owned(),
+        );
     }
     Some(Section {
         heading: "Interference: what a workload loses to others' cache use".to_owned(),
         text,
+        entries: Vec::new(),
         legend,
         figures,
         table: Some(Table {

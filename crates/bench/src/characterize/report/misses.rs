@@ -21,7 +21,11 @@ const RATES: [(&str, &str, &str); 8] = [
     ("l1i_miss_percent", "L1-I fetches that miss", "Figs. 5a, 12"),
     ("itlb_miss_percent", "ITLB misses", "Figs. 5b, 14"),
     ("dtlb_miss_percent", "DTLB misses", "Figs. 6a, 13"),
-    ("branch_mispredict_percent", "branches mispredicted", "Figs. 6b, 15"),
+    (
+        "branch_mispredict_percent",
+        "branches mispredicted",
+        "Figs. 6b, 15",
+    ),
     (
         "machine_clears_per_kilo_instruction",
         "machine clears per 1000 instructions",
@@ -133,6 +137,7 @@ pub(super) fn rates(view: View<'_>) -> Option<Section> {
     Some(Section {
         heading: "Misses in caches, TLBs and branch prediction (Figs. 4-6, 10-15)".to_owned(),
         text,
+        entries: Vec::new(),
         legend: legend(used.into_iter()),
         figures,
         table: Some(Table {
@@ -185,6 +190,7 @@ pub(super) fn cycles(view: View<'_>) -> Option<Section> {
     (!rows.is_empty()).then(|| Section {
         heading: "Cycles per instruction (sections 4, 5)".to_owned(),
         text: vec![format!("The paper's are of {}.", paper::MACHINE)],
+        entries: Vec::new(),
         legend: vec![(super::view::ON, "here".to_owned()), (PAPER, "paper".to_owned())],
         figures: vec![Figure {
             caption: String::new(),
@@ -198,7 +204,15 @@ pub(super) fn cycles(view: View<'_>) -> Option<Section> {
             }),
         }],
         table: Some(Table {
-            headings: headings(["what", "workload", "SMT", "clients", "here", "paper", "came about"]),
+            headings: headings([
+                "what",
+                "workload",
+                "SMT",
+                "clients",
+                "here",
+                "paper",
+                "came about",
+            ]),
             numeric_columns: 0,
             rows,
         }),
@@ -257,7 +271,11 @@ pub(super) fn stalls(view: View<'_>) -> Option<Section> {
         text.push(format!(
             "{}, largest first: {order}. The paper: L2, then L1-D{}; ITLB almost nothing.",
             workload_name(workload),
-            if workload == "uss" { " and almost as much DTLB" } else { "" },
+            if workload == "uss" {
+                " and almost as much DTLB"
+            } else {
+                ""
+            },
         ));
         let bars = last.iter().map(|row| {
             let name = component_name(row.text("component"));
@@ -298,10 +316,19 @@ pub(super) fn stalls(view: View<'_>) -> Option<Section> {
     Some(Section {
         heading: "Stall components, not overlapped (Figs. 7a, 16)".to_owned(),
         text,
+        entries: Vec::new(),
         legend: legend(rows.iter().copied()),
         figures,
         table: Some(Table {
-            headings: headings(["workload", "SMT", "clients", "component", "CPI", "paper", "came about"]),
+            headings: headings([
+                "workload",
+                "SMT",
+                "clients",
+                "component",
+                "CPI",
+                "paper",
+                "came about",
+            ]),
             numeric_columns: 0,
             rows: table.collect(),
         }),
@@ -316,8 +343,15 @@ pub(super) fn top_down(view: View<'_>) -> Option<Section> {
     }
     let first_level = |row: &&&Row| row.number("level").is_none_or(|level| level == 1.0);
     let bars = rows.iter().filter(first_level).map(|row| BarRow {
-        series: if row.label == Label::Simulated { SIMULATED } else { colour(row) },
-        ..bar(row, format!("{}, {}", place(row), row.text("category").replace('_', " ")))
+        series: if row.label == Label::Simulated {
+            SIMULATED
+        } else {
+            colour(row)
+        },
+        ..bar(
+            row,
+            format!("{}, {}", place(row), row.text("category").replace('_', " ")),
+        )
     });
     let table = rows.iter().map(|row| {
         vec![
@@ -336,6 +370,7 @@ pub(super) fn top_down(view: View<'_>) -> Option<Section> {
             "Shares of issue slots, so what overlaps is not counted twice; the paper's processor could not count this. {}.",
             all_came_about(rows.iter().copied()).join("; ")
         )],
+        entries: Vec::new(),
         legend: legend(rows.iter().copied()),
         figures: vec![Figure {
             caption: "level 1".to_owned(),
@@ -349,7 +384,15 @@ pub(super) fn top_down(view: View<'_>) -> Option<Section> {
             }),
         }],
         table: Some(Table {
-            headings: headings(["workload", "SMT", "clients", "level", "category", "% of slots", "came about"]),
+            headings: headings([
+                "workload",
+                "SMT",
+                "clients",
+                "level",
+                "category",
+                "% of slots",
+                "came about",
+            ]),
             numeric_columns: 0,
             rows: table.collect(),
         }),

@@ -78,7 +78,10 @@ fn capabilities(view: View<'_>) -> Vec<Entry> {
     });
     let mut entries = Vec::new();
     for word in distinct(missing.map(|row| row.text("capability"))) {
-        let why = view.0.iter().find(|row| row.case == CAPABILITY && row.text("capability") == word);
+        let why = view
+            .0
+            .iter()
+            .find(|row| row.case == CAPABILITY && row.text("capability") == word);
         let why = why.map_or("", reason);
         let known = CAPABILITIES.iter().find(|(name, ..)| *name == word);
         entries.push(match known {

@@ -89,7 +89,9 @@ pub(super) fn headline(rows: &[Row]) -> Vec<Tile> {
     };
     let speedup = largest(SPEEDUP, "ratio", Some("smt_off"))
         .map(|row| ratio(row, "largest speed-up by SMT"))
-        .or_else(|| largest(SPEEDUP, "ratio", Some("alone")).map(|row| ratio(row, "largest rate over one client's")));
+        .or_else(|| {
+            largest(SPEEDUP, "ratio", Some("alone")).map(|row| ratio(row, "largest rate over one client's"))
+        });
     let sensitivity = largest(INTERFERENCE, "sensitivity_percent", None).map(|row| Tile {
         value: format!("{} %", number::short(row.median().unwrap_or(f64::NAN))),
         name: "slower beside a cache polluter".to_owned(),
@@ -101,7 +103,10 @@ pub(super) fn headline(rows: &[Row]) -> Vec<Tile> {
         name: "capabilities missing here".to_owned(),
         note: "each is named below, once".to_owned(),
     });
-    [Some(answers), speedup, sensitivity, had].into_iter().flatten().collect()
+    [Some(answers), speedup, sensitivity, had]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// The ranked advice.
@@ -120,7 +125,10 @@ fn advice(view: View<'_>) -> Option<Section> {
                 view::workload_names(row.text("subject")),
                 row.text("advice")
             ),
-            text: vec![format!("Evidence: {}.", row.text("evidence").trim_end_matches('.'))],
+            text: vec![format!(
+                "Evidence: {}.",
+                row.text("evidence").trim_end_matches('.')
+            )],
             command: row.text("command").to_owned(),
         })
         .collect();

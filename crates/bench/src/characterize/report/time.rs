@@ -1,8 +1,8 @@
 //! Plans, times and speed-ups by concurrency, work by logical CPU, resources of a query (Figs. 1, 2, 3, 8, 9).
 
 use super::view::{
-    OFF, ON, View, all_came_about, came_about, cell, colour, distinct, headings, legend, paper_cell, parameter,
-    smt_name, whisker, workload_name,
+    OFF, ON, View, all_came_about, came_about, cell, colour, distinct, headings, legend, paper_cell,
+    parameter, smt_name, whisker, workload_name,
 };
 use crate::characterize::rows::{DISTRIBUTION, PLAN, RESOURCES, SPEEDUP};
 use crate::report::bar::{BarPlot, BarRow};
@@ -27,7 +27,11 @@ pub(super) fn plans(view: View<'_>) -> Option<Section> {
                 workload_name(row.text("workload")),
                 plan.to_owned(),
                 same.to_owned(),
-                if same == "DIFFERS" { paper.to_owned() } else { String::new() },
+                if same == "DIFFERS" {
+                    paper.to_owned()
+                } else {
+                    String::new()
+                },
                 cell(row),
                 parameter(row, "wanted_percent"),
                 came_about(row),
@@ -37,7 +41,15 @@ pub(super) fn plans(view: View<'_>) -> Option<Section> {
     (!rows.is_empty()).then(|| Section {
         heading: "Plans and selectivities (Figs. 1, 2)".to_owned(),
         table: Some(Table {
-            headings: headings(["workload", "plan", "operators", "paper's plan", "selectivity %", "wanted %", "came about"]),
+            headings: headings([
+                "workload",
+                "plan",
+                "operators",
+                "paper's plan",
+                "selectivity %",
+                "wanted %",
+                "came about",
+            ]),
             numeric_columns: 0,
             rows,
         }),
@@ -112,8 +124,18 @@ pub(super) fn speedup(view: View<'_>) -> Option<Section> {
         let name = workload_name(workload);
         let plots = [
             ("ms_per_query", None, "time of one client's query", "ms a query"),
-            ("ratio", Some("alone"), "rate over that of one client", "times the rate alone"),
-            ("ratio", Some("smt_off"), "rate with SMT over that without", "times the rate without SMT"),
+            (
+                "ratio",
+                Some("alone"),
+                "rate over that of one client",
+                "times the rate alone",
+            ),
+            (
+                "ratio",
+                Some("smt_off"),
+                "rate with SMT over that without",
+                "times the rate without SMT",
+            ),
         ];
         for (metric, versus, what, axis) in plots {
             let points: Vec<&Row> = view
@@ -142,8 +164,7 @@ pub(super) fn speedup(view: View<'_>) -> Option<Section> {
                 text(of("ratio", Some("alone"))),
                 text(by_smt),
                 by_smt.map_or_else(String::new, paper_cell),
-                row.spread
-                    .map_or_else(String::new, |spread| spread.n.to_string()),
+                row.spread.map_or_else(String::new, |spread| spread.n.to_string()),
                 parameter(row, "outliers"),
             ]);
         }
@@ -153,7 +174,16 @@ pub(super) fn speedup(view: View<'_>) -> Option<Section> {
         .any(|row| row.versus.as_deref() == Some("smt_off"));
     let mut table = Table {
         headings: headings([
-            "workload", "SMT", "clients", "ms a query", "queries/s", "x alone", "x SMT off", "paper", "n", "outliers",
+            "workload",
+            "SMT",
+            "clients",
+            "ms a query",
+            "queries/s",
+            "x alone",
+            "x SMT off",
+            "paper",
+            "n",
+            "outliers",
         ]),
         numeric_columns: 0,
         rows,
@@ -174,6 +204,7 @@ pub(super) fn speedup(view: View<'_>) -> Option<Section> {
     Some(Section {
         heading: "Time and speed-up against concurrency (Figs. 3a, 8)".to_owned(),
         text: vec![format!("{}.", came.join("; ")), note.to_owned()],
+        entries: Vec::new(),
         legend: legend(kept.iter().copied()),
         figures,
         table: Some(table),
@@ -200,11 +231,7 @@ pub(super) fn distribution(view: View<'_>) -> Option<Section> {
                         .iter()
                         .all(|key| other.parameter(key) == row.parameter(key))
             };
-            let all: f64 = mine
-                .iter()
-                .filter(same)
-                .filter_map(|other| other.median())
-                .sum();
+            let all: f64 = mine.iter().filter(same).filter_map(|other| other.median()).sum();
             100.0 * row.median().unwrap_or(f64::NAN) / all
         };
         let most = mine
@@ -257,16 +284,26 @@ pub(super) fn distribution(view: View<'_>) -> Option<Section> {
     ];
     if busy {
         text.push(
-            "Without counters these are milliseconds for which the kernel had a CPU busy, whoever used it.".to_owned(),
+            "Without counters these are milliseconds for which the kernel had a CPU busy, whoever used it."
+                .to_owned(),
         );
     }
     Some(Section {
         heading: "Work by logical CPU (Figs. 3b, 9)".to_owned(),
         text,
+        entries: Vec::new(),
         legend: legend(rows.iter().copied()),
         figures,
         table: Some(Table {
-            headings: headings(["workload", "SMT", "clients", "CPU", "what", "amount", "came about"]),
+            headings: headings([
+                "workload",
+                "SMT",
+                "clients",
+                "CPU",
+                "what",
+                "amount",
+                "came about",
+            ]),
             numeric_columns: 0,
             rows: table.collect(),
         }),

@@ -52,7 +52,11 @@ impl<'a> View<'a> {
             .iter()
             .find(|row| row.case == CAPABILITY && row.text("capability") == name)?;
         let available = row.label != Label::Unavailable && row.median().is_none_or(|number| number != 0.0);
-        Some(if available { Ok(()) } else { Err(row.text("reason")) })
+        Some(if available {
+            Ok(())
+        } else {
+            Err(row.text("reason"))
+        })
     }
 }
 
@@ -174,10 +178,9 @@ pub(super) fn paper_cell(row: &Row) -> String {
         .map(|key| row.text(key))
         .find(|text| !text.is_empty())
         .unwrap_or("");
-    paper::stated(&row.case, &row.metric, row.text("workload"), detail)
-        .map_or_else(String::new, |stated| {
-            format!("{} ({})", stated.text, stated.section)
-        })
+    paper::stated(&row.case, &row.metric, row.text("workload"), detail).map_or_else(String::new, |stated| {
+        format!("{} ({})", stated.text, stated.section)
+    })
 }
 
 /// Headings as owned texts.
