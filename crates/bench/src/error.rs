@@ -4,6 +4,7 @@ use fusion::EngineError;
 use model::placement::PlacementError;
 
 use crate::llc::sim::SimError;
+use crate::row::RowError;
 
 /// Why a suite could not run. A wrong answer is not an error of this kind: see [`crate::run::Outcome`].
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,15 @@ pub enum BenchError {
         /// The operating system's answer.
         #[source]
         source: std::io::Error,
+    },
+    /// A file of rows holds something else.
+    #[error("{place} is no row: {source}")]
+    Rows {
+        /// The file and the line.
+        place: String,
+        /// What is wrong with the line.
+        #[source]
+        source: RowError,
     },
     /// Generated data could not be turned into Arrow batches or Parquet files.
     #[error("data generation failed: {0}")]
@@ -94,6 +104,10 @@ impl BenchError {
                 Some("--placement siblings puts the second thread on the same core".to_string())
             }
             BenchError::Simulation(error) => error.hint().map(str::to_string),
+            BenchError::Rows { .. } => Some(
+                "every line must be one row, as corun writes them with --json and into rows.jsonl"
+                    .to_string(),
+            ),
             BenchError::NoSuchCase { examples, .. } => Some(format!("cases: {} ...", examples.join(", "))),
             _ => None,
         }

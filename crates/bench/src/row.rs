@@ -1,8 +1,12 @@
 //! One row of a benchmark: the stable keys of every `corun bench` suite, and how they become a JSON line or table cells.
 //!
 //! Suites build rows with [`Row::measured`] or [`Row::unavailable`], add parameters with [`Row::with`] and hand them to
-//! an `emit` callback; the program prints them and [`crate::record`] keeps them. This module prints nothing and measures
-//! nothing.
+//! an `emit` callback; the program prints them and [`crate::record`] keeps them; [`Row::parse`] reads them back. This module prints
+//! nothing and measures nothing.
+
+mod parse;
+
+pub use parse::RowError;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -136,7 +140,7 @@ const FIXED_KEYS: [&str; 11] = [
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The suite: `floor`, `join`, `ssb`, `tpch`, `smt`, `llc`, `oltp`, `steps`, `proxy`, `caric`.
+    /// The suite: `floor`, `join`, `ssb`, `tpch`, `smt`, `llc`, `oltp`, `steps`, `proxy`, `caric`, `characterize`.
     pub suite: String,
     /// The case within the suite; `--case` selects by it.
     pub case: String,

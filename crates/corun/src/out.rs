@@ -5,6 +5,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use bench::report::plain;
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -83,38 +84,7 @@ pub fn table(
     numeric_columns: usize,
     rows: &[Vec<String>],
 ) -> io::Result<()> {
-    let width = |text: &str| text.chars().count();
-    let mut widths: Vec<usize> = headings.iter().map(|heading| width(heading)).collect();
-    for row in rows {
-        for (column, cell) in row.iter().enumerate().take(widths.len()) {
-            widths[column] = widths[column].max(width(cell));
-        }
-    }
-    let first_number = headings.len().saturating_sub(numeric_columns);
-    let mut write_row = |cells: &[&str]| -> io::Result<()> {
-        let mut line = String::new();
-        for (column, cell) in cells.iter().enumerate() {
-            let padding = " ".repeat(widths[column].saturating_sub(width(cell)));
-            if column > 0 {
-                line.push_str("  ");
-            }
-            if column >= first_number {
-                line.push_str(&padding);
-                line.push_str(cell);
-            } else {
-                line.push_str(cell);
-                line.push_str(&padding);
-            }
-        }
-        writeln!(out, "{}", line.trim_end())
-    };
-    write_row(headings)?;
-    let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-    write_row(&rules.iter().map(String::as_str).collect::<Vec<_>>())?;
-    for row in rows {
-        write_row(&row.iter().map(String::as_str).collect::<Vec<_>>())?;
-    }
-    Ok(())
+    out.write_all(plain::table(headings, numeric_columns, rows).as_bytes())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod auto_switch;
 pub mod capability;
 pub mod cardinality;

@@ -156,6 +156,7 @@ fn throughput(result: &DemoResult, summary: &Summary) -> Section {
                 x_spacing: Spacing::Linear,
                 y_spacing: Spacing::Linear,
                 x_ticks: Some(rounds.clone()),
+                marks: Vec::new(),
                 series: series(class),
             }),
         })
@@ -167,6 +168,7 @@ fn throughput(result: &DemoResult, summary: &Summary) -> Section {
              take turns, another one first in every round. Axes start at zero."
                 .to_owned(),
         ],
+        entries: Vec::new(),
         legend: legend(&result.options.sides()),
         figures,
         table: Some(class_table(summary)),
@@ -222,6 +224,7 @@ fn policies(result: &DemoResult, summary: &Summary) -> Option<Section> {
              auto lets such queries through; corun bench llc has a mix of larger ones."
                 .to_owned(),
         ],
+        entries: Vec::new(),
         legend: legend(&result.options.sides()),
         figures,
         table: None,
@@ -313,6 +316,7 @@ fn latency(result: &DemoResult, summary: &Summary) -> Section {
              that width."
                 .to_owned(),
         ],
+        entries: Vec::new(),
         legend: legend(&result.options.sides()),
         figures,
         table: None,
@@ -362,6 +366,7 @@ fn queries(summary: &Summary) -> Section {
              load, so a query also gains or loses by what runs beside it; corun bench ssb measures queries alone."
                 .to_owned(),
         ],
+        entries: Vec::new(),
         legend: vec![(1, "corun faster".to_owned()), (0, "stock faster".to_owned())],
         figures: Class::ALL
             .into_iter()

@@ -38,6 +38,8 @@ pub struct BarPlot {
 
 const ROW_HEIGHT: f64 = 24.0;
 const BAR_HEIGHT: f64 = 14.0;
+/// Height of a row whose name stands above its bar.
+const STACKED_HEIGHT: f64 = 40.0;
 
 impl BarPlot {
     /// The smallest range that shows the base, every value and every whisker.
@@ -65,9 +67,12 @@ impl Plot for BarPlot {
             .iter()
             .map(|row| text_width(&row.label))
             .fold(0.0, f64::max);
-        let left = (names + 10.0).min(width * 0.4);
+        // Names that would take too much of a narrow drawing stand above their bars.
+        let stacked = names + 10.0 > width * 0.4;
+        let left = if stacked { 6.0 } else { names + 10.0 };
+        let row_height = if stacked { STACKED_HEIGHT } else { ROW_HEIGHT };
         let right = width - text_width("00.00x") - 8.0;
-        let bottom = self.rows.len() as f64 * ROW_HEIGHT + 4.0;
+        let bottom = self.rows.len() as f64 * row_height + 4.0;
         let ticks = if width < 500.0 { 3 } else { 6 };
         let scale = Scale::new(self.spacing, self.range(), (left, right), ticks);
         let mut svg = Svg::new(width, bottom + 44.0);
@@ -84,8 +89,13 @@ impl Plot for BarPlot {
         );
         let base = scale.position(self.base);
         for (index, row) in self.rows.iter().enumerate() {
-            let middle = index as f64 * ROW_HEIGHT + ROW_HEIGHT / 2.0;
-            svg.text("label", (left - 8.0, middle + 4.0), Anchor::End, &row.label);
+            let top = index as f64 * row_height;
+            let middle = top + row_height - ROW_HEIGHT / 2.0;
+            if stacked {
+                svg.text("label halo", (left, top + 13.0), Anchor::Start, &row.label);
+            } else {
+                svg.text("label", (left - 8.0, middle + 4.0), Anchor::End, &row.label);
+            }
             if !row.value.is_finite() {
                 svg.text("tick", (base + 6.0, middle + 4.0), Anchor::Start, "no sample");
                 continue;
@@ -115,7 +125,12 @@ impl Plot for BarPlot {
                 svg.line("whisker", (high, middle - 4.0), (high, middle + 4.0));
                 text_x = text_x.max(high);
             }
-            let value = format!("{:.2}{}", row.value, self.suffix);
+            // Two decimals line up; of small shares they would leave nothing.
+            let value = if row.value == 0.0 || row.value.abs() >= 0.1 {
+                format!("{:.2}{}", row.value, self.suffix)
+            } else {
+                format!("{}{}", number::short(row.value), self.suffix)
+            };
             svg.text("value", (text_x + 6.0, middle + 4.0), Anchor::Start, &value);
         }
         svg.line("base", (base, 0.0), (base, bottom));
@@ -164,6 +179,24 @@ mod tests {
         assert_eq!(drawn.matches("whisker").count(), 3);
         assert!(drawn.contains("no sample"));
         assert!(drawn.contains("Q1.1: 1.5x (1.2..1.9)"));
+    }
+
+    #[test]
+    fn long_names_stand_above_their_bars_where_there_is_no_room() {
+        let mut plot = plot();
+        plot.rows[0].label = "a_function_with_a_long_name".to_owned();
+        let place = |width: f64| {
+            let drawn = plot.render(width);
+            let label = drawn.find(">a_function_with_a_long_name<").expect("a label");
+            let text = drawn[..label].rfind("<text").expect("a text");
+            drawn[text..label].to_owned()
+        };
+        assert!(place(800.0).contains(r#"text-anchor="end""#));
+        assert!(
+            place(318.0).contains(r#"x="6.0" y="13.0" text-anchor="start""#),
+            "{}",
+            place(318.0)
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Lines with dots: one or more series over a common axis, linear or logarithmic either way.
+//! Lines with dots: one or more series over a common axis, linear or logarithmic either way, with upright marks at values to be seen.
 
 use super::scale::{Scale, Spacing};
 use super::svg::{Anchor, Svg, text_width};
@@ -13,6 +13,15 @@ pub struct Series {
     pub colour: usize,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
+}
+
+/// An upright line at a value of the horizontal axis, such as the size of a cache.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Where.
+    pub at: f64,
+    /// A few words beside it, at the top.
+    pub name: String,
 }
 
 /// A plot of lines.
@@ -30,6 +39,8 @@ pub struct LinePlot {
     pub y_spacing: Spacing,
     /// Exactly these horizontal ticks, or round ones.
     pub x_ticks: Option<Vec<f64>>,
+    /// Upright lines.
+    pub marks: Vec<Mark>,
     /// The lines.
     pub series: Vec<Series>,
 }
@@ -71,7 +82,11 @@ impl Plot for LinePlot {
             svg.line("grid", (left, height), (right, height));
             svg.text("tick", (left - 6.0, height + 4.0), Anchor::End, &tick.label);
         }
-        let x_extent = extent(points().map(|point| point.0));
+        let x_extent = extent(
+            points()
+                .map(|point| point.0)
+                .chain(self.marks.iter().map(|mark| mark.at)),
+        );
         let tick_count = if width < 500.0 { 4 } else { 8 };
         let x_round = Scale::new(self.x_spacing, x_extent, (left + 10.0, right - 10.0), tick_count);
         // Named ticks (rounds, client counts) span the axis evenly from the first to the last.
@@ -107,6 +122,25 @@ impl Plot for LinePlot {
         );
         svg.text("axis-name", (0.0, 12.0), Anchor::Start, &self.y_axis);
 
+        for (index, mark) in self
+            .marks
+            .iter()
+            .enumerate()
+            .filter(|(_, mark)| mark.at.is_finite())
+        {
+            let at = x_position(mark.at);
+            // A bar one pixel wide, since a line has no tooltip.
+            let tip = format!("{}: {} {}", mark.name, number::short(mark.at), self.x_axis);
+            svg.rect("mark", (at - 0.5, TOP), (1.0, PLOT_HEIGHT), &tip);
+            // Names stand below each other, on the side that has room.
+            let height = TOP + 12.0 + index as f64 * 15.0;
+            let (x, anchor) = if at + 6.0 + text_width(&mark.name) < right {
+                (at + 6.0, Anchor::Start)
+            } else {
+                (at - 6.0, Anchor::End)
+            };
+            svg.text("tick halo", (x, height), anchor, &mark.name);
+        }
         for series in &self.series {
             let drawn: Vec<(f64, f64)> = series
                 .points
@@ -147,6 +181,7 @@ mod tests {
             x_spacing: Spacing::Linear,
             y_spacing: Spacing::Linear,
             x_ticks: Some(vec![1.0, 2.0, 3.0]),
+            marks: Vec::new(),
             series: vec![Series {
                 name: "stock".to_owned(),
                 colour: 0,
@@ -160,6 +195,25 @@ mod tests {
         let drawn = plot(vec![(1.0, 5.0), (2.0, f64::NAN), (3.0, 7.0)]).render(600.0);
         assert_eq!(drawn.matches("<circle").count(), 2);
         assert!(drawn.contains("stock, round 3: 7 queries/s"), "{drawn}");
+    }
+
+    #[test]
+    fn marks_are_within_the_axis_and_named() {
+        let mut marked = plot(vec![(1.0, 5.0), (3.0, 7.0)]);
+        marked.x_ticks = None;
+        marked.marks = [2.0, 9.0, f64::NAN]
+            .map(|at| Mark {
+                at,
+                name: "cache <L3>".to_owned(),
+            })
+            .to_vec();
+        let drawn = marked.render(600.0);
+        assert_eq!(drawn.matches("class=\"mark\"").count(), 2);
+        assert!(drawn.contains("cache &lt;L3&gt;: 9 round"), "{drawn}");
+        assert!(
+            drawn.contains(r#"text-anchor="end">cache &lt;L3&gt;</text>"#),
+            "{drawn}"
+        );
     }
 
     #[test]

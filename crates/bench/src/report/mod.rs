@@ -14,6 +14,7 @@ pub mod finding;
 pub mod line;
 pub mod number;
 pub mod page;
+pub mod plain;
 pub mod scale;
 mod style;
 mod svg;

@@ -41,6 +41,17 @@ pub struct Figure {
     pub plot: Box<dyn Plot>,
 }
 
+/// An item of a list whose texts are too long for a table: a bold line, sentences, and a command to copy.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Entry {
+    /// The bold line.
+    pub heading: String,
+    /// Sentences below it, a line each.
+    pub text: Vec<String>,
+    /// A command, in a fixed-width font; empty for none.
+    pub command: String,
+}
+
 /// A card: heading, text, and then whatever of legend, plots and table it has.
 #[derive(Default)]
 pub struct Section {
@@ -48,6 +59,8 @@ pub struct Section {
     pub heading: String,
     /// Paragraphs.
     pub text: Vec<String>,
+    /// A list below them.
+    pub entries: Vec<Entry>,
     /// Colours and their names: (series, name).
     pub legend: Vec<(usize, String)>,
     /// Plots, one below the other.
@@ -132,6 +145,16 @@ impl Section {
         let _ = write!(html, "<section>\n<h2>{}</h2>\n", escape(&self.heading));
         for paragraph in &self.text {
             let _ = writeln!(html, "<p>{}</p>", escape(paragraph));
+        }
+        for entry in &self.entries {
+            let _ = write!(html, "<div class=\"entry\"><b>{}</b>", escape(&entry.heading));
+            for line in &entry.text {
+                let _ = write!(html, "<p>{}</p>", escape(line));
+            }
+            if !entry.command.is_empty() {
+                let _ = write!(html, "<code>{}</code>", escape(&entry.command));
+            }
+            html.push_str("</div>\n");
         }
         if !self.legend.is_empty() {
             html.push_str("<ul class=\"legend\">");
@@ -247,6 +270,26 @@ mod tests {
         ] {
             assert!(!html.contains(outside), "{outside}");
         }
+    }
+
+    #[test]
+    fn entries_have_their_commands() {
+        let page = Page {
+            sections: vec![Section {
+                entries: vec![Entry {
+                    heading: "1. a < b".to_owned(),
+                    text: vec!["because & so".to_owned()],
+                    command: "corun topology".to_owned(),
+                }],
+                ..Section::default()
+            }],
+            ..Page::default()
+        };
+        let html = page.render();
+        assert!(
+            html.contains("<b>1. a &lt; b</b><p>because &amp; so</p><code>corun topology</code></div>"),
+            "{html}"
+        );
     }
 
     #[test]

@@ -36,6 +36,9 @@ section { background: var(--card); border: 1px solid var(--rule); border-radius:
 .tile b { display: block; font-size: 1.75rem; line-height: 1.15; font-weight: 650; font-variant-numeric: tabular-nums; }
 .tile span { display: block; color: var(--soft); font-size: .86rem; line-height: 1.4; }
 .tile span.name { color: var(--ink); }
+.entry { border-top: 1px solid var(--rule); padding: 10px 0 8px; } .entry b { display: block; margin-bottom: 2px; font-weight: 600; }
+.entry p { margin: 0 0 .3rem; font-size: .92rem; color: var(--soft); max-width: none; }
+.entry code { display: block; background: var(--page); border: 1px solid var(--rule); border-radius: 6px; padding: 6px 9px; margin: 4px 0; white-space: pre-wrap; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 18px; margin: 0 0 .6rem; padding: 0; list-style: none; font-size: .88rem; }
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 6px; vertical-align: -1px; }
 .key-0 { background: var(--series-0); } .key-1 { background: var(--series-1); }

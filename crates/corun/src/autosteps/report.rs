@@ -219,6 +219,7 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             "A lower knee asks for more switches and leaves fewer misses; the original has {}. Figure 16 of the paper.",
             operation.warm
         )],
+        entries: Vec::new(),
         legend: heights
             .iter()
             .enumerate()
@@ -236,6 +237,7 @@ fn trials(study: &Study, operation: &Operation) -> Section {
                 x_spacing: Spacing::Linear,
                 y_spacing: Spacing::Linear,
                 x_ticks: None,
+                marks: Vec::new(),
                 series: series.collect(),
             }),
         }],

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use bench::report::plain;
 use machine::effective_llc::{Effective, Source};
 use machine::measure::Measurement;
 use model::capability::{State, capabilities};
@@ -55,29 +56,9 @@ pub fn topology(topology: &Topology) -> String {
     text.trim_end().to_owned()
 }
 
-/// Widest line of running text; tables and drawings may be wider.
-const LINE_CHARS_MAX: usize = 100;
-
 /// Adds words after `start`, further lines indented to where they began.
 fn paragraph(text: &mut String, start: &str, words: &str) {
-    let indent = start.chars().count();
-    let mut line = start.to_owned();
-    let mut length = indent;
-    for word in words.split_whitespace() {
-        let word_length = word.chars().count();
-        if length > indent && length + 1 + word_length > LINE_CHARS_MAX {
-            let _ = writeln!(text, "{}", line.trim_end());
-            line = " ".repeat(indent);
-            length = indent;
-        }
-        if length > indent {
-            line.push(' ');
-            length += 1;
-        }
-        line.push_str(word);
-        length += word_length;
-    }
-    let _ = writeln!(text, "{}", line.trim_end());
+    text.push_str(&plain::paragraph(start, words));
 }
 
 fn count(n: usize, noun: &str) -> String {
@@ -388,7 +369,7 @@ mod tests {
             lines[0].starts_with("  name word") && lines[1].starts_with("       word"),
             "{text}"
         );
-        assert!(lines.iter().all(|line| line.len() <= LINE_CHARS_MAX));
+        assert!(lines.iter().all(|line| line.len() <= plain::LINE_CHARS_MAX));
         assert_eq!(text.matches("word").count(), 30);
     }
 

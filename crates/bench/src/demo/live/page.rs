@@ -255,6 +255,7 @@ fn line_plot(label: &str, y_axis: &str, sides: Vec<(Side, &[f64])>) -> LinePlot 
         x_spacing: Spacing::Linear,
         y_spacing: Spacing::Linear,
         x_ticks: Some((1..=rounds).map(|round| round as f64).collect()),
+        marks: Vec::new(),
         series: sides
             .into_iter()
             .map(|(side, rates)| Series {
@@ -291,6 +292,7 @@ fn transactions(result: &LiveResult, summary: &LiveSummary) -> Section {
              memory traffic and cache."
                 .to_owned(),
         ],
+        entries: Vec::new(),
         legend: legend(&Side::ALL),
         figures: vec![Figure {
             caption: "New Orders a minute, round by round".to_owned(),
@@ -325,6 +327,7 @@ fn analytics(result: &LiveResult, summary: &LiveSummary) -> Section {
             "{} clients, each with one statement at a time, beside {} terminals that want every processor for themselves.",
             result.options.clients, result.options.terminals
         )],
+        entries: Vec::new(),
         legend: legend(&[Side::Stock, Side::Corun]),
         figures: vec![
             Figure {
@@ -394,6 +397,7 @@ fn statements(summary: &LiveSummary) -> Section {
              these say less than times of queries alone."
                 .to_owned(),
         ],
+        entries: Vec::new(),
         legend: match figure {
             Some(_) => vec![(1, "corun faster".to_owned()), (0, "stock faster".to_owned())],
             None => Vec::new(),

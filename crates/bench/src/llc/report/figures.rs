@@ -192,6 +192,7 @@ pub(super) fn figure_4(view: View<'_>) -> Option<Section> {
                 x_spacing: Spacing::Log,
                 y_spacing: Spacing::Linear,
                 x_ticks: None,
+                marks: Vec::new(),
                 series,
             }),
         });
@@ -405,6 +406,7 @@ fn simulated_plot<'r>(
                 x_spacing: Spacing::Linear,
                 y_spacing: Spacing::Linear,
                 x_ticks: None,
+                marks: Vec::new(),
                 series: lines,
             }),
         });

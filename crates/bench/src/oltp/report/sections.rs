@@ -84,6 +84,7 @@ pub(super) fn workload(view: View<'_>, workload: &str, quick: bool) -> Section {
     Section {
         heading: heading(workload),
         text,
+        entries: Vec::new(),
         legend: engines
             .iter()
             .map(|engine| (colour(engine), (*engine).to_owned()))

@@ -76,6 +76,7 @@ pub(super) fn section(rows: &[Row], quick: bool) -> Option<Section> {
              without those that went astray."
                 .to_owned(),
         ],
+        entries: Vec::new(),
         legend: Vec::new(),
         figures: Vec::new(),
         table: Some(Table {

@@ -56,6 +56,7 @@ fn line(label: &str, y_axis: &str, y_spacing: Spacing, series: Vec<Series>) -> L
         x_spacing: Spacing::Log,
         y_spacing,
         x_ticks: None,
+        marks: Vec::new(),
         series,
     }
 }

@@ -61,6 +61,7 @@ fn line(label: &str, x_axis: &str, y_axis: &str, series: Vec<Series>) -> LinePlo
         x_spacing: Spacing::Linear,
         y_spacing: Spacing::Linear,
         x_ticks: None,
+        marks: Vec::new(),
         series: series
             .into_iter()
             .filter(|series| !series.points.is_empty())
