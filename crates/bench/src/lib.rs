@@ -16,6 +16,7 @@ pub mod suites;
 pub mod answers;
 pub mod caric;
 pub mod caric_sim;
+pub mod characterize;
 pub mod dataset;
 pub mod llc;
 pub mod oltp;

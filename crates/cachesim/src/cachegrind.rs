@@ -177,7 +177,17 @@ impl Counts {
         )
     }
 
-    fn plus(&self, other: &Counts) -> Option<Counts> {
+    /// Both together, event by event; a sum that is too large stays at the largest number.
+    #[must_use]
+    pub fn saturating_plus(&self, other: &Counts) -> Counts {
+        let mut sum = *self;
+        for (sum, other) in sum.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(other);
+        }
+        sum
+    }
+
+    pub(crate) fn plus(&self, other: &Counts) -> Option<Counts> {
         let mut sum = *self;
         for (sum, other) in sum.0.iter_mut().zip(other.0) {
             *sum = sum.checked_add(other)?;
@@ -185,7 +195,7 @@ impl Counts {
         Some(sum)
     }
 
-    fn saturating_less(&self, other: &Counts) -> Counts {
+    pub(crate) fn saturating_less(&self, other: &Counts) -> Counts {
         let mut rest = *self;
         for (rest, other) in rest.0.iter_mut().zip(other.0) {
             *rest = rest.saturating_sub(other);
@@ -261,7 +271,7 @@ pub enum Problem {
         events: usize,
     },
     /// The sum in the file is another one than that of its lines.
-    #[error("the functions have {found} {event} together, the summary says {summary}: the file is damaged")]
+    #[error("its lines have {found} {event} together, its summary says {summary}: the file is damaged")]
     Sum {
         /// Which event.
         event: &'static str,
@@ -304,15 +314,13 @@ impl Profile {
         let mut lines = 0;
         for (index, line) in text.lines().enumerate() {
             lines = index + 1;
-            reader.line(line).map_err(|problem| CachegrindError {
-                line: lines,
-                problem,
-            })?;
+            reader
+                .line(line)
+                .map_err(|problem| CachegrindError { line: lines, problem })?;
         }
-        reader.finish().map_err(|problem| CachegrindError {
-            line: lines,
-            problem,
-        })
+        reader
+            .finish()
+            .map_err(|problem| CachegrindError { line: lines, problem })
     }
 
     /// The events that were counted, in the file's order.
@@ -465,13 +473,7 @@ impl Reader {
         if !self.events.is_empty() {
             return Err(Problem::Twice("events:".to_owned()));
         }
-        for name in names.split_whitespace() {
-            let event = Event::of(name).ok_or_else(|| Problem::UnknownEvent(shown(name)))?;
-            if self.events.contains(&event) {
-                return Err(Problem::Twice(name.to_owned()));
-            }
-            self.events.push(event);
-        }
+        self.events = events_of(names)?;
         Ok(())
     }
 
@@ -498,7 +500,7 @@ impl Reader {
         }
         let (source_line, columns) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         number(source_line)?;
-        let counts = self.columns(columns)?;
+        let counts = columns_of(&self.events, columns)?;
         let current = self.current.ok_or(Problem::NoFunction)?;
         let function = &mut self.functions[current];
         let overflow = || Problem::Count(shown(line));
@@ -507,39 +509,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Counts in the order of the events; those missing at the end, and dots, are 0.
-    fn columns(&self, text: &str) -> Result<Counts, Problem> {
-        let columns: Vec<&str> = text.split_whitespace().collect();
-        if columns.len() > self.events.len() {
-            return Err(Problem::Columns {
-                columns: columns.len(),
-                events: self.events.len(),
-            });
-        }
-        let mut counts = Counts::default();
-        for (event, column) in self.events.iter().zip(columns) {
-            if column != "." {
-                counts = counts.with(*event, number(column)?);
-            }
-        }
-        Ok(counts)
-    }
-
     fn summary(&mut self, counts: &str) -> Result<(), Problem> {
         if self.events.is_empty() {
             return Err(Problem::NoEvents);
         }
-        let summary = self.columns(counts)?;
-        for event in self.events.iter().copied() {
-            let (found, summary) = (self.total.get(event), summary.get(event));
-            if found != summary {
-                return Err(Problem::Sum {
-                    event: event.name(),
-                    found,
-                    summary,
-                });
-            }
-        }
+        let summary = columns_of(&self.events, counts)?;
+        same(&self.events, &self.total, &summary)?;
         self.finished = true;
         Ok(())
     }
@@ -556,10 +531,56 @@ impl Reader {
     }
 }
 
+/// The events a line names, each once.
+pub(crate) fn events_of(names: &str) -> Result<Vec<Event>, Problem> {
+    let mut events = Vec::new();
+    for name in names.split_whitespace() {
+        let event = Event::of(name).ok_or_else(|| Problem::UnknownEvent(shown(name)))?;
+        if events.contains(&event) {
+            return Err(Problem::Twice(name.to_owned()));
+        }
+        events.push(event);
+    }
+    Ok(events)
+}
+
+/// Counts in the order of the events; those missing at the end, and dots, are 0.
+pub(crate) fn columns_of(events: &[Event], text: &str) -> Result<Counts, Problem> {
+    let mut counts = Counts::default();
+    let mut columns = text.split_whitespace();
+    for (event, column) in events.iter().zip(&mut columns) {
+        if column != "." {
+            counts = counts.with(*event, number(column)?);
+        }
+    }
+    match columns.count() {
+        0 => Ok(counts),
+        more => Err(Problem::Columns {
+            columns: events.len() + more,
+            events: events.len(),
+        }),
+    }
+}
+
+/// That the sum of a file's lines is what the file says.
+pub(crate) fn same(events: &[Event], found: &Counts, said: &Counts) -> Result<(), Problem> {
+    let differs = events
+        .iter()
+        .find(|event| found.get(**event) != said.get(**event));
+    match differs {
+        None => Ok(()),
+        Some(event) => Err(Problem::Sum {
+            event: event.name(),
+            found: found.get(*event),
+            summary: said.get(*event),
+        }),
+    }
+}
+
 fn number(text: &str) -> Result<u64, Problem> {
     text.parse().map_err(|_| Problem::Count(shown(text)))
 }
 
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars().take(SHOWN_MAX).collect()
 }

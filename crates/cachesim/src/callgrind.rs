@@ -1,50 +1,67 @@
-//! [`Executed`]: which instructions a program executed how often, and of which file of code they are, read from callgrind's output.
+//! [`Executed`]: what callgrind counted, by file of code, function and instruction, read from its output file.
 //!
-//! Cachegrind counts by function and does not say which library a function is from, nor how much code of it was executed. Callgrind run
-//! with `--dump-instr=yes --compress-strings=no --compress-pos=no` writes a line for each instruction:
+//! Cachegrind counts by function only, takes all functions without a symbol for one, and does not say which library a function is from.
+//! Callgrind has the same simulator; run with `--dump-instr=yes --compress-strings=no --compress-pos=no` it writes a line for each
+//! instruction:
 //!
 //! ```text
 //!   positions: instr line
-//!   events: Ir
+//!   events: Ir Dr Dw I1mr ...                    as cachegrind's
 //!   ob=/usr/lib/postgresql/15/bin/postgres       the file of code of what follows
 //!   fl=???
-//!   fn=ExecutorRun                               its function
-//!   0x2d4c10 0 312                               address as linked, source line, how often
+//!   fn=ExecutorRun                               its function; 0x... where there is no symbol, 'n behind it in a recursion
+//!   0x2d4c10 0 312 156 2                         address as linked, source line, and the counts
 //!   cfn=standard_ExecutorRun                     a call follows:
 //!   calls=312 0x2d4a00 0                         how often, where to,
-//!   0x2d4c14 0 9876543                           and what it cost altogether, which is no count of this instruction
-//!   totals: 123456
+//!   0x2d4c14 0 9876543 ...                       and what it cost altogether, which is no count of this instruction
+//!   totals: 123456 ...
 //! ```
 //!
-//! From two runs, one of which executes a statement more often, [`Executed::code`] says which lines of memory the statement's code lies
-//! in: its footprint, to be held against the first-level instruction cache. An instruction counts for the line it begins in.
+//! From two runs, one of which executes a statement more often, [`Executed::functions`] gives what the executions cost, and
+//! [`Executed::code`] which lines of memory their code lies in: its footprint, to be held against the first-level instruction cache. An
+//! instruction counts for the line it begins in.
 //!
-//! Not here: running it, and misses, which are [`crate::cachegrind`]'s.
+//! Not here: running it.
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::cachegrind::{Counts, Event, Problem, columns_of, events_of, same, shown};
+
 /// Bytes of a line of code.
 const LINE_BYTES: u64 = 64;
-/// Most characters of a damaged line that an error shows.
-const SHOWN_MAX: usize = 60;
-/// Most words a line of counts has: address, source line, and a count.
-const WORDS: usize = 3;
 
-/// How often each instruction was executed.
+/// What one run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
     objects: Vec<Object>,
-    total: u64,
+    total: Counts,
 }
 
 /// A file of code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Object {
     path: String,
-    /// By address.
+    /// How often each was executed, by address.
     instructions: HashMap<u64, u64>,
-    /// Instructions executed, by function.
-    functions: HashMap<String, u64>,
+    functions: HashMap<String, Counts>,
+}
+
+/// What a function did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its file of code; `???` for code that is in none.
+    pub object: String,
+    /// Its name; its address, `0x...`, where there is no symbol.
+    pub name: String,
+    /// Its counts, those of functions it calls excepted.
+    pub counts: Counts,
+}
+
+impl Function {
+    /// Whether there was a symbol for it.
+    pub fn is_named(&self) -> bool {
+        !self.name.starts_with("0x") && self.name != "???"
+    }
 }
 
 /// The code a statement executes.
@@ -80,35 +97,21 @@ pub struct CallgrindError {
 /// What is wrong with a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallgrindProblem {
-    /// A line of no kind.
-    #[error("\"{0}\" is none of its kinds of lines")]
-    Unknown(String),
+    /// What may be wrong with cachegrind's files, too.
+    #[error(transparent)]
+    Line(#[from] Problem),
     /// Not by instruction.
     #[error("counts are not by instruction; run it with --dump-instr=yes")]
     Positions,
     /// Names or addresses are shortened.
     #[error("\"{0}\" is shortened; run it with --compress-strings=no --compress-pos=no")]
     Compressed(String),
-    /// Other events than instructions alone.
-    #[error("it counts \"{0}\", not instructions alone; run it without --cache-sim and --branch-sim")]
-    Events(String),
-    /// No number.
-    #[error("\"{0}\" is no address or no count")]
-    Number(String),
+    /// No address.
+    #[error("\"{0}\" begins with no address")]
+    Address(String),
     /// Counts before the first file of code or function.
     #[error("counts before the lines \"ob=\" and \"fn=\"")]
     NoFunction,
-    /// The sum in the file is another one than that of its lines.
-    #[error("its lines have {found} instructions together, the total says {total}: the file is damaged")]
-    Sum {
-        /// The sum of the lines.
-        found: u64,
-        /// What the file says.
-        total: u64,
-    },
-    /// The file ends before its total.
-    #[error("it ends without a total: the program was killed, or the disk is full")]
-    Truncated,
 }
 
 impl Executed {
@@ -121,38 +124,41 @@ impl Executed {
         let mut lines = 0;
         for (index, line) in text.lines().enumerate() {
             lines = index + 1;
-            reader.line(line).map_err(|problem| CallgrindError {
-                line: lines,
-                problem,
-            })?;
+            reader
+                .line(line)
+                .map_err(|problem| CallgrindError { line: lines, problem })?;
         }
-        reader.finish().map_err(|problem| CallgrindError {
-            line: lines,
-            problem,
-        })
+        match reader.finished {
+            true => Ok(Executed {
+                objects: reader.objects,
+                total: reader.total,
+            }),
+            false => Err(CallgrindError {
+                line: lines,
+                problem: Problem::Truncated.into(),
+            }),
+        }
     }
 
-    /// Instructions executed altogether.
-    pub fn instructions(&self) -> u64 {
-        self.total
+    /// The sum over all instructions.
+    pub fn total(&self) -> &Counts {
+        &self.total
     }
 
     /// The lines of code in which instructions begin that this run executed at least `times` times more often than `other`: with the
     /// number of statements it executed more, the code that each of them needs, its own start and rare turns left out.
     pub fn code(&self, other: &Executed, times: u64) -> Code {
-        let empty = HashMap::new();
         let mut lines: Vec<(String, u64)> = self
             .objects
             .iter()
             .map(|object| {
-                let theirs = other.objects.iter().find(|theirs| theirs.path == object.path);
-                let theirs = theirs.map_or(&empty, |theirs| &theirs.instructions);
+                let theirs = other.object(&object.path);
                 let touched: BTreeSet<u64> = object
                     .instructions
                     .iter()
                     .filter(|(address, count)| {
-                        let before = theirs.get(address).copied().unwrap_or(0);
-                        count.saturating_sub(before) >= times.max(1)
+                        let before = theirs.and_then(|theirs| theirs.instructions.get(address));
+                        count.saturating_sub(before.copied().unwrap_or(0)) >= times.max(1)
                     })
                     .map(|(address, _)| address / LINE_BYTES)
                     .collect();
@@ -164,21 +170,33 @@ impl Executed {
         Code { lines }
     }
 
-    /// Instructions that this run executed beyond `other`, by file of code and function.
-    pub fn beyond(&self, other: &Executed) -> Vec<(&str, &str, u64)> {
-        let mut beyond = Vec::new();
+    /// What the functions did in this run beyond `other`, most instructions first.
+    pub fn functions(&self, other: &Executed) -> Vec<Function> {
+        let mut functions = Vec::new();
         for object in &self.objects {
-            let theirs = other.objects.iter().find(|theirs| theirs.path == object.path);
-            for (function, count) in &object.functions {
-                let before = theirs.and_then(|theirs| theirs.functions.get(function));
-                let more = count.saturating_sub(before.copied().unwrap_or(0));
-                if more > 0 {
-                    beyond.push((object.path.as_str(), function.as_str(), more));
+            let theirs = other.object(&object.path);
+            for (name, counts) in &object.functions {
+                let before = theirs.and_then(|theirs| theirs.functions.get(name));
+                let counts = counts.saturating_less(before.unwrap_or(&Counts::default()));
+                if counts.get(Event::Instructions) > 0 {
+                    functions.push(Function {
+                        object: object.path.clone(),
+                        name: name.clone(),
+                        counts,
+                    });
                 }
             }
         }
-        beyond.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| (a.0, a.1).cmp(&(b.0, b.1))));
-        beyond
+        functions.sort_by(|a, b| {
+            let [of_a, of_b] = [a, b].map(|function| function.counts.get(Event::Instructions));
+            let by_count = of_b.cmp(&of_a);
+            by_count.then_with(|| (&a.object, &a.name).cmp(&(&b.object, &b.name)))
+        });
+        functions
+    }
+
+    fn object(&self, path: &str) -> Option<&Object> {
+        self.objects.iter().find(|object| object.path == path)
     }
 }
 
@@ -186,13 +204,14 @@ impl Executed {
 #[derive(Default)]
 struct Reader {
     by_instruction: bool,
+    events: Vec<Event>,
     objects: Vec<Object>,
     places: HashMap<String, usize>,
     object: Option<usize>,
     function: Option<String>,
     /// The next line is what a call cost, not what an instruction did.
     behind_call: bool,
-    total: u64,
+    total: Counts,
     finished: bool,
 }
 
@@ -201,52 +220,52 @@ impl Reader {
         if line.trim().is_empty() || line.starts_with('#') {
             return Ok(());
         }
+        if self.finished {
+            return Err(Problem::BehindSummary.into());
+        }
         if let Some(rest) = line.strip_prefix("0x") {
-            return self.counts(rest);
+            return self.counts(line, rest);
         }
         if line.starts_with(['+', '-', '*']) {
             return Err(CallgrindProblem::Compressed(shown(line)));
         }
-        if let Some((kind, name)) = line.split_once('=') {
-            let known = matches!(kind, "ob" | "fl" | "fi" | "fe" | "fn" | "cob" | "cfi" | "cfl" | "cfn");
-            if known && name.starts_with('(') && !name.starts_with("(below") {
+        let unknown = || Problem::Unknown(shown(line)).into();
+        if let Some((kind, name)) = line.split_once('=')
+            && !kind.contains(':')
+        {
+            let shortened = name.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+            if shortened.is_some_and(|(id, _)| id.parse::<u64>().is_ok()) {
                 return Err(CallgrindProblem::Compressed(shown(line)));
             }
             match kind {
                 "ob" => self.object = Some(self.place(name)),
-                "fn" => self.function = Some(name.to_owned()),
+                "fn" => self.function = Some(without_recursion(name).to_owned()),
                 "calls" => self.behind_call = true,
                 "fl" | "fi" | "fe" | "cob" | "cfi" | "cfl" | "cfn" => {}
-                _ => return Err(CallgrindProblem::Unknown(shown(line))),
+                _ => return Err(unknown()),
             }
             return Ok(());
         }
-        match line.split_once(':') {
-            Some(("positions", positions)) => {
-                self.by_instruction = positions.split_whitespace().next() == Some("instr");
-                match self.by_instruction {
-                    true => Ok(()),
-                    false => Err(CallgrindProblem::Positions),
-                }
+        let (kind, rest) = line.split_once(':').ok_or_else(unknown)?;
+        match kind {
+            "positions" => {
+                self.by_instruction = rest.split_whitespace().eq(["instr", "line"]);
+                self.by_instruction
+                    .then_some(())
+                    .ok_or(CallgrindProblem::Positions)
             }
-            Some(("events", events)) => match events.trim() {
-                "Ir" => Ok(()),
-                others => Err(CallgrindProblem::Events(shown(others))),
-            },
-            Some(("totals", total)) => {
-                let text = total.trim();
-                let total = text
-                    .parse()
-                    .map_err(|_| CallgrindProblem::Number(shown(text)))?;
-                if total != self.total {
-                    let found = self.total;
-                    return Err(CallgrindProblem::Sum { found, total });
-                }
+            "events" => {
+                self.events = events_of(rest)?;
+                Ok(())
+            }
+            "totals" => {
+                let totals = columns_of(&self.events, rest)?;
+                same(&self.events, &self.total, &totals)?;
                 self.finished = true;
                 Ok(())
             }
-            Some(("version" | "creator" | "pid" | "cmd" | "part" | "desc" | "thread" | "summary", _)) => Ok(()),
-            _ => Err(CallgrindProblem::Unknown(shown(line))),
+            "version" | "creator" | "pid" | "cmd" | "part" | "desc" | "thread" | "summary" => Ok(()),
+            _ => Err(unknown()),
         }
     }
 
@@ -264,47 +283,41 @@ impl Reader {
     }
 
     /// `rest` is the line without `0x`.
-    fn counts(&mut self, rest: &str) -> Result<(), CallgrindProblem> {
+    fn counts(&mut self, line: &str, rest: &str) -> Result<(), CallgrindProblem> {
         if !self.by_instruction {
             return Err(CallgrindProblem::Positions);
         }
         if std::mem::take(&mut self.behind_call) {
             return Ok(());
         }
-        let words: Vec<&str> = rest.split_whitespace().take(WORDS + 1).collect();
-        let wrong = || CallgrindProblem::Number(shown(rest));
-        let [address, _, count] = words[..] else {
-            return Err(wrong());
-        };
+        let wrong = || CallgrindProblem::Address(shown(line));
+        let (address, rest) = rest.split_once(' ').ok_or_else(wrong)?;
         let address = u64::from_str_radix(address, 16).map_err(|_| wrong())?;
-        let count: u64 = count.parse().map_err(|_| wrong())?;
+        // The source line, which is 0 without debug information.
+        let (_, columns) = rest.split_once(' ').ok_or_else(wrong)?;
+        let counts = columns_of(&self.events, columns)?;
         let (Some(object), Some(function)) = (self.object, &self.function) else {
             return Err(CallgrindProblem::NoFunction);
         };
-        self.total = self.total.checked_add(count).ok_or_else(wrong)?;
+        let overflow = || Problem::Count(shown(line));
+        self.total = self.total.plus(&counts).ok_or_else(overflow)?;
         let object = &mut self.objects[object];
         // No sum of a part exceeds the one above.
-        *object.instructions.entry(address).or_default() += count;
+        *object.instructions.entry(address).or_default() += counts.get(Event::Instructions);
         match object.functions.get_mut(function) {
-            Some(sum) => *sum += count,
+            Some(sum) => *sum = sum.plus(&counts).ok_or_else(overflow)?,
             None => {
-                object.functions.insert(function.clone(), count);
+                object.functions.insert(function.clone(), counts);
             }
         }
         Ok(())
     }
-
-    fn finish(self) -> Result<Executed, CallgrindProblem> {
-        if !self.finished {
-            return Err(CallgrindProblem::Truncated);
-        }
-        Ok(Executed {
-            objects: self.objects,
-            total: self.total,
-        })
-    }
 }
 
-fn shown(text: &str) -> String {
-    text.chars().take(SHOWN_MAX).collect()
+/// Callgrind takes the levels of a recursion for functions of their own: `qsort'2`.
+fn without_recursion(name: &str) -> &str {
+    match name.rsplit_once('\'') {
+        Some((function, level)) if level.parse::<u32>().is_ok() => function,
+        _ => name,
+    }
 }

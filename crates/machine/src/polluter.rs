@@ -227,7 +227,13 @@ mod tests {
             source: CacheSource::Sysfs,
         };
         Topology {
-            cpus: vec![cpu(0, 0, 0), cpu(1, 0, 1), cpu(2, 0, 0), cpu(3, 0, 1), cpu(4, 1, 0)],
+            cpus: vec![
+                cpu(0, 0, 0),
+                cpu(1, 0, 1),
+                cpu(2, 0, 0),
+                cpu(3, 0, 1),
+                cpu(4, 1, 0),
+            ],
             cores: vec![core(0, 0, &[0, 2]), core(0, 1, &[1, 3]), core(1, 0, &[4])],
             caches: vec![cache(&[0, 1, 2, 3]), cache(&[4])],
             ..Topology::default()

@@ -52,7 +52,7 @@ const CANDIDATES_PER_OCTAVE: f64 = 24.0;
 /// How often the polluter touches a line while the workload touches one: 1/4 to 64.
 const RATIOS: std::ops::RangeInclusive<i32> = -2..=6;
 /// Halvings of an interval that find a rate or a time.
-const HALVINGS: usize = 60;
+const HALVINGS: usize = 40;
 
 /// Times of a workload beside one polluter.
 #[derive(Clone, Debug, PartialEq)]
@@ -237,18 +237,20 @@ pub fn effective_llc(own: Bytes, points: &[KnownPoint]) -> EffectiveLlc {
         ));
     }
     let own = own.0 as f64;
+    let polluters: Vec<f64> = points.iter().map(|(bytes, _)| *bytes).collect();
+    let shapes = shapes(own, &polluters);
     // The middle of the rounds, not the least as of a workload that is alone: here what makes accesses slower is what is looked for, and a
     // round in which the polluter did not get its processor is fast.
-    let middle: Vec<(f64, f64)> = points.iter().map(|(bytes, ns)| (*bytes, median(ns))).collect();
-    let fit = match fit(own, &middle) {
+    let middle: Vec<f64> = points.iter().map(|(_, ns)| median(ns)).collect();
+    let fit = match fit(own, &polluters, &middle, &shapes) {
         Ok(fit) => fit,
         Err(reason) => return not_found(reason),
     };
     let rounds = points.iter().map(|(_, ns)| ns.len()).min().unwrap_or(0);
     let mut found = vec![fit.capacity];
     found.extend((0..rounds).filter_map(|round| {
-        let one: Vec<(f64, f64)> = points.iter().map(|(bytes, ns)| (*bytes, ns[round])).collect();
-        Some(self::fit(own, &one).ok()?.capacity)
+        let one: Vec<f64> = points.iter().map(|(_, ns)| ns[round]).collect();
+        Some(self::fit(own, &polluters, &one, &shapes).ok()?.capacity)
     }));
     EffectiveLlc::Found {
         bytes: Bytes(fit.capacity.round() as u64),
@@ -260,7 +262,33 @@ pub fn effective_llc(own: Bytes, points: &[KnownPoint]) -> EffectiveLlc {
     }
 }
 
-/// The best shape.
+/// What times would look like with one cache: the part of accesses that miss beside each polluter.
+struct Shape {
+    capacity: f64,
+    misses: Vec<f64>,
+}
+
+/// Every candidate. They depend on footprints only, so all rounds share them.
+fn shapes(own: f64, polluters: &[f64]) -> Vec<Shape> {
+    let largest = own + polluters.iter().copied().fold(0.0, f64::max);
+    let steps = ((largest / own).log2() * CANDIDATES_PER_OCTAVE).ceil() as u32;
+    let mut shapes = Vec::new();
+    for step in 0..=steps {
+        let capacity = own * (f64::from(step) / CANDIDATES_PER_OCTAVE).exp2();
+        for ratio in RATIOS.map(|power| f64::from(power).exp2()) {
+            for limit in [Limit::Random, Limit::LeastRecentlyUsed] {
+                let misses = polluters
+                    .iter()
+                    .map(|polluter| misses(own, *polluter, ratio, capacity, limit))
+                    .collect();
+                shapes.push(Shape { capacity, misses });
+            }
+        }
+    }
+    shapes
+}
+
+/// The shape that fits best.
 struct Fit {
     capacity: f64,
     cache_ns: f64,
@@ -276,53 +304,47 @@ enum Limit {
     LeastRecentlyUsed,
 }
 
-/// `points` are polluter's bytes and time, ascending by bytes.
-fn fit(own: f64, points: &[(f64, f64)]) -> Result<Fit, String> {
-    let largest = own + points.last().map_or(0.0, |(polluter, _)| *polluter);
-    let flat = line(points.iter().map(|(_, ns)| (0.0, *ns))).map_or(f64::INFINITY, |line| line.error);
-    let rising = points
+/// `polluters` ascend; `times` are beside each of them.
+fn fit(own: f64, polluters: &[f64], times: &[f64], shapes: &[Shape]) -> Result<Fit, String> {
+    let over = |positions: &[f64]| line(positions.iter().copied().zip(times.iter().copied()));
+    let flat = over(&vec![0.0; times.len()]).map_or(f64::INFINITY, |line| line.error);
+    let logarithms: Vec<f64> = polluters
         .iter()
-        .map(|(polluter, ns)| ((polluter / own).ln_1p(), *ns));
-    let rising = line(rising).filter(|line| line.slope >= 0.0);
+        .map(|polluter| (polluter / own).ln_1p())
+        .collect();
+    let rising = over(&logarithms).filter(|line| line.slope >= 0.0);
     let rising = rising.map_or(f64::INFINITY, |line| line.error);
-    let steps = ((largest / own).log2() * CANDIDATES_PER_OCTAVE).ceil() as u32;
     let mut best: Option<Fit> = None;
-    for step in 0..=steps {
-        let capacity = own * (f64::from(step) / CANDIDATES_PER_OCTAVE).exp2();
-        for ratio in RATIOS.map(|power| f64::from(power).exp2()) {
-            for limit in [Limit::Random, Limit::LeastRecentlyUsed] {
-                let shape = points
-                    .iter()
-                    .map(|(polluter, ns)| (misses(own, *polluter, ratio, capacity, limit), *ns));
-                let Some(line) = line(shape).filter(|line| line.slope > 0.0 && line.start > 0.0) else {
-                    continue;
-                };
-                if best.as_ref().is_none_or(|best| line.error < best.error) {
-                    best = Some(Fit {
-                        capacity,
-                        cache_ns: line.start,
-                        memory_ns: line.start + line.slope,
-                        error: line.error,
-                    });
-                }
-            }
+    for shape in shapes {
+        let Some(line) = over(&shape.misses).filter(|line| line.slope > 0.0 && line.start > 0.0) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|best| line.error < best.error) {
+            best = Some(Fit {
+                capacity: shape.capacity,
+                cache_ns: line.start,
+                memory_ns: line.start + line.slope,
+                error: line.error,
+            });
         }
     }
     let Some(best) = best else {
         return Err("times do not rise with the polluter's footprint".to_owned());
     };
     let side = |beyond: bool| -> Vec<f64> {
-        let of_side = points.iter().filter(|(polluter, _)| match beyond {
-            true => own + polluter > best.capacity * SIDE_FACTOR,
-            false => own + polluter < best.capacity / SIDE_FACTOR,
+        let of_side = polluters.iter().zip(times).filter(|(polluter, _)| match beyond {
+            true => own + *polluter > best.capacity * SIDE_FACTOR,
+            false => own + *polluter < best.capacity / SIDE_FACTOR,
         });
-        of_side.map(|(_, ns)| *ns).collect()
+        of_side.map(|(_, time)| *time).collect()
     };
     let (below, beyond) = (side(false), side(true));
-    if best.error * FLAT_GAIN_MIN > flat || beyond.iter().copied().fold(0.0, f64::max) < best.cache_ns * RISE_MIN {
+    if best.error * FLAT_GAIN_MIN > flat
+        || beyond.iter().copied().fold(0.0, f64::max) < best.cache_ns * RISE_MIN
+    {
         return Err(format!(
             "times do not rise with polluters of up to {}",
-            Bytes((largest - own) as u64)
+            Bytes(polluters.iter().copied().fold(0.0, f64::max) as u64)
         ));
     }
     if best.error * RISING_GAIN_MIN > rising {
@@ -550,6 +572,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case fits thousands of shapes.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn noisy_knees_are_found_to_a_quarter(
             capacity_mib in 8.0f64..64.0, own_part in 0.15f64..0.6, ratio in 1.0f64..32.0, random: bool, seed: u64,

@@ -26,6 +26,8 @@ pub enum MeasureError {
     )]
     Stalled(CpuId, CpuId),
     /// A polluter's thread could not be set up or did not get through its lines.
-    #[error("a polluter did not walk its footprint within ten seconds: are its CPUs busy with something else?")]
+    #[error(
+        "a polluter did not walk its footprint within ten seconds: are its CPUs busy with something else?"
+    )]
     Polluter,
 }

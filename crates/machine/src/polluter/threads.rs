@@ -19,8 +19,8 @@ use model::units::{Bytes, CpuId};
 use super::order::Order;
 use super::{LINE, Load, Pollution, Walk};
 use crate::affinity;
-use crate::measure::lines::{Lines, WORDS_PER_LINE};
 use crate::measure::MeasureError;
+use crate::measure::lines::{Lines, WORDS_PER_LINE};
 
 /// Lines between two looks at the order: some microseconds even when each comes from memory.
 const CHUNK: usize = 64;
@@ -167,7 +167,10 @@ impl Threads {
     }
 
     fn lines(&self) -> u64 {
-        let counts = self.touched.iter().map(|touched| touched.0.load(Ordering::Relaxed));
+        let counts = self
+            .touched
+            .iter()
+            .map(|touched| touched.0.load(Ordering::Relaxed));
         counts.fold(0, u64::wrapping_add)
     }
 }
