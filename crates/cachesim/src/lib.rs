@@ -12,12 +12,16 @@
 //! [`caric`] is about many cores with private caches: what PostgreSQL's queries miss there, dispatched by the operating system, at random or by
 //! key, replayed from recordings of its memory accesses.
 //!
+//! [`cachegrind`] and [`callgrind`] simulate nothing: they read what valgrind's simulators counted of a program.
+//!
 //! Whatever comes from here is labelled `simulated` where it is shown. Not here: time in a [`Hierarchy`] (latencies are known to
 //! `llc` and `coherence` only), hardware prefetchers, TLBs.
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod cachegrind;
+pub mod callgrind;
 pub mod caric;
 pub mod coherence;
 pub mod core;

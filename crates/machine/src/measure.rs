@@ -13,7 +13,7 @@ mod chase;
 mod effective;
 mod error;
 mod floor;
-mod lines;
+pub(crate) mod lines;
 mod pairs;
 mod pinned;
 mod real;

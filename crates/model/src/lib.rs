@@ -16,6 +16,7 @@ pub mod coschedule;
 pub mod cpulist;
 pub mod index_join;
 pub mod instructions;
+pub mod interference;
 pub mod knee;
 pub mod locality;
 pub mod mode;

@@ -25,4 +25,9 @@ pub enum MeasureError {
         "CPUs {0} and {1} did not answer each other within a second: is one of them busy with something else?"
     )]
     Stalled(CpuId, CpuId),
+    /// A polluter's thread could not be set up or did not get through its lines.
+    #[error(
+        "a polluter did not walk its footprint within ten seconds: are its CPUs busy with something else?"
+    )]
+    Polluter,
 }

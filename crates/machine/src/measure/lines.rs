@@ -10,13 +10,13 @@ use super::error::MeasureError;
 
 /// Words of eight bytes in a line of 64, the line size of every machine corun runs on. Machines with 128-byte lines
 /// see two accesses to one line as two.
-pub(super) const WORDS_PER_LINE: usize = 8;
+pub(crate) const WORDS_PER_LINE: usize = 8;
 const LINE: usize = WORDS_PER_LINE * size_of::<u64>();
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Zeroed lines, aligned to a huge page and advised to use them, so that random access pays for caches, not for page
 /// walks.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     words: NonNull<u64>,
     layout: Layout,
 }
@@ -28,7 +28,7 @@ unsafe impl Sync for Lines {}
 
 impl Lines {
     /// `bytes` rounded up to whole lines, at least one.
-    pub(super) fn new(bytes: Bytes) -> Result<Self, MeasureError> {
+    pub(crate) fn new(bytes: Bytes) -> Result<Self, MeasureError> {
         let failed = || MeasureError::Memory(bytes);
         let size = bytes
             .as_usize()
@@ -51,12 +51,12 @@ impl Lines {
         Ok(Self { words, layout })
     }
 
-    pub(super) fn words(&self) -> &[u64] {
+    pub(crate) fn words(&self) -> &[u64] {
         // SAFETY: the block is initialised, aligned, `layout.size()` bytes long and lives as long as `self`.
         unsafe { slice::from_raw_parts(self.words.as_ptr(), self.layout.size() / size_of::<u64>()) }
     }
 
-    pub(super) fn words_mut(&mut self) -> &mut [u64] {
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
         // SAFETY: as in `words`, and `&mut self` makes it the only view.
         unsafe { slice::from_raw_parts_mut(self.words.as_ptr(), self.layout.size() / size_of::<u64>()) }
     }
