@@ -90,13 +90,7 @@ const COMMON: &[Event] = &[
         0x09,
         PPR,
     ),
-    raw(
-        Quantity::OpCacheUops,
-        "de_src_op_disp.op_cache",
-        0xaa,
-        0x02,
-        PPR,
-    ),
+    raw(Quantity::OpCacheUops, "de_src_op_disp.op_cache", 0xaa, 0x02, PPR),
     raw(Quantity::DecoderUops, "de_src_op_disp.decoder", 0xaa, 0x01, PPR),
     raw(
         Quantity::DtlbMisses,

@@ -46,11 +46,7 @@ const fn metric(quantity: Quantity, name: &'static str, unit_mask: u8) -> Event 
 
 /// The same on all of them.
 const COMMON: &[Event] = &[
-    fixed(
-        Quantity::Cycles,
-        "CPU_CLK_UNHALTED.THREAD",
-        HardwareEvent::Cycles,
-    ),
+    fixed(Quantity::Cycles, "CPU_CLK_UNHALTED.THREAD", HardwareEvent::Cycles),
     fixed(
         Quantity::ReferenceCycles,
         "CPU_CLK_UNHALTED.REF_TSC",
@@ -92,7 +88,13 @@ const COMMON: &[Event] = &[
     ),
     raw(Quantity::L2CodeAccesses, "L2_RQSTS.ALL_CODE_RD", 0x24, 0xe4, 0),
     raw(Quantity::L2CodeMisses, "L2_RQSTS.CODE_RD_MISS", 0x24, 0x24, 0),
-    raw(Quantity::L2DemandMisses, "L2_RQSTS.ALL_DEMAND_MISS", 0x24, 0x27, 0),
+    raw(
+        Quantity::L2DemandMisses,
+        "L2_RQSTS.ALL_DEMAND_MISS",
+        0x24,
+        0x27,
+        0,
+    ),
     raw(Quantity::OpCacheUops, "IDQ.DSB_UOPS", 0x79, 0x08, 0),
     raw(Quantity::DecoderUops, "IDQ.MITE_UOPS", 0x79, 0x04, 0),
 ];
@@ -215,7 +217,13 @@ const HASWELL: &[Event] = &[
         0x05,
         5,
     ),
-    raw(Quantity::RecoveryCycles, "INT_MISC.RECOVERY_CYCLES", 0x0d, 0x03, 1),
+    raw(
+        Quantity::RecoveryCycles,
+        "INT_MISC.RECOVERY_CYCLES",
+        0x0d,
+        0x03,
+        1,
+    ),
 ];
 
 /// Stall cycles from Skylake to Ice Lake.
@@ -249,7 +257,13 @@ const STALLS: &[Event] = &[
 const SKYLAKE: &[Event] = &[
     raw(Quantity::UopsRetired, "UOPS_RETIRED.RETIRE_SLOTS", 0xc2, 0x02, 0),
     raw(Quantity::UopsIssued, "UOPS_ISSUED.ANY", 0x0e, 0x01, 0),
-    raw(Quantity::RecoveryCycles, "INT_MISC.RECOVERY_CYCLES", 0x0d, 0x01, 0),
+    raw(
+        Quantity::RecoveryCycles,
+        "INT_MISC.RECOVERY_CYCLES",
+        0x0d,
+        0x01,
+        0,
+    ),
 ];
 
 const ICE_LAKE: &[Event] = &[

@@ -52,22 +52,13 @@ pub(super) const HARDWARE: &[Event] = &[
         HardwareEvent::Instructions,
         "instructions",
     ),
-    hardware(
-        Quantity::Branches,
-        HardwareEvent::Branches,
-        "branch-instructions",
-    ),
+    hardware(Quantity::Branches, HardwareEvent::Branches, "branch-instructions"),
     hardware(
         Quantity::BranchMispredictions,
         HardwareEvent::BranchMisses,
         "branch-misses",
     ),
-    cache(
-        Quantity::L1dAccesses,
-        CacheLevel::L1d,
-        false,
-        "L1-dcache-loads",
-    ),
+    cache(Quantity::L1dAccesses, CacheLevel::L1d, false, "L1-dcache-loads"),
     cache(
         Quantity::L1dMisses,
         CacheLevel::L1d,

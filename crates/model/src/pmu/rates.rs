@@ -112,12 +112,7 @@ fn rate(counts: &Counts, of: Quantity, to: Quantity, base: Base) -> Option<Rate>
 
 /// Misses of the first data level.
 pub fn l1d_miss(counts: &Counts) -> Option<Rate> {
-    rate(
-        counts,
-        Quantity::L1dMisses,
-        Quantity::L1dAccesses,
-        Base::Accesses,
-    )
+    rate(counts, Quantity::L1dMisses, Quantity::L1dAccesses, Base::Accesses)
 }
 
 /// Misses of the second level, of data.
@@ -142,12 +137,7 @@ pub fn l2_code_miss(counts: &Counts) -> Option<Rate> {
 
 /// Misses of the last level, of what came to it.
 pub fn llc_miss(counts: &Counts) -> Option<Rate> {
-    rate(
-        counts,
-        Quantity::LlcMisses,
-        Quantity::LlcAccesses,
-        Base::Accesses,
-    )
+    rate(counts, Quantity::LlcMisses, Quantity::LlcAccesses, Base::Accesses)
 }
 
 /// Misses of the first instruction level: of its lookups, where the CPU counts them, else of instructions.
@@ -160,21 +150,16 @@ pub fn l1i_miss(counts: &Counts) -> Option<Rate> {
             base: Base::Accesses,
         })
     };
-    rate(
-        counts,
-        Quantity::L1iMisses,
-        Quantity::L1iAccesses,
-        Base::Accesses,
-    )
-    .or_else(of_hits_and_misses)
-    .or_else(|| {
-        rate(
-            counts,
-            Quantity::L1iMisses,
-            Quantity::Instructions,
-            Base::Instructions,
-        )
-    })
+    rate(counts, Quantity::L1iMisses, Quantity::L1iAccesses, Base::Accesses)
+        .or_else(of_hits_and_misses)
+        .or_else(|| {
+            rate(
+                counts,
+                Quantity::L1iMisses,
+                Quantity::Instructions,
+                Base::Instructions,
+            )
+        })
 }
 
 /// Misses of the translation buffers of instructions, of instructions: no CPU counts all of their lookups.

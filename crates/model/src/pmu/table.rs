@@ -168,10 +168,7 @@ mod tests {
         assert_eq!(raw(Quantity::LlcStallCycles), Encoding::Raw(0x0900_0947));
         assert_eq!(raw(Quantity::Slots), Encoding::Raw(0x0400));
         assert_eq!(raw(Quantity::TopDownMemoryBound), Encoding::Raw(0x8700));
-        assert_eq!(
-            raw(Quantity::Cycles),
-            Encoding::Hardware(HardwareEvent::Cycles)
-        );
+        assert_eq!(raw(Quantity::Cycles), Encoding::Hardware(HardwareEvent::Cycles));
         assert!(!table.event(Quantity::Instructions).unwrap().general);
         assert_eq!(
             table.event(Quantity::L1iHits).unwrap_err().to_string(),

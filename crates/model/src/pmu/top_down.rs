@@ -315,3 +315,181 @@ fn dispatch(counts: &Counts, width: f64) -> Result<Vec<Share>, NoTopDown> {
     }
     Ok(shares)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cpu(vendor: &str, signature: u32) -> CpuModel {
+        CpuModel::from_signature(vendor, signature)
+    }
+
+    fn percent(shares: &[Share], category: &str) -> f64 {
+        let found = shares.iter().find(|share| share.category == category);
+        found.map_or_else(|| panic!("no {category} in {shares:?}"), |share| share.percent)
+    }
+
+    fn sum(shares: &[Share], level: u8, parent: Option<&str>) -> f64 {
+        shares
+            .iter()
+            .filter(|share| share.level == level && parent.is_none_or(|parent| share.parent == parent))
+            .map(|share| share.percent)
+            .sum()
+    }
+
+    #[test]
+    fn each_cpu_is_asked_in_its_way() {
+        let ways = [
+            ("GenuineIntel", 0x0003_06f2, Some(Method::Classic)),
+            ("GenuineIntel", 0x0005_0657, Some(Method::Classic)),
+            ("GenuineIntel", 0x0006_06a6, Some(Method::Slots)),
+            ("GenuineIntel", 0x0008_06f8, Some(Method::SlotsLevel2)),
+            ("GenuineIntel", 0x000a_06d1, Some(Method::SlotsLevel2)),
+            ("AuthenticAMD", 0x0083_0f10, None),
+            ("AuthenticAMD", 0x00a0_0f11, None),
+            ("AuthenticAMD", 0x00a1_0f11, Some(Method::Dispatch { width: 6 })),
+            ("AuthenticAMD", 0x00b0_0f21, Some(Method::Dispatch { width: 8 })),
+        ];
+        for (vendor, signature, expected) in ways {
+            assert_eq!(method(&cpu(vendor, signature)), expected, "{signature:#x}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_available_is_said() {
+        let zen2 = top_down(&Counts::default(), &cpu("AuthenticAMD", 0x0083_0f10), false).unwrap_err();
+        assert_eq!(
+            zen2.to_string(),
+            "top-down metrics are not available on Zen 2 cores"
+        );
+        let unknown = top_down(&Counts::default(), &CpuModel::default(), false).unwrap_err();
+        assert!(unknown.to_string().ends_with("a CPU without cpuid"), "{unknown}");
+        let empty = Counts::exact(&[(Quantity::TopDownRetiring, 5)]);
+        let missing = top_down(&empty, &cpu("GenuineIntel", 0x0006_06a6), false).unwrap_err();
+        assert_eq!(
+            missing,
+            NoTopDown::NotCounted {
+                missing: Quantity::TopDownBadSpeculation
+            }
+        );
+    }
+
+    #[test]
+    fn siblings_share_the_slots_of_a_core_before_ice_lake() {
+        let counts = Counts::exact(&[
+            (Quantity::Cycles, 1_000),
+            (Quantity::CoreCycles, 1_200),
+            (Quantity::UopsNotDelivered, 480),
+            (Quantity::UopsIssued, 1_200),
+            (Quantity::UopsRetired, 1_200),
+            (Quantity::RecoveryCycles, 0),
+        ]);
+        let skylake = cpu("GenuineIntel", 0x0005_0657);
+        let alone = top_down(&counts, &skylake, false).unwrap();
+        assert_eq!(percent(&alone, RETIRING), 30.0);
+        assert_eq!(percent(&alone, FRONTEND_BOUND), 12.0);
+        let beside = top_down(&counts, &skylake, true).unwrap();
+        assert_eq!(percent(&beside, RETIRING), 50.0);
+        assert_eq!(percent(&beside, FRONTEND_BOUND), 20.0);
+        assert_eq!(percent(&beside, BACKEND_BOUND), 30.0);
+    }
+
+    #[test]
+    fn slots_that_are_the_siblings_are_named_on_amd() {
+        let counts = Counts::exact(&[
+            (Quantity::Cycles, 1_000),
+            (Quantity::SlotsNoOps, 1_600),
+            (Quantity::SlotsBackendStalls, 2_400),
+            (Quantity::SlotsSmtContention, 800),
+            (Quantity::UopsIssued, 3_200),
+            (Quantity::UopsRetired, 2_400),
+        ]);
+        let shares = top_down(&counts, &cpu("AuthenticAMD", 0x00b0_0f21), true).unwrap();
+        assert_eq!(percent(&shares, SMT_CONTENTION), 10.0);
+        assert_eq!(percent(&shares, BAD_SPECULATION), 10.0);
+        assert!((sum(&shares, 1, None) - 100.0).abs() < 1e-9);
+        assert_eq!(sum(&shares, 2, None), 0.0, "nothing of level 2 was counted");
+    }
+
+    proptest! {
+        #[test]
+        fn metrics_of_slots_sum_to_all(
+            parts in proptest::collection::vec((0u64..1 << 40, 0u64..1 << 40), 4),
+        ) {
+            let whole = |at: usize| parts[at].0 + parts[at].1;
+            prop_assume!((0..4).map(whole).sum::<u64>() > 0);
+            let counts = Counts::exact(&[
+                (Quantity::TopDownRetiring, whole(0)),
+                (Quantity::TopDownHeavyOperations, parts[0].0),
+                (Quantity::TopDownBadSpeculation, whole(1)),
+                (Quantity::TopDownBranchMispredicts, parts[1].0),
+                (Quantity::TopDownFrontendBound, whole(2)),
+                (Quantity::TopDownFetchLatency, parts[2].0),
+                (Quantity::TopDownBackendBound, whole(3)),
+                (Quantity::TopDownMemoryBound, parts[3].0),
+            ]);
+            let shares = top_down(&counts, &cpu("GenuineIntel", 0x0008_06f8), true).unwrap();
+            prop_assert!((sum(&shares, 1, None) - 100.0).abs() < 1e-6);
+            for parent in [RETIRING, BAD_SPECULATION, FRONTEND_BOUND, BACKEND_BOUND] {
+                let whole = percent(&shares, parent);
+                prop_assert!((sum(&shares, 2, Some(parent)) - whole).abs() < 1e-6, "{}", parent);
+            }
+        }
+
+        #[test]
+        fn four_events_sum_to_all(
+            retired in 1u64..1 << 40,
+            wrong in 0u64..1 << 40,
+            undelivered in 0u64..1 << 40,
+            recovery in 0u64..1 << 38,
+            bound in 0u64..1 << 40,
+        ) {
+            let slots = retired + wrong + undelivered + 4 * recovery + bound;
+            let counts = Counts::exact(&[
+                (Quantity::Cycles, slots.div_ceil(4)),
+                (Quantity::UopsNotDelivered, undelivered),
+                (Quantity::UopsIssued, retired + wrong),
+                (Quantity::UopsRetired, retired),
+                (Quantity::RecoveryCycles, recovery),
+            ]);
+            let shares = top_down(&counts, &cpu("GenuineIntel", 0x0003_06f2), false).unwrap();
+            prop_assert!((sum(&shares, 1, None) - 100.0).abs() < 1e-6);
+            prop_assert!(shares.iter().all(|share| (0.0..=100.0).contains(&share.percent)));
+        }
+
+        #[test]
+        fn dispatch_slots_sum_to_all(
+            retired in 1u64..1 << 40,
+            wrong in 0u64..1 << 40,
+            empty in 0u64..1 << 40,
+            stalled in 0u64..1 << 40,
+            siblings in 0u64..1 << 40,
+            parts in proptest::collection::vec(0u64..1 << 20, 6),
+        ) {
+            let slots = retired + wrong + empty + stalled + siblings;
+            let counts = Counts::exact(&[
+                // Six slots a cycle; what is over goes to the siblings.
+                (Quantity::Cycles, slots.div_ceil(6)),
+                (Quantity::SlotsNoOps, empty),
+                (Quantity::SlotsBackendStalls, stalled),
+                (Quantity::SlotsSmtContention, siblings + (slots.div_ceil(6) * 6 - slots)),
+                (Quantity::UopsIssued, retired + wrong),
+                (Quantity::UopsRetired, retired),
+                (Quantity::MicrocodeOpsRetired, parts[0].min(retired)),
+                (Quantity::BranchMispredictions, parts[1]),
+                (Quantity::PipelineRestarts, parts[2]),
+                (Quantity::CyclesNoOps, parts[3].min(empty / 6)),
+                (Quantity::RetireStallCycles, parts[4] + parts[5] + 1),
+                (Quantity::RetireStallLoadCycles, parts[4]),
+            ]);
+            let shares = top_down(&counts, &cpu("AuthenticAMD", 0x00a1_0f11), true).unwrap();
+            prop_assert!((sum(&shares, 1, None) - 100.0).abs() < 1e-6);
+            for parent in [RETIRING, BACKEND_BOUND] {
+                let whole = percent(&shares, parent);
+                prop_assert!((sum(&shares, 2, Some(parent)) - whole).abs() < 1e-6, "{}", parent);
+            }
+        }
+    }
+}
