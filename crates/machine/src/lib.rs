@@ -10,6 +10,7 @@
 //!
 //! Not here: operators, SQL, or anything that prints.
 
+pub mod activity;
 pub mod affinity;
 pub mod calibration;
 pub mod clock;

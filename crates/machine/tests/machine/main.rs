@@ -1,5 +1,6 @@
 //! Discovery and measuring on machines that exist only as files and models.
 
+mod activity;
 mod campaign;
 mod counters;
 mod fixture;
