@@ -22,6 +22,7 @@ mod counts;
 mod cpu;
 mod error;
 mod event;
+pub mod monitor;
 mod perf;
 mod simulated;
 

@@ -4,6 +4,7 @@ mod activity;
 mod campaign;
 mod counters;
 mod fixture;
+mod monitor;
 mod partition;
 mod process;
 mod resctrl;
