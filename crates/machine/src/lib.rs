@@ -24,6 +24,8 @@ pub mod partition;
 pub mod process;
 pub mod reactor;
 pub mod resctrl;
+pub mod sampling;
+pub mod smt;
 pub mod topology;
 pub mod trace;
 pub mod users;

@@ -8,4 +8,6 @@ mod monitor;
 mod partition;
 mod process;
 mod resctrl;
+mod sampling;
+mod smt;
 mod topology;
