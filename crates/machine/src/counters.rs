@@ -19,12 +19,15 @@
 //! Not here: sampling, other threads or processes, time in the kernel, and events outside the cores (memory controllers).
 
 mod counts;
+mod cpu;
 mod error;
 mod event;
+pub mod monitor;
 mod perf;
 mod simulated;
 
 pub use counts::{Counts, Reading};
+pub use cpu::this_cpu;
 pub use error::CountersError;
 pub use event::Event;
 pub use perf::{PerfCounters, open, try_open};

@@ -10,6 +10,7 @@
 //!
 //! Not here: operators, SQL, or anything that prints.
 
+pub mod activity;
 pub mod affinity;
 pub mod calibration;
 pub mod clock;
@@ -24,6 +25,8 @@ pub mod polluter;
 pub mod process;
 pub mod reactor;
 pub mod resctrl;
+pub mod sampling;
+pub mod smt;
 pub mod topology;
 pub mod trace;
 pub mod users;

@@ -26,6 +26,7 @@ mod demangle;
 mod elf;
 mod entries;
 mod error;
+mod functions;
 mod lines;
 mod modules;
 mod options;
@@ -40,10 +41,12 @@ use model::instructions::InstructionSink;
 
 pub use entries::FunctionEntries;
 pub use error::{ProgramEnd, TraceError};
+pub(crate) use functions::Functions;
 pub use lines::{Frame, Lines, Place};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use live::Tracer;
 pub use modules::Module;
+pub(crate) use modules::{Mapping, mappings};
 pub use options::{After, LatchFunctions, Target, TraceOptions};
 pub use points::CtxPoint;
 pub use recorded::{Recorded, Recorder};

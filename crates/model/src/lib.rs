@@ -25,6 +25,7 @@ pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;
 pub mod plan_cost;
+pub mod pmu;
 pub mod ranges;
 pub mod replicas;
 pub mod reuse;

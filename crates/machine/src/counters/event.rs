@@ -8,11 +8,11 @@
 
 use std::fmt;
 
+use model::pmu::{self, CpuModel, EventTable, Maker, Quantity};
 use perf_event::Builder;
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
 
 use super::CountersError;
-use crate::topology::cpuid::Cpuid;
 
 /// Something a core counts, in user space only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,80 +51,6 @@ impl fmt::Display for Event {
     }
 }
 
-/// What cpuid says a CPU is; all empty where nobody answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct CpuModel {
-    vendor: String,
-    family: u32,
-    model: u32,
-}
-
-impl CpuModel {
-    /// Asks for leaves 0 and 1 (Intel SDM volume 2, CPUID; AMD64 APM volume 3, appendix E).
-    pub(super) fn ask(cpuid: &dyn Cpuid) -> Self {
-        let (Some([_, ebx, ecx, edx]), Some([signature, ..])) = (cpuid.leaf(0, 0), cpuid.leaf(1, 0)) else {
-            return Self::default();
-        };
-        let vendor: Vec<u8> = [ebx, edx, ecx].into_iter().flat_map(u32::to_le_bytes).collect();
-        let bits = |from: u32, count: u32| signature >> from & ((1 << count) - 1);
-        let base = bits(8, 4);
-        let family = if base == 15 { base + bits(20, 8) } else { base };
-        // Only these families have the upper half of the model.
-        let model = if matches!(base, 6 | 15) {
-            bits(16, 4) << 4 | bits(4, 4)
-        } else {
-            bits(4, 4)
-        };
-        Self {
-            vendor: String::from_utf8_lossy(&vendor).into_owned(),
-            family,
-            model,
-        }
-    }
-
-    fn maker(&self) -> Maker {
-        match self.vendor.as_str() {
-            "GenuineIntel" => Maker::Intel,
-            // Hygon's cores are AMD's.
-            "AuthenticAMD" | "HygonGenuine" => Maker::Amd,
-            _ => Maker::Other,
-        }
-    }
-
-    /// Whether this is an Intel core of which the raw encodings below are known: Haswell to Granite Rapids, family 6. Small
-    /// cores on their own and later models are not in the list, because nothing else would notice a changed encoding.
-    fn has_known_intel_events(&self) -> bool {
-        const HASWELL_AND_BROADWELL: [u32; 8] = [0x3c, 0x45, 0x46, 0x3f, 0x3d, 0x47, 0x4f, 0x56];
-        const SKYLAKE_TO_COMET_LAKE: [u32; 7] = [0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6, 0x55];
-        const ICE_LAKE_TO_ROCKET_LAKE: [u32; 7] = [0x7d, 0x7e, 0x6a, 0x6c, 0x8c, 0x8d, 0xa7];
-        const ALDER_LAKE_TO_METEOR_LAKE: [u32; 7] = [0x97, 0x9a, 0xb7, 0xba, 0xbf, 0xaa, 0xac];
-        const SAPPHIRE_TO_GRANITE_RAPIDS: [u32; 4] = [0x8f, 0xcf, 0xad, 0xae];
-        let known: [&[u32]; 5] = [
-            &HASWELL_AND_BROADWELL,
-            &SKYLAKE_TO_COMET_LAKE,
-            &ICE_LAKE_TO_ROCKET_LAKE,
-            &ALDER_LAKE_TO_METEOR_LAKE,
-            &SAPPHIRE_TO_GRANITE_RAPIDS,
-        ];
-        self.family == 6 && known.concat().contains(&self.model)
-    }
-
-    /// The CPU in a few words.
-    fn words(&self) -> String {
-        if self.vendor.is_empty() {
-            return "a CPU without cpuid".to_owned();
-        }
-        format!("{} family {} model {:#x}", self.vendor, self.family, self.model)
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Maker {
-    Intel,
-    Amd,
-    Other,
-}
-
 /// How an event is asked of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
@@ -135,11 +61,6 @@ pub(super) enum Encoding {
     /// As the CPU's event-select register wants it: event in the low byte, unit mask in the next.
     Raw(u64),
 }
-
-/// `L2_RQSTS.ALL_DEMAND_MISS`: event 0x24, unit mask 0x27 (Intel's event lists, Haswell to Granite Rapids).
-const INTEL_L2_DEMAND_MISSES: u64 = 0x2724;
-/// `MACHINE_CLEARS.MEMORY_ORDERING`: event 0xc3, unit mask 0x02 (the same lists).
-const INTEL_MEMORY_ORDER_CLEARS: u64 = 0x02c3;
 
 impl Event {
     /// How this CPU counts the event.
@@ -160,11 +81,11 @@ impl Event {
             )),
             (Self::LlcMisses, Maker::Other) => Ok(Encoding::ReadMisses(CacheId::LL)),
             (Self::L2Misses, Maker::Amd) => Ok(Encoding::Generic(Hardware::CACHE_MISSES)),
-            (Self::L2Misses, Maker::Intel) if cpu.has_known_intel_events() => {
-                Ok(Encoding::Raw(INTEL_L2_DEMAND_MISSES))
+            (Self::L2Misses, Maker::Intel) if cpu.microarchitecture().is_some() => {
+                self.listed(cpu, Quantity::L2DemandMisses)
             }
-            (Self::MemoryOrderMachineClears, Maker::Intel) if cpu.has_known_intel_events() => {
-                Ok(Encoding::Raw(INTEL_MEMORY_ORDER_CLEARS))
+            (Self::MemoryOrderMachineClears, Maker::Intel) if cpu.microarchitecture().is_some() => {
+                self.listed(cpu, Quantity::MemoryOrderMachineClears)
             }
             (Self::L2Misses | Self::MemoryOrderMachineClears, Maker::Intel) => {
                 refused(format!("its encoding is not known for {}", cpu.words()))
@@ -176,6 +97,24 @@ impl Event {
                 "this CPU has no such event: only Intel's count it, this is {}",
                 cpu.words()
             )),
+        }
+    }
+
+    /// As the table of the CPU's events has it.
+    fn listed(self, cpu: &CpuModel, quantity: Quantity) -> Result<Encoding, CountersError> {
+        match EventTable::of(cpu).event(quantity) {
+            Ok(pmu::Event {
+                encoding: pmu::Encoding::Raw(config),
+                ..
+            }) => Ok(Encoding::Raw(config)),
+            Ok(event) => Err(CountersError::Unsupported {
+                event: self,
+                reason: format!("{} is no event of the core", event.name),
+            }),
+            Err(absent) => Err(CountersError::Unsupported {
+                event: self,
+                reason: absent.reason,
+            }),
         }
     }
 }
@@ -200,7 +139,6 @@ impl Encoding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::cpuid::NoCpuid;
 
     const ALL: [Event; 7] = [
         Event::LlcMisses,
@@ -212,26 +150,12 @@ mod tests {
         Event::BranchMisses,
     ];
 
-    /// A CPU of this vendor and signature (register eax of leaf 1).
-    struct Told(&'static [u8; 12], u32);
-
-    impl Cpuid for Told {
-        fn leaf(&self, leaf: u32, _subleaf: u32) -> Option<[u32; 4]> {
-            let word = |at: usize| u32::from_le_bytes(self.0[at..at + 4].try_into().expect("four bytes"));
-            match leaf {
-                0 => Some([1, word(0), word(8), word(4)]),
-                1 => Some([self.1, 0, 0, 0]),
-                _ => None,
-            }
-        }
-    }
-
     fn emerald_rapids() -> CpuModel {
-        CpuModel::ask(&Told(b"GenuineIntel", 0x000c_06f2))
+        CpuModel::from_signature("GenuineIntel", 0x000c_06f2)
     }
 
     fn zen3() -> CpuModel {
-        CpuModel::ask(&Told(b"AuthenticAMD", 0x00a2_0f12))
+        CpuModel::from_signature("AuthenticAMD", 0x00a2_0f12)
     }
 
     fn reason(event: Event, cpu: &CpuModel) -> String {
@@ -239,14 +163,6 @@ mod tests {
             Err(CountersError::Unsupported { event: named, reason }) if named == event => reason,
             other => panic!("{event}: {other:?}"),
         }
-    }
-
-    #[test]
-    fn cpuid_signatures_are_read_as_the_manuals_say() {
-        let read = |cpu: CpuModel| (cpu.vendor, cpu.family, cpu.model);
-        assert_eq!(read(emerald_rapids()), ("GenuineIntel".to_owned(), 6, 0xcf));
-        assert_eq!(read(zen3()), ("AuthenticAMD".to_owned(), 0x19, 0x21));
-        assert_eq!(CpuModel::ask(&NoCpuid), CpuModel::default());
     }
 
     #[test]
@@ -267,7 +183,7 @@ mod tests {
         );
         // Ivy Bridge, Sierra Forest (small cores), and a Pentium 4, whose model number alone would match.
         for signature in [0x0003_06a9, 0x000a_06f3, 0x0008_0ff0] {
-            let cpu = CpuModel::ask(&Told(b"GenuineIntel", signature));
+            let cpu = CpuModel::from_signature("GenuineIntel", signature);
             for event in [Event::L2Misses, Event::MemoryOrderMachineClears] {
                 assert!(reason(event, &cpu).contains("GenuineIntel family"), "{cpu:?}");
             }

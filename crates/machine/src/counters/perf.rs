@@ -12,10 +12,10 @@ use std::marker::PhantomData;
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter, Group};
 
+use super::cpu::this_cpu;
 use super::error::{Attempt, Facts, diagnose};
-use super::event::{CpuModel, Encoding};
+use super::event::Encoding;
 use super::{Counters, CountersError, Counts, Event, Reading};
-use crate::topology::cpuid::HostCpuid;
 
 /// Tries to open a counter of the cycles this thread spends in user space, and closes it again.
 ///
@@ -54,7 +54,7 @@ pub fn open(events: &[Event]) -> Result<PerfCounters, CountersError> {
     if let Err(error) = open_cycles() {
         return Err(explain(&error, None, 0, events.len()));
     }
-    let cpu = CpuModel::ask(&HostCpuid);
+    let cpu = this_cpu();
     let encodings = events
         .iter()
         .map(|event| event.encoding(&cpu))

@@ -100,6 +100,11 @@ impl Elf {
         })
     }
 
+    /// Lets go of the file's bytes, once all that is needed of them was read: [`Elf::file`] is `None` from then on.
+    pub fn forget_contents(&mut self) {
+        self.bytes = Vec::new();
+    }
+
     /// The parsed file; `None` never happens after [`Elf::open`] parsed it once.
     pub fn file(&self) -> Option<ElfFile64<'_, Endianness>> {
         ElfFile64::parse(&self.bytes[..]).ok()

@@ -30,7 +30,7 @@ impl Module {
 
 /// One line of a process's `maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     pub start: u64,
     pub end: u64,
     pub executable: bool,
@@ -40,7 +40,7 @@ pub(super) struct Mapping {
 }
 
 /// Reads the text of `/proc/PID/maps`. Lines that are none are left out.
-pub(super) fn mappings(text: &str) -> Vec<Mapping> {
+pub(crate) fn mappings(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(mapping).collect()
 }
 
