@@ -69,6 +69,9 @@ pub enum BenchError {
     /// A measurement of the machine failed.
     #[error("{0}")]
     Machine(String),
+    /// Somebody has asked to stop.
+    #[error("stopped before its end, as asked")]
+    Interrupted,
 }
 
 impl BenchError {

@@ -36,5 +36,4 @@ pub mod workload;
 #[cfg(test)]
 mod made_up;
 
-/// The suite in rows.
-pub const SUITE: &str = "characterize";
+pub use rows::SUITE;
