@@ -2,41 +2,44 @@
 
 use super::SUITE;
 use super::case::Case;
-use super::contest::{Track, Tracks};
-use super::ways::{LineUp, Spec};
+use super::contest::Tracks;
+use super::ways::LineUp;
 use super::work::Measured;
-use crate::proxy::sides::Gone;
-use crate::proxy::turns::ratios;
+use crate::proxy::sheet::{Metric, Named, Sheet, TPS, Versus};
 use crate::row::{Row, Value};
 use crate::run::Runner;
-use crate::stats::{Noise, PAIRS_NEAR_ONE, Spread, not_slower};
 
-/// Transactions a second, what sides are compared by first.
-pub const TPS: &str = "tps";
-/// The metric of comparisons; above 1 the subject was better, whichever metric was compared.
-const RATIO: &str = "ratio";
-
-/// How a metric is read.
-type Read = fn(&Measured) -> Option<f64>;
-/// A metric of rounds: name, unit, how it is read, whether higher is better.
-type Metric = (&'static str, &'static str, Read, bool);
-
-const METRICS: [Metric; 5] = [
-    (TPS, "1/s", |round| Some(round.tps), true),
-    ("latency_ms", "ms", |round| Some(round.latency_ms), false),
-    ("p99_ms", "ms", |round| Some(round.p99_ms), false),
-    (
-        "best_sellers_latency_ms",
-        "ms",
-        |round| round.best_sellers_ms,
-        false,
-    ),
-    (
-        "in_parts_percent",
-        "percent",
-        |round| round.in_parts_percent,
-        true,
-    ),
+const METRICS: [Metric<Measured>; 5] = [
+    Metric {
+        name: TPS,
+        unit: "1/s",
+        read: |round| Some(round.tps),
+        higher: true,
+    },
+    Metric {
+        name: "latency_ms",
+        unit: "ms",
+        read: |round| Some(round.latency_ms),
+        higher: false,
+    },
+    Metric {
+        name: "p99_ms",
+        unit: "ms",
+        read: |round| Some(round.p99_ms),
+        higher: false,
+    },
+    Metric {
+        name: "best_sellers_latency_ms",
+        unit: "ms",
+        read: |round| round.best_sellers_ms,
+        higher: false,
+    },
+    Metric {
+        name: "in_parts_percent",
+        unit: "percent",
+        read: |round| round.in_parts_percent,
+        higher: true,
+    },
 ];
 
 /// Emits the rows of a case and notes what failed. `parameters` are those beside the case's own.
@@ -47,72 +50,31 @@ pub fn emit(
     tracks: &Tracks,
     runner: &mut Runner<'_>,
 ) {
-    let name = case.name();
     let parameters = [case.parameters(), parameters.to_vec()].concat();
-    for (spec, track) in line_up.sides.iter().zip(&tracks.sides) {
-        side(&name, &parameters, spec, track, runner);
-    }
-    let claims = runner.plan().pairs_max >= PAIRS_NEAR_ONE;
-    let control = &tracks.sides[line_up.control];
-    for (metric, _, read, higher) in METRICS {
-        let of = |subject: &Track, other: &Track| match higher {
-            true => ratios(subject, other, read),
-            false => ratios(other, subject, read),
-        };
-        let noise = of(control, &tracks.control);
-        let row = |spec: &Spec, versus: &str, tracks: [&Track; 2], ratios: &[f64]| {
-            let ok = tracks.iter().all(|track| track.wrong.is_none());
-            let gone = tracks.iter().any(|track| track.gone.is_some());
-            let spread = Spread::of(ratios).filter(|_| !gone)?;
-            let row = Row::measured(SUITE, &name, RATIO, "x", spread, ok).versus(versus);
-            let row = row.with_all(&spec.parameters()).with_all(&parameters);
-            Some(row.with("compared", metric))
-        };
-        for pair in &line_up.pairs {
-            let both = [&tracks.sides[pair.subject], &tracks.sides[pair.other]];
-            let ratios = of(both[0], both[1]);
-            if let Some(mut row) = row(&line_up.sides[pair.subject], pair.versus, both, &ratios) {
-                row = row.with("other", line_up.sides[pair.other].name.as_str());
-                if claims {
-                    row = row.with("verdict", not_slower(&ratios, &noise).as_str());
-                }
-                runner.emit_checked(row);
-            }
-        }
-        let spec = &line_up.sides[line_up.control];
-        if let (Some(row), Some(Noise { low, high })) = (
-            row(spec, &spec.name, [control, &tracks.control], &noise),
-            Noise::of(&noise),
-        ) {
-            let row = row.with("control", "a/a");
-            runner.emit_checked(row.with("noise_low", low).with("noise_high", high));
-        }
-    }
-}
-
-/// What a side gave, or why it gave nothing.
-fn side(name: &str, parameters: &[(String, Value)], spec: &Spec, track: &Track, runner: &mut Runner<'_>) {
-    if let Some(gone) = &track.gone {
-        let reason = match gone {
-            Gone::Unavailable(reason) => reason,
-            Gone::Failed(reason) => {
-                runner.fail(format!("{SUITE} {name}: {} failed: {reason}", spec.name));
-                reason
-            }
-        };
-        let row = Row::unavailable(SUITE, name, TPS, "1/s", reason);
-        runner.emit_checked(row.with_all(&spec.parameters()).with_all(parameters));
-        return;
-    }
-    if let Some(wrong) = &track.wrong {
-        runner.fail(format!("{SUITE} {name}: {}: {wrong}", spec.name));
-    }
-    for (metric, unit, read, _) in METRICS {
-        if let Some(spread) = Spread::of(&track.values(read)) {
-            let row = Row::measured(SUITE, name, metric, unit, spread, track.wrong.is_none());
-            runner.emit_checked(row.with_all(&spec.parameters()).with_all(parameters));
-        }
-    }
+    let sides: Vec<Named> = line_up
+        .sides
+        .iter()
+        .map(|spec| Named {
+            name: spec.name.clone(),
+            parameters: spec.parameters(),
+        })
+        .collect();
+    let pairs: Vec<Versus<'_>> = line_up
+        .pairs
+        .iter()
+        .map(|pair| Versus {
+            subject: pair.subject,
+            other: pair.other,
+            versus: pair.versus,
+        })
+        .collect();
+    let sheet = Sheet {
+        suite: SUITE,
+        case: &case.name(),
+        parameters: &parameters,
+        metrics: &METRICS,
+    };
+    sheet.emit(&sides, tracks, &pairs, line_up.control, runner);
 }
 
 /// Rows of cases that cannot be run here at all: one for each side.
@@ -127,7 +89,9 @@ pub fn unavailable(case: &Case, line_up: &LineUp, reason: &str, runner: &mut Run
 mod tests {
     use super::*;
     use crate::caric::case::Family;
+    use crate::caric::contest::Track;
     use crate::progress::Silent;
+    use crate::proxy::sides::Gone;
     use crate::row::Label;
     use crate::run::Plan;
 

@@ -23,6 +23,7 @@ pub mod pgbouncer;
 pub mod postgres;
 pub mod rows;
 pub mod shapes;
+pub mod sheet;
 pub mod sides;
 pub mod transfers;
 pub mod turns;

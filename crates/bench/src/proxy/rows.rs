@@ -2,33 +2,43 @@
 
 use super::SUITE;
 use super::case::Case;
-use super::contest::{Compared, Measured, Track, Tracks, ratios};
+use super::contest::{Compared, Measured, Tracks};
+use super::sheet::{Metric, Named, Sheet, TPS, Versus};
 use super::sides::{Gone, Spec};
-use crate::row::{Row, Value};
+use crate::row::Value;
 use crate::run::Runner;
-use crate::stats::{Noise, PAIRS_NEAR_ONE, Spread, not_slower};
 
-/// Transactions a second, what sides are compared by first.
-pub const TPS: &str = "tps";
-/// The metric of comparisons; above 1 the subject was better, whichever metric was compared.
-pub const RATIO: &str = "ratio";
-
-/// How a metric is read.
-type Read = fn(&Measured) -> Option<f64>;
-/// A metric of rounds: name, unit, how it is read, whether higher is better.
-type Metric = (&'static str, &'static str, Read, bool);
-
-const METRICS: [Metric; 5] = [
-    (TPS, "1/s", |round| Some(round.tps), true),
-    ("p50_us", "us", |round| Some(round.p50_us), false),
-    ("p99_us", "us", |round| Some(round.p99_us), false),
-    (
-        "proxy_cpu_us_per_tx",
-        "us",
-        |round| round.proxy_cpu_us_per_tx,
-        false,
-    ),
-    ("rss_bytes", "bytes", |round| round.rss_bytes, false),
+const METRICS: [Metric<Measured>; 5] = [
+    Metric {
+        name: TPS,
+        unit: "1/s",
+        read: |round| Some(round.tps),
+        higher: true,
+    },
+    Metric {
+        name: "p50_us",
+        unit: "us",
+        read: |round| Some(round.p50_us),
+        higher: false,
+    },
+    Metric {
+        name: "p99_us",
+        unit: "us",
+        read: |round| Some(round.p99_us),
+        higher: false,
+    },
+    Metric {
+        name: "proxy_cpu_us_per_tx",
+        unit: "us",
+        read: |round| round.proxy_cpu_us_per_tx,
+        higher: false,
+    },
+    Metric {
+        name: "rss_bytes",
+        unit: "bytes",
+        read: |round| round.rss_bytes,
+        higher: false,
+    },
 ];
 
 /// Emits the rows of a case and notes what failed.
@@ -40,64 +50,19 @@ pub fn emit(
     tracks: &Tracks,
     runner: &mut Runner<'_>,
 ) {
-    let name = case.name();
     let mut parameters = case.parameters();
     parameters.push(("scale".to_owned(), Value::from(scale)));
-    for (spec, track) in specs.iter().zip(&tracks.sides) {
-        side(&name, &parameters, spec, track, runner);
-    }
-    let claims = runner.plan().pairs_max >= PAIRS_NEAR_ONE;
-    let control = &tracks.sides[compared.control];
-    for (metric, _, read, higher) in METRICS {
-        let of = |subject: &Track, other: &Track| match higher {
-            true => ratios(subject, other, read),
-            false => ratios(other, subject, read),
-        };
-        let noise = of(control, &tracks.control);
-        let row = |spec: &Spec, versus: &Spec, tracks: [&Track; 2], ratios: &[f64]| {
-            let ok = tracks.iter().all(|track| track.wrong.is_none());
-            let gone = tracks.iter().any(|track| track.gone.is_some());
-            let spread = Spread::of(ratios).filter(|_| !gone)?;
-            let row = Row::measured(SUITE, &name, RATIO, "x", spread, ok).versus(&versus.name);
-            let row = row.with_all(&spec.parameters()).with_all(&parameters);
-            Some(row.with("compared", metric))
-        };
-        for &(subject, other) in &compared.pairs {
-            let pair = [&tracks.sides[subject], &tracks.sides[other]];
-            let ratios = of(pair[0], pair[1]);
-            if let Some(mut row) = row(&specs[subject], &specs[other], pair, &ratios) {
-                if claims {
-                    row = row.with("verdict", not_slower(&ratios, &noise).as_str());
-                }
-                runner.emit_checked(row);
-            }
-        }
-        let spec = &specs[compared.control];
-        if let (Some(row), Some(Noise { low, high })) = (
-            row(spec, spec, [control, &tracks.control], &noise),
-            Noise::of(&noise),
-        ) {
-            let row = row.with("control", "a/a");
-            runner.emit_checked(row.with("noise_low", low).with("noise_high", high));
-        }
-    }
-}
-
-/// What a side gave, or why it gave nothing.
-fn side(name: &str, parameters: &[(String, Value)], spec: &Spec, track: &Track, runner: &mut Runner<'_>) {
-    match &track.gone {
-        None => {}
-        Some(gone) => return missing(name, parameters, spec, gone, runner),
-    }
-    if let Some(wrong) = &track.wrong {
-        runner.fail(format!("{SUITE} {name}: {}: {wrong}", spec.name));
-    }
-    for (metric, unit, read, _) in METRICS {
-        if let Some(spread) = Spread::of(&track.values(read)) {
-            let row = Row::measured(SUITE, name, metric, unit, spread, track.wrong.is_none());
-            runner.emit_checked(row.with_all(&spec.parameters()).with_all(parameters));
-        }
-    }
+    let sides: Vec<Named> = specs.iter().map(named).collect();
+    let pairs: Vec<Versus<'_>> = compared
+        .pairs
+        .iter()
+        .map(|&(subject, other)| Versus {
+            subject,
+            other,
+            versus: &specs[other].name,
+        })
+        .collect();
+    sheet(&case.name(), &parameters).emit(&sides, tracks, &pairs, compared.control, runner);
 }
 
 /// The row of a side that could not take part; a failure of the run if it is ours.
@@ -108,21 +73,32 @@ pub fn missing(
     gone: &Gone,
     runner: &mut Runner<'_>,
 ) {
-    let reason = match gone {
-        Gone::Unavailable(reason) => reason,
-        Gone::Failed(reason) => {
-            runner.fail(format!("{SUITE} {name}: {} failed: {reason}", spec.name));
-            reason
-        }
-    };
-    let row = Row::unavailable(SUITE, name, TPS, "1/s", reason);
-    runner.emit_checked(row.with_all(&spec.parameters()).with_all(parameters));
+    sheet(name, parameters).missing(&named(spec), gone, runner);
+}
+
+fn sheet<'s>(case: &'s str, parameters: &'s [(String, Value)]) -> Sheet<'s, Measured> {
+    Sheet {
+        suite: SUITE,
+        case,
+        parameters,
+        metrics: &METRICS,
+    }
+}
+
+fn named(spec: &Spec) -> Named {
+    Named {
+        name: spec.name.clone(),
+        parameters: spec.parameters(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::progress::Silent;
+    use crate::proxy::contest::Track;
+    use crate::proxy::sheet::RATIO;
+    use crate::row::Row;
     use crate::proxy::address::Transport;
     use crate::proxy::case::cases;
     use crate::proxy::configuration::Corun;
