@@ -13,7 +13,8 @@
 //! The switch changes the machine for everybody, so it is put back in any case: by [`Switched`] when it is dropped, which
 //! errors, panics and signals that unwind the program lead to, and by a watching process of its own where nothing unwinds
 //! (SIGKILL): it is in a process group of its own, ignores the terminal's signals and acts when its input closes. Only where
-//! both are killed at once the machine stays as it is; the error and `corun topology` say how to put it back.
+//! both are killed at once the machine stays as it is, until
+//! somebody writes to the file.
 //!
 //! Where the file may not be written, threads bound to one CPU of each core ([`one_of_each_core`]) leave the siblings idle,
 //! which comes close: what the core splits statically stays split.

@@ -104,6 +104,19 @@ impl Proc {
         Ok(found)
     }
 
+    /// The threads of a process and of all below it that exist now; none if it is gone.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn threads_below(&self, pid: u32) -> io::Result<Vec<u32>> {
+        let processes = self.with_descendants(&[pid])?;
+        // One that ends meanwhile has none.
+        Ok(processes
+            .iter()
+            .flat_map(|process| self.threads(*process).unwrap_or_default())
+            .collect())
+    }
+
     /// The direct children of a process, ascending: a postmaster's backends and helpers.
     ///
     /// # Errors

@@ -29,8 +29,7 @@ mod simulated;
 
 use model::pmu::{Counts, Event};
 
-pub use error::MonitorError;
-pub(crate) use error::Who;
+pub use error::{MonitorError, Who};
 pub use perf::Monitor;
 pub(crate) use perf::{builder, explain_one};
 pub use simulated::SimulatedMonitor;

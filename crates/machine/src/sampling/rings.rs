@@ -200,14 +200,9 @@ fn online_cpus() -> Result<Vec<u32>, MonitorError> {
 }
 
 fn threads_below(pid: u32) -> Result<Vec<u32>, MonitorError> {
-    let proc = Proc::default();
-    let processes = proc
-        .with_descendants(&[pid])
+    let threads = Proc::default()
+        .threads_below(pid)
         .map_err(|error| MonitorError::system("find the processes of", &error))?;
-    let threads: Vec<u32> = processes
-        .iter()
-        .flat_map(|process| proc.threads(*process).unwrap_or_default())
-        .collect();
     if threads.is_empty() {
         return Err(MonitorError::NoProcess { pid });
     }

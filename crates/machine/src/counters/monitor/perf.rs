@@ -82,10 +82,13 @@ impl Monitor {
             };
             match opened {
                 Ok(groups) => tasks.push(Task { id, groups }),
-                // A thread that ended meanwhile, of a process that goes on.
+                // A thread or a child that ended meanwhile, below a process that goes on.
                 Err(MonitorError::NoProcess { pid }) if id != pid => {}
                 Err(error) => return Err(error),
             }
+        }
+        if let (Target::Process(pid), true) = (target, tasks.is_empty()) {
+            return Err(MonitorError::NoProcess { pid });
         }
         Ok(Self {
             groups,
@@ -214,24 +217,14 @@ impl Group {
 /// The threads of a process and of all processes below it. Listed before anything is opened: what starts in between is missed,
 /// which is less wrong than counting it twice.
 fn threads_below(pid: u32) -> Result<Vec<u32>, MonitorError> {
-    let proc = Proc::default();
-    let processes = proc
-        .with_descendants(&[pid])
+    let threads = Proc::default()
+        .threads_below(pid)
         .map_err(|error| MonitorError::system("find the processes of", &error))?;
-    if processes.is_empty() {
-        return Err(MonitorError::NoProcess { pid });
+    match threads.len() {
+        0 => Err(MonitorError::NoProcess { pid }),
+        threads if threads > THREADS_MAX => Err(MonitorError::TooManyThreads { pid, threads }),
+        _ => Ok(threads),
     }
-    let mut threads = Vec::new();
-    for process in processes {
-        threads.extend(proc.threads(process).unwrap_or_default());
-    }
-    if threads.len() > THREADS_MAX {
-        return Err(MonitorError::TooManyThreads {
-            pid,
-            threads: threads.len(),
-        });
-    }
-    Ok(threads)
 }
 
 fn open_group(target: Target, attach: Attach, events: &[Event], scope: Scope) -> Result<Group, MonitorError> {
@@ -247,14 +240,7 @@ fn open_group(target: Target, attach: Attach, events: &[Event], scope: Scope) ->
         }
         Err(refused) => refused,
     };
-    let who = match (target, attach) {
-        // A thread that is gone is told from its process by its number.
-        (Target::Process(_), Attach::Thread(thread)) if error.raw_os_error() == Some(libc::ESRCH) => {
-            Who::Process(thread)
-        }
-        _ => target.into(),
-    };
-    Err(explain(&error, who, events, at, scope))
+    Err(explain(&error, target.into(), events, at, scope))
 }
 
 /// The error says which event was refused.
