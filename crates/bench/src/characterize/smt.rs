@@ -7,7 +7,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use machine::process::{Processes, SystemProcesses};
-use machine::smt::{Control, Restored, siblings_off};
+use machine::smt::{Smt, SmtError, State, Switched, has_siblings, one_of_each_core};
 use model::topology::Topology;
 use model::units::CpuId;
 
@@ -16,6 +16,9 @@ use super::rows::SPEEDUP;
 use crate::error::BenchError;
 use crate::row::Row;
 use crate::stats::{Spread, pair_ratios};
+
+/// Where the kernel's control files are.
+const CONTROL: &str = "/sys/devices/system/cpu/smt";
 
 /// What is done about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,17 +56,17 @@ pub struct Setting {
 /// What is held while a sweep runs.
 #[derive(Default)]
 pub struct Held {
-    control: Option<Restored>,
+    control: Option<Switched>,
     affinity: Option<(u32, Vec<CpuId>)>,
 }
 
 /// `on`, `off`, or `none` where no core has a second hardware thread.
 pub fn state(topology: &Topology) -> &'static str {
-    if topology.cores.iter().any(|core| core.cpus.len() > 1) {
+    if has_siblings(topology) {
         return "on";
     }
-    match Control::at(Path::new("/sys")).state() {
-        Ok(machine::smt::State::Off | machine::smt::State::ForceOff) => "off",
+    match control().state() {
+        Ok(State::Off | State::ForceOff) => "off",
         _ => "none",
     }
 }
@@ -77,6 +80,17 @@ pub fn resctrl(topology: &Topology) -> Result<(), String> {
         [] => Ok(()),
         missing => Err(missing.join("; ")),
     }
+}
+
+fn control() -> Smt {
+    Smt::at(Path::new(CONTROL))
+}
+
+fn refused(error: &SmtError) -> BenchError {
+    BenchError::Machine(match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    })
 }
 
 impl Setting {
@@ -105,10 +119,9 @@ impl Setting {
         match self.choice {
             Choice::AsIs => Ok(Held::default()),
             Choice::Both => {
-                let control = Control::at(Path::new("/sys"));
-                let restored = control.switch(self.name == "on").map_err(|error| BenchError::Machine(error.to_string()))?;
+                let switched = control().switch(self.name == "on").map_err(|error| refused(&error))?;
                 Ok(Held {
-                    control: Some(restored),
+                    control: Some(switched),
                     affinity: None,
                 })
             }
@@ -119,7 +132,7 @@ impl Setting {
                 let refused = |source| BenchError::io(format!("could not bind process {postmaster}"), source);
                 let before = SystemProcesses.cpus(postmaster).map_err(refused)?;
                 if self.name == "off" {
-                    SystemProcesses.set_cpus(postmaster, &siblings_off(topology)).map_err(refused)?;
+                    SystemProcesses.set_cpus(postmaster, &one_of_each_core(topology)).map_err(refused)?;
                 }
                 Ok(Held {
                     control: None,
@@ -141,7 +154,7 @@ impl Held {
             SystemProcesses.set_cpus(postmaster, &cpus).map_err(refused)?;
         }
         match self.control.take() {
-            Some(control) => control.restore().map_err(|error| BenchError::Machine(error.to_string())),
+            Some(control) => control.restore().map_err(|error| refused(&error)),
             None => Ok(()),
         }
     }
