@@ -159,9 +159,10 @@ impl Sampler {
                     address: sample.address,
                 }
             };
+            let room = self.counts.len() < ADDRESSES_MAX;
             match self.counts.get_mut(&place) {
                 Some(count) => *count += 1,
-                None if self.counts.len() < ADDRESSES_MAX => {
+                None if room => {
                     self.counts.insert(place, 1);
                 }
                 None => self.beyond += 1,

@@ -24,10 +24,15 @@ extern "C" fn corun_test_spins_short(rounds: u64) -> u64 {
     (0..rounds).fold(2, |x: u64, i| black_box(x.wrapping_mul(29).wrapping_add(i)))
 }
 
+/// Makes [`spinning_program`] spin.
+const SPINS: &str = "CORUN_TEST_SPINS";
+
 /// No test: what the others sample, in a process of its own, until it is killed.
 #[test]
-#[ignore = "runs until it is killed; started by the tests beside it"]
 fn spinning_program() {
+    if std::env::var_os(SPINS).is_none() {
+        return;
+    }
     loop {
         black_box(corun_test_spins_long(black_box(2_000)));
         black_box(corun_test_spins_short(black_box(2_000)));
@@ -48,12 +53,8 @@ fn spinning() -> Killed {
     let program = std::env::current_exe().unwrap();
     Killed(
         Command::new(program)
-            .args([
-                "--exact",
-                "sampling::spinning_program",
-                "--ignored",
-                "--test-threads=1",
-            ])
+            .args(["--exact", "sampling::spinning_program", "--test-threads=1"])
+            .env(SPINS, "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -131,10 +132,11 @@ fn children_are_sampled_with_their_parents() {
     let mut shell = Command::new("sh")
         .args([
             "-c",
-            "read go; \"$0\" --exact sampling::spinning_program --ignored --test-threads=1 >/dev/null 2>&1 & \
+            "read go; \"$0\" --exact sampling::spinning_program --test-threads=1 >/dev/null 2>&1 & \
              read end; kill $!; wait",
         ])
         .arg(program)
+        .env(SPINS, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()

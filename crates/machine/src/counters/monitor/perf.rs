@@ -12,7 +12,7 @@
 use std::fs;
 use std::io;
 
-use model::pmu::{CacheLevel, Counts, Encoding, Event, GroupCounts, HardwareEvent, Quantity, SoftwareEvent};
+use model::pmu::{CacheLevel, Counts, Encoding, Event, GroupCounts, HardwareEvent, SoftwareEvent};
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw, Software};
 use perf_event::{Builder, Counter, ReadFormat};
 
@@ -379,18 +379,16 @@ pub(crate) fn explain_one(error: &io::Error, who: Who, event: &Event, scope: Sco
     explain(error, who, std::slice::from_ref(event), 0, scope)
 }
 
-/// The quantity a group is read by where events are read apart; kept here so that both ways agree.
-#[cfg(test)]
-fn quantities(counts: &GroupCounts) -> Vec<Quantity> {
-    counts.values.iter().map(|(quantity, _)| *quantity).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use model::pmu::EventTable;
+    use model::pmu::{EventTable, Quantity};
 
     use super::*;
     use crate::counters::this_cpu;
+
+    fn quantities(counts: &GroupCounts) -> Vec<Quantity> {
+        counts.values.iter().map(|(quantity, _)| *quantity).collect()
+    }
 
     fn software(quantities: &[Quantity]) -> Vec<Event> {
         let table = EventTable::of(&this_cpu());
