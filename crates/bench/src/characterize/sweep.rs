@@ -134,9 +134,9 @@ pub fn turn(
         options: workload.options(),
         grace: GRACE,
     };
-    let program = server.programs().path("pgbench");
-    let (found, logged) =
-        pgbench::run_logged(&program, &load, Goal::Conninfo(server.conninfo()), seed, folder)?;
+    let program = stand.server.programs().path("pgbench");
+    let goal = Goal::Conninfo(stand.server.conninfo());
+    let (found, logged) = pgbench::run_logged(&program, &load, goal, seed, stand.folder)?;
     Ok(Turn {
         queries: found.transactions,
         rate: found.tps,
