@@ -59,10 +59,11 @@ impl Shared {
     /// Waits for something the threads report; says whether it came.
     fn until(&self, mut there: impl FnMut(&State) -> bool) -> bool {
         let state = self.state();
-        let (_, waited) = self
+        let (state, waited) = self
             .changed
             .wait_timeout_while(state, PATIENCE, |state| !there(state))
             .unwrap_or_else(PoisonError::into_inner);
+        drop(state);
         !waited.timed_out()
     }
 
