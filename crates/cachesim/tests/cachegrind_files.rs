@@ -79,9 +79,9 @@ fn damage_is_named_with_its_line() {
             summary: 301
         }
     );
-    assert_eq!(with("9 50", "9 x"), (12, Problem::Count("x".to_owned())));
-    assert_eq!(with("9 50", "x 50"), (12, Problem::Unknown("x 50".to_owned())));
-    assert_eq!(with("9 50", "9 18446744073709551615").0, 12);
+    assert_eq!(with("9 50", "9 x"), (13, Problem::Count("x".to_owned())));
+    assert_eq!(with("9 50", "x 50"), (13, Problem::Unknown("x 50".to_owned())));
+    assert_eq!(with("9 50", "9 18446744073709551615").0, 13);
     assert_eq!(
         with("Bim", "Bim extra"),
         (3, Problem::UnknownEvent("extra".to_owned()))
@@ -97,7 +97,7 @@ fn damage_is_named_with_its_line() {
     assert_eq!(problem("1 2\n"), (1, Problem::NoEvents));
     assert_eq!(problem("events: Ir\n1 2\n"), (2, Problem::NoFunction));
     assert_eq!(problem("events: Ir\nfn=f\nfl=g\n1 2\n"), (4, Problem::NoFunction));
-    assert_eq!(problem(&format!("{SMALL}\n1 2\n")), (15, Problem::BehindSummary));
+    assert_eq!(problem(&format!("{SMALL}\n1 2\n")), (16, Problem::BehindSummary));
     assert_eq!(problem(""), (0, Problem::Truncated));
 }
 
@@ -292,7 +292,8 @@ proptest! {
         // The last line without its end is whole, or a sum that is not.
         let cut = &text[..at.index(text.len() - 1)];
         if let Ok(profile) = Profile::parse(cut) {
-            prop_assert_eq!(profile.total(), Profile::parse(&text).expect("a whole file").total());
+            let whole = Profile::parse(&text).expect("a whole file");
+            prop_assert_eq!(profile.total(), whole.total());
             prop_assert!(cut.contains("summary:"));
         }
     }

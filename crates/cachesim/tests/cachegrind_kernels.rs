@@ -81,11 +81,11 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {text}");
 }
 
-/// The program, which does everything so many times.
+/// The program, which does everything so many times. It is always the same file: callgrind's files of code go by path.
 fn program(times: u64) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let source = folder.join("cachegrind_kernels.c");
-    let program = folder.join(format!("cachegrind_kernels_{times}"));
+    let program = folder.join("cachegrind_kernels");
     std::fs::write(&source, PROGRAM).expect("a source file");
     run(Command::new("cc")
         .args([
@@ -161,7 +161,8 @@ fn misses_are_those_of_arithmetic() {
         );
         // A conditional branch ends each round of the loop.
         near("branches", counts.get(Event::ConditionalBranches), loads);
-        assert!(counts.get(Event::ConditionalMispredictions) < 8);
+        // The predictor learns one history after the other.
+        assert!(counts.get(Event::ConditionalMispredictions) < 64);
     }
 
     // 4 KiB stay in 8; 32 KiB in a cycle never find in 8 what comes next, but all in 64; 128 KiB find nothing anywhere.
@@ -199,17 +200,25 @@ fn misses_are_those_of_arithmetic() {
     assert!(mix.other_percent > 99.0 && mix.load_percent < 1.0, "{mix:?}");
 
     // Three times less once is twice, exactly where nothing depends on what was before.
+    let options = [
+        "--dump-instr=yes",
+        "--compress-strings=no",
+        "--compress-pos=no",
+        "--cache-sim=yes",
+    ];
+    let by_instruction =
+        |program: &Path| Executed::parse(&under("callgrind", &options, program)).expect("a whole file");
+    let warm = by_instruction(&once);
     let thrice = program(3);
+    let full = by_instruction(&thrice);
     let text = under("cachegrind", &["--cache-sim=yes", "--branch-sim=yes"], &thrice);
-    let more = Profile::parse(&text)
-        .expect("a whole file")
-        .less(&profile)
-        .expect("it did more");
-    let beyond_twice = more
+    let more = Profile::parse(&text).expect("a whole file");
+    let more = more.less(&profile).expect("it did more");
+    let found = more
         .functions()
         .iter()
         .find(|function| function.name == "code_beyond");
-    let twice = beyond_twice.expect("it ran").counts;
+    let twice = found.expect("it ran").counts;
     assert_eq!(
         twice.get(Event::Instructions),
         2 * beyond.get(Event::Instructions)
@@ -217,15 +226,6 @@ fn misses_are_those_of_arithmetic() {
     assert_eq!(twice.get(Event::L1iMisses), 2 * beyond.get(Event::L1iMisses));
 
     // The code each of the two additional times needs: two kernels of known length, and around them what `-O1` makes of the rest.
-    let options = [
-        "--dump-instr=yes",
-        "--compress-strings=no",
-        "--compress-pos=no",
-        "--cache-sim=yes",
-    ];
-    let read =
-        |program: &Path| Executed::parse(&under("callgrind", &options, program)).expect("a whole file");
-    let (warm, full) = (read(&once), read(&thrice));
     let bytes = full.code(&warm, 2).bytes();
     let straight = (32 + 128) * 64;
     assert!(
@@ -233,8 +233,8 @@ fn misses_are_those_of_arithmetic() {
         "{bytes} bytes of code"
     );
     let functions = full.functions(&warm);
-    let by_callgrind = functions.iter().find(|function| function.name == "code_beyond");
-    let by_callgrind = by_callgrind.expect("it ran").counts;
+    let found = functions.iter().find(|function| function.name == "code_beyond");
+    let by_callgrind = found.expect("it ran").counts;
     assert_eq!(
         by_callgrind.get(Event::Instructions),
         twice.get(Event::Instructions)

@@ -11,7 +11,7 @@ use model::trace::{Access, Event, ThreadRole};
 use model::units::{Bytes, Ways};
 
 const LLC: Bytes = Bytes::mib(1);
-const ACCESSES: usize = 60_000;
+const ACCESSES: usize = 40_000;
 
 /// Each line of `bytes` once a round, in an order without neighbours.
 fn cycle(bytes: Bytes) -> Vec<Event> {

@@ -136,7 +136,7 @@ pub fn curve_beside(
     let rounds_max = plan.rounds_max.max(1);
     progress.begin("beside a cache polluter", steps * rounds_max as u64);
     let began = Instant::now();
-    let outcome = (|| {
+    let outcome = (|| -> Result<(), BenchError> {
         // Once for nothing: data and code come into the caches, and the clock up to speed.
         work()?;
         for round in 0..rounds_max {
@@ -167,7 +167,7 @@ pub fn curve_beside(
         .collect();
     let curve = model::interference::curve(&idle, &idle_again, &beside)
         .map_err(|error| BenchError::Machine(error.to_string()))?;
-    rows(&curve, &points, plan, polluter.streams())
+    Ok(rows(&curve, &points, plan, polluter.streams()))
 }
 
 /// What was measured beside one polluter.
@@ -208,7 +208,7 @@ fn in_turn(count: usize, round: usize) -> Vec<usize> {
     }
 }
 
-fn rows(curve: &Curve, points: &[Point], plan: &Plan, streams: usize) -> Result<Vec<Row>, BenchError> {
+fn rows(curve: &Curve, points: &[Point], plan: &Plan, streams: usize) -> Vec<Row> {
     let row = |metric: &str, unit: &str, spread: Spread| {
         let row = Row::measured(SUITE, CASE, metric, unit, spread, true);
         identified(row, &plan.workload, &plan.smt)
@@ -257,7 +257,7 @@ fn rows(curve: &Curve, points: &[Point], plan: &Plan, streams: usize) -> Result<
         }
         rows.push(sensitivity);
     }
-    Ok(rows)
+    rows
 }
 
 fn identified(row: Row, workload: &str, smt: &str) -> Row {
@@ -358,10 +358,7 @@ mod tests {
         let rate = rows
             .iter()
             .find(|row| row.metric == "bandwidth_bytes_per_s" && row.number("intensity") == Some(0.25));
-        assert_eq!(
-            rate.and_then(Row::median),
-            Some(f64::from(1 << 28))
-        );
+        assert_eq!(rate.and_then(Row::median), Some(f64::from(1 << 28)));
         assert!(rows.iter().all(|row| row.text("workload") == "unj"
             && row.text("smt") == "none"
             && row.text("how") == "polluter"
@@ -393,7 +390,10 @@ mod tests {
             ..plan(9)
         };
         let rows = curve_beside(&mut || Ok(1.0), &mut polluter, &plan, &Silent).expect("a curve");
-        let point = rows.iter().find(|row| row.text("walk") == "cyclic").expect("a row");
+        let point = rows
+            .iter()
+            .find(|row| row.text("walk") == "cyclic")
+            .expect("a row");
         assert_eq!(point.spread.map(|spread| spread.n), Some(1));
         assert_eq!(point.text("felt"), "unknown");
     }

@@ -127,7 +127,7 @@ pub fn agreement_beside(
         (points.len() * rounds) as u64,
     );
     let began = Instant::now();
-    let outcome = (|| {
+    let outcome = (|| -> Result<(), BenchError> {
         for round in 0..rounds {
             let round_began = Instant::now();
             for index in in_turn(points.len(), round) {
@@ -360,7 +360,12 @@ mod tests {
             Ok(Vec::new())
         }
 
-        fn hand_over_ns(&mut self, _a: CpuId, _b: CpuId, _repetitions: usize) -> Result<Vec<f64>, MeasureError> {
+        fn hand_over_ns(
+            &mut self,
+            _a: CpuId,
+            _b: CpuId,
+            _repetitions: usize,
+        ) -> Result<Vec<f64>, MeasureError> {
             Ok(Vec::new())
         }
 

@@ -3,11 +3,11 @@
 //! Percentages are of the executions that were counted, by all code of the process: the server's and its libraries'. The kernel is not
 //! simulated. Functions are ranked as in Figs. 7b and 17 of paper 001, the server's own only, libraries in one row.
 
-use cachesim::callgrind::{Executed, Function};
 use cachesim::cachegrind::{Counts, Event, Profile};
+use cachesim::callgrind::{Executed, Function};
 
-use super::shape::Shape;
 use super::Statement;
+use super::shape::Shape;
 use crate::characterize::SUITE;
 use crate::row::Row;
 use crate::stats::Spread;
@@ -83,7 +83,10 @@ pub fn rows(found: &Found, smt: &str) -> Vec<Row> {
         }
         None => {
             let reason = "the time was used up";
-            for (case, metric, unit) in [("functions", "instructions_percent", "%"), ("footprint", "bytes", "bytes")] {
+            for (case, metric, unit) in [
+                ("functions", "instructions_percent", "%"),
+                ("footprint", "bytes", "bytes"),
+            ] {
                 rows.push(maker.of(Row::unavailable(SUITE, case, metric, unit, reason)));
             }
         }
@@ -267,7 +270,9 @@ impl Maker<'_> {
 }
 
 fn sum<'a>(functions: impl Iterator<Item = &'a Function>) -> Counts {
-    functions.fold(Counts::default(), |sum, function| sum.saturating_plus(&function.counts))
+    functions.fold(Counts::default(), |sum, function| {
+        sum.saturating_plus(&function.counts)
+    })
 }
 
 fn is_server(function: &Function) -> bool {
@@ -345,8 +350,14 @@ mod tests {
             });
             row.and_then(Row::median)
         };
-        assert_eq!(value("misses", "l1d_load_miss_percent", "cache", "32k/8/64"), Some(10.0));
-        assert_eq!(value("misses", "l2_load_miss_percent", "cache", "1024k/16/64"), Some(10.0));
+        assert_eq!(
+            value("misses", "l1d_load_miss_percent", "cache", "32k/8/64"),
+            Some(10.0)
+        );
+        assert_eq!(
+            value("misses", "l2_load_miss_percent", "cache", "1024k/16/64"),
+            Some(10.0)
+        );
         assert_eq!(value("misses", "l1i_miss_percent", "", ""), Some(1.0));
         assert_eq!(value("misses", "branch_mispredict_percent", "", ""), Some(10.0));
         let kinds = ["load", "store", "branch", "other"].map(|kind| value("mix", "percent", "kind", kind));
@@ -358,7 +369,10 @@ mod tests {
         assert_eq!(share("ll_miss_share_percent", "postgres+0x80"), Some(80.0));
         assert_eq!(share("instructions_percent", "all libraries"), Some(10.0));
         assert_eq!(value("footprint", "bytes", "", ""), Some(192.0));
-        let late: Vec<&Row> = rows.iter().filter(|row| row.label == Label::Unavailable).collect();
+        let late: Vec<&Row> = rows
+            .iter()
+            .filter(|row| row.label == Label::Unavailable)
+            .collect();
         assert_eq!(late.len(), 1);
         assert_eq!(late[0].text("platform"), "paper");
         assert!(rows.iter().all(|row| row.text("how") == "cachegrind"
@@ -378,6 +392,10 @@ mod tests {
     fn a_wrong_answer_shows_in_every_row() {
         let mut found = found(300);
         found.answer_ok = false;
-        assert!(rows(&found, "none").iter().all(|row| row.answer_ok == Some(false)));
+        assert!(
+            rows(&found, "none")
+                .iter()
+                .all(|row| row.answer_ok == Some(false))
+        );
     }
 }

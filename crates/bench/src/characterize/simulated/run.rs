@@ -67,7 +67,10 @@ impl Backend {
             .prefix("simulated")
             .tempdir_in(scratch)
             .map_err(|source| {
-                BenchError::io(format!("could not make a folder in {}", scratch.display()), source)
+                BenchError::io(
+                    format!("could not make a folder in {}", scratch.display()),
+                    source,
+                )
             })?;
         if let Some(account) = account {
             passable(scratch)?;
@@ -119,7 +122,10 @@ impl Backend {
             .arg(format!("--tool={tool}"))
             // Nobody debugs it; without this it makes files where others may not write.
             .arg("--vgdb=no")
-            .arg(format!("--log-file={}", self.folder.path().join("valgrind").display()))
+            .arg(format!(
+                "--log-file={}",
+                self.folder.path().join("valgrind").display()
+            ))
             .arg(format!("--{tool}-out-file={}", output.display()))
             .args(arguments)
             .arg(self.programs.path("postgres"));
@@ -127,7 +133,9 @@ impl Backend {
         let io = |source| BenchError::io(format!("could not read what {tool} counted"), source);
         let bytes = std::fs::metadata(&output).map_err(io)?.len();
         if bytes > OUTPUT_MAX {
-            return Err(failed(format!("{tool} wrote {bytes} bytes, more than {OUTPUT_MAX}")));
+            return Err(failed(format!(
+                "{tool} wrote {bytes} bytes, more than {OUTPUT_MAX}"
+            )));
         }
         let text = std::fs::read(&output).map_err(io)?;
         std::fs::remove_file(&output).map_err(io)?;
@@ -177,9 +185,11 @@ impl Backend {
         };
         let words = std::fs::read(file("words")).unwrap_or_default();
         let words = String::from_utf8_lossy(&words);
-        let error = words
-            .lines()
-            .find(|line| ["ERROR:", "FATAL:", "PANIC:"].iter().any(|word| line.contains(word)));
+        let error = words.lines().find(|line| {
+            ["ERROR:", "FATAL:", "PANIC:"]
+                .iter()
+                .any(|word| line.contains(word))
+        });
         if let Some(line) = error {
             return Err(failed(line.trim()));
         }
@@ -210,8 +220,15 @@ impl Backend {
         let Ok(lock) = std::fs::read_to_string(self.data.join("postmaster.pid")) else {
             return Ok(());
         };
-        let process = lock.lines().next().unwrap_or_default().trim().trim_start_matches('-');
-        let runs = process.parse::<u32>().is_ok_and(|process| Path::new(&format!("/proc/{process}")).exists());
+        let process = lock
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .trim_start_matches('-');
+        let runs = process
+            .parse::<u32>()
+            .is_ok_and(|process| Path::new(&format!("/proc/{process}")).exists());
         match runs {
             false => Ok(()),
             true => Err(failed(format!(
@@ -249,7 +266,10 @@ mod tests {
 
     #[test]
     fn statements_end_with_an_empty_line_and_have_none() {
-        let statements = ["select 1".to_owned(), "select 2 -- two\n\n  from t ;\n".to_owned()];
+        let statements = [
+            "select 1".to_owned(),
+            "select 2 -- two\n\n  from t ;\n".to_owned(),
+        ];
         assert_eq!(
             script(&statements),
             "select 1\n;\n\nselect 2 -- two\n  from t\n;\n\n"
@@ -258,7 +278,8 @@ mod tests {
 
     #[test]
     fn answers_stand_between_prompts() {
-        let output = "\nPostgreSQL stand-alone backend 15.0\nbackend> \t 1: a = \"1\"\n\t----\nbackend> backend> ";
+        let output =
+            "\nPostgreSQL stand-alone backend 15.0\nbackend> \t 1: a = \"1\"\n\t----\nbackend> backend> ";
         assert_eq!(answers_of(output), ["\t 1: a = \"1\"\n\t----\n", ""]);
         assert!(answers_of("").is_empty());
     }
@@ -277,8 +298,11 @@ mod tests {
         assert!(missing.is_err());
         std::fs::create_dir(&data).expect("a folder");
         assert!(backend(&data).is_some_and(|made| made.is_ok()));
-        std::fs::write(data.join("postmaster.pid"), format!("{}\n/data\n", std::process::id()))
-            .expect("a file");
+        std::fs::write(
+            data.join("postmaster.pid"),
+            format!("{}\n/data\n", std::process::id()),
+        )
+        .expect("a file");
         let error = backend(&data).and_then(Result::err).expect("in use").to_string();
         assert!(error.contains("stop it first"), "{error}");
         // What a killed server leaves behind is no server.

@@ -112,7 +112,8 @@ impl Shape {
             l1i: Geometry::nearest(Bytes::kib(32), 8).0,
             l1d: Geometry::nearest(Bytes::kib(64), 8).0,
             last: Geometry::nearest(Bytes::mib(2), 8).0,
-            note: "the trace cache of 12 K micro-operations is simulated as 32 KiB of instructions".to_owned(),
+            note: "the trace cache of 12 K micro-operations is simulated as 32 KiB of instructions"
+                .to_owned(),
         }
     }
 
