@@ -139,11 +139,14 @@ fn it_is_put_back_when_the_program_is_killed() {
         assert_eq!(control(folder.path()), "off");
         let group = if whole_group { "-" } else { "" };
         let killed = Command::new("sh")
-            .args(["-c", &format!("kill -{signal} -- {group}{}", program.id())])
+            .args(["-c", &format!("kill -{signal} {group}{}", program.id())])
             .status()
             .unwrap();
-        assert!(killed.success());
+        if !killed.success() {
+            program.kill().unwrap();
+        }
         assert!(!program.wait().unwrap().success());
+        assert!(killed.success(), "{signal}");
         wait_for("the way back", || control(folder.path()) == "on");
     }
 }
