@@ -16,7 +16,9 @@
 //! # Ok::<(), machine::counters::CountersError>(())
 //! ```
 //!
-//! Not here: sampling, other threads or processes, time in the kernel, and events outside the cores (memory controllers).
+//! [`monitor`] counts on other processes and on CPUs, any event of the CPU's table ([`model::pmu`]) and the kernel's own.
+//!
+//! Not here: sampling ([`crate::sampling`]), and events outside the cores (memory controllers).
 
 mod counts;
 mod cpu;

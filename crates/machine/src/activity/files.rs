@@ -2,15 +2,12 @@
 //!
 //! Formats: proc(5); `schedstat` in Documentation/scheduler/sched-stats.rst.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::usage::{CpuTimes, TICK_NS, Usage};
-
-/// Most processes that are followed below one another: far beyond any server, and an end to loops in files that make no sense.
-const PROCESSES_MAX: usize = 65_536;
 
 /// A folder like `/proc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,27 +78,23 @@ impl Proc {
     /// When the folder cannot be read. Processes that do not exist are left out.
     pub fn with_descendants(&self, pids: &[u32]) -> io::Result<Vec<u32>> {
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let mut all: Vec<u32> = Vec::new();
+        let mut all: BTreeSet<u32> = BTreeSet::new();
         for pid in Self::numbers(&self.root)? {
             let Some(stat) = self.read(pid, "stat").ok().as_deref().and_then(Stat::read) else {
                 continue;
             };
             children.entry(stat.parent).or_default().push(pid);
-            all.push(pid);
+            all.insert(pid);
         }
-        let mut found: Vec<u32> = pids.iter().filter(|pid| all.contains(pid)).copied().collect();
-        let mut at = 0;
-        while at < found.len() && found.len() < PROCESSES_MAX {
-            for child in children.get(&found[at]).into_iter().flatten() {
-                if !found.contains(child) {
-                    found.push(*child);
-                }
+        let mut waiting: Vec<u32> = pids.iter().filter(|pid| all.contains(pid)).copied().collect();
+        let mut found: BTreeSet<u32> = BTreeSet::new();
+        while let Some(pid) = waiting.pop() {
+            // Seen before: named twice, or files that make no sense.
+            if found.insert(pid) {
+                waiting.extend(children.get(&pid).into_iter().flatten());
             }
-            at += 1;
         }
-        found.sort_unstable();
-        found.dedup();
-        Ok(found)
+        Ok(found.into_iter().collect())
     }
 
     /// The threads of a process and of all below it that exist now; none if it is gone.

@@ -19,12 +19,13 @@
 //! # Ok::<(), machine::counters::monitor::MonitorError>(())
 //! ```
 //!
-//! [`SimulatedMonitor`] stands in where there are no counters, and in the tests of whatever is built on this.
+//! [`open_sets`] does the planning too, and leaves out what cannot be counted here. [`SimulatedMonitor`] stands in where there are no counters, and in the tests of whatever is built on this.
 //!
 //! Not here: samples of where events happen ([`crate::sampling`]), formulas ([`model::pmu`]).
 
 mod error;
 mod perf;
+mod sets;
 mod simulated;
 
 use model::pmu::{Counts, Event};
@@ -32,6 +33,7 @@ use model::pmu::{Counts, Event};
 pub use error::{MonitorError, Who};
 pub use perf::Monitor;
 pub(crate) use perf::{builder, explain_one};
+pub use sets::{Opened, open_sets};
 pub use simulated::SimulatedMonitor;
 
 /// What is counted on.

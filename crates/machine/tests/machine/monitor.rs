@@ -41,7 +41,7 @@ fn counted(commands: &str, groups: &[Vec<Event>]) -> Option<Counts> {
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    let counts = match monitor {
+    match monitor {
         Ok(mut monitor) => {
             assert_eq!(monitor.tasks(), [child.id()]);
             assert_eq!(monitor.read(), Err(MonitorError::NotStarted));
@@ -72,8 +72,7 @@ fn counted(commands: &str, groups: &[Vec<Event>]) -> Option<Counts> {
             child.wait().unwrap();
             None
         }
-    };
-    counts
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The switch for hardware threads, on files that look like the kernel's: switched, put back, and put back after a kill.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -122,20 +123,32 @@ fn wait_for(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn it_is_put_back_when_the_program_is_killed() {
-    let folder = folder("on");
-    let mut program = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "smt::switching_program", "--test-threads=1"])
-        .env(FOLDER, folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    wait_for("the switch", || folder.path().join("switched").exists());
-    assert_eq!(control(folder.path()), "off");
-    program.kill().unwrap();
-    program.wait().unwrap();
-    wait_for("the way back", || control(folder.path()) == "on");
+    // Ctrl-C reaches everything in the terminal's group; the others reach the program alone.
+    for (signal, whole_group) in [("KILL", false), ("TERM", false), ("INT", true), ("KILL", true)] {
+        let folder = folder("on");
+        let mut program = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "smt::switching_program", "--test-threads=1"])
+            .env(FOLDER, folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        wait_for("the switch", || folder.path().join("switched").exists());
+        assert_eq!(control(folder.path()), "off");
+        let group = if whole_group { "-" } else { "" };
+        let killed = Command::new("sh")
+            .args(["-c", &format!("kill -{signal} {group}{}", program.id())])
+            .status()
+            .unwrap();
+        if !killed.success() {
+            program.kill().unwrap();
+        }
+        assert!(!program.wait().unwrap().success());
+        assert!(killed.success(), "{signal}");
+        wait_for("the way back", || control(folder.path()) == "on");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Events of Intel's big cores, Haswell to Granite Rapids.
 //!
-//! Encodings from the event lists Intel publishes (https://github.com/intel/perfmon, one folder a generation: HSX and BDX,
+//! Encodings from the event lists Intel publishes (<https://github.com/intel/perfmon>, one folder a generation: HSX and BDX,
 //! SKX and CLX, ICX, SPR and EMR, GNR), cross-checked with the kernel's copies of them (`tools/perf/pmu-events/arch/x86`).
 //! Fixed counters are asked for by their portable names. The pseudo-events of top-down metrics are those the kernel shows in
 //! `/sys/bus/event_source/devices/cpu/events` (Documentation: `tools/perf/Documentation/topdown.txt`).

@@ -332,7 +332,7 @@ pub(crate) fn builder(encoding: Encoding, scope: Scope) -> Builder<'static> {
 }
 
 /// Switches and moves happen in the kernel: without its code nothing of them would be counted.
-fn happens_in_kernel(encoding: Encoding) -> bool {
+pub(super) fn happens_in_kernel(encoding: Encoding) -> bool {
     matches!(
         encoding,
         Encoding::Software(SoftwareEvent::ContextSwitches | SoftwareEvent::CpuMigrations)
