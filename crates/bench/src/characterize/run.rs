@@ -10,7 +10,8 @@
 //! rows before it stand. Not here: the report.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use machine::process::{Processes, SystemProcesses};
 use model::topology::Topology;
@@ -22,7 +23,7 @@ use super::observe::Resources;
 use super::rows::{CAPABILITY, PLAN, fact};
 use super::server::Server;
 use super::small::Small;
-use super::sweep::{Stand, Sweep, Watch, sweep, turn};
+use super::sweep::{Stand, Sweep, Turn, Watch, sweep, turn};
 use super::workload::{SCHEMA, Workload, load, unload};
 use super::counted::{self, Counters};
 use super::smt::{self, Setting};
@@ -38,6 +39,9 @@ use crate::stats::Spread;
 const REPETITIONS_PAPER: usize = 10;
 const REPETITIONS: usize = 3;
 
+/// The name of whatever an attached process does.
+const ATTACHED: &str = "attached";
+
 /// The server to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
@@ -49,6 +53,13 @@ pub enum Which {
         conninfo: String,
         /// Whether a schema may be made in it, and dropped afterwards.
         load: bool,
+    },
+    /// A process and all below it, which nobody of us asks anything.
+    Attached {
+        /// Its number: a server's postmaster.
+        process: u32,
+        /// How long it is looked at.
+        seconds: usize,
     },
 }
 
@@ -128,13 +139,16 @@ fn stages(
     progress: &dyn Progress,
     emit: &mut dyn FnMut(Row),
 ) -> Result<(), BenchError> {
+    if let Which::Attached { process, seconds } = options.server {
+        return attached(process, seconds, topology, stop, progress, emit);
+    }
     let programs = Programs::find()?;
     let scratch = Scratch::named("corun-characterize-", None)?;
     let folder = scratch.folder("pgbench")?;
     progress.begin("characterize: starting PostgreSQL", 0);
     let server = match &options.server {
-        Which::Ours => Server::start(&programs),
         Which::Given { conninfo, .. } => Server::given(&programs, conninfo),
+        Which::Ours | Which::Attached { .. } => Server::start(&programs),
     };
     progress.end();
     let server = server?;
@@ -150,7 +164,7 @@ fn stages(
     if !options.queries.is_empty() {
         emit(fact("rows of T1", &options.rows.to_string()));
     }
-    let can = Can::look(&server, topology, options, emit);
+    let mut can = Can::look(&server, topology, options, emit);
     let mut workloads = Vec::new();
     for query in &options.queries {
         workloads.push(Workload::dbmbench(*query, options.paper, &scratch.folder(query.name())?)?);
@@ -172,7 +186,7 @@ fn stages(
             true
         }
     };
-    let done = looked_at(&stand, options, topology, &workloads, summary.as_ref(), &can, emit);
+    let done = looked_at(&stand, options, topology, &workloads, summary.as_ref(), &mut can, emit);
     let small = match &done {
         // The stand-alone backend needs the data folder for itself: only our own server gives it away.
         Ok(()) if options.simulation && server.is_ours() && can.valgrind => {
@@ -209,7 +223,7 @@ fn looked_at(
     topology: &Topology,
     workloads: &[Workload],
     summary: Option<&Summary>,
-    can: &Can,
+    can: &mut Can,
     emit: &mut dyn FnMut(Row),
 ) -> Result<(), BenchError> {
     let costs = match can.counters {
@@ -284,13 +298,97 @@ fn plan(
     Ok(())
 }
 
+/// Looks at a process and all below it while it does whatever it does: no query is asked, so nothing is said of a query.
+fn attached(
+    process: u32,
+    seconds: usize,
+    topology: &Topology,
+    stop: &AtomicBool,
+    progress: &dyn Progress,
+    emit: &mut dyn FnMut(Row),
+) -> Result<(), BenchError> {
+    let command = std::fs::read_to_string(format!("/proc/{process}/comm")).map_err(|source| {
+        BenchError::io(format!("could not look at process {process}"), source)
+    })?;
+    emit(fact("attached to", &format!("process {process} ({})", command.trim())));
+    let smt = smt::state(topology);
+    let counts = tell("pmu", machine::counters::try_open(), emit);
+    let samples = tell("sampling", sampled::possible(), emit);
+    let costs = match counts {
+        true => Some(counted::costs(topology)?),
+        false => None,
+    };
+    let mut resources = Resources::new(process);
+    let mut counters = costs.map(|costs| Counters::new(process, topology.usable_cpus(), costs, smt == "on"));
+    progress.begin("characterize: looking", seconds as u64);
+    resources.begin()?;
+    if let Some(counters) = &mut counters {
+        counters.begin()?;
+    }
+    let wait = || {
+        for _ in 0..seconds {
+            if stop.load(Ordering::Relaxed) {
+                return Err(BenchError::Interrupted);
+            }
+            std::thread::sleep(Duration::from_secs(1));
+            progress.advance(1);
+        }
+        Ok(())
+    };
+    let functions = match samples {
+        true => sampled::during(process, wait)?,
+        false => wait().map(|()| Vec::new())?,
+    };
+    progress.end();
+    let nothing = Turn::default();
+    let mut seen = resources.end(&nothing)?;
+    // What is there of a query means nothing without queries.
+    seen.retain(|seen| !seen.metric.ends_with("_per_query"));
+    if let Some(counters) = &mut counters {
+        seen.extend(counters.end(&nothing)?);
+    }
+    for seen in seen {
+        if let Some(spread) = Spread::of(&[seen.value]) {
+            let row = Row::measured(SUITE, seen.case, seen.metric, seen.unit, spread, true);
+            let row = row.with("workload", ATTACHED).with("smt", smt).with("how", seen.how);
+            emit(match &seen.of {
+                Some((name, value)) => row.with(name, value.as_str()),
+                None => row,
+            });
+        }
+    }
+    for row in functions {
+        emit(match row.case == CAPABILITY {
+            true => row,
+            false => row.with("workload", ATTACHED).with("smt", smt),
+        });
+    }
+    Ok(())
+}
+
+/// Tells of a capability in a row; whether it is there.
+fn tell(name: &str, found: Result<(), String>, emit: &mut dyn FnMut(Row)) -> bool {
+    let one = Spread {
+        n: 1,
+        min: 1.0,
+        median: 1.0,
+        max: 1.0,
+    };
+    let row = match &found {
+        Ok(()) => Row::measured(SUITE, CAPABILITY, "available", "bool", one, true),
+        Err(reason) => Row::unavailable(SUITE, CAPABILITY, "available", "bool", reason),
+    };
+    emit(row.with("capability", name));
+    found.is_ok()
+}
+
 /// The functions the server spends its time in, with as many clients as there are at most.
 fn functions(
     stand: &Stand<'_>,
     workload: &Workload,
     postmaster: u32,
     clients: usize,
-    can: &Can,
+    can: &mut Can,
     emit: &mut dyn FnMut(Row),
 ) -> Result<(), BenchError> {
     stand.progress.begin(&format!("characterize: functions of {}", workload.name), 0);
@@ -298,7 +396,15 @@ fn functions(
     let sampled = sampled::during(postmaster, || turn(stand, workload, clients, workload.times, 1_000));
     stand.progress.end();
     for row in sampled? {
-        emit(row.with("workload", workload.name.as_str()).with("smt", can.smt).with("concurrency", clients));
+        if row.case == CAPABILITY {
+            // What a server without symbols lacks, it lacks whatever it runs.
+            if !std::mem::replace(&mut can.told, true) {
+                emit(row);
+            }
+            continue;
+        }
+        let row = row.with("workload", workload.name.as_str()).with("smt", can.smt);
+        emit(row.with("concurrency", clients));
     }
     workload.clear(stand.server)
 }
@@ -366,19 +472,14 @@ struct Can {
     neighbours: bool,
     /// `on`, `off` or `none`.
     smt: &'static str,
+    /// Whether missing symbols were told of.
+    told: bool,
 }
 
 impl Can {
     /// Looks, and tells each capability in a row, once.
     fn look(server: &Server, topology: &Topology, options: &Options, emit: &mut dyn FnMut(Row)) -> Can {
-        let mut tell = |name: &str, found: Result<(), String>| -> bool {
-            let row = match &found {
-                Ok(()) => Row::measured(SUITE, CAPABILITY, "available", "bool", Spread { n: 1, min: 1.0, median: 1.0, max: 1.0 }, true),
-                Err(reason) => Row::unavailable(SUITE, CAPABILITY, "available", "bool", reason),
-            };
-            emit(row.with("capability", name));
-            found.is_ok()
-        };
+        let mut tell = |name: &str, found| tell(name, found, emit);
         let postmaster = server.postmaster();
         let local = postmaster
             .map(drop)
@@ -392,7 +493,7 @@ impl Can {
         let simulation = match (&options.server, options.queries.is_empty()) {
             (Which::Ours, false) => crate::caric_sim::backend::valgrind().map_err(|error| crate::proxy::text(&error)),
             (Which::Ours, true) => Err("only DBmbench's queries are simulated".to_owned()),
-            (Which::Given { .. }, _) => {
+            (Which::Given { .. } | Which::Attached { .. }, _) => {
                 Err("a running server's data folder cannot be given to a simulated one; run without --dsn for that".to_owned())
             }
         };
@@ -412,6 +513,7 @@ impl Can {
             valgrind,
             neighbours,
             smt,
+            told: false,
         }
     }
 }

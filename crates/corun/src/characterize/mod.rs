@@ -44,6 +44,7 @@ const OWN_TIMES: usize = 20;
   corun characterize --dsn 'host=/run/postgresql dbname=shop' --pgbench checkout.sql
                                                 your server, your workload, one to ten clients
   corun characterize --dsn postgresql://me@localhost/shop --sql report.sql --times 3 --concurrency 1,2,4
+  corun characterize --attach 4711 --seconds 30 what a running server does by itself
   corun characterize --workload uss --without simulation,interference
   corun characterize diff before after          what changed beyond the spreads, between two runs' folders
 
@@ -101,6 +102,14 @@ struct RunArgs {
     /// Allow to make DBmbench's tables in that server, in a schema of their own that is dropped afterwards.
     #[arg(long, requires = "dsn")]
     load: bool,
+
+    /// Look at this process, a running server's postmaster, and all below it, and ask it nothing.
+    #[arg(long, value_name = "PID", value_parser = positive, conflicts_with_all = ["dsn", "workload", "sql", "pgbench", "concurrency", "repetitions", "rows", "paper", "quick"], allow_negative_numbers = true)]
+    attach: Option<usize>,
+
+    /// How long to look at it.
+    #[arg(long, value_name = "N", value_parser = positive, default_value_t = 10, requires = "attach", allow_negative_numbers = true)]
+    seconds: usize,
 
     /// Clients at once [default: 1,2,4,6,8,10].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
@@ -221,9 +230,13 @@ impl RunArgs {
         }
         let with = |stage: Stage| !self.without.contains(&stage);
         Ok(Options {
-            server: match &self.dsn {
-                None => Which::Ours,
-                Some(conninfo) => Which::Given {
+            server: match (&self.dsn, self.attach) {
+                (_, Some(process)) => Which::Attached {
+                    process: u32::try_from(process).unwrap_or(u32::MAX),
+                    seconds: self.seconds,
+                },
+                (None, None) => Which::Ours,
+                (Some(conninfo), None) => Which::Given {
                     conninfo: conninfo.clone(),
                     load: self.load,
                 },
