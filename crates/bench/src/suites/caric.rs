@@ -39,6 +39,8 @@ const L2_BYTES: u64 = 1 << 20;
 const LARGE: u64 = 16;
 /// Uncounted seconds before each turn of copies: whoever's turn it is has to get its part of the data into memory.
 const COPIES_WARM_UP: usize = 6;
+/// The same where their disks are slow.
+const VOLUME_WARM_UP: usize = 12;
 /// Reads a second of each copy's disk where it is slow: what a general-purpose volume (gp3) of the largest cloud has unless more is paid for.
 const VOLUME_READS_PER_S: u64 = 3_000;
 
@@ -375,7 +377,10 @@ impl Suite<'_> {
                 Ok(more)
             };
             let mut work = Scripted {
-                warm_up: COPIES_WARM_UP,
+                warm_up: match family {
+                    Family::ReplicasHalfVolume => VOLUME_WARM_UP,
+                    _ => COPIES_WARM_UP,
+                },
                 ..self.scripted(copies.primary(), script.clone(), Check::Points(table))?
             };
             let experiment = Experiment {
