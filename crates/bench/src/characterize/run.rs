@@ -423,12 +423,15 @@ fn beside(
     };
     let plan = interference::Plan::of(topology, &workload.name, can.smt, cpu);
     let held = Held::on(postmaster, cpu)?;
-    let mut work = || {
+    let mut run = |times: usize| {
         stand.go_on()?;
         workload.clear(stand.server)?;
-        let turn = turn(stand, workload, 1, workload.times.min(INTERFERENCE_TIMES), 2_000)?;
+        let turn = turn(stand, workload, 1, times, 2_000)?;
         Ok(turn.times_ms.iter().sum::<f64>() / 1e3)
     };
+    let few = run(3)? / 3.0;
+    let times = ((BESIDE_SECONDS / few.max(1e-6)) as usize).clamp(1, BESIDE_TIMES_MAX);
+    let mut work = || run(times);
     let found = interference::curve(&mut work, topology, &plan, stand.progress);
     drop(held);
     for row in found? {
@@ -437,8 +440,9 @@ fn beside(
     Ok(())
 }
 
-/// Queries of one time beside the polluter at most.
-const INTERFERENCE_TIMES: usize = 100;
+/// How long a stretch of the workload beside the polluter should take, and its queries at most.
+const BESIDE_SECONDS: f64 = 0.4;
+const BESIDE_TIMES_MAX: usize = 400;
 
 /// A server whose new backends run on one processor, until this is dropped.
 struct Held {
