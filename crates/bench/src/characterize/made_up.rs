@@ -401,7 +401,7 @@ pub(super) fn bare_metal() -> Vec<Row> {
                         counted(STALLS, "stall_cpi", "count", value / more).with("component", component),
                     );
                 }
-                let cpus = if smt == "on" { 8 } else { 4 };
+                let cpus: usize = if smt == "on" { 8 } else { 4 };
                 if clients == 10 {
                     for cpu in 0..cpus {
                         let value = 8.1e9 / cpus as f64 * (1.0 + 0.01 * cpu as f64);

@@ -60,6 +60,17 @@ impl BarPlot {
     }
 }
 
+impl BarPlot {
+    /// What stands behind a bar. Two decimals line up; of small shares they would leave nothing.
+    fn value_text(&self, row: &BarRow) -> String {
+        if row.value == 0.0 || row.value.abs() >= 0.1 {
+            format!("{:.2}{}", row.value, self.suffix)
+        } else {
+            format!("{}{}", number::short(row.value), self.suffix)
+        }
+    }
+}
+
 impl Plot for BarPlot {
     fn render(&self, width: f64) -> String {
         let names = self
@@ -68,10 +79,11 @@ impl Plot for BarPlot {
             .map(|row| text_width(&row.label))
             .fold(0.0, f64::max);
         // Names that would take too much of a narrow drawing stand above their bars.
-        let stacked = names + 10.0 > width * 0.4;
-        let left = if stacked { 6.0 } else { names + 10.0 };
+        let stacked = names + 16.0 > width * 0.4;
+        let left = if stacked { 6.0 } else { names + 16.0 };
         let row_height = if stacked { STACKED_HEIGHT } else { ROW_HEIGHT };
-        let right = width - text_width("00.00x") - 8.0;
+        let values = self.rows.iter().map(|row| text_width(&self.value_text(row)));
+        let right = width - values.fold(text_width("00.00x"), f64::max) - 12.0;
         let bottom = self.rows.len() as f64 * row_height + 4.0;
         let ticks = if width < 500.0 { 3 } else { 6 };
         let scale = Scale::new(self.spacing, self.range(), (left, right), ticks);
@@ -125,12 +137,7 @@ impl Plot for BarPlot {
                 svg.line("whisker", (high, middle - 4.0), (high, middle + 4.0));
                 text_x = text_x.max(high);
             }
-            // Two decimals line up; of small shares they would leave nothing.
-            let value = if row.value == 0.0 || row.value.abs() >= 0.1 {
-                format!("{:.2}{}", row.value, self.suffix)
-            } else {
-                format!("{}{}", number::short(row.value), self.suffix)
-            };
+            let value = self.value_text(row);
             svg.text("value", (text_x + 6.0, middle + 4.0), Anchor::Start, &value);
         }
         svg.line("base", (base, 0.0), (base, bottom));

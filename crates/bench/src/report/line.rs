@@ -134,10 +134,13 @@ impl Plot for LinePlot {
             svg.rect("mark", (at - 0.5, TOP), (1.0, PLOT_HEIGHT), &tip);
             // Names stand below each other, on the side that has room.
             let height = TOP + 12.0 + index as f64 * 15.0;
-            let (x, anchor) = if at + 6.0 + text_width(&mark.name) < right {
+            let name_width = text_width(&mark.name) + 6.0;
+            let (x, anchor) = if at + name_width < right {
                 (at + 6.0, Anchor::Start)
-            } else {
+            } else if at - name_width > left {
                 (at - 6.0, Anchor::End)
+            } else {
+                (right, Anchor::End)
             };
             svg.text("tick halo", (x, height), anchor, &mark.name);
         }

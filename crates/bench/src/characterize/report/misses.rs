@@ -2,8 +2,8 @@
 
 use super::time::{bar, over_concurrency};
 use super::view::{
-    PAPER, SIMULATED, View, all_came_about, came_about, cell, colour, distinct, headings, legend, paper_cell,
-    parameter, smt_name, workload_name,
+    ENDS, PAPER, SIMULATED, View, all_came_about, came_about, cell, colour, distinct, ends, headings, legend,
+    paper_cell, parameter, smt_name, workload_name,
 };
 use crate::characterize::paper;
 use crate::characterize::rows::{MISSES, STALLS};
@@ -92,6 +92,7 @@ pub(super) fn rates(view: View<'_>) -> Option<Section> {
     let mut figures = Vec::new();
     let mut table = Vec::new();
     let mut used = Vec::new();
+    let mut left_out = false;
     for (metric, name, papers) in RATES {
         let rows: Vec<&Row> = view.metric(MISSES, metric).collect();
         if rows.is_empty() {
@@ -104,7 +105,9 @@ pub(super) fn rates(view: View<'_>) -> Option<Section> {
         };
         let axis = if metric.ends_with("_percent") { "%" } else { "" };
         figures.extend(plots(view, MISSES, &rows, &what, axis));
-        for row in &rows {
+        let shown = ends(&rows);
+        left_out |= shown.len() < rows.len();
+        for row in shown {
             table.push(vec![
                 name.to_owned(),
                 workload_name(row.text("workload")),
@@ -134,6 +137,9 @@ pub(super) fn rates(view: View<'_>) -> Option<Section> {
                 .to_owned(),
         );
     }
+    if left_out {
+        text.push(ENDS.to_owned());
+    }
     Some(Section {
         heading: "Misses in caches, TLBs and branch prediction (Figs. 4-6, 10-15)".to_owned(),
         text,
@@ -158,7 +164,12 @@ pub(super) fn cycles(view: View<'_>) -> Option<Section> {
     let mut rows = Vec::new();
     let mut bars = Vec::new();
     for (metric, name) in METRICS {
-        for row in view.metric(STALLS, metric) {
+        let all: Vec<&Row> = view.metric(STALLS, metric).collect();
+        let most = all
+            .iter()
+            .filter_map(|row| row.number("concurrency"))
+            .fold(f64::NEG_INFINITY, f64::max);
+        for row in ends(&all) {
             rows.push(vec![
                 name.to_owned(),
                 workload_name(row.text("workload")),
@@ -168,6 +179,10 @@ pub(super) fn cycles(view: View<'_>) -> Option<Section> {
                 paper_cell(row),
                 came_about(row),
             ]);
+            // Bars are those of the most clients only: there are three for each workload as it is.
+            if row.number("concurrency").is_some_and(|clients| clients != most) {
+                continue;
+            }
             bars.push(bar(row, format!("{}, {name}", place(row))));
             let stated = paper::stated(STALLS, metric, row.text("workload"), "");
             if let Some((stated, value)) = stated.and_then(|stated| Some((stated, stated.value?))) {
@@ -302,7 +317,11 @@ pub(super) fn stalls(view: View<'_>) -> Option<Section> {
             }),
         });
     }
-    let table = rows.iter().map(|row| {
+    let shown = ends(&rows);
+    if shown.len() < rows.len() {
+        text.push(ENDS.to_owned());
+    }
+    let table = shown.iter().map(|row| {
         vec![
             workload_name(row.text("workload")),
             smt_name(row).to_owned(),

@@ -38,21 +38,31 @@ pub(super) fn plans(view: View<'_>) -> Option<Section> {
             ]
         })
         .collect();
-    (!rows.is_empty()).then(|| Section {
+    if rows.is_empty() {
+        return None;
+    }
+    let mut table = Table {
+        headings: headings([
+            "workload",
+            "plan",
+            "operators",
+            "paper's plan",
+            "selectivity %",
+            "wanted %",
+            "came about",
+        ]),
+        numeric_columns: 0,
+        rows,
+    };
+    const PAPERS_PLAN: usize = 3;
+    if table.rows.iter().all(|row| row[PAPERS_PLAN].is_empty()) {
+        for row in std::iter::once(&mut table.headings).chain(&mut table.rows) {
+            row.remove(PAPERS_PLAN);
+        }
+    }
+    Some(Section {
         heading: "Plans and selectivities (Figs. 1, 2)".to_owned(),
-        table: Some(Table {
-            headings: headings([
-                "workload",
-                "plan",
-                "operators",
-                "paper's plan",
-                "selectivity %",
-                "wanted %",
-                "came about",
-            ]),
-            numeric_columns: 0,
-            rows,
-        }),
+        table: Some(table),
         ..Section::default()
     })
 }

@@ -199,3 +199,18 @@ pub(super) fn workload_names(subject: &str) -> String {
         .collect::<Vec<_>>()
         .join(" ")
 }
+
+/// Of many concurrencies the rows of the fewest and of the most clients: a table of all would be pages long. Rows without one stay.
+pub(super) fn ends<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    let clients = || rows.iter().filter_map(|row| row.number("concurrency"));
+    let least = clients().fold(f64::INFINITY, f64::min);
+    let most = clients().fold(f64::NEG_INFINITY, f64::max);
+    let at_an_end = |row: &&Row| {
+        row.number("concurrency")
+            .is_none_or(|clients| clients == least || clients == most)
+    };
+    rows.iter().copied().filter(at_an_end).collect()
+}
+
+/// Said where [`ends`] left rows out.
+pub(super) const ENDS: &str = "The table has the fewest and the most clients; all others are in the rows.";
