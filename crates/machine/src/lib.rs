@@ -5,9 +5,9 @@
 //! [`topology::discover`]; [`measure`] times what discovery cannot know, and [`effective_llc`] keeps a part of it;
 //! [`memory`] counts the heap; [`counters`] count cache misses and other events of the cores, here and in other processes,
 //! [`sampling`] says in which functions, and [`activity`] what the kernel knows without counters; [`smt`] switches hardware
-//! threads; [`resctrl`] partitions the last-level cache; [`partition`] chooses how queries are kept apart in it; [`trace`] follows one operation of another
-//! program instruction by instruction; [`reactor`] serves many sockets from one thread; [`process`] gives a process of
-//! somebody else its core.
+//! threads; [`resctrl`] partitions the last-level cache; [`partition`] chooses how queries are kept apart in it; [`trace`]
+//! follows one operation of another program instruction by instruction; [`reactor`] serves many sockets from one thread;
+//! [`process`] gives a process of somebody else its core.
 //!
 //! Not here: operators, SQL, or anything that prints.
 
