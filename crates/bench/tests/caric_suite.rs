@@ -57,7 +57,8 @@ fn every_interaction_runs_and_is_answered_the_same_twice() {
             clients: 2,
             duty: Duty::Transactions(5),
             reconnect: false,
-            options: "",
+            options: String::new(),
+            grace: bench::proxy::pgbench::GRACE,
         };
         let program = ground.programs().path("pgbench");
         let turn = pgbench::run(&program, &load, server.address(), 1, &log);

@@ -14,7 +14,10 @@ fn rounds() -> usize {
     given.and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
 }
 
-#[expect(clippy::print_stderr, reason = "what a test measured, for who wants to see it")]
+#[expect(
+    clippy::print_stderr,
+    reason = "what a test measured, for who wants to see it"
+)]
 fn show(rows: &[Row], began: Instant) {
     for row in rows {
         eprintln!("{}", row.to_json());

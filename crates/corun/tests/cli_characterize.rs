@@ -26,11 +26,15 @@ fn run(out: &Path, more: &[&str]) -> Run {
 
 fn kept(out: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(out.join("rows.jsonl")).expect("rows are kept");
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
 }
 
 fn of<'r>(rows: &'r [serde_json::Value], case: &str, metric: &str) -> Vec<&'r serde_json::Value> {
-    rows.iter().filter(|row| row["case"] == case && row["metric"] == metric).collect()
+    rows.iter()
+        .filter(|row| row["case"] == case && row["metric"] == metric)
+        .collect()
 }
 
 #[test]
@@ -45,7 +49,11 @@ fn a_run_on_a_server_of_its_own_leaves_rows_and_a_report() {
         let times = of(&rows, "speedup", "ms_per_query");
         let times: Vec<_> = times.iter().filter(here).collect();
         assert_eq!(times.len(), 2, "{workload}");
-        assert!(times.iter().all(|row| row["answer_ok"] == true && row["how"] == "clock"));
+        assert!(
+            times
+                .iter()
+                .all(|row| row["answer_ok"] == true && row["how"] == "clock")
+        );
         // The paper's operators, and its selectivity within what a small table gives.
         let plans = of(&rows, "plan", "selectivity_percent");
         let plan = plans.iter().find(here).expect("a plan");
@@ -53,7 +61,11 @@ fn a_run_on_a_server_of_its_own_leaves_rows_and_a_report() {
         let (wanted, found) = (plan["wanted_percent"].as_f64(), plan["median"].as_f64());
         let ratio = found.expect("a number") / wanted.expect("a number");
         assert!((0.8..1.25).contains(&ratio), "{plan}");
-        assert!(of(&rows, "resources", "cpu_us_per_query").iter().any(|row| row["workload"] == workload));
+        assert!(
+            of(&rows, "resources", "cpu_us_per_query")
+                .iter()
+                .any(|row| row["workload"] == workload)
+        );
     }
     // Each capability once.
     let mut names: Vec<&str> = of(&rows, "capability", "available")
@@ -88,7 +100,11 @@ fn run_json(out: &Path) -> Run {
     let run = run(out, &["--workload", "utpcc", "--json"]);
     let rows = kept(out);
     assert_eq!(run.out.lines().count(), rows.len());
-    assert!(of(&rows, "speedup", "ms_per_query").iter().all(|row| row["workload"] == "utpcc"));
+    assert!(
+        of(&rows, "speedup", "ms_per_query")
+            .iter()
+            .all(|row| row["workload"] == "utpcc")
+    );
     run
 }
 
@@ -97,10 +113,20 @@ fn wrong_arguments_and_servers_say_what_is_wrong() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("x");
     check_error(&run(&out, &["--workload", "tpcx"]), 2, "tpcx", "utpcc, uss, unj");
-    check_error(&run(&out, &["--workload", "none"]), 2, "there is no workload", "--sql");
+    check_error(
+        &run(&out, &["--workload", "none"]),
+        2,
+        "there is no workload",
+        "--sql",
+    );
     check_error(&run(&out, &["--without", "sleep"]), 2, "sleep", "sampling");
     check_error(&corun(&["characterize", "--rows", "5"]), 2, "--rows must be", "");
-    check_error(&corun(&["characterize", "--concurrency", "1000"]), 2, "--concurrency must be at most", "");
+    check_error(
+        &corun(&["characterize", "--concurrency", "1000"]),
+        2,
+        "--concurrency must be at most",
+        "",
+    );
     check_error(
         &run(&out, &["--dsn", "host=127.0.0.1 port=1 password=secret"]),
         2,

@@ -75,9 +75,15 @@ pub fn costs(topology: &Topology) -> Result<CyclesPerMiss, BenchError> {
     let mut machine = Real::new(topology.clone(), beyond);
     let mut latency = |bytes: Bytes| {
         let times = machine.chase_ns(bytes, 3).map_err(|error| broken(&error))?;
-        Spread::of(&times).map(|spread| spread.median).ok_or_else(|| BenchError::Machine("no latency was measured".to_owned()))
+        Spread::of(&times)
+            .map(|spread| spread.median)
+            .ok_or_else(|| BenchError::Machine("no latency was measured".to_owned()))
     };
-    let (l2_ns, llc_ns, memory_ns) = (latency(Bytes(l2.0 / 2))?, latency(Bytes(llc.0 / 2))?, latency(beyond)?);
+    let (l2_ns, llc_ns, memory_ns) = (
+        latency(Bytes(l2.0 / 2))?,
+        latency(Bytes(llc.0 / 2))?,
+        latency(beyond)?,
+    );
     let mut cycles = open(&[counters::Event::Cycles]).map_err(|error| broken(&error))?;
     cycles.start().map_err(|error| broken(&error))?;
     let mut sum = 0_u64;
@@ -87,7 +93,12 @@ pub fn costs(topology: &Topology) -> Result<CyclesPerMiss, BenchError> {
     let counted = cycles.stop().map_err(|error| broken(&error))?;
     let count = counted.get(counters::Event::Cycles).unwrap_or(0) as f64;
     let frequency_ghz = count / counted.time_enabled_ns().max(1) as f64;
-    Ok(CyclesPerMiss::from_latencies(l2_ns, llc_ns, memory_ns, frequency_ghz))
+    Ok(CyclesPerMiss::from_latencies(
+        l2_ns,
+        llc_ns,
+        memory_ns,
+        frequency_ghz,
+    ))
 }
 
 fn failed(error: &MonitorError) -> BenchError {
@@ -101,10 +112,15 @@ impl Watch for Counters {
             monitor.start()?;
             Ok(monitor)
         };
-        self.counting = Some(open(Target::Process(self.postmaster), &self.groups).map_err(|error| failed(&error))?);
+        self.counting =
+            Some(open(Target::Process(self.postmaster), &self.groups).map_err(|error| failed(&error))?);
         // Counting whole processors takes more rights than counting a process; the kernel's busy times are there in any case.
         let groups = vec![self.by_cpu.clone()];
-        let on_cpu = |cpu: &CpuId| open(Target::Cpu(cpu.0), &groups).ok().map(|monitor| (*cpu, monitor));
+        let on_cpu = |cpu: &CpuId| {
+            open(Target::Cpu(cpu.0), &groups)
+                .ok()
+                .map(|monitor| (*cpu, monitor))
+        };
         self.on_cpus = self.cpus.iter().filter_map(on_cpu).collect();
         Ok(())
     }
@@ -116,7 +132,10 @@ impl Watch for Counters {
         let counts = monitor.stop().map_err(|error| failed(&error))?;
         let mut all = seen(&counts, &self.cpu, &self.costs, self.siblings);
         for (cpu, mut monitor) in self.on_cpus.drain(..) {
-            let instructions = monitor.stop().ok().and_then(|counts| counts.get(Quantity::Instructions));
+            let instructions = monitor
+                .stop()
+                .ok()
+                .and_then(|counts| counts.get(Quantity::Instructions));
             all.extend(instructions.map(|value| Seen {
                 case: DISTRIBUTION,
                 metric: "instructions",
@@ -154,7 +173,15 @@ fn seen(counts: &Counts, cpu: &CpuModel, costs: &CyclesPerMiss, siblings: bool) 
         .filter_map(|(metric, rate)| Some(value(MISSES, metric, "percent", rate?.percent, None)))
         .collect();
     let clears = rates::machine_clears_per_kilo_instruction(counts);
-    all.extend(clears.map(|clears| value(MISSES, "machine_clears_per_kilo_instruction", "count", clears, None)));
+    all.extend(clears.map(|clears| {
+        value(
+            MISSES,
+            "machine_clears_per_kilo_instruction",
+            "count",
+            clears,
+            None,
+        )
+    }));
     let cpi = rates::cpi_not_halted(counts);
     all.extend(cpi.map(|cpi| value(STALLS, "cpi_not_halted", "cycles", cpi, None)));
     let uops = rates::uops_per_instruction(counts);
@@ -169,9 +196,20 @@ fn seen(counts: &Counts, cpu: &CpuModel, costs: &CyclesPerMiss, siblings: bool) 
         all.push(value(STALLS, "topdown_percent", "percent", share.percent, of));
     }
     if let Some(mix) = rates::mix(counts) {
-        let kinds = [("load", mix.load), ("store", mix.store), ("branch", mix.branch), ("other", mix.other)];
+        let kinds = [
+            ("load", mix.load),
+            ("store", mix.store),
+            ("branch", mix.branch),
+            ("other", mix.other),
+        ];
         for (kind, percent) in kinds {
-            all.push(value(MIX, "percent", "percent", percent, Some(("kind", kind.to_owned()))));
+            all.push(value(
+                MIX,
+                "percent",
+                "percent",
+                percent,
+                Some(("kind", kind.to_owned())),
+            ));
         }
     }
     all
@@ -195,7 +233,8 @@ mod tests {
         let seen = seen(&counts, &CpuModel::default(), &costs, false);
         let of = |metric: &str, name: &str| {
             let found = seen.iter().find(|seen| {
-                seen.metric == metric && (name.is_empty() || seen.of.as_ref().is_some_and(|(_, of)| of == name))
+                seen.metric == metric
+                    && (name.is_empty() || seen.of.as_ref().is_some_and(|(_, of)| of == name))
             });
             found.map(|seen| seen.value)
         };

@@ -114,7 +114,11 @@ fn seen(report: &Report, queries: u64) -> Vec<Seen> {
     all.extend(run_delay_ns.map(|ns| a_query("run_delay_us_per_query", "us", us(ns))));
     all.extend([
         a_query("voluntary_switches_per_query", "count", voluntary_switches as f64),
-        a_query("involuntary_switches_per_query", "count", involuntary_switches as f64),
+        a_query(
+            "involuntary_switches_per_query",
+            "count",
+            involuntary_switches as f64,
+        ),
         a_query("minor_faults_per_query", "count", minor_faults as f64),
         a_query("major_faults_per_query", "count", major_faults as f64),
     ]);
@@ -156,7 +160,11 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         let seen = resources.end(&turn).expect("ends");
-        let of = |metric: &str| seen.iter().find(|seen| seen.metric == metric).map(|seen| seen.value);
+        let of = |metric: &str| {
+            seen.iter()
+                .find(|seen| seen.metric == metric)
+                .map(|seen| seen.value)
+        };
         // A tenth of what the whole did.
         assert!(of("cpu_us_per_query").is_some_and(|us| us > 0.0));
         assert!(seen.iter().any(|seen| seen.case == "distribution"));

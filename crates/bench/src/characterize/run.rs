@@ -17,16 +17,16 @@ use machine::process::{Processes, SystemProcesses};
 use model::topology::Topology;
 use model::units::CpuId;
 
+use super::counted::{self, Counters};
 use super::dbmbench::{Query, Summary, Tables};
 use super::interference::{self, AgreementPlan};
 use super::observe::Resources;
 use super::rows::{CAPABILITY, PLAN, fact};
 use super::server::Server;
 use super::small::Small;
+use super::smt::{self, Setting};
 use super::sweep::{Stand, Sweep, Turn, Watch, sweep, turn};
 use super::workload::{SCHEMA, Workload, load, unload};
-use super::counted::{self, Counters};
-use super::smt::{self, Setting};
 use super::{SUITE, advice, sampled};
 use crate::error::BenchError;
 use crate::oltp::scratch::Scratch;
@@ -103,7 +103,11 @@ pub struct Options {
 
 impl Options {
     fn repetitions(&self) -> usize {
-        let usual = if self.paper { REPETITIONS_PAPER } else { REPETITIONS };
+        let usual = if self.paper {
+            REPETITIONS_PAPER
+        } else {
+            REPETITIONS
+        };
         self.repetitions.unwrap_or(usual)
     }
 }
@@ -159,7 +163,11 @@ fn stages(
         stop,
     };
     emit(fact("server", &format!("PostgreSQL {}", server.version())));
-    let whose = if server.is_ours() { "started for this run, on an empty data folder" } else { "was running" };
+    let whose = if server.is_ours() {
+        "started for this run, on an empty data folder"
+    } else {
+        "was running"
+    };
     emit(fact("server started", whose));
     if !options.queries.is_empty() {
         emit(fact("rows of T1", &options.rows.to_string()));
@@ -167,7 +175,11 @@ fn stages(
     let mut can = Can::look(&server, topology, options, emit);
     let mut workloads = Vec::new();
     for query in &options.queries {
-        workloads.push(Workload::dbmbench(*query, options.paper, &scratch.folder(query.name())?)?);
+        workloads.push(Workload::dbmbench(
+            *query,
+            options.paper,
+            &scratch.folder(query.name())?,
+        )?);
     }
     for own in &options.own {
         workloads.push(Workload::own(&own.name, &own.file, own.times)?);
@@ -186,7 +198,15 @@ fn stages(
             true
         }
     };
-    let done = looked_at(&stand, options, topology, &workloads, summary.as_ref(), &mut can, emit);
+    let done = looked_at(
+        &stand,
+        options,
+        topology,
+        &workloads,
+        summary.as_ref(),
+        &mut can,
+        emit,
+    );
     let small = match &done {
         // The stand-alone backend needs the data folder for itself: only our own server gives it away.
         Ok(()) if options.simulation && server.is_ours() && can.valgrind => {
@@ -209,7 +229,14 @@ fn stages(
     }
     stand.go_on()?;
     if let (Some(small), Some(kept)) = (small, server.stop()?) {
-        for row in small.simulate(&programs, &kept, topology, &scratch.folder("valgrind")?, can.smt, progress)? {
+        for row in small.simulate(
+            &programs,
+            &kept,
+            topology,
+            &scratch.folder("valgrind")?,
+            can.smt,
+            progress,
+        )? {
             emit(row);
         }
     }
@@ -250,7 +277,10 @@ fn looked_at(
             let mut watches: Vec<&mut dyn Watch> = Vec::new();
             watches.extend(resources.iter_mut().map(|watch| watch as &mut dyn Watch));
             watches.extend(counters.iter_mut().map(|watch| watch as &mut dyn Watch));
-            rates.push((how.smt, sweep(stand, workload, &how, summary, &mut watches, emit)?));
+            rates.push((
+                how.smt,
+                sweep(stand, workload, &how, summary, &mut watches, emit)?,
+            ));
             held.restore()?;
         }
         for row in smt::ratios(&rates, &options.concurrency) {
@@ -278,7 +308,8 @@ fn plan(
     can: &Can,
     emit: &mut dyn FnMut(Row),
 ) -> Result<(), BenchError> {
-    let (Some(query), Some(summary), Some(plan)) = (workload.query, summary, workload.plan(stand.server)?) else {
+    let (Some(query), Some(summary), Some(plan)) = (workload.query, summary, workload.plan(stand.server)?)
+    else {
         return Ok(());
     };
     let selected = |&(low, high): &(usize, usize)| 100.0 * summary.count(low, high) as f64 / rows as f64;
@@ -287,13 +318,20 @@ fn plan(
         return Ok(());
     };
     emit(
-        Row::measured(SUITE, PLAN, "selectivity_percent", "percent", spread, plan.as_the_paper)
-            .with("workload", workload.name.as_str())
-            .with("smt", can.smt)
-            .with("how", "explain")
-            .with("plan", plan.operators)
-            .with("paper_plan", query.plan())
-            .with("wanted_percent", query.selected_percent()),
+        Row::measured(
+            SUITE,
+            PLAN,
+            "selectivity_percent",
+            "percent",
+            spread,
+            plan.as_the_paper,
+        )
+        .with("workload", workload.name.as_str())
+        .with("smt", can.smt)
+        .with("how", "explain")
+        .with("plan", plan.operators)
+        .with("paper_plan", query.plan())
+        .with("wanted_percent", query.selected_percent()),
     );
     Ok(())
 }
@@ -307,10 +345,12 @@ fn attached(
     progress: &dyn Progress,
     emit: &mut dyn FnMut(Row),
 ) -> Result<(), BenchError> {
-    let command = std::fs::read_to_string(format!("/proc/{process}/comm")).map_err(|source| {
-        BenchError::io(format!("could not look at process {process}"), source)
-    })?;
-    emit(fact("attached to", &format!("process {process} ({})", command.trim())));
+    let command = std::fs::read_to_string(format!("/proc/{process}/comm"))
+        .map_err(|source| BenchError::io(format!("could not look at process {process}"), source))?;
+    emit(fact(
+        "attached to",
+        &format!("process {process} ({})", command.trim()),
+    ));
     let smt = smt::state(topology);
     let counts = tell("pmu", machine::counters::try_open(), emit);
     let samples = tell("sampling", sampled::possible(), emit);
@@ -350,7 +390,10 @@ fn attached(
     for seen in seen {
         if let Some(spread) = Spread::of(&[seen.value]) {
             let row = Row::measured(SUITE, seen.case, seen.metric, seen.unit, spread, true);
-            let row = row.with("workload", ATTACHED).with("smt", smt).with("how", seen.how);
+            let row = row
+                .with("workload", ATTACHED)
+                .with("smt", smt)
+                .with("how", seen.how);
             emit(match &seen.of {
                 Some((name, value)) => row.with(name, value.as_str()),
                 None => row,
@@ -391,9 +434,13 @@ fn functions(
     can: &mut Can,
     emit: &mut dyn FnMut(Row),
 ) -> Result<(), BenchError> {
-    stand.progress.begin(&format!("characterize: functions of {}", workload.name), 0);
+    stand
+        .progress
+        .begin(&format!("characterize: functions of {}", workload.name), 0);
     workload.clear(stand.server)?;
-    let sampled = sampled::during(postmaster, || turn(stand, workload, clients, workload.times, 1_000));
+    let sampled = sampled::during(postmaster, || {
+        turn(stand, workload, clients, workload.times, 1_000)
+    });
     stand.progress.end();
     for row in sampled? {
         if row.case == CAPABILITY {
@@ -423,7 +470,7 @@ fn beside(
     };
     let plan = interference::Plan::of(topology, &workload.name, can.smt, cpu);
     let held = Held::on(postmaster, cpu)?;
-    let mut run = |times: usize| {
+    let run = |times: usize| {
         stand.go_on()?;
         workload.clear(stand.server)?;
         let turn = turn(stand, workload, 1, times, 2_000)?;
@@ -452,7 +499,12 @@ struct Held {
 
 impl Held {
     fn on(postmaster: u32, cpu: CpuId) -> Result<Held, BenchError> {
-        let refused = |source| BenchError::io(format!("could not bind process {postmaster} to a processor"), source);
+        let refused = |source| {
+            BenchError::io(
+                format!("could not bind process {postmaster} to a processor"),
+                source,
+            )
+        };
         let before = SystemProcesses.cpus(postmaster).map_err(refused)?;
         SystemProcesses.set_cpus(postmaster, &[cpu]).map_err(refused)?;
         Ok(Held { postmaster, before })
@@ -490,7 +542,14 @@ impl Can {
             .ok_or("the server's process was not found on this machine: it runs elsewhere, or its data folder may not be read; without it only times are looked at".to_owned());
         let counters = tell("pmu", machine::counters::try_open()) && local.is_ok();
         let smt = smt::state(topology);
-        tell("smt", if smt == "none" { Err("the machine's cores have one hardware thread each".to_owned()) } else { Ok(()) });
+        tell(
+            "smt",
+            if smt == "none" {
+                Err("the machine's cores have one hardware thread each".to_owned())
+            } else {
+                Ok(())
+            },
+        );
         tell("resctrl", smt::resctrl(topology));
         tell("resources", local.clone());
         let sampling = options.sampling && tell("sampling", local.and_then(|()| sampled::possible()));
@@ -503,7 +562,9 @@ impl Can {
         };
         let valgrind = options.simulation && tell("valgrind", simulation);
         let cpu = topology.placement_order().first().copied();
-        let neighbours = cpu.map(|cpu| machine::polluter::cpus(topology, cpu, usize::MAX)).unwrap_or_default();
+        let neighbours = cpu
+            .map(|cpu| machine::polluter::cpus(topology, cpu, usize::MAX))
+            .unwrap_or_default();
         let beside = if neighbours.is_empty() {
             Err("no other processor shares the last-level cache".to_owned())
         } else {

@@ -43,10 +43,14 @@ fn scope() -> Scope {
 ///
 /// # Errors
 /// What it fails with, or when no samples can be taken.
-pub fn during<T>(postmaster: u32, work: impl FnOnce() -> Result<T, BenchError>) -> Result<Vec<Row>, BenchError> {
+pub fn during<T>(
+    postmaster: u32,
+    work: impl FnOnce() -> Result<T, BenchError>,
+) -> Result<Vec<Row>, BenchError> {
     let failed = |error: &MonitorError| BenchError::Machine(error.to_string());
     let every = Every::cycles_or_time(PER_S);
-    let mut sampler = Sampler::open(Target::Process(postmaster), &every, scope()).map_err(|error| failed(&error))?;
+    let mut sampler =
+        Sampler::open(Target::Process(postmaster), &every, scope()).map_err(|error| failed(&error))?;
     sampler.start().map_err(|error| failed(&error))?;
     let over = AtomicBool::new(false);
     let (sampler, done) = std::thread::scope(|scope| {
@@ -96,7 +100,9 @@ fn rows(profile: &Profile) -> Vec<Row> {
         })
         .collect();
     for note in &profile.notes {
-        rows.push(Row::unavailable(SUITE, CAPABILITY, "available", "bool", note).with("capability", "symbols"));
+        rows.push(
+            Row::unavailable(SUITE, CAPABILITY, "available", "bool", note).with("capability", "symbols"),
+        );
     }
     rows
 }

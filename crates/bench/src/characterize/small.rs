@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use model::topology::Topology;
 
-use super::dbmbench::{Query, SETTINGS, Tables};
+use super::dbmbench::{Query, Tables};
 use super::server::{Kept, Server};
 use super::simulated::{Expect, Options, Shape, Statement, simulate};
+use super::workload::{fill, same, set, settings_of};
 use crate::error::BenchError;
 use crate::progress::Progress;
 use crate::proxy::DATABASE;
@@ -38,46 +39,17 @@ impl Small {
     pub fn load(server: &Server, queries: &[Query], progress: &dyn Progress) -> Result<Small, BenchError> {
         let tables = Tables::new(ROWS);
         let summary = tables.summary();
-        server.ask(&format!(
-            "create schema {SCHEMA};
-             create table {SCHEMA}.t1 (a1 int not null, a2 int not null, a3 int not null, filler text not null);
-             create table {SCHEMA}.t2 (a1 int not null, a2 int not null, filler text not null);
-             create table {SCHEMA}.result (value numeric)"
-        ))?;
-        progress.begin("characterize: smaller tables for the simulation", tables.parts() as u64);
-        let mut lines = (0..tables.parts()).map(|part| {
-            progress.advance(1);
-            tables.t1_lines(part)
-        });
-        let filled = server
-            .feed(&format!("copy {SCHEMA}.t1 from stdin"), &mut lines)
-            .and_then(|()| server.feed(&format!("copy {SCHEMA}.t2 from stdin"), &mut std::iter::once(tables.t2_lines())));
-        progress.end();
-        filled?;
-        server.ask(&format!(
-            "create index t1_a2 on {SCHEMA}.t1 (a2); alter table {SCHEMA}.t2 add primary key (a1)"
-        ))?;
-        for table in ["t1", "t2"] {
-            server.ask(&format!("vacuum (analyze, freeze) {SCHEMA}.{table}"))?;
-        }
+        fill(server, SCHEMA, tables, progress)?;
         let mut statements = Vec::new();
         for &query in queries {
             let bounds = query.bounds()[query.bounds().len() / 2];
-            let settings = query.settings().iter().chain(&SETTINGS);
-            let settings = settings.map(|&(name, value)| (name.to_owned(), value.to_owned()));
-            let path = std::iter::once(("search_path".to_owned(), SCHEMA.to_owned()));
-            let settings: Vec<(String, String)> = path.chain(settings).collect();
-            let set = settings.iter().map(|(name, value)| format!("set {name} = {value};"));
+            let settings = settings_of(query, SCHEMA);
             let select = query.select_between(bounds);
-            let values: Vec<String> = server
-                .ask(&format!("{} {select}", set.collect::<String>()))?
-                .into_iter()
-                .flatten()
-                .collect();
+            let rows = server.ask(&format!("{} {select}", set(&settings)))?;
+            let values: Vec<String> = rows.into_iter().flatten().collect();
             let wanted = summary.answer(query, bounds.0, bounds.1);
             let found: Vec<f64> = values.iter().filter_map(|value| value.parse().ok()).collect();
-            let same = |(found, wanted): (&f64, &f64)| (found - wanted).abs() <= 1e-9 * wanted.abs();
-            if found.len() != wanted.len() || !found.iter().zip(&wanted).all(same) {
+            if !same(&found, &wanted) {
                 return Err(BenchError::Data(format!(
                     "wrong answer: {} on the smaller tables: {found:?} instead of {wanted:?}",
                     query.name()

@@ -40,7 +40,9 @@ impl FromStr for Choice {
             "as-is" => Ok(Choice::AsIs),
             "both" => Ok(Choice::Both),
             "affinity" => Ok(Choice::Affinity),
-            other => Err(format!("SMT cannot be looked at '{other}'; there are as-is, both and affinity")),
+            other => Err(format!(
+                "SMT cannot be looked at '{other}'; there are as-is, both and affinity"
+            )),
         }
     }
 }
@@ -119,7 +121,9 @@ impl Setting {
         match self.choice {
             Choice::AsIs => Ok(Held::default()),
             Choice::Both => {
-                let switched = control().switch(self.name == "on").map_err(|error| refused(&error))?;
+                let switched = control()
+                    .switch(self.name == "on")
+                    .map_err(|error| refused(&error))?;
                 Ok(Held {
                     control: Some(switched),
                     affinity: None,
@@ -127,12 +131,17 @@ impl Setting {
             }
             Choice::Affinity => {
                 let postmaster = postmaster.ok_or_else(|| {
-                    BenchError::BadArgument("--smt affinity binds the server's processes, which are not on this machine".to_owned())
+                    BenchError::BadArgument(
+                        "--smt affinity binds the server's processes, which are not on this machine"
+                            .to_owned(),
+                    )
                 })?;
                 let refused = |source| BenchError::io(format!("could not bind process {postmaster}"), source);
                 let before = SystemProcesses.cpus(postmaster).map_err(refused)?;
                 if self.name == "off" {
-                    SystemProcesses.set_cpus(postmaster, &one_of_each_core(topology)).map_err(refused)?;
+                    SystemProcesses
+                        .set_cpus(postmaster, &one_of_each_core(topology))
+                        .map_err(refused)?;
                 }
                 Ok(Held {
                     control: None,
@@ -171,7 +180,12 @@ impl Drop for Held {
 
 /// The rates of the sweeps by setting, each by concurrency: rows of the rate with SMT over that without.
 pub fn ratios(rates: &[(&'static str, Vec<Vec<f64>>)], concurrency: &[usize]) -> Vec<Row> {
-    let of = |wanted: &str| rates.iter().find(|(name, _)| *name == wanted).map(|(_, rates)| rates);
+    let of = |wanted: &str| {
+        rates
+            .iter()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, rates)| rates)
+    };
     let (Some(on), Some(off)) = (of("on"), of("off")) else {
         return Vec::new();
     };
@@ -196,14 +210,20 @@ mod tests {
             assert_eq!(all.len(), 1);
             assert_eq!((all[0].name(), all[0].choice), ("none", Choice::AsIs));
         }
-        let both: Vec<&str> = Setting::all(Choice::Both, "on").into_iter().map(Setting::name).collect();
+        let both: Vec<&str> = Setting::all(Choice::Both, "on")
+            .into_iter()
+            .map(Setting::name)
+            .collect();
         assert_eq!(both, ["off", "on"]);
         assert!("sometimes".parse::<Choice>().is_err());
     }
 
     #[test]
     fn a_ratio_above_one_means_that_smt_pays() {
-        let rates = [("off", vec![vec![100.0, 110.0]]), ("on", vec![vec![120.0, 121.0]])];
+        let rates = [
+            ("off", vec![vec![100.0, 110.0]]),
+            ("on", vec![vec![120.0, 121.0]]),
+        ];
         let rows = ratios(&rates, &[4]);
         assert_eq!(rows.len(), 1);
         assert!((rows[0].median().expect("a number") - 1.15).abs() < 1e-9);

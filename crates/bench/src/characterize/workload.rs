@@ -35,7 +35,7 @@ pub struct Workload {
     pub query: Option<Query>,
 }
 
-/// Makes DBmbench's tables and fills them.
+/// Makes DBmbench's tables in [`SCHEMA`] and fills them.
 ///
 /// # Errors
 /// When the server refuses, or the schema is there already and not ours to drop.
@@ -51,40 +51,50 @@ pub fn load(server: &Server, tables: Tables, progress: &dyn Progress) -> Result<
             ),
         ));
     }
+    fill(server, SCHEMA, tables, progress)
+}
+
+/// Makes DBmbench's tables in a new schema and fills them.
+///
+/// # Errors
+/// When the server refuses.
+pub fn fill(
+    server: &Server,
+    schema: &str,
+    tables: Tables,
+    progress: &dyn Progress,
+) -> Result<(), BenchError> {
     server.ask(&format!(
-        "create schema {SCHEMA};
-         create table {SCHEMA}.t1 (a1 int not null, a2 int not null, a3 int not null, filler text not null);
-         create table {SCHEMA}.t2 (a1 int not null, a2 int not null, filler text not null);
-         create table {SCHEMA}.result (value numeric)"
+        "create schema {schema};
+         create table {schema}.t1 (a1 int not null, a2 int not null, a3 int not null, filler text not null);
+         create table {schema}.t2 (a1 int not null, a2 int not null, filler text not null);
+         create table {schema}.result (value numeric)"
     ))?;
     progress.begin(
         "characterize: filling DBmbench's tables",
-        tables.parts() as u64 + 2,
+        tables.parts() as u64 + 1,
     );
     let mut lines = (0..tables.parts()).map(|part| {
         progress.advance(1);
         tables.t1_lines(part)
     });
+    let mut other = std::iter::once(tables.t2_lines());
     let filled = server
-        .feed(&format!("copy {SCHEMA}.t1 from stdin"), &mut lines)
-        .and_then(|()| {
-            server.feed(
-                &format!("copy {SCHEMA}.t2 from stdin"),
-                &mut std::iter::once(tables.t2_lines()),
-            )
-        })
+        .feed(&format!("copy {schema}.t1 from stdin"), &mut lines)
+        .and_then(|()| server.feed(&format!("copy {schema}.t2 from stdin"), &mut other))
         .and_then(|()| {
             progress.advance(1);
             server.ask(&format!(
-                "create index t1_a2 on {SCHEMA}.t1 (a2);
-                 alter table {SCHEMA}.t2 add primary key (a1)"
+                "create index t1_a2 on {schema}.t1 (a2); alter table {schema}.t2 add primary key (a1)"
             ))
-        })
-        // A vacuum is no part of a transaction, which several statements in one text are.
-        .and_then(|_| server.ask(&format!("vacuum (analyze, freeze) {SCHEMA}.t1")))
-        .and_then(|_| server.ask(&format!("vacuum (analyze, freeze) {SCHEMA}.t2")));
+        });
     progress.end();
-    filled.map(drop)
+    filled?;
+    // A vacuum is no part of a transaction, which several statements in one text are.
+    for table in ["t1", "t2"] {
+        server.ask(&format!("vacuum (analyze, freeze) {schema}.{table}"))?;
+    }
+    Ok(())
 }
 
 /// Drops DBmbench's tables.
@@ -95,6 +105,22 @@ pub fn unload(server: &Server) -> Result<(), BenchError> {
     server
         .ask(&format!("drop schema if exists {SCHEMA} cascade"))
         .map(drop)
+}
+
+/// The settings of a session that runs this query on the tables of a schema, with the paper's plan.
+pub fn settings_of(query: Query, schema: &str) -> Vec<(String, String)> {
+    let path = std::iter::once(("search_path", schema));
+    let all = path.chain(query.settings().iter().copied()).chain(SETTINGS);
+    all.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Settings as statements.
+pub fn set(settings: &[(String, String)]) -> String {
+    let each = settings
+        .iter()
+        .map(|(name, value)| format!("set {name} = {value};"));
+    each.collect::<Vec<String>>().join(" ")
 }
 
 /// What `EXPLAIN` says.
@@ -115,13 +141,10 @@ impl Workload {
         let script = folder.join(format!("{}.sql", query.name()));
         std::fs::write(&script, query.script())
             .map_err(|source| BenchError::io(format!("could not write {}", script.display()), source))?;
-        let settings = query.settings().iter().chain(&SETTINGS);
-        let settings = settings.map(|&(name, value)| (name.to_owned(), value.to_owned()));
-        let path = std::iter::once(("search_path".to_owned(), SCHEMA.to_owned()));
         Ok(Workload {
             name: query.name().to_owned(),
             script,
-            settings: path.chain(settings).collect(),
+            settings: settings_of(query, SCHEMA),
             times: query.times(paper),
             query: Some(query),
         })
@@ -159,11 +182,7 @@ impl Workload {
 
     /// The settings as statements.
     pub fn set(&self) -> String {
-        let each = self
-            .settings
-            .iter()
-            .map(|(name, value)| format!("set {name} = {value};"));
-        each.collect::<Vec<String>>().join(" ")
+        set(&self.settings)
     }
 
     /// The plan of DBmbench's query; `None` for the user's own, whose statements are not ours to take apart.
@@ -291,7 +310,7 @@ fn numbers(rows: Vec<Vec<String>>) -> Result<Vec<f64>, BenchError> {
 }
 
 /// Whether numbers are the same, but for what PostgreSQL rounds.
-fn same(found: &[f64], wanted: &[f64]) -> bool {
+pub fn same(found: &[f64], wanted: &[f64]) -> bool {
     let pair = |(found, wanted): (&f64, &f64)| (found - wanted).abs() <= SAME * wanted.abs();
     found.len() == wanted.len() && found.iter().zip(wanted).all(pair)
 }

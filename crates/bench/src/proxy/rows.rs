@@ -96,14 +96,14 @@ fn named(spec: &Spec) -> Named {
 mod tests {
     use super::*;
     use crate::progress::Silent;
-    use crate::proxy::contest::Track;
-    use crate::proxy::sheet::RATIO;
-    use crate::row::Row;
     use crate::proxy::address::Transport;
     use crate::proxy::case::cases;
     use crate::proxy::configuration::Corun;
+    use crate::proxy::contest::Track;
+    use crate::proxy::sheet::RATIO;
     use crate::proxy::sides::Kind;
     use crate::row::Label;
+    use crate::row::Row;
     use crate::run::Plan;
 
     fn spec(name: &str, kind: Kind) -> Spec {

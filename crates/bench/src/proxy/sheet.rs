@@ -82,7 +82,10 @@ impl<M> Sheet<'_, M> {
         let reason = match gone {
             Gone::Unavailable(reason) => reason,
             Gone::Failed(reason) => {
-                runner.fail(format!("{} {}: {} failed: {reason}", self.suite, self.case, side.name));
+                runner.fail(format!(
+                    "{} {}: {} failed: {reason}",
+                    self.suite, self.case, side.name
+                ));
                 reason
             }
         };
@@ -99,7 +102,14 @@ impl<M> Sheet<'_, M> {
         }
         for metric in self.metrics {
             if let Some(spread) = Spread::of(&track.values(metric.read)) {
-                let row = Row::measured(self.suite, self.case, metric.name, metric.unit, spread, track.wrong.is_none());
+                let row = Row::measured(
+                    self.suite,
+                    self.case,
+                    metric.name,
+                    metric.unit,
+                    spread,
+                    track.wrong.is_none(),
+                );
                 runner.emit_checked(row.with_all(&side.parameters).with_all(self.parameters));
             }
         }

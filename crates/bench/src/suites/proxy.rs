@@ -39,7 +39,13 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         Err(error) => {
             runner.progress().note(&error.to_string());
             for case in selected {
-                let row = Row::unavailable(SUITE, &case.name(), crate::proxy::sheet::TPS, "1/s", &error.to_string());
+                let row = Row::unavailable(
+                    SUITE,
+                    &case.name(),
+                    crate::proxy::sheet::TPS,
+                    "1/s",
+                    &error.to_string(),
+                );
                 runner.emit(row.with("target", "direct").with_all(&case.parameters()));
             }
             return Ok(());

@@ -9,8 +9,8 @@ use bench::progress::Progress as _;
 use machine::trace::{Recorded, Recorder, Target, TraceOptions, TraceSource};
 
 use super::args::AutostepsArgs;
-use crate::interrupt;
 use super::traced::{Traced, failed};
+use crate::interrupt;
 use crate::progress::Bars;
 
 /// Most bytes of a kept trace for each instruction that may be in it.

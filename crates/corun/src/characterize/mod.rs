@@ -159,8 +159,9 @@ impl FromStr for Queries {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let mut queries = Vec::new();
         for name in text.split(',').map(str::trim).filter(|&name| name != "none") {
-            let query = Query::named(name)
-                .ok_or_else(|| format!("no workload is called '{name}'; there are utpcc, uss, unj and none"))?;
+            let query = Query::named(name).ok_or_else(|| {
+                format!("no workload is called '{name}'; there are utpcc, uss, unj and none")
+            })?;
             if !queries.contains(&query) {
                 queries.push(query);
             }
@@ -211,7 +212,9 @@ impl RunArgs {
             None => Vec::new(),
         };
         if queries.is_empty() && own.is_empty() {
-            bail!(Usage("there is no workload\nhint: name one with --workload, --sql or --pgbench".to_owned()));
+            bail!(Usage(
+                "there is no workload\nhint: name one with --workload, --sql or --pgbench".to_owned()
+            ));
         }
         let usual = if self.quick { ROWS_QUICK } else { ROWS };
         let rows = self.rows.unwrap_or(usual);
@@ -226,7 +229,9 @@ impl RunArgs {
         concurrency.sort_unstable();
         concurrency.dedup();
         if let Some(many) = concurrency.last().filter(|&&many| many > CLIENTS_MAX) {
-            bail!(Usage(format!("--concurrency must be at most {CLIENTS_MAX}, not {many}")));
+            bail!(Usage(format!(
+                "--concurrency must be at most {CLIENTS_MAX}, not {many}"
+            )));
         }
         let with = |stage: Stage| !self.without.contains(&stage);
         Ok(Options {
@@ -301,7 +306,11 @@ fn run_all(args: &RunArgs) -> Result<()> {
         write!(stdout, "{}", text::report(&rows))?;
         stdout.flush()?;
     }
-    out::note(&format!("rows: {}, report: {}", folder.rows().display(), page.display()));
+    out::note(&format!(
+        "rows: {}, report: {}",
+        folder.rows().display(),
+        page.display()
+    ));
     if ended.is_err() {
         out::note("the run broke off: rows and report have what was known until then");
     }

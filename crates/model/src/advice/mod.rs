@@ -40,6 +40,9 @@ pub const RATE_FLAT_PERCENT: f64 = 5.0;
 pub const RUN_DELAY_SHARE_PERCENT: f64 = 10.0;
 /// From so many involuntary switches a query on, CPUs are over-subscribed.
 pub const INVOLUNTARY_SWITCHES: f64 = 1.0;
+/// Code that misses the level-one instruction cache with less than this share of its fetches, in percent, loops in what fits, however much it
+/// touches in all.
+pub const FETCH_MISS_PERCENT: f64 = 0.1;
 /// SMT gains or loses where the ratio's median is this many percent from 1 and no repetition is on the other side of 1.
 pub const SMT_PERCENT: f64 = 5.0;
 /// From this much stolen time on, in percent, the figures of a run are disturbed.

@@ -2,8 +2,9 @@
 
 use super::facts::digits;
 use super::{
-    Advice, Facts, Figure, Host, INSENSITIVE_PERCENT, INVOLUNTARY_SWITCHES, Kind, Point, RATE_FLAT_PERCENT,
-    RUN_DELAY_SHARE_PERCENT, SENSITIVE_PERCENT, SMT_PERCENT, STEAL_PERCENT, STREAMING_MISS_PERCENT, Workload,
+    Advice, FETCH_MISS_PERCENT, Facts, Figure, Host, INSENSITIVE_PERCENT, INVOLUNTARY_SWITCHES, Kind, Point,
+    RATE_FLAT_PERCENT, RUN_DELAY_SHARE_PERCENT, SENSITIVE_PERCENT, SMT_PERCENT, STEAL_PERCENT,
+    STREAMING_MISS_PERCENT, Workload,
 };
 use crate::locality::Locality;
 use crate::spread::Label;
@@ -314,7 +315,8 @@ pub(super) fn smt(workload: &Workload) -> Vec<Advice> {
 pub(super) fn instructions(workload: &Workload) -> Option<Advice> {
     let code = workload.code_bytes.as_ref()?;
     let l1i_bytes = workload.l1i_bytes? as f64;
-    if code.value < l1i_bytes || l1i_bytes == 0.0 {
+    let loops = |misses: &Figure| misses.value < FETCH_MISS_PERCENT;
+    if code.value < l1i_bytes || l1i_bytes == 0.0 || workload.l1i_miss_percent.as_ref().is_some_and(loops) {
         return None;
     }
     let kib = Figure {

@@ -226,6 +226,9 @@ fn code_that_does_not_fit_comes_last() {
         advice[1].evidence
     );
     assert_eq!(advice[1].label, Label::Simulated);
+    small.l1i_miss_percent = Some(simulated(0.01));
+    assert_eq!(kinds(&of(vec![small.clone()])), [Kind::CacheShare]);
+    small.l1i_miss_percent = Some(simulated(1.8));
     small.code_bytes = Some(simulated(20_000.0));
     assert_eq!(kinds(&of(vec![small])), [Kind::CacheShare]);
 }

@@ -27,7 +27,7 @@ use crate::row::Row;
 use crate::stats::Spread;
 
 /// The workload's name in rows.
-const WORKLOAD: &str = "known_footprint";
+const WORKLOAD: &str = "synthetic_known_footprint";
 const METRIC: &str = "effective_llc_bytes";
 const UNIT: &str = "bytes";
 /// Stretches of accesses of one time, the first third of which does not count: the workload comes out of its warm-up with all of its block
