@@ -10,7 +10,9 @@ use model::topology::Topology;
 
 use super::dbmbench::{Query, Tables};
 use super::server::{Kept, Server};
-use super::simulated::{Expect, Options, Shape, Statement, simulate};
+use super::simulated::{
+    EXECUTIONS_LONG, EXECUTIONS_SHORT, Expect, Options, Shape, Statement, TABLE_ROWS, simulate,
+};
 use super::workload::{fill, same, set, settings_of};
 use crate::error::BenchError;
 use crate::progress::Progress;
@@ -20,8 +22,6 @@ use crate::row::Row;
 
 /// Where the smaller tables are.
 const SCHEMA: &str = "corun_small";
-/// Their rows of T1: those of uTPC-C may be more, it reads few of them.
-const ROWS: usize = 100_000;
 /// Time after which no simulated run is begun, and the longest time of one.
 const BUDGET: Duration = Duration::from_secs(150);
 const RUN_WITHIN: Duration = Duration::from_secs(120);
@@ -37,7 +37,7 @@ impl Small {
     /// # Errors
     /// When the server refuses, or answers otherwise than the rows say.
     pub fn load(server: &Server, queries: &[Query], progress: &dyn Progress) -> Result<Small, BenchError> {
-        let tables = Tables::new(ROWS);
+        let tables = Tables::new(TABLE_ROWS as usize);
         let summary = tables.summary();
         fill(server, SCHEMA, tables, progress)?;
         let mut statements = Vec::new();
@@ -66,8 +66,8 @@ impl Small {
                     values,
                 },
                 executions: match query {
-                    Query::Utpcc => 10,
-                    Query::Uss | Query::Unj => 1,
+                    Query::Utpcc => EXECUTIONS_SHORT,
+                    Query::Uss | Query::Unj => EXECUTIONS_LONG,
                 },
                 table_rows: tables.t1_rows() as u64,
             });
