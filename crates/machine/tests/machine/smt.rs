@@ -126,7 +126,10 @@ fn it_is_put_back_when_the_program_is_killed() {
     // Ctrl-C reaches everything in the terminal's group; the others reach the program alone.
     for (signal, whole_group) in [("KILL", false), ("TERM", false), ("INT", true), ("KILL", true)] {
         let folder = folder("on");
-        let mut program = Command::new(std::env::current_exe().unwrap())
+        // Whoever runs the tests in the background ignores Ctrl-C, and what it starts would inherit that.
+        let mut program = Command::new("env")
+            .arg("--default-signal=INT,TERM")
+            .arg(std::env::current_exe().unwrap())
             .args(["--exact", "smt::switching_program", "--test-threads=1"])
             .env(FOLDER, folder.path())
             .stdin(Stdio::null())
