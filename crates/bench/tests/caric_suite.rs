@@ -58,7 +58,7 @@ fn every_interaction_runs_and_is_answered_the_same_twice() {
             duty: Duty::Transactions(5),
             reconnect: false,
             options: String::new(),
-            grace: bench::proxy::pgbench::GRACE,
+            grace: pgbench::GRACE,
         };
         let program = ground.programs().path("pgbench");
         let turn = pgbench::run(&program, &load, server.address(), 1, &log);

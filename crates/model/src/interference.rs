@@ -587,7 +587,15 @@ mod tests {
                 let clean = 15.0 + 75.0 * misses(own.0 as f64, polluter, ratio, capacity, limit);
                 clean * (1.0 + noise_percent / 100.0 * noise(seed, n))
             };
-            let (bytes, min, max) = found(&effective_llc(own, &points(times, Bytes::mib(256))));
+            let largest = Bytes::mib(256);
+            let answer = effective_llc(own, &points(times, largest));
+            // A small workload that touches its lines as often as the polluter touches others keeps nearly all of them in a cache that replaces the
+            // least recently used: there is no rise to find, and saying so is right.
+            let rise = 1.0 + 5.0 * misses(own.0 as f64, largest.0 as f64, ratio, capacity, limit);
+            if rise < RISE_MIN * (1.0 + 2.0 * noise_percent / 100.0) && matches!(answer, EffectiveLlc::NotFound { .. }) {
+                return Ok(());
+            }
+            let (bytes, min, max) = found(&answer);
             let off = bytes / capacity;
             prop_assert!((0.75..1.3).contains(&off), "off by {off}");
             prop_assert!(min <= bytes && bytes <= max);
