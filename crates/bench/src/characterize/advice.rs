@@ -209,7 +209,6 @@ mod tests {
                 "over_subscription uss",
                 "over_subscription utpcc",
                 "instruction_footprint unj",
-                "instruction_footprint uss",
                 "instruction_footprint utpcc",
             ]
         );
