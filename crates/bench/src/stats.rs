@@ -44,6 +44,16 @@ impl Spread {
         })
     }
 
+    /// A value that was taken once.
+    pub fn one(value: f64) -> Spread {
+        Spread {
+            n: 1,
+            min: value,
+            median: value,
+            max: value,
+        }
+    }
+
     /// The same spread in another unit.
     pub fn scaled(self, factor: f64) -> Spread {
         Spread {

@@ -88,7 +88,11 @@ fn times(own: Bytes, replacement: Replacement) -> Vec<KnownPoint> {
                     run.expect("it runs").time_ns
                 })
                 .collect();
-            KnownPoint { polluter, ns }
+            KnownPoint {
+                polluter,
+                ns,
+                touches: None,
+            }
         })
         .collect()
 }

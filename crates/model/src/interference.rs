@@ -49,8 +49,11 @@ const FLAT_GAIN_MIN: f64 = 3.0;
 const RISING_GAIN_MIN: f64 = 1.25;
 /// Candidates for `C` per doubling: steps of 3 %, less than runs differ.
 const CANDIDATES_PER_OCTAVE: f64 = 24.0;
-/// How often the polluter touches a line while the workload touches one: 1/4 to 64.
+/// How often the polluter touches a line while the workload touches one, where that is not known: 1/4 to 64.
 const RATIOS: std::ops::RangeInclusive<i32> = -2..=6;
+/// What the cache may see of touches that were counted, against what it sees of the workload's: 1/4 to 4. Private caches and prefetchers stand
+/// in between.
+const SEEN: std::ops::RangeInclusive<i32> = -2..=2;
 /// Halvings of an interval that find a rate or a time.
 const HALVINGS: usize = 40;
 
@@ -216,6 +219,9 @@ pub struct KnownPoint {
     pub polluter: Bytes,
     /// Time an access, in any unit, one value a round.
     pub ns: Vec<f64>,
+    /// Lines the polluter touched for each access of the workload. A polluter that misses is slower than one that hits, so this falls where
+    /// both no longer fit, and with it what the workload loses. `None`: not known, and taken to be the same beside all.
+    pub touches: Option<f64>,
 }
 
 /// The effective last-level cache from times of a workload that draws lines evenly from `own` bytes, beside polluters.
@@ -224,12 +230,11 @@ pub struct KnownPoint {
 /// itself. Latencies in it are those of the workload: part of its accesses may be served by private caches.
 pub fn effective_llc(own: Bytes, points: &[KnownPoint]) -> EffectiveLlc {
     let not_found = |reason: String| EffectiveLlc::NotFound { reason };
-    let mut points: Vec<(f64, &[f64])> = points
+    let mut points: Vec<&KnownPoint> = points
         .iter()
         .filter(|point| !point.ns.is_empty() && point.ns.iter().all(|ns| ns.is_finite() && *ns > 0.0))
-        .map(|point| (point.polluter.0 as f64, point.ns.as_slice()))
         .collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.sort_by_key(|point| point.polluter);
     if own.0 == 0 || points.len() < POINTS_MIN {
         return not_found(format!(
             "{} footprints of the polluter were measured, {POINTS_MIN} are needed",
@@ -237,19 +242,19 @@ pub fn effective_llc(own: Bytes, points: &[KnownPoint]) -> EffectiveLlc {
         ));
     }
     let own = own.0 as f64;
-    let polluters: Vec<f64> = points.iter().map(|(bytes, _)| *bytes).collect();
-    let shapes = shapes(own, &polluters);
+    let polluters: Vec<f64> = points.iter().map(|point| point.polluter.0 as f64).collect();
+    let shapes = shapes(own, &points);
     // The middle of the rounds, not the least as of a workload that is alone: here what makes accesses slower is what is looked for, and a
     // round in which the polluter did not get its processor is fast.
-    let middle: Vec<f64> = points.iter().map(|(_, ns)| median(ns)).collect();
+    let middle: Vec<f64> = points.iter().map(|point| median(&point.ns)).collect();
     let fit = match fit(own, &polluters, &middle, &shapes) {
         Ok(fit) => fit,
         Err(reason) => return not_found(reason),
     };
-    let rounds = points.iter().map(|(_, ns)| ns.len()).min().unwrap_or(0);
+    let rounds = points.iter().map(|point| point.ns.len()).min().unwrap_or(0);
     let mut found = vec![fit.capacity];
     found.extend((0..rounds).filter_map(|round| {
-        let one: Vec<f64> = points.iter().map(|(_, ns)| ns[round]).collect();
+        let one: Vec<f64> = points.iter().map(|point| point.ns[round]).collect();
         Some(self::fit(own, &polluters, &one, &shapes).ok()?.capacity)
     }));
     EffectiveLlc::Found {
@@ -269,18 +274,27 @@ struct Shape {
 }
 
 /// Every candidate. They depend on footprints only, so all rounds share them.
-fn shapes(own: f64, polluters: &[f64]) -> Vec<Shape> {
-    let largest = own + polluters.iter().copied().fold(0.0, f64::max);
+fn shapes(own: f64, points: &[&KnownPoint]) -> Vec<Shape> {
+    let largest = own
+        + points
+            .iter()
+            .map(|point| point.polluter.0 as f64)
+            .fold(0.0, f64::max);
+    let counted = points
+        .iter()
+        .all(|point| point.polluter.0 == 0 || point.touches.is_some());
+    let factors = if counted { SEEN } else { RATIOS };
     let steps = ((largest / own).log2() * CANDIDATES_PER_OCTAVE).ceil() as u32;
     let mut shapes = Vec::new();
     for step in 0..=steps {
         let capacity = own * (f64::from(step) / CANDIDATES_PER_OCTAVE).exp2();
-        for ratio in RATIOS.map(|power| f64::from(power).exp2()) {
+        for factor in factors.clone().map(|power| f64::from(power).exp2()) {
             for limit in [Limit::Random, Limit::LeastRecentlyUsed] {
-                let misses = polluters
-                    .iter()
-                    .map(|polluter| misses(own, *polluter, ratio, capacity, limit))
-                    .collect();
+                let of = |point: &&KnownPoint| {
+                    let ratio = factor * point.touches.filter(|_| counted).unwrap_or(1.0);
+                    misses(own, point.polluter.0 as f64, ratio, capacity, limit)
+                };
+                let misses = points.iter().map(of).collect();
                 shapes.push(Shape { capacity, misses });
             }
         }
@@ -463,6 +477,7 @@ mod tests {
             ns: (0..7)
                 .map(|round| of(polluter.0 as f64, at as u64 * 7 + round))
                 .collect(),
+            touches: None,
         };
         polluters(largest).into_iter().enumerate().map(point).collect()
     }
@@ -534,6 +549,7 @@ mod tests {
         let point = |mib, ns| KnownPoint {
             polluter: Bytes::mib(mib),
             ns: vec![ns],
+            touches: None,
         };
         for (own, points) in [
             (Bytes::mib(4), vec![]),
@@ -599,6 +615,33 @@ mod tests {
             let off = bytes / capacity;
             prop_assert!((0.75..1.3).contains(&off), "off by {off}");
             prop_assert!(min <= bytes && bytes <= max);
+        }
+
+        #[test]
+        fn knees_are_found_where_larger_polluters_are_slower(
+            capacity_mib in 8.0f64..64.0, own_part in 0.3f64..0.8, fast in 2.0f64..16.0, seen in 0.5f64..2.0, random: bool, seed: u64,
+            noise_percent in 0.0f64..4.0,
+        ) {
+            let capacity = capacity_mib * 1048576.0;
+            let own = Bytes((capacity * own_part) as u64);
+            let limit = if random { Limit::Random } else { Limit::LeastRecentlyUsed };
+            // Misses cost it eight times what hits do.
+            let touches = |polluter: f64| fast / (1.0 + 7.0 * (1.0 - capacity / 2.0 / polluter).max(0.0));
+            let times = |polluter: f64, n| {
+                let missed = misses(own.0 as f64, polluter, seen * touches(polluter), capacity, limit);
+                (15.0 + 75.0 * missed) * (1.0 + noise_percent / 100.0 * noise(seed, n))
+            };
+            let mut points = points(times, Bytes::mib(256));
+            for point in &mut points {
+                point.touches = (point.polluter.0 > 0).then(|| touches(point.polluter.0 as f64));
+            }
+            let most = points.iter().map(|point| median(&point.ns)).fold(0.0, f64::max);
+            let answer = effective_llc(own, &points);
+            if most < 15.0 * RISE_MIN * (1.0 + 3.0 * noise_percent / 100.0) && matches!(answer, EffectiveLlc::NotFound { .. }) {
+                return Ok(());
+            }
+            let off = found(&answer).0 / capacity;
+            prop_assert!((0.7..1.4).contains(&off), "off by {off}");
         }
 
         #[test]

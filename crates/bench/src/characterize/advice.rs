@@ -159,12 +159,7 @@ pub fn rows(rows: &[Row]) -> Vec<Row> {
     ranked
         .map(|(advice, rank)| {
             let rank = f64::from(rank);
-            let spread = Spread {
-                n: 1,
-                min: rank,
-                median: rank,
-                max: rank,
-            };
+            let spread = Spread::one(rank);
             let row = match advice.label {
                 ModelLabel::Simulated => Row::simulated(SUITE, ADVICE, "rank", "rank", spread, true),
                 ModelLabel::Measured | ModelLabel::Unavailable => {

@@ -14,6 +14,7 @@
 //! Not here: arguments and files.
 
 pub mod advice;
+mod bound;
 pub mod counted;
 pub mod dbmbench;
 pub mod diff;

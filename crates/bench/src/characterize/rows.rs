@@ -116,13 +116,7 @@ pub fn cut_off_text(rows: &Rows) -> Option<String> {
 
 /// A fact about machine, server or settings as a row, so that a file of rows says all by itself where it is from.
 pub fn fact(name: &str, value: &str) -> Row {
-    let one = Spread {
-        n: 1,
-        min: 1.0,
-        median: 1.0,
-        max: 1.0,
-    };
-    Row::measured(SUITE, MACHINE, "fact", "count", one, true)
+    Row::measured(SUITE, MACHINE, "fact", "count", Spread::one(1.0), true)
         .with("fact", name)
         .with("value", value)
 }

@@ -13,10 +13,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use machine::process::{Processes, SystemProcesses};
+use machine::affinity;
+use model::knee::median;
 use model::topology::Topology;
-use model::units::CpuId;
 
+use super::bound::Bound;
 use super::counted::{self, Counters};
 use super::dbmbench::{Query, Summary, Tables};
 use super::interference::{self, AgreementPlan};
@@ -207,13 +208,6 @@ fn stages(
         &mut can,
         emit,
     );
-    let small = match &done {
-        // The stand-alone backend needs the data folder for itself: only our own server gives it away.
-        Ok(()) if options.simulation && server.is_ours() && can.valgrind => {
-            Some(Small::load(&server, &options.queries, progress)?)
-        }
-        _ => None,
-    };
     if loaded && !server.is_ours() {
         // Whatever went wrong before: the user's server is left as it was found.
         let dropped = unload(&server);
@@ -222,13 +216,18 @@ fn stages(
     }
     done?;
     stand.go_on()?;
-    if options.interference && can.neighbours {
+    if can.neighbours {
         for row in interference::agreement(topology, &AgreementPlan::of(can.smt), progress)? {
             emit(row);
         }
     }
     stand.go_on()?;
-    if let (Some(small), Some(kept)) = (small, server.stop()?) {
+    if !can.valgrind {
+        return Ok(());
+    }
+    // The stand-alone backend needs the data folder for itself: only our own server gives it away.
+    let small = Small::load(&server, &options.queries, progress)?;
+    if let Some(kept) = server.stop()? {
         for row in small.simulate(
             &programs,
             &kept,
@@ -288,11 +287,11 @@ fn looked_at(
         }
         stand.go_on()?;
         let most = options.concurrency.last().copied().unwrap_or(1);
-        if let Some(postmaster) = can.postmaster.filter(|_| options.sampling && can.sampling) {
+        if let Some(postmaster) = can.postmaster.filter(|_| can.sampling) {
             functions(stand, workload, postmaster, most, can, emit)?;
         }
         stand.go_on()?;
-        if options.interference && can.neighbours {
+        if can.neighbours {
             beside(stand, workload, topology, can, emit)?;
         }
     }
@@ -388,17 +387,8 @@ fn attached(
         seen.extend(counters.end(&nothing)?);
     }
     for seen in seen {
-        if let Some(spread) = Spread::of(&[seen.value]) {
-            let row = Row::measured(SUITE, seen.case, seen.metric, seen.unit, spread, true);
-            let row = row
-                .with("workload", ATTACHED)
-                .with("smt", smt)
-                .with("how", seen.how);
-            emit(match &seen.of {
-                Some((name, value)) => row.with(name, value.as_str()),
-                None => row,
-            });
-        }
+        let row = seen.row(Spread::one(seen.value));
+        emit(row.with("workload", ATTACHED).with("smt", smt));
     }
     for row in functions {
         emit(match row.case == CAPABILITY {
@@ -411,14 +401,8 @@ fn attached(
 
 /// Tells of a capability in a row; whether it is there.
 fn tell(name: &str, found: Result<(), String>, emit: &mut dyn FnMut(Row)) -> bool {
-    let one = Spread {
-        n: 1,
-        min: 1.0,
-        median: 1.0,
-        max: 1.0,
-    };
     let row = match &found {
-        Ok(()) => Row::measured(SUITE, CAPABILITY, "available", "bool", one, true),
+        Ok(()) => Row::measured(SUITE, CAPABILITY, "available", "bool", Spread::one(1.0), true),
         Err(reason) => Row::unavailable(SUITE, CAPABILITY, "available", "bool", reason),
     };
     emit(row.with("capability", name));
@@ -457,7 +441,7 @@ fn functions(
 }
 
 /// What one client of the workload loses beside a polluter. The server and the client are held on one processor, so that they share a cache
-/// with the polluter and no processor.
+/// with the polluter and no processor. A stretch counts by its middle query: time that the machine's owner takes away falls on few.
 fn beside(
     stand: &Stand<'_>,
     workload: &Workload,
@@ -469,18 +453,21 @@ fn beside(
         return Ok(());
     };
     let plan = interference::Plan::of(topology, &workload.name, can.smt, cpu);
-    let held = Held::on(postmaster, cpu)?;
+    let held = Bound::to(postmaster, &[cpu])?;
+    // What this thread starts, pgbench, inherits it; the polluter's threads go where they belong by themselves.
+    let pinned = affinity::pin(cpu).map_err(|error| BenchError::Machine(error.to_string()))?;
     let run = |times: usize| {
         stand.go_on()?;
         workload.clear(stand.server)?;
         let turn = turn(stand, workload, 1, times, 2_000)?;
-        Ok(turn.times_ms.iter().sum::<f64>() / 1e3)
+        Ok(median(&turn.times_ms) / 1e3)
     };
-    let few = run(3)? / 3.0;
+    let few = run(3)?;
     let times = ((BESIDE_SECONDS / few.max(1e-6)) as usize).clamp(1, BESIDE_TIMES_MAX);
     let mut work = || run(times);
     let found = interference::curve(&mut work, topology, &plan, stand.progress);
-    drop(held);
+    drop(pinned);
+    held.let_go()?;
     for row in found? {
         emit(row);
     }
@@ -490,33 +477,6 @@ fn beside(
 /// How long a stretch of the workload beside the polluter should take, and its queries at most.
 const BESIDE_SECONDS: f64 = 0.4;
 const BESIDE_TIMES_MAX: usize = 400;
-
-/// A server whose new backends run on one processor, until this is dropped.
-struct Held {
-    postmaster: u32,
-    before: Vec<CpuId>,
-}
-
-impl Held {
-    fn on(postmaster: u32, cpu: CpuId) -> Result<Held, BenchError> {
-        let refused = |source| {
-            BenchError::io(
-                format!("could not bind process {postmaster} to a processor"),
-                source,
-            )
-        };
-        let before = SystemProcesses.cpus(postmaster).map_err(refused)?;
-        SystemProcesses.set_cpus(postmaster, &[cpu]).map_err(refused)?;
-        Ok(Held { postmaster, before })
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // A server that has ended needs nothing.
-        let _ = SystemProcesses.set_cpus(self.postmaster, &self.before);
-    }
-}
 
 /// What this machine and this server let us do.
 struct Can {

@@ -76,12 +76,6 @@ pub fn during<T>(
 
 fn rows(profile: &Profile) -> Vec<Row> {
     let all = profile.samples.max(1) as f64;
-    let one = |value: f64| Spread {
-        n: 1,
-        min: value,
-        median: value,
-        max: value,
-    };
     let mut rows: Vec<Row> = profile
         .functions
         .iter()
@@ -89,14 +83,21 @@ fn rows(profile: &Profile) -> Vec<Row> {
         .enumerate()
         .map(|(place, function)| {
             let percent = 100.0 * function.samples as f64 / all;
-            Row::measured(SUITE, FUNCTIONS, "time_percent", "percent", one(percent), true)
-                .with("how", "sampling")
-                .with("function", function.function.as_str())
-                .with("rank", place + 1)
-                .with("module", function.origin.name())
-                .with("file", function.file.as_str())
-                .with("samples", profile.samples)
-                .with("lost_samples", profile.lost)
+            Row::measured(
+                SUITE,
+                FUNCTIONS,
+                "time_percent",
+                "percent",
+                Spread::one(percent),
+                true,
+            )
+            .with("how", "sampling")
+            .with("function", function.function.as_str())
+            .with("rank", place + 1)
+            .with("module", function.origin.name())
+            .with("file", function.file.as_str())
+            .with("samples", profile.samples)
+            .with("lost_samples", profile.lost)
         })
         .collect();
     for note in &profile.notes {

@@ -6,12 +6,11 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use machine::process::{Processes, SystemProcesses};
 use machine::smt::{Smt, SmtError, State, Switched, has_siblings, one_of_each_core};
 use model::topology::Topology;
-use model::units::CpuId;
 
 use super::SUITE;
+use super::bound::Bound;
 use super::rows::SPEEDUP;
 use crate::error::BenchError;
 use crate::row::Row;
@@ -59,7 +58,7 @@ pub struct Setting {
 #[derive(Default)]
 pub struct Held {
     control: Option<Switched>,
-    affinity: Option<(u32, Vec<CpuId>)>,
+    affinity: Option<Bound>,
 }
 
 /// `on`, `off`, or `none` where no core has a second hardware thread.
@@ -136,16 +135,13 @@ impl Setting {
                             .to_owned(),
                     )
                 })?;
-                let refused = |source| BenchError::io(format!("could not bind process {postmaster}"), source);
-                let before = SystemProcesses.cpus(postmaster).map_err(refused)?;
-                if self.name == "off" {
-                    SystemProcesses
-                        .set_cpus(postmaster, &one_of_each_core(topology))
-                        .map_err(refused)?;
-                }
+                let affinity = match self.name {
+                    "off" => Some(Bound::to(postmaster, &one_of_each_core(topology))?),
+                    _ => None,
+                };
                 Ok(Held {
                     control: None,
-                    affinity: Some((postmaster, before)),
+                    affinity,
                 })
             }
         }
@@ -157,23 +153,13 @@ impl Held {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn restore(mut self) -> Result<(), BenchError> {
-        if let Some((postmaster, cpus)) = self.affinity.take() {
-            let refused = |source| BenchError::io(format!("could not unbind process {postmaster}"), source);
-            SystemProcesses.set_cpus(postmaster, &cpus).map_err(refused)?;
+    pub fn restore(self) -> Result<(), BenchError> {
+        if let Some(affinity) = self.affinity {
+            affinity.let_go()?;
         }
-        match self.control.take() {
+        match self.control {
             Some(control) => control.restore().map_err(|error| refused(&error)),
             None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Some((postmaster, cpus)) = self.affinity.take() {
-            // A server that has ended needs nothing.
-            let _ = SystemProcesses.set_cpus(postmaster, &cpus);
         }
     }
 }

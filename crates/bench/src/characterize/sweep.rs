@@ -82,6 +82,16 @@ impl Seen {
     fn is_like(&self, other: &Seen) -> bool {
         (self.case, self.metric, &self.of) == (other.case, other.metric, &other.of)
     }
+
+    /// The row of this value, or of several like it.
+    pub fn row(&self, spread: Spread) -> Row {
+        let row = Row::measured(SUITE, self.case, self.metric, self.unit, spread, true);
+        let row = row.with("how", self.how);
+        match &self.of {
+            Some((name, value)) => row.with(name, value.as_str()),
+            None => row,
+        }
+    }
 }
 
 /// What all turns share.
@@ -263,14 +273,7 @@ impl Level {
                 .map(|seen| seen.value)
                 .collect();
             left.retain(|seen| !seen.is_like(first));
-            if let Some(spread) = Spread::of(&values) {
-                let mut row = Row::measured(SUITE, first.case, first.metric, first.unit, spread, true);
-                row = row.with("how", first.how);
-                rows.push(match &first.of {
-                    Some((name, value)) => row.with(name, value.as_str()),
-                    None => row,
-                });
-            }
+            rows.extend(Spread::of(&values).map(|spread| first.row(spread)));
         }
         rows
     }

@@ -84,12 +84,7 @@ fn query_rows(query: &QuerySummary, answer_ok: bool, rows: &mut Vec<Row>) {
         .with("class", query.class.name())
     };
     for (side, median) in [(Side::Stock, query.stock_ms), (Side::Corun, query.corun_ms)] {
-        let spread = median.map(|median| Spread {
-            n: 1,
-            min: median,
-            median,
-            max: median,
-        });
+        let spread = median.map(Spread::one);
         rows.extend(spread.map(|spread| row("ms", "ms", spread, side)));
     }
     rows.extend(

@@ -39,6 +39,8 @@ const ROUNDS_MAX: usize = 7;
 const BUDGET: Duration = Duration::from_secs(15);
 /// Steps of the sizes that are tried in fits.
 const RESOLUTION_PERCENT: f64 = 3.0;
+/// What one touch of the polluter counts in its rate.
+const LINE_BYTES: f64 = 64.0;
 /// Smallest footprint of the polluter; then half octaves.
 const POLLUTER_MIN: Bytes = Bytes::mib(1);
 /// Largest one, of a workload and of a polluter.
@@ -108,20 +110,9 @@ pub fn agreement_beside(
     let mut sizes = polluters(&topology, size_of(&before));
     sizes.retain(|bytes| *bytes <= polluter.footprint_max());
     sizes.insert(0, Bytes(0));
-    let mut points: Vec<(Bytes, KnownPoint)> = own
+    let mut points: Vec<Point> = own
         .iter()
-        .flat_map(|own| {
-            sizes.iter().map(|polluter| {
-                let ns = Vec::new();
-                (
-                    *own,
-                    KnownPoint {
-                        polluter: *polluter,
-                        ns,
-                    },
-                )
-            })
-        })
+        .flat_map(|own| sizes.iter().map(|polluter| Point::of(*own, *polluter)))
         .collect();
     let rounds = plan.rounds_max.max(1);
     progress.begin(
@@ -133,8 +124,7 @@ pub fn agreement_beside(
         for round in 0..rounds {
             let round_began = Instant::now();
             for index in in_turn(points.len(), round) {
-                let (own, point) = &mut points[index];
-                point.ns.push(time(machine, polluter, *own, point.polluter)?);
+                points[index].measure(machine, polluter)?;
                 progress.advance(1);
             }
             if began.elapsed() + round_began.elapsed() > plan.budget {
@@ -150,44 +140,68 @@ pub fn agreement_beside(
     let beside: Vec<EffectiveLlc> = own
         .iter()
         .map(|own| {
-            let of_own = points.iter().filter(|(other, _)| other == own);
-            let of_own: Vec<KnownPoint> = of_own.map(|(_, point)| point.clone()).collect();
+            let of_own = points.iter().filter(|point| point.own == *own);
+            let of_own: Vec<KnownPoint> = of_own.map(Point::known).collect();
             effective_llc(*own, &of_own)
         })
         .collect();
     Ok(rows(&[before, after], &beside, &own, plan, polluter.streams()))
 }
 
-/// Nanoseconds an access to `own` bytes takes beside a polluter of so many.
-fn time(
-    machine: &mut dyn Machine,
-    polluter: &mut dyn Pollute,
+/// What was measured of a workload of `own` bytes beside one polluter.
+struct Point {
     own: Bytes,
-    footprint: Bytes,
-) -> Result<f64, BenchError> {
-    if footprint.0 > 0 {
-        let load = Load {
-            footprint,
-            walk: Walk::Cyclic,
-            intensity: 1.0,
-        };
-        polluter.start(load).map_err(|error| failed(&error))?;
-    }
-    let times = machine.uniform_ns(own, STRETCHES);
-    polluter.stop();
-    let times = times.map_err(|error| failed(&error))?;
-    let settled = times.get(SETTLING..).unwrap_or(&times);
-    Ok(median(settled))
+    polluter: Bytes,
+    ns: Vec<f64>,
+    bytes_per_s: Vec<f64>,
 }
 
-/// Footprints of the workload: a quarter and a half of the cache found alone, else of what is planned with; never within the private one.
+impl Point {
+    fn of(own: Bytes, polluter: Bytes) -> Point {
+        Point {
+            own,
+            polluter,
+            ns: Vec::new(),
+            bytes_per_s: Vec::new(),
+        }
+    }
+
+    fn measure(&mut self, machine: &mut dyn Machine, polluter: &mut dyn Pollute) -> Result<(), BenchError> {
+        if self.polluter.0 > 0 {
+            let load = Load {
+                footprint: self.polluter,
+                walk: Walk::Cyclic,
+                intensity: 1.0,
+            };
+            polluter.start(load).map_err(|error| failed(&error))?;
+        }
+        let times = machine.uniform_ns(self.own, STRETCHES);
+        let pollution = polluter.stop();
+        let times = times.map_err(|error| failed(&error))?;
+        self.ns.push(median(times.get(SETTLING..).unwrap_or(&times)));
+        self.bytes_per_s.extend(pollution.bytes_per_s());
+        Ok(())
+    }
+
+    fn known(&self) -> KnownPoint {
+        let rate = (!self.bytes_per_s.is_empty()).then(|| median(&self.bytes_per_s));
+        KnownPoint {
+            polluter: self.polluter,
+            ns: self.ns.clone(),
+            touches: rate.map(|bytes_per_s| bytes_per_s / LINE_BYTES * median(&self.ns) / 1e9),
+        }
+    }
+}
+
+/// Footprints of the workload: a third, half and three quarters of the cache found alone, else of what is planned with; never within the private one.
+/// A smaller one is touched so often that caches which keep what is hit hold it beside any polluter.
 fn own(topology: &Topology, alone: &EffectiveLlc) -> Vec<Bytes> {
     let cache = size_of(alone)
         .or_else(|| topology.planning_llc_bytes())
         .unwrap_or(UNKNOWN_LLC);
     let private = topology.cache_bytes(2).unwrap_or(Bytes::mib(1));
-    let mut own = [4, 2].map(|part| {
-        let bytes = Bytes((cache.0 / part).min(BYTES_MAX.0)).max(Bytes(private.0 * 2));
+    let mut own = [4, 6, 9].map(|twelfths| {
+        let bytes = Bytes((cache.0 / 12 * twelfths).min(BYTES_MAX.0)).max(Bytes(private.0 * 2));
         // Whole lines.
         Bytes(bytes.0 / 64 * 64)
     });
@@ -307,7 +321,8 @@ mod tests {
                 topology: Topology::default(),
                 alone: (alone_mib << 20) as f64,
                 shared: (shared_mib << 20) as f64,
-                polluter: Simulated::new(1, Bytes::mib(256), 1 << 30),
+                // Eight touches in the time of a slow access.
+                polluter: Simulated::new(1, Bytes::mib(256), 8 << 30),
                 calls: 0,
             }
         }
@@ -409,7 +424,7 @@ mod tests {
 
     #[test]
     fn two_caches_do_not_agree() {
-        for row in Twin::new(32, 12).run() {
+        for row in Twin::new(32, 18).run() {
             assert_eq!(row.parameter("agrees"), Some(&false.into()), "{row:?}");
         }
     }

@@ -111,12 +111,7 @@ impl Maker<'_> {
     }
 
     fn simulated(&self, case: &str, metric: &str, unit: &str, value: f64) -> Row {
-        let spread = Spread {
-            n: 1,
-            min: value,
-            median: value,
-            max: value,
-        };
+        let spread = Spread::one(value);
         self.of(Row::simulated(
             SUITE,
             case,
