@@ -110,6 +110,7 @@ fn tables_in_a_running_server_have_to_be_allowed_and_are_gone_afterwards() {
     let run = corun(&arguments(&server, &out, &["1", "--workload", "utpcc", "--load"]));
     assert_eq!(run.code, 0, "{run:?}");
     assert!(cases(&out).iter().any(|case| case == "speedup"));
+    assert!(run.out.contains("utpcc"), "{run:?}");
     assert!(!has_tables(&server));
 }
 

@@ -4,6 +4,7 @@
 //!   run ──► rows, one after the other ──► FOLDER/rows.jsonl ──► text, html, advice, diff
 //!    │
 //!    ├ server, workload (dbmbench), sweep ─ observe, counted: what is looked at during each turn
+//!    ├ embedded: the same queries on the embedded engine
 //!    ├ sampled: functions      interference: beside a cache polluter      smt: with and without
 //!    └ small ─► simulated: the stand-alone backend under valgrind
 //! ```
@@ -18,6 +19,7 @@ mod bound;
 pub mod counted;
 pub mod dbmbench;
 pub mod diff;
+pub mod embedded;
 pub mod html;
 pub mod interference;
 pub mod observe;

@@ -20,6 +20,7 @@ use model::topology::Topology;
 use super::bound::Bound;
 use super::counted::{self, Counters};
 use super::dbmbench::{Query, Summary, Tables};
+use super::embedded::{self, Embedded};
 use super::interference::{self, AgreementPlan};
 use super::observe::Resources;
 use super::rows::{CAPABILITY, PLAN, fact};
@@ -82,6 +83,8 @@ pub struct Options {
     pub server: Which,
     /// DBmbench's queries to run.
     pub queries: Vec<Query>,
+    /// Whether they run on the embedded engine, too.
+    pub embedded: bool,
     /// The user's workloads to run.
     pub own: Vec<Own>,
     /// Rows of T1.
@@ -215,6 +218,16 @@ fn stages(
         return dropped;
     }
     done?;
+    if options.embedded {
+        let how = Embedded {
+            queries: &options.queries,
+            concurrency: &options.concurrency,
+            repetitions: options.repetitions(),
+            paper: options.paper,
+            smt: can.smt,
+        };
+        embedded::sweep(&how, tables, stop, progress, emit)?;
+    }
     stand.go_on()?;
     if can.neighbours {
         for row in interference::agreement(topology, &AgreementPlan::of(can.smt), progress)? {

@@ -235,9 +235,9 @@ fn rounds(
 
 /// All turns at one concurrency.
 #[derive(Clone, Debug, Default)]
-struct Level {
-    turns: Vec<Turn>,
-    seen: Vec<Seen>,
+pub(super) struct Level {
+    pub turns: Vec<Turn>,
+    pub seen: Vec<Seen>,
 }
 
 impl Level {
@@ -245,7 +245,7 @@ impl Level {
         self.turns.iter().map(|turn| turn.rate).collect()
     }
 
-    fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         let means: Vec<f64> = self
             .turns
@@ -280,7 +280,7 @@ impl Level {
 }
 
 /// The rate of each concurrency over that of one client alone.
-fn scaling(concurrency: &[usize], levels: &[Level]) -> Vec<Row> {
+pub(super) fn scaling(concurrency: &[usize], levels: &[Level]) -> Vec<Row> {
     let Some(alone) = concurrency.iter().position(|&clients| clients == 1) else {
         return Vec::new();
     };

@@ -123,6 +123,10 @@ struct RunArgs {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     rows: Option<usize>,
 
+    /// Run DBmbench's queries on the embedded engine as well.
+    #[arg(long)]
+    embedded: bool,
+
     /// The paper's repetitions.
     #[arg(long, conflicts_with = "quick")]
     paper: bool,
@@ -247,6 +251,7 @@ impl RunArgs {
                 },
             },
             queries,
+            embedded: self.embedded,
             own,
             rows,
             concurrency,
