@@ -12,7 +12,8 @@
 //!
 //! One error needs no execution to be known. PostgreSQL takes the alternatives of `c = 'a' or c = 'b'` for independent and expects
 //! `1 - (1 - p)^k` of the rows, while they exclude each other and keep `k p`: a seventh fewer for 9 alternatives of 25. Where the
-//! size of the relation is known ([`Corrections::set_tables`]), that is put right until something better was seen.
+//! size of the relation is known ([`Corrections::set_tables`]), that is put right until something better was seen. `c in ('a', 'b')` is
+//! added up by PostgreSQL itself, unless the sum is above 1; such lists of nearly all values cannot be told from others here.
 //!
 //! Bounded at [`FACTORS_MAX`] factors, of which the least recently used makes room. Factors age: each new one moves the old half
 //! way, and one that was not renewed within [`AGE_MAX`] others is not believed any more.
@@ -29,7 +30,7 @@ use super::{Explained, Relation, Statistics, fingerprint::Fingerprint};
 use crate::split::quoted_name;
 
 /// Factors that are kept. Unmeasured; a factor takes about 100 bytes.
-const FACTORS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+const FACTORS_MAX: usize = 4096;
 /// After so many others a factor that was not renewed is forgotten. Unmeasured.
 const AGE_MAX: u64 = 16_384;
 /// No factor is larger, or smaller than its inverse.
@@ -38,6 +39,8 @@ const FACTOR_MAX: f64 = 1e4;
 const QUESTION_SHARE: f64 = 0.05;
 /// Most questions about one plan.
 const QUESTIONS_MAX: usize = 4;
+/// Memory is printed in whole kilobytes: of fewer rows it does not say what one takes, to a byte.
+const ROWS_TELLING: f64 = 1024.0;
 /// Longest question.
 const QUESTION_LENGTH_MAX: usize = 16 << 10;
 
@@ -89,10 +92,11 @@ pub struct Corrections {
 
 impl Default for Corrections {
     fn default() -> Self {
+        let most = NonZeroUsize::new(FACTORS_MAX).unwrap_or(NonZeroUsize::MIN);
         Self {
-            factors: LruCache::new(FACTORS_MAX),
+            factors: LruCache::new(most),
             learnt: 0,
-            tables: LruCache::new(FACTORS_MAX),
+            tables: LruCache::new(most),
         }
     }
 }
@@ -345,7 +349,7 @@ impl Explained {
             // A table of several batches, or of several processes, does not say what a row takes.
             let row_bytes = hash
                 .seen
-                .filter(|table| table.batches == 1 && !shared)
+                .filter(|table| table.batches == 1 && !shared && rows >= ROWS_TELLING)
                 .and_then(|table| Stored::seen(rows, table.peak, table.buckets))
                 .map(|stored| stored.row_bytes);
             seen.push(Observation {

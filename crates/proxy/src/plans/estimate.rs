@@ -58,6 +58,7 @@ impl Candidate {
 /// The plans of one statement. The first is PostgreSQL's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
+    /// Never empty.
     candidates: Vec<Candidate>,
 }
 

@@ -178,3 +178,36 @@ fn corrections_are_bounded_and_age() {
     let rows = plan.tables(&statistics.memory, &known)[0].rows;
     assert!((rows / 36_000.0 - 1.0).abs() < 0.03, "{rows}");
 }
+
+#[test]
+fn what_rows_take_is_learnt_too() {
+    let mut session = Session::hashing(&["work_mem = '64MB'"]);
+    let memory = session.memory();
+    // Strings, numbers and NULLs: widths are means, and what alignment adds is not in them.
+    let sql = "select count(k + a + n + length(b) + c2 + c3 + length(c4)) from odd right join lineorder on k = lo_orderkey";
+    let plan = session.analyze(sql);
+    let real = plan.tables(&memory, &Corrections::default())[0]
+        .seen
+        .expect("executed")
+        .peak
+        .0 as f64;
+    let mut corrections = Corrections::default();
+    let before = counted(&plan, &memory, &corrections) / real - 1.0;
+    for observation in plan.observations() {
+        assert!(observation.row_bytes.is_some());
+        corrections.observe(observation);
+    }
+    let after = counted(&plan, &memory, &corrections) / real - 1.0;
+    println!(
+        "widths: {:.2} % before, {:.2} % after",
+        before * 100.0,
+        after * 100.0
+    );
+    assert!(
+        after.abs() < 0.001 && after.abs() <= before.abs(),
+        "{before} {after}"
+    );
+    // A table of a few rows says nothing of the kind.
+    let few = session.analyze("select count(*) from odd, lineorder where k = lo_orderkey and k < 100");
+    assert!(few.observations().iter().all(|seen| seen.row_bytes.is_none()));
+}
