@@ -108,6 +108,10 @@ impl Script {
     fn one(&mut self) {
         self.texts += 1;
         let tag = self.tag();
+        if self.heavy && self.random.percent(50) {
+            let sql = self.select();
+            return self.simple(&sql);
+        }
         match self.random.below(26) {
             0 => {
                 let first = self.select();
