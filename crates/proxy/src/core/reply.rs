@@ -45,6 +45,8 @@ pub(super) struct Heard {
     pub task: Option<Task>,
     /// A question about a text was answered.
     pub proof: Option<Box<Proof>>,
+    /// A cancel request may have struck what came before the client's statement.
+    pub cancel_again: bool,
     /// These messages ran with settings that the server refused, and are to be served again.
     pub form_again: Option<Vec<u8>>,
     /// A simple query that was run as a prepared statement must be run as it came.
@@ -368,7 +370,12 @@ impl<'a, R: Reactor> Way<'a, R> {
                 build::message(&mut out, backend::ERROR, |out| out.extend(&error));
                 self.send(&out);
             }
-            lane::Said::Prepared | lane::Said::Unanswered => self.own_ready(body),
+            lane::Said::Prepared => {
+                self.own_ready(body);
+                // A request that came between two messages is lost there; twice is no matter.
+                self.heard.cancel_again = self.server.struck;
+            }
+            lane::Said::Unanswered => self.own_ready(body),
             lane::Said::Answered => {
                 self.server.last_error = None;
                 self.ready(body);

@@ -431,7 +431,8 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(proof) = &heard.proof {
             self.desk.answered(proof);
         }
-        let cancel_again = heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
+        let cancel_again =
+            heard.cancel_again || heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
         let mut queued_bytes = 0;
         if let Some(client) = client {
             if heard.transactions > 0

@@ -18,8 +18,8 @@ const TABLES: &str = "create table gate (g int);
     create table dim (d_id int primary key, d_name text);
     create table fact (f_id int primary key, f_d int, f_v int);
     insert into gate values (1);
-    insert into dim select i, 'name ' || i from generate_series(1, 2000) i;
-    insert into fact select i, 1 + i * 7 % 2000, i % 11 from generate_series(1, 20000) i;
+    insert into dim select i, 'name ' || i from generate_series(1, 40000) i;
+    insert into fact select i, 1 + i * 7919 % 40000, i % 11 from generate_series(1, 20000) i;
     grant all on all tables in schema public to app;
     analyze";
 

@@ -264,10 +264,26 @@ impl Session {
         if !hash && kind == 2 {
             return Err(("57014", "canceling statement due to statement timeout".to_owned()));
         }
-        let child = if hash { "Hash" } else { "Index Scan" };
+        let scan = |name: &str, of: &str, side: &str| {
+            format!(
+                r#"{{"Node Type": "{name}", "Parent Relationship": "{side}", "Relation Name": "{of}", "Schema": "public",
+                    "Alias": "{of}", "Index Cond": "({of}.x = a.x)", "Total Cost": 50.0, "Plan Rows": {rows}, "Plan Width": 8}}"#
+            )
+        };
+        let (join, inner) = if hash {
+            let below = scan("Seq Scan", "b", "Outer");
+            let table = format!(
+                r#"{{"Node Type": "Hash", "Parent Relationship": "Inner", "Total Cost": 50.0, "Plan Rows": {rows}, "Plan Width": 8,
+                    "Plans": [{below}]}}"#
+            );
+            ("Hash Join", table)
+        } else {
+            ("Nested Loop", scan("Index Scan", "b", "Inner"))
+        };
+        let outer = scan("Seq Scan", "a", "Outer");
         Ok(format!(
-            "[{{\"Plan\": {{\"Node Type\": \"Hash Join\", \"Total Cost\": 100.00, \"Plans\": [{{\"Node Type\": \"{child}\", \
-             \"Total Cost\": 50.00, \"Plan Rows\": {rows}, \"Plan Width\": 8}}]}}}}]"
+            r#"[{{"Plan": {{"Node Type": "{join}", "Join Type": "Inner", "Hash Cond": "(a.x = b.x)", "Total Cost": 100.0,
+                "Plan Rows": {rows}, "Plan Width": 8, "Plans": [{outer}, {inner}]}}}}]"#
         ))
     }
 
@@ -488,12 +504,7 @@ impl Session {
                     self.settings.insert(name.to_ascii_lowercase(), value);
                 }
             }
-            Plan::Current => rows.push(vec![
-                Some("0".to_owned()),
-                Some("read committed".to_owned()),
-                Some("4MB".to_owned()),
-                None,
-            ]),
+            Plan::Current => rows.push(vec![Some("0".to_owned()), Some("read committed".to_owned())]),
             Plan::Explain(text) => rows.push(vec![Some(self.explain(&text)?)]),
             Plan::Reset(Some(name)) => {
                 self.settings.remove(&name);

@@ -15,7 +15,7 @@ use model::slowdown::{SlowdownModel, StatementId};
 use parking_lot::Mutex;
 
 use super::auto::Auto;
-use super::estimate::Estimate;
+use super::estimate::{Estimate, words};
 use super::heavy::Heavy;
 use super::known::Known;
 use super::rows::Counts;
@@ -164,29 +164,27 @@ impl Lane {
     /// Which of the plans is to be run as things are, and of which locality it is; the first where nothing speaks for another.
     pub(super) fn choose(&self, estimate: &Estimate, plans: bool) -> usize {
         let books = self.books.lock();
-        let Some(books) = books.as_ref().filter(|_| plans && estimate.candidates.len() > 1) else {
+        let Some(books) = books.as_ref().filter(|_| plans && estimate.count() > 1) else {
             return 0;
         };
         let rule = match books.scheduler.policy() {
             model::coschedule::Policy::Mls => ChoiceRule::MixedStrength(books.scheduler.balance()),
             _ => ChoiceRule::SameStrength,
         };
-        let trees = estimate.sub_trees();
+        let trees = estimate.plans.sub_trees();
         choose(&trees, rule, COST_MARGIN, &books.smallest).map_or(0, |choice| choice.index)
     }
 
     /// The locality of a plan in the smallest cache.
     pub(super) fn locality(&self, estimate: &Estimate, choice: usize) -> Option<Locality> {
-        let footprint = estimate.candidates.get(choice)?.footprint;
+        let footprint = estimate.footprint(choice);
         let books = self.books.lock();
         Some(books.as_ref()?.smallest.locality(footprint))
     }
 
     /// A query came.
     pub(super) fn arrive(&self, shared: &Arc<Shared>, now_ns: u64, newcomer: Newcomer<'_>) -> Arrival {
-        let Some(candidate) = newcomer.estimate.candidates.get(newcomer.choice) else {
-            return Arrival::No;
-        };
+        let candidate = newcomer.estimate.candidate(newcomer.choice);
         let (arrival, told) = {
             let mut books = self.books.lock();
             let Some(books) = books.as_mut() else {
@@ -212,7 +210,7 @@ impl Lane {
                 owner: newcomer.owner,
                 locality,
                 table_bytes: candidate.footprint.bytes().0,
-                form: candidate.form.clone(),
+                form: words(&candidate.form),
                 arrived_ns: now_ns,
                 start: None,
             };

@@ -2,9 +2,10 @@
 
 use machine::reactor::Reactor;
 
+use super::estimate::words;
 use super::heavy::statement;
 use super::known::Fact;
-use super::turn::{may_queue, values_of};
+use super::turn::{key_of, may_queue, values_of};
 use crate::config::{PoolMode, Switch};
 use crate::core::event_loop::EventLoop;
 use crate::core::parts::asked;
@@ -52,8 +53,10 @@ impl<R: Reactor> EventLoop<R> {
         };
         let mut message = Vec::new();
         build::query(&mut message, text);
-        let fact = asked(client, &message)
-            .and_then(|asked| lane.known.of(statement, values_of(client, &asked), self.now));
+        let fact = asked(client, &message).and_then(|asked| {
+            let key = key_of(client, statement);
+            lane.known.of(key, values_of(&asked), self.now)
+        });
         let plans = self.world.config.corun.lane_plans;
         match fact {
             None => format!("Lane: queues, {mean}; its plan is asked when it comes next{state}"),
@@ -62,13 +65,13 @@ impl<R: Reactor> EventLoop<R> {
                 let choice = lane.choose(&estimate, plans && estimate.may_change);
                 let class = lane.locality(&estimate, choice);
                 let class = class.map(|class| class.to_string()).unwrap_or_default();
-                let candidate = &estimate.candidates[choice.min(estimate.candidates.len() - 1)];
+                let candidate = estimate.candidate(choice);
                 format!(
                     "Lane: queues as {class}, {} bytes of hash tables, {} of {} plans ({}), {mean}{state}",
                     candidate.footprint.bytes().0,
                     choice + 1,
-                    estimate.candidates.len(),
-                    candidate.form
+                    estimate.count(),
+                    words(&candidate.form)
                 )
             }
         }

@@ -1,199 +1,171 @@
-//! [`Known`]: estimates of plans by statement and values, for all event loops; and what could not be asked, for a while.
-//!
-//! Values are told apart exactly until a statement's plans have been alike so often that asking again would tell nothing new: then one
-//! estimate stands for all values, and a few are asked all the same.
+//! [`Known`]: estimates of plans for all event loops, in [`Classes`]; what could not be asked, for a while; and when to ask again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
-use model::slowdown::StatementId;
 use parking_lot::Mutex;
 
 use super::estimate::Estimate;
+use crate::plans::{Classes, Look};
 
-/// Estimates kept.
-const ESTIMATES_MAX: usize = 8192;
-/// Statements remembered for having one plan; then all are forgotten.
+/// Statements whose plans are kept.
 const STATEMENTS_MAX: usize = 4096;
+/// Statements with values that could not be asked about.
+const REFUSED_MAX: usize = 4096;
 /// How long an estimate holds: tables grow, and statistics change. Unmeasured.
 const HOLDS: Duration = Duration::from_secs(300);
 /// How long a statement is left alone that could not be asked about.
 const REFUSED: Duration = Duration::from_secs(60);
-/// Estimates in a row with one shape of plan and tables within a quarter of each other after which one stands for all values.
-const ALIKE: u32 = 6;
-/// One in so many is asked all the same.
-const ASKED_ALL_THE_SAME: u32 = 32;
+
+/// A statement of one user under certain settings.
+pub(super) type StatementKey = u64;
 
 /// What is known of a statement with its values.
 #[derive(Clone, Debug)]
 pub(super) enum Fact {
     /// Its plans.
-    Plans(Arc<Estimate>),
+    Plans(Estimate),
     /// It cannot be asked about.
     Refused,
 }
 
-#[derive(Debug)]
-struct Kept {
-    estimate: Option<Arc<Estimate>>,
+/// What holds for a statement whatever its values.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    statement_timeout: Option<Duration>,
+    may_change: bool,
     until: Duration,
 }
 
-#[derive(Debug)]
-struct Alike {
-    last: Arc<Estimate>,
-    count: u32,
-    used: u32,
-    until: Duration,
-}
-
-#[derive(Debug)]
 struct State {
-    kept: LruCache<(StatementId, u64), Kept>,
-    alike: HashMap<StatementId, Alike>,
+    classes: Classes,
+    sessions: HashMap<StatementKey, Session>,
+    refused: LruCache<(StatementKey, u64), Duration>,
 }
 
 /// Estimates of all event loops.
-#[derive(Debug)]
 pub(super) struct Known(Mutex<State>);
 
 impl Default for Known {
     fn default() -> Self {
         Self(Mutex::new(State {
-            kept: LruCache::unbounded(),
-            alike: HashMap::new(),
+            classes: Classes::new(STATEMENTS_MAX),
+            sessions: HashMap::new(),
+            refused: LruCache::unbounded(),
         }))
     }
 }
 
 impl Known {
     /// What is known of a statement with values; `None`: it is to be asked.
-    pub fn of(&self, statement: StatementId, values: u64, now: Duration) -> Option<Fact> {
+    pub fn of(&self, key: StatementKey, values: u64, now: Duration) -> Option<Fact> {
         let mut state = self.0.lock();
-        if let Some(kept) = state.kept.get(&(statement, values))
-            && now < kept.until
+        if state
+            .refused
+            .get(&(key, values))
+            .is_some_and(|until| now < *until)
         {
-            return Some(match &kept.estimate {
-                Some(estimate) => Fact::Plans(Arc::clone(estimate)),
-                None => Fact::Refused,
-            });
+            return Some(Fact::Refused);
         }
-        let alike = state.alike.get_mut(&statement)?;
-        if alike.count < ALIKE || now >= alike.until {
+        let session = *state.sessions.get(&key)?;
+        if now >= session.until {
+            state.classes.forget(key);
+            state.sessions.remove(&key);
             return None;
         }
-        alike.used += 1;
-        if alike.used.is_multiple_of(ASKED_ALL_THE_SAME) {
-            return None;
+        match state.classes.look(key, values) {
+            Look::Known(plans) => Some(Fact::Plans(session.with(&plans))),
+            Look::Due(_) | Look::Unknown => None,
         }
-        Some(Fact::Plans(Arc::clone(&alike.last)))
     }
 
     /// Keeps an answer; `None`: there was none.
-    pub fn keep(&self, statement: StatementId, values: u64, estimate: Option<Arc<Estimate>>, now: Duration) {
+    pub fn keep(&self, key: StatementKey, values: u64, estimate: Option<Estimate>, now: Duration) {
         let mut state = self.0.lock();
-        if let Some(estimate) = &estimate {
-            state.note(statement, estimate, now);
-        }
-        let until = now + if estimate.is_some() { HOLDS } else { REFUSED };
-        state.kept.push((statement, values), Kept { estimate, until });
-        while state.kept.len() > ESTIMATES_MAX {
-            state.kept.pop_lru();
-        }
-    }
-}
-
-impl State {
-    fn note(&mut self, statement: StatementId, estimate: &Arc<Estimate>, now: Duration) {
-        if self.alike.len() >= STATEMENTS_MAX && !self.alike.contains_key(&statement) {
-            self.alike.clear();
-        }
-        let alike = self.alike.entry(statement).or_insert_with(|| Alike {
-            last: Arc::clone(estimate),
-            count: 0,
-            used: 0,
-            until: now + HOLDS,
-        });
-        alike.count = if are_alike(&alike.last, estimate) {
-            alike.count + 1
-        } else {
-            1
+        let Some(estimate) = estimate else {
+            state.refused.push((key, values), now + REFUSED);
+            while state.refused.len() > REFUSED_MAX {
+                state.refused.pop_lru();
+            }
+            return;
         };
-        alike.last = Arc::clone(estimate);
-        alike.until = now + HOLDS;
+        if state.sessions.len() >= STATEMENTS_MAX && !state.sessions.contains_key(&key) {
+            state.sessions.clear();
+            state.classes.clear();
+        }
+        let session = Session {
+            statement_timeout: estimate.statement_timeout,
+            may_change: estimate.may_change,
+            until: now + HOLDS,
+        };
+        // From the first answer on, so that it is asked anew some time however often single values are.
+        state.sessions.entry(key).or_insert(session);
+        state.classes.learn(key, values, estimate.plans);
     }
 }
 
-fn are_alike(one: &Estimate, other: &Estimate) -> bool {
-    let near = |one: u64, other: u64| one.abs_diff(other) <= one.max(other) / 4;
-    one.fingerprint == other.fingerprint
-        && one.candidates.len() == other.candidates.len()
-        && one.candidates.iter().zip(&other.candidates).all(|(one, other)| {
-            one.settings == other.settings && near(one.footprint.bytes().0, other.footprint.bytes().0)
-        })
+impl Session {
+    fn with(&self, plans: &Arc<crate::plans::Estimate>) -> Estimate {
+        Estimate {
+            plans: crate::plans::Estimate::clone(plans),
+            statement_timeout: self.statement_timeout,
+            may_change: self.may_change,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::lane::estimate::Candidate;
-    use model::locality::Footprint;
-    use model::units::Bytes;
+    use crate::plans::{Corrections, Memory, read};
 
-    const ONE: StatementId = StatementId(1);
-
-    fn estimate(bytes: u64) -> Arc<Estimate> {
-        Arc::new(Estimate {
-            candidates: vec![Candidate {
-                settings: Vec::new(),
-                form: String::new(),
-                cost: 1.0,
-                footprint: Footprint::Tables(Bytes(bytes)),
-            }],
-            fingerprint: 7,
-            statement_timeout: None,
+    fn estimate(timeout: u64) -> Option<Estimate> {
+        let json = r#"[{"Plan": {"Node Type": "Seq Scan", "Relation Name": "t", "Total Cost": 5.0, "Plan Rows": 7, "Plan Width": 4}}]"#;
+        let plan = read(json).expect("a plan");
+        Some(Estimate {
+            plans: crate::plans::Estimate::new(&plan, &Memory::default(), &Corrections::default()),
+            statement_timeout: Some(Duration::from_secs(timeout)),
             may_change: true,
         })
     }
 
     #[test]
-    fn values_are_told_apart_until_plans_are_alike() {
+    fn what_is_known_holds_for_a_while() {
         let known = Known::default();
         let now = Duration::from_secs(1);
-        for values in 0..u64::from(ALIKE) {
-            assert!(known.of(ONE, values, now).is_none(), "{values}");
-            known.keep(ONE, values, Some(estimate(1000 + values)), now);
-            assert!(matches!(known.of(ONE, values, now), Some(Fact::Plans(_))));
-        }
-        assert!(
-            matches!(known.of(ONE, 99, now), Some(Fact::Plans(_))),
-            "one for all"
+        assert!(known.of(1, 5, now).is_none());
+        known.keep(1, 5, estimate(9), now);
+        let Some(Fact::Plans(found)) = known.of(1, 5, now) else {
+            panic!("it is known");
+        };
+        assert_eq!(
+            (found.statement_timeout, found.count()),
+            (Some(Duration::from_secs(9)), 1)
         );
-        assert!(known.of(StatementId(2), 99, now).is_none());
-        let asked = (0..100).filter(|values| known.of(ONE, 1000 + values, now).is_none());
-        assert_eq!(asked.count(), 3, "some are asked all the same");
-        known.keep(ONE, 500, Some(estimate(9000)), now);
-        assert!(known.of(ONE, 98, now).is_none(), "a table nine times as large");
-        assert!(known.of(ONE, 0, now + HOLDS).is_none(), "too old");
+        assert!(known.of(1, 6, now).is_none() && known.of(2, 5, now).is_none());
+        assert!(known.of(1, 5, now + HOLDS).is_none(), "too old");
     }
 
     #[test]
     fn what_cannot_be_asked_is_left_alone_for_a_while() {
         let known = Known::default();
-        known.keep(ONE, 5, None, Duration::ZERO);
-        assert!(matches!(known.of(ONE, 5, Duration::ZERO), Some(Fact::Refused)));
-        assert!(known.of(ONE, 5, REFUSED).is_none());
+        known.keep(1, 5, None, Duration::ZERO);
+        assert!(matches!(known.of(1, 5, Duration::ZERO), Some(Fact::Refused)));
+        assert!(known.of(1, 6, Duration::ZERO).is_none());
+        assert!(known.of(1, 5, REFUSED).is_none());
     }
 
     #[test]
     fn no_more_is_kept_than_allowed() {
         let known = Known::default();
-        for number in 0..2 * ESTIMATES_MAX as u64 {
-            known.keep(StatementId(number), 0, Some(estimate(number)), Duration::ZERO);
+        for number in 0..2 * STATEMENTS_MAX as u64 {
+            known.keep(number, 0, estimate(1), Duration::ZERO);
+            known.keep(number, 1, None, Duration::ZERO);
         }
         let state = known.0.lock();
-        assert!(state.kept.len() <= ESTIMATES_MAX && state.alike.len() <= STATEMENTS_MAX);
+        assert!(state.sessions.len() <= STATEMENTS_MAX && state.classes.len() <= STATEMENTS_MAX);
+        assert!(state.refused.len() <= REFUSED_MAX);
     }
 }

@@ -7,17 +7,17 @@
 //!
 //! The client's values go along as it sent them, so that the plan is the one they get. All questions of a step are one flight.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use machine::reactor::Reactor;
-use model::slowdown::StatementId;
 
-use super::estimate::{Candidate, Estimate, Explained, QUESTION, words};
+use super::estimate::Estimate;
+use super::known::StatementKey;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::parts::{Asked, bound, plain, sync};
 use crate::core::server::{Task, TaskKind};
+use crate::plans::{self, Corrections, Explained, Form, Memory, QUESTION};
 use crate::wire::TransactionStatus;
 
 /// Other forms that are asked about.
@@ -25,22 +25,22 @@ const FORMS_MAX: usize = 6;
 
 /// Settings that decide what the answer means.
 const SETTINGS: &str = "SELECT pg_catalog.current_setting('statement_timeout'), \
-                        pg_catalog.current_setting('default_transaction_isolation'), \
-                        pg_catalog.current_setting('work_mem'), \
-                        pg_catalog.current_setting('hash_mem_multiplier', true)";
+                        pg_catalog.current_setting('default_transaction_isolation')";
 
 /// A question under way.
 #[derive(Debug)]
 pub(in crate::core) struct Plan {
     step: Step,
-    statement: StatementId,
-    values: u64,
+    /// Statement and values.
+    of: (StatementKey, u64),
     asked: Asked,
     /// Whether other forms may be run.
     forms: bool,
     estimate: Option<Estimate>,
-    /// Settings of the forms that were asked about, in order.
-    settings: Vec<Vec<(&'static str, &'static str)>>,
+    /// The forms that were asked about, in order.
+    forms_asked: Vec<Form>,
+    /// Forms that followed from others' answers are asked about.
+    refined: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +73,7 @@ impl<R: Reactor> EventLoop<R> {
         &mut self,
         reactor: &mut R,
         server: usize,
-        statement: StatementId,
-        values: u64,
+        of: (StatementKey, u64),
         asked: Asked,
         forms: bool,
     ) {
@@ -83,12 +82,12 @@ impl<R: Reactor> EventLoop<R> {
         explain(&mut out, &asked);
         let plan = Plan {
             step: Step::First,
-            statement,
-            values,
+            of,
             asked,
             forms,
             estimate: None,
-            settings: Vec::new(),
+            forms_asked: Vec::new(),
+            refined: false,
         };
         self.fly_plan(reactor, server, plan, out);
     }
@@ -103,6 +102,22 @@ impl<R: Reactor> EventLoop<R> {
         server.start_message(reactor, TaskKind::Plan(Box::new(plan)), &out);
         // An unnamed statement that is nobody's is left there.
         server.statements.unnamed = Some((u64::MAX, 0));
+    }
+
+    /// Asks for the plan under each of these forms.
+    fn ask_forms(&mut self, reactor: &mut R, index: usize, mut plan: Plan, forms: Vec<Form>) {
+        let mut out = Vec::new();
+        for form in &forms {
+            plain(&mut out, "BEGIN");
+            for (name, value) in form.settings() {
+                plain(&mut out, &format!("SET LOCAL {name} = {value}"));
+            }
+            explain(&mut out, &plan.asked);
+            plain(&mut out, "ROLLBACK");
+        }
+        plan.step = Step::Others;
+        plan.forms_asked = forms;
+        self.fly_plan(reactor, index, plan, out);
     }
 
     /// A server has answered.
@@ -126,23 +141,13 @@ impl<R: Reactor> EventLoop<R> {
             Step::First if idle => {
                 plan.estimate = first(task);
                 let wanted = plan.forms && plan.estimate.as_ref().is_some_and(|estimate| estimate.may_change);
-                let explained = explained(task).filter(|_| wanted);
-                plan.settings = explained
+                let explained = explained(task, 1).filter(|_| wanted);
+                let mut forms = explained
                     .map(|explained| explained.alternatives())
                     .unwrap_or_default();
-                plan.settings.truncate(FORMS_MAX);
-                if !plan.settings.is_empty() {
-                    plan.step = Step::Others;
-                    let mut out = Vec::new();
-                    for settings in &plan.settings {
-                        plain(&mut out, "BEGIN");
-                        for (name, value) in settings {
-                            plain(&mut out, &format!("SET LOCAL {name} = {value}"));
-                        }
-                        explain(&mut out, &plan.asked);
-                        plain(&mut out, "ROLLBACK");
-                    }
-                    return self.fly_plan(reactor, index, plan, out);
+                forms.truncate(FORMS_MAX);
+                if !forms.is_empty() {
+                    return self.ask_forms(reactor, index, plan, forms);
                 }
             }
             Step::Others if failed && !idle => {
@@ -152,15 +157,18 @@ impl<R: Reactor> EventLoop<R> {
                 return self.fly_plan(reactor, index, plan, out);
             }
             Step::Others if !failed => {
+                let mut more = Vec::new();
                 if let Some(estimate) = &mut plan.estimate {
-                    others(estimate, &plan.settings, task);
+                    more = others(estimate, &plan.forms_asked, task);
+                }
+                if !more.is_empty() && !std::mem::replace(&mut plan.refined, true) {
+                    return self.ask_forms(reactor, index, plan, more);
                 }
             }
             _ => {}
         }
-        let estimate = plan.estimate.map(Arc::new);
-        let known = &self.shared.lane.known;
-        known.keep(plan.statement, plan.values, estimate, self.now);
+        let (key, values) = plan.of;
+        self.shared.lane.known.keep(key, values, plan.estimate, self.now);
         let client = self.servers.get(index).and_then(|server| server.client);
         if !idle {
             // The client has nothing there yet: it goes on with another.
@@ -181,10 +189,14 @@ fn explain(out: &mut Vec<u8>, asked: &Asked) {
     bound(out, &text, &asked.types, &asked.values, &[]);
 }
 
-/// The plan in the last row.
-fn explained(task: &Task) -> Option<Explained> {
-    let row = task.rows.get(1)?;
-    Explained::read(row.first()?.as_deref()?)
+/// The plan in a row.
+fn explained(task: &Task, row: usize) -> Option<Explained> {
+    plans::read(task.rows.get(row)?.first()?.as_deref()?).ok()
+}
+
+/// The memory of hash tables, as an answer says.
+fn memory(explained: &Explained) -> Memory {
+    explained.memory(&Memory::default())
 }
 
 /// What is known after the first step.
@@ -192,38 +204,29 @@ fn first(task: &Task) -> Option<Estimate> {
     if task.error.is_some() {
         return None;
     }
-    let explained = explained(task)?;
+    let explained = explained(task, 1)?;
     let setting = |at: usize| task.rows.first()?.get(at)?.as_deref();
     Some(Estimate {
-        fingerprint: explained.fingerprint,
+        plans: plans::Estimate::new(&explained, &memory(&explained), &Corrections::default()),
         statement_timeout: setting(0).and_then(timeout),
         // At its end a serializable transaction may fail for what others did, after its rows have gone out.
         may_change: setting(1) != Some("serializable"),
-        candidates: vec![Candidate {
-            settings: Vec::new(),
-            form: "as planned".to_owned(),
-            cost: explained.cost,
-            footprint: explained.footprint,
-        }],
     })
 }
 
-/// What other forms would cost.
-fn others(estimate: &mut Estimate, settings: &[Vec<(&'static str, &'static str)>], task: &Task) {
-    for (settings, row) in settings.iter().zip(&task.rows) {
-        let explained = row.first().and_then(|json| Explained::read(json.as_deref()?));
-        let Some(explained) = explained else { continue };
-        if explained.fingerprint == estimate.fingerprint {
-            // The same plan: PostgreSQL has no other, or the settings did not matter.
-            continue;
+/// What other forms would cost. Answers which more are worth a question.
+fn others(estimate: &mut Estimate, forms: &[Form], task: &Task) -> Vec<Form> {
+    let mut more = Vec::new();
+    for (row, form) in forms.iter().enumerate() {
+        if let Some(explained) = explained(task, row) {
+            more.extend(explained.refined(form));
+            let memory = memory(&explained);
+            estimate
+                .plans
+                .add(form.clone(), &explained, &memory, &Corrections::default());
         }
-        estimate.candidates.push(Candidate {
-            settings: settings.clone(),
-            form: words(settings),
-            cost: explained.cost,
-            footprint: explained.footprint,
-        });
     }
+    more
 }
 
 #[cfg(test)]

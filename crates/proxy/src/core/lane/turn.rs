@@ -12,7 +12,7 @@ use model::slowdown::StatementId;
 use super::books::{Arrival, Newcomer, Owner};
 use super::estimate::Estimate;
 use super::heavy::statement;
-use super::known::Fact;
+use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::{Form, Seat, form};
 use crate::config::{AutoPrepare, PoolMode, Switch};
@@ -34,7 +34,9 @@ pub(in crate::core) struct Turn {
     stage: Stage,
     statement: StatementId,
     shape: Shape,
-    /// Tells its values and settings from others'.
+    /// The same of its user and settings.
+    key: StatementKey,
+    /// Tells its text and values from others'.
     values: u64,
     /// When it came.
     began: Duration,
@@ -43,7 +45,7 @@ pub(in crate::core) struct Turn {
     /// When its statement_timeout passes.
     deadline: Option<Duration>,
     /// The plans, and which one it runs with.
-    plan: Option<(Arc<Estimate>, usize)>,
+    plan: Option<(Estimate, usize)>,
     /// It gave up its place once for want of a server: it waits no second time.
     given_up: bool,
 }
@@ -155,7 +157,8 @@ impl<R: Reactor> EventLoop<R> {
             stage: Stage::Later,
             statement,
             shape: understood.shape,
-            values: values_of(client, &asked),
+            key: key_of(client, statement),
+            values: values_of(&asked),
             began: self.now,
             since: self.now,
             deadline: None,
@@ -184,7 +187,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(turn) = client.turn.as_mut() else {
             return true;
         };
-        let Some(fact) = lane.known.of(turn.statement, turn.values, now) else {
+        let Some(fact) = lane.known.of(turn.key, turn.values, now) else {
             return false;
         };
         let Fact::Plans(estimate) = fact else {
@@ -273,14 +276,14 @@ impl<R: Reactor> EventLoop<R> {
             return OnServer::Go;
         };
         if matches!(turn.stage, Stage::Later) && !client.cancel_wanted && !self.take_place(reactor, index) {
-            let Some((statement, values)) = self.clients.get(index).and_then(|client| {
+            let Some((key, values)) = self.clients.get(index).and_then(|client| {
                 let turn = client.turn.as_ref()?;
-                Some((turn.statement, turn.values))
+                Some((turn.key, turn.values))
             }) else {
                 return OnServer::Go;
             };
             let forms = self.world.config.corun.lane_plans;
-            self.ask_plan(reactor, server_index, statement, values, asked, forms);
+            self.ask_plan(reactor, server_index, (key, values), asked, forms);
             return OnServer::Wait(0);
         }
         let Some(client) = self.clients.get_mut(index) else {
@@ -325,11 +328,12 @@ impl<R: Reactor> EventLoop<R> {
         else {
             return OnServer::Go;
         };
-        let Some(candidate) = estimate.candidates.get(choice).filter(|_| !server.replica) else {
+        let candidate = estimate.candidate(choice);
+        if server.replica || candidate.form.is_own() {
             return OnServer::Go;
-        };
+        }
         self.shared.lane.counts.forms.fetch_add(1, Ordering::Relaxed);
-        let mut settings = candidate.settings.clone();
+        let mut settings = candidate.form.settings().to_vec();
         let understood = match asked.form {
             AskedForm::Simple => Some(self.desk.understanding.of(&asked.sql)),
             AskedForm::Extended { parses, .. } => {
@@ -388,6 +392,7 @@ impl<R: Reactor> EventLoop<R> {
                 stage: Stage::Free,
                 statement: StatementId(0),
                 shape: Shape::UNKNOWN,
+                key: 0,
                 values: 0,
                 began: now,
                 since: now,
@@ -482,14 +487,21 @@ impl<R: Reactor> EventLoop<R> {
     }
 }
 
-/// Tells values, and settings that may change a plan, from others.
-pub(super) fn values_of(client: &Client, asked: &Asked) -> u64 {
+/// A statement of a client's user under its settings: what decides of plans, but for text and values.
+pub(super) fn key_of(client: &Client, statement: StatementId) -> StatementKey {
     let mut hasher = DefaultHasher::new();
-    (&*asked.sql, &asked.types, &asked.values, &client.user).hash(&mut hasher);
+    (statement.0, &client.user).hash(&mut hasher);
     for (name, value) in &client.settings.0 {
         if name != "application_name" {
             (name, value).hash(&mut hasher);
         }
     }
+    hasher.finish()
+}
+
+/// Tells a request's text and values from others'.
+pub(super) fn values_of(asked: &Asked) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&*asked.sql, &asked.types, &asked.values).hash(&mut hasher);
     hasher.finish()
 }
