@@ -1,0 +1,171 @@
+//! [`Known`]: estimates of plans for all event loops, in [`Classes`]; what could not be asked, for a while; and when to ask again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lru::LruCache;
+use parking_lot::Mutex;
+
+use super::estimate::Estimate;
+use crate::plans::{Classes, Look};
+
+/// Statements whose plans are kept.
+const STATEMENTS_MAX: usize = 4096;
+/// Statements with values that could not be asked about.
+const REFUSED_MAX: usize = 4096;
+/// How long an estimate holds: tables grow, and statistics change. Unmeasured.
+const HOLDS: Duration = Duration::from_secs(300);
+/// How long a statement is left alone that could not be asked about.
+const REFUSED: Duration = Duration::from_secs(60);
+
+/// A statement of one user under certain settings.
+pub(super) type StatementKey = u64;
+
+/// What is known of a statement with its values.
+#[derive(Clone, Debug)]
+pub(super) enum Fact {
+    /// Its plans.
+    Plans(Estimate),
+    /// It cannot be asked about.
+    Refused,
+}
+
+/// What holds for a statement whatever its values.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    statement_timeout: Option<Duration>,
+    may_change: bool,
+    until: Duration,
+}
+
+struct State {
+    classes: Classes,
+    sessions: HashMap<StatementKey, Session>,
+    refused: LruCache<(StatementKey, u64), Duration>,
+}
+
+/// Estimates of all event loops.
+pub(super) struct Known(Mutex<State>);
+
+impl Default for Known {
+    fn default() -> Self {
+        Self(Mutex::new(State {
+            classes: Classes::new(STATEMENTS_MAX),
+            sessions: HashMap::new(),
+            refused: LruCache::unbounded(),
+        }))
+    }
+}
+
+impl Known {
+    /// What is known of a statement with values; `None`: it is to be asked.
+    pub fn of(&self, key: StatementKey, values: u64, now: Duration) -> Option<Fact> {
+        let mut state = self.0.lock();
+        if state
+            .refused
+            .get(&(key, values))
+            .is_some_and(|until| now < *until)
+        {
+            return Some(Fact::Refused);
+        }
+        let session = *state.sessions.get(&key)?;
+        if now >= session.until {
+            state.classes.forget(key);
+            state.sessions.remove(&key);
+            return None;
+        }
+        match state.classes.look(key, values) {
+            Look::Known(plans) => Some(Fact::Plans(session.with(&plans))),
+            Look::Due(_) | Look::Unknown => None,
+        }
+    }
+
+    /// Keeps an answer; `None`: there was none.
+    pub fn keep(&self, key: StatementKey, values: u64, estimate: Option<Estimate>, now: Duration) {
+        let mut state = self.0.lock();
+        let Some(estimate) = estimate else {
+            state.refused.push((key, values), now + REFUSED);
+            while state.refused.len() > REFUSED_MAX {
+                state.refused.pop_lru();
+            }
+            return;
+        };
+        if state.sessions.len() >= STATEMENTS_MAX && !state.sessions.contains_key(&key) {
+            state.sessions.clear();
+            state.classes.clear();
+        }
+        let session = Session {
+            statement_timeout: estimate.statement_timeout,
+            may_change: estimate.may_change,
+            until: now + HOLDS,
+        };
+        // From the first answer on, so that it is asked anew some time however often single values are.
+        state.sessions.entry(key).or_insert(session);
+        state.classes.learn(key, values, estimate.plans);
+    }
+}
+
+impl Session {
+    fn with(&self, plans: &Arc<crate::plans::Estimate>) -> Estimate {
+        Estimate {
+            plans: crate::plans::Estimate::clone(plans),
+            statement_timeout: self.statement_timeout,
+            may_change: self.may_change,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plans::{Corrections, Memory, read};
+
+    fn estimate(timeout: u64) -> Option<Estimate> {
+        let json = r#"[{"Plan": {"Node Type": "Seq Scan", "Relation Name": "t", "Total Cost": 5.0, "Plan Rows": 7, "Plan Width": 4}}]"#;
+        let plan = read(json).expect("a plan");
+        Some(Estimate {
+            plans: crate::plans::Estimate::new(&plan, &Memory::default(), &Corrections::default()),
+            statement_timeout: Some(Duration::from_secs(timeout)),
+            may_change: true,
+        })
+    }
+
+    #[test]
+    fn what_is_known_holds_for_a_while() {
+        let known = Known::default();
+        let now = Duration::from_secs(1);
+        assert!(known.of(1, 5, now).is_none());
+        known.keep(1, 5, estimate(9), now);
+        let Some(Fact::Plans(found)) = known.of(1, 5, now) else {
+            panic!("it is known");
+        };
+        assert_eq!(
+            (found.statement_timeout, found.count()),
+            (Some(Duration::from_secs(9)), 1)
+        );
+        assert!(known.of(1, 6, now).is_none() && known.of(2, 5, now).is_none());
+        assert!(known.of(1, 5, now + HOLDS).is_none(), "too old");
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_left_alone_for_a_while() {
+        let known = Known::default();
+        known.keep(1, 5, None, Duration::ZERO);
+        assert!(matches!(known.of(1, 5, Duration::ZERO), Some(Fact::Refused)));
+        assert!(known.of(1, 6, Duration::ZERO).is_none());
+        assert!(known.of(1, 5, REFUSED).is_none());
+    }
+
+    #[test]
+    fn no_more_is_kept_than_allowed() {
+        let known = Known::default();
+        for number in 0..2 * STATEMENTS_MAX as u64 {
+            known.keep(number, 0, estimate(1), Duration::ZERO);
+            known.keep(number, 1, None, Duration::ZERO);
+        }
+        let state = known.0.lock();
+        assert!(state.sessions.len() <= STATEMENTS_MAX && state.classes.len() <= STATEMENTS_MAX);
+        assert!(state.refused.len() <= REFUSED_MAX);
+    }
+}
