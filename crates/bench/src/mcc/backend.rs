@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use machine::process::{Processes, SystemProcesses};
 use model::units::CpuId;
 
-use super::query::{Form, HASH_ONLY, Query};
+use super::query::{Form, Query, SWITCHES};
 use crate::error::BenchError;
 use crate::proxy::address::Address;
 use crate::proxy::client::Client;
@@ -57,21 +57,17 @@ impl Backend {
         &mut self.client
     }
 
-    /// Sets the planner so that PLQ_k takes this form.
+    /// Sets the planner so that joins take this form.
     ///
     /// # Errors
     /// When the server refuses.
     pub fn prefer(&mut self, form: Form) -> Result<(), BenchError> {
-        // The text of the index form leaves no choice of joins, only of scans.
         if form == self.form {
             return Ok(());
         }
-        for (name, value) in HASH_ONLY {
-            let statement = match form {
-                Form::Hash => format!("set {name} = {value}"),
-                Form::Index | Form::Free => format!("reset {name}"),
-            };
-            self.client.run(&statement)?;
+        for name in SWITCHES {
+            let value = if form.off().contains(&name) { "off" } else { "on" };
+            self.client.run(&format!("set {name} = {value}"))?;
         }
         self.form = form;
         Ok(())

@@ -15,11 +15,15 @@
 
 pub mod backend;
 pub mod beside;
+pub mod cases;
 pub mod ceiling;
+pub mod contest;
+pub mod crowd;
 pub mod data;
 pub mod keys;
 pub mod order;
 pub mod query;
+pub mod sides;
 pub mod sizes;
 
 use std::time::Duration;

@@ -20,10 +20,8 @@ use crate::ssb::{QUERIES, plq};
 
 /// Orders the scan counts: about half.
 pub const SCAN_QUANTITY_BELOW: i32 = 26;
-/// Settings under which PLQ_k is a hash join, whatever the planner thinks of others.
-pub const HASH_ONLY: [(&str, &str); 2] = [("enable_nestloop", "off"), ("enable_mergejoin", "off")];
-/// Settings under which PLQ_k is an index join.
-pub const INDEX_ONLY: [(&str, &str); 2] = [("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
+/// Planner settings that forms turn off.
+pub const SWITCHES: [&str; 3] = ["enable_mergejoin", "enable_nestloop", "enable_hashjoin"];
 
 /// How PLQ_k is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +32,17 @@ pub enum Form {
     Index,
     /// As the planner likes.
     Free,
+}
+
+impl Form {
+    /// The [`SWITCHES`] that are off, so that joins take this form whatever the planner thinks of others.
+    pub fn off(self) -> &'static [&'static str] {
+        match self {
+            Form::Hash => &["enable_mergejoin", "enable_nestloop"],
+            Form::Index => &["enable_mergejoin", "enable_hashjoin"],
+            Form::Free => &[],
+        }
+    }
 }
 
 /// One query.
@@ -49,9 +58,30 @@ pub struct Query {
     pub k: Option<usize>,
     /// What it must answer.
     pub expected: Answer,
+    /// Whether its last column is how long it ran.
+    pub timed: bool,
 }
 
 impl Query {
+    /// The same with a column that says how long the server ran it, so that waiting in a queue before it does not count. Only of queries
+    /// that give one sum.
+    pub fn timed(self) -> Query {
+        let seconds = "extract(epoch from clock_timestamp() - statement_timestamp()) as seconds";
+        Query {
+            sql: self
+                .sql
+                .replacen(" as revenue", &format!(" as revenue, {seconds}"), 1),
+            timed: true,
+            ..self
+        }
+    }
+
+    /// How long the server ran a timed query.
+    pub fn seconds(&self, said: &Said) -> Option<f64> {
+        let last = said.rows.first()?.last()?.as_ref()?;
+        last.parse().ok().filter(|_| self.timed)
+    }
+
     /// PLQ_k.
     ///
     /// # Panics
@@ -69,6 +99,7 @@ impl Query {
             form,
             k: Some(k),
             expected: oracle.plq(k),
+            timed: false,
         }
     }
 
@@ -82,6 +113,7 @@ impl Query {
             form: Form::Free,
             k: None,
             expected: oracle.scan(),
+            timed: false,
         }
     }
 
@@ -94,6 +126,7 @@ impl Query {
             form: Form::Free,
             k: None,
             expected: oracle.ssb(name)?,
+            timed: false,
         })
     }
 
@@ -103,7 +136,8 @@ impl Query {
             return Some(format!("{}: {words} ({state})", self.name));
         }
         let row = |row: &Vec<Option<String>>| {
-            let cells = row.iter().map(|cell| cell.as_deref().unwrap_or(NULL_TEXT));
+            let answered = &row[..row.len() - usize::from(self.timed && !row.is_empty())];
+            let cells = answered.iter().map(|cell| cell.as_deref().unwrap_or(NULL_TEXT));
             cells.collect::<Vec<_>>().join("|")
         };
         let rows: Vec<String> = said.rows.iter().map(row).collect();
@@ -200,5 +234,19 @@ mod tests {
             ..Said::default()
         };
         assert_eq!(query.wrong(&failed).as_deref(), Some("scan: canceled (57014)"));
+        // The time it took is not part of the answer.
+        let untimed = query.seconds(&said("0.5"));
+        let timed = query.timed();
+        assert!(
+            timed.sql.contains("sum(lo_revenue) as revenue, extract(epoch"),
+            "{}",
+            timed.sql
+        );
+        let took = Said {
+            rows: vec![vec![Some("1".to_owned()), Some("0.5".to_owned())]],
+            ..Said::default()
+        };
+        assert_eq!((untimed, timed.seconds(&took)), (None, Some(0.5)));
+        assert_eq!(timed.wrong(&took), Query::scan(&oracle).wrong(&said("1")));
     }
 }

@@ -7,19 +7,26 @@ use machine::topology::discover;
 use model::placement::{Placement, place};
 use model::units::CpuId;
 
-use super::SuiteArgs;
+use super::{SuiteArgs, all_cores};
 use crate::caric::ground::Ground;
 use crate::error::BenchError;
 use crate::mcc::data::{self, Oracle};
 use crate::mcc::keys::Keys;
+use crate::mcc::sides::Setting;
 use crate::mcc::sizes::{SCALE, SCALE_QUICK, Sizes};
-use crate::mcc::{SUITE, ceiling};
+use crate::mcc::{SUITE, cases, ceiling};
 use crate::proxy::postgres::{Programs, Setup};
 use crate::run::Runner;
 use crate::ssb::Ssb;
 
 /// All cases.
-const CASES: [&str; 1] = [ceiling::CASE];
+const CASES: [&str; 5] = [
+    ceiling::CASE,
+    cases::FIG6,
+    cases::PLAN_CHOICE,
+    cases::MIX,
+    cases::OVERHEAD,
+];
 
 /// Runs the cases `args` select.
 ///
@@ -58,10 +65,28 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     let ssb = Ssb::with_sizes(sizes.rows);
     data::load(server.address(), &ssb, runner.progress())?;
     let oracle = Oracle::new(&ssb);
-    if selected.contains(&ceiling::CASE) {
-        let pair = place(&topology, Placement::Cores)?;
-        let cpus: [CpuId; 2] = [pair.main, pair.partner];
-        ceiling::run(server.address(), cpus, &sizes, &oracle, args.quick, runner)?;
+    let pair = place(&topology, Placement::Cores)?;
+    let cpus: [CpuId; 2] = [pair.main, pair.partner];
+    let stage = cases::Stage {
+        setting: Setting {
+            ground: &ground,
+            server: server.address(),
+            topology: &topology,
+            cache: sizes.cache,
+            pool: all_cores(),
+            quick: args.quick,
+        },
+        sizes: &sizes,
+        oracle: &oracle,
+    };
+    for case in selected {
+        match case {
+            ceiling::CASE => ceiling::run(server.address(), cpus, &sizes, &oracle, args.quick, runner)?,
+            cases::FIG6 => cases::fig6(&stage, args.quick, runner)?,
+            cases::PLAN_CHOICE => cases::plan_choice(&stage, runner)?,
+            cases::MIX => cases::mix(&stage, args.quick, runner)?,
+            _ => cases::overhead(&stage, args.quick, runner)?,
+        }
     }
     Ok(())
 }
