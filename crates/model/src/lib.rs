@@ -21,6 +21,7 @@ pub mod knee;
 pub mod locality;
 pub mod mode;
 pub mod partition;
+pub mod pg_hash;
 pub mod pipeline;
 pub mod placement;
 pub mod plan_choice;

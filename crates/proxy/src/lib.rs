@@ -5,7 +5,7 @@
 //! [`auto_prepare`] (texts as prepared statements), [`split`] (one query as several), [`session`] (what follows a client from
 //! server to server), `core` (event loops, pools), [`admin`] (console, metrics), [`config`]. Beside the proxy: [`talk`] (a client
 //! that waits), [`watch`] (the console seen from outside), [`preflight`] (what servers allow), [`learn`] (which ranges and splits would
-//! pay).
+//! pay). What a query's plan does to the caches is read by [`plans`].
 
 pub mod admin;
 pub mod auth;
@@ -15,6 +15,7 @@ mod core;
 pub mod hosts;
 mod keys;
 pub mod learn;
+pub mod plans;
 pub mod preflight;
 pub mod session;
 pub mod split;

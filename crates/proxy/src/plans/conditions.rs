@@ -1,0 +1,280 @@
+//! Conditions as `EXPLAIN` writes them: taken apart at their ANDs, without their literals, and whether they can be asked again.
+//!
+//! The text is PostgreSQL's own (fully parenthesised, names quoted where needed), so a scanner that knows quotes and brackets is
+//! enough. What it cannot make sense of stays one condition.
+
+/// Bytes that are looked at while a condition is taken apart, so that nesting costs no time. What is left stays whole.
+const LOOKED_MAX: usize = 1 << 20;
+/// Brackets around a condition that are taken off; the server writes two at most.
+const BRACKETS_MAX: usize = 4;
+
+/// A conjunction's parts, outer brackets removed.
+pub(super) fn conjuncts(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut open = vec![text];
+    let mut budget = LOOKED_MAX;
+    while let Some(part) = open.pop() {
+        let inner = stripped(part);
+        let Some(left) = budget.checked_sub(part.len()) else {
+            parts.push(inner);
+            continue;
+        };
+        budget = left;
+        let cut = ands(inner);
+        if cut.is_empty() {
+            parts.push(inner);
+        } else {
+            let mut from = 0;
+            for at in cut {
+                open.push(&inner[from..at]);
+                from = at + " AND ".len();
+            }
+            open.push(&inner[from..]);
+        }
+    }
+    parts
+}
+
+/// Removes brackets around the whole.
+fn stripped(text: &str) -> &str {
+    let mut text = text.trim();
+    for _ in 0..BRACKETS_MAX {
+        if !(text.starts_with('(') && text.ends_with(')')) {
+            break;
+        }
+        let mut depth = 0_usize;
+        let mut closes_early = false;
+        scan(text, |at, byte| {
+            depth = match byte {
+                b'(' => depth + 1,
+                b')' => depth.saturating_sub(1),
+                _ => depth,
+            };
+            closes_early |= depth == 0 && at + 1 < text.len();
+        });
+        if closes_early || depth != 0 {
+            break;
+        }
+        text = text[1..text.len() - 1].trim();
+    }
+    text
+}
+
+/// Where ` AND ` stands outside of brackets. `BETWEEN` is written as two comparisons by the server, so each is a conjunction.
+fn ands(text: &str) -> Vec<usize> {
+    let (mut depth, mut found) = (0_usize, Vec::new());
+    scan(text, |at, byte| match byte {
+        b'(' | b'[' => depth += 1,
+        b')' | b']' => depth = depth.saturating_sub(1),
+        b' ' if depth == 0 && text[at..].starts_with(" AND ") => found.push(at),
+        _ => {}
+    });
+    found
+}
+
+/// Calls `see` with each byte outside of quotes.
+fn scan(text: &str, mut see: impl FnMut(usize, u8)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            quote @ (b'\'' | b'"') => {
+                // In E'..' a backslash protects the next character; doubled quotes begin the next string at once.
+                let escapes = quote == b'\'' && at > 0 && bytes[at - 1] == b'E';
+                at += 1;
+                while at < bytes.len() && bytes[at] != quote {
+                    at += if escapes && bytes[at] == b'\\' { 2 } else { 1 };
+                }
+                at += 1;
+            }
+            byte => {
+                see(at, byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+/// The text with `?` for strings and numbers, so that values of one shape look alike.
+pub(super) fn without_literals(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = String::with_capacity(text.len());
+    let mut kept = vec![true; bytes.len()];
+    // What is outside of quotes, then double-quoted names are put back.
+    let mut outside = vec![false; bytes.len()];
+    scan(text, |at, _| outside[at] = true);
+    let mut at = 0;
+    while at < bytes.len() {
+        if !outside[at] && bytes[at] == b'"' {
+            // A name: kept up to its end.
+            at += 1;
+            while at < bytes.len() && bytes[at] != b'"' {
+                at += 1;
+            }
+            at += 1;
+        } else if !outside[at] {
+            kept[at] = false;
+            at += 1;
+        } else if bytes[at].is_ascii_digit()
+            && (at == 0 || !(is_word(bytes[at - 1]) || bytes[at - 1] == b'$'))
+        {
+            while at < bytes.len() && (is_word(bytes[at]) || bytes[at] == b'.') && outside[at] {
+                kept[at] = false;
+                at += 1;
+            }
+        } else {
+            at += 1;
+        }
+    }
+    let mut gap = false;
+    for (at, c) in text.char_indices() {
+        if kept[at] {
+            out.push(c);
+            gap = false;
+        } else if !gap {
+            out.push('?');
+            gap = true;
+        }
+    }
+    out
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// Whether a condition speaks of columns of `alias`, as `alias.column`.
+pub(super) fn mentions(text: &str, alias: &str) -> bool {
+    let name = written_name(alias);
+    text.match_indices(&name).any(|(at, _)| {
+        let before = text[..at].bytes().next_back();
+        text[at + name.len()..].starts_with('.')
+            && !before.is_some_and(|byte| is_word(byte) || matches!(byte, b'"' | b'.' | b'$'))
+    })
+}
+
+/// A name as the server writes it: in quotes where it needs them. Key words get quotes too, which are few and left out here:
+/// such an alias is not found in conditions.
+fn written_name(name: &str) -> String {
+    let plain = name.bytes().enumerate().all(|(at, byte)| match byte {
+        b'a'..=b'z' | b'_' => true,
+        b'0'..=b'9' | b'$' => at > 0,
+        _ => false,
+    });
+    if plain && !name.is_empty() {
+        name.to_owned()
+    } else {
+        crate::split::quoted_name(name)
+    }
+}
+
+/// Whether a condition can be asked on its own: it computes from the row and its own constants with operators only. Calls of
+/// functions are not repeated, for what they do is unknown; parameters and sub-plans have no meaning outside of their query.
+pub(super) fn can_be_asked(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let mut plain = true;
+    scan(text, |at, byte| match byte {
+        b'$' | b';' => plain = false,
+        b'(' => plain &= at == 0 || !(is_word(bytes[at - 1]) || bytes[at - 1] == b'"'),
+        _ => {}
+    });
+    let words = ["SubPlan", "InitPlan", "OPERATOR", "CURRENT", "SESSION"];
+    plain && !text.contains('\0') && !words.iter().any(|word| text.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn conjunctions_are_taken_apart() {
+        let of = |text| {
+            let mut parts = conjuncts(text);
+            parts.sort_unstable();
+            parts
+        };
+        assert_eq!(of("(a.x = 1)"), ["a.x = 1"]);
+        assert_eq!(
+            of("((a.x = 1) AND ((b.y > 2) OR (b.z < 3)) AND ((c.u = 1) AND (c.v = 2)))"),
+            ["(b.y > 2) OR (b.z < 3)", "a.x = 1", "c.u = 1", "c.v = 2"]
+        );
+        assert_eq!(
+            of("((a.x = ' AND ('::text) AND (a.\"q AND )\" = 2))"),
+            ["a.\"q AND )\" = 2", "a.x = ' AND ('::text"]
+        );
+        assert_eq!(of("(a.x) OR (b.y)"), ["(a.x) OR (b.y)"]);
+        assert_eq!(of("((a.x = E'\\' AND '::text))"), ["a.x = E'\\' AND '::text"]);
+        assert_eq!(of("((("), ["((("]);
+        assert_eq!(of(""), [""]);
+    }
+
+    #[test]
+    fn literals_become_marks() {
+        let bare = |text| without_literals(text);
+        assert_eq!(
+            bare("part.p_category = 'MFGR#12'::bpchar"),
+            "part.p_category = ?::bpchar"
+        );
+        assert_eq!(bare("t1.c2 >= 19920101"), "t1.c2 >= ?");
+        assert_eq!(bare("a.x = 1.5e3"), "a.x = ?");
+        assert_eq!(bare("a.x = 'it''s' || b.\"C 'x' 1\""), "a.x = ? || b.\"C 'x' 1\"");
+        assert_eq!(bare("a.x = ANY ('{1,2}'::integer[])"), "a.x = ANY (?::integer[])");
+        assert_eq!(bare("a.x = $1"), "a.x = $1");
+        assert_eq!(bare("ä.x = 'ü'"), "ä.x = ?");
+    }
+
+    #[test]
+    fn only_operators_and_constants_are_asked_again() {
+        for good in [
+            "(part.p_category = 'MFGR#12'::bpchar)",
+            "((s.s_region = 'ASIA (x)'::text) OR (s.s_nation = ANY ('{a,$1}'::text[])))",
+            "(d.d_year >= 1992)",
+            "NOT (a.b)",
+        ] {
+            assert!(can_be_asked(good), "{good}");
+        }
+        for bad in [
+            "(f(a.x) = 1)",
+            "(a.x = $1)",
+            "(hashed SubPlan 1)",
+            "(a.x = (InitPlan 1).col1)",
+            "(a.\"F\"(1) = 2)",
+            "(a.x OPERATOR(public.=) 1)",
+            "(a.x = CURRENT_USER)",
+            "(a.x = 1); drop table a",
+        ] {
+            assert!(!can_be_asked(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_alias_is_found_as_a_whole() {
+        assert!(mentions("(lo.k = p.k)", "p"));
+        assert!(!mentions("(lo.k = xp.k)", "p"));
+        assert!(!mentions("(lo.p = 1)", "p"));
+        assert!(mentions("(\"P q\".k = 1)", "P q"));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(text in "[('\")E\\\\ANDORäx1.$ \\[\\]]{0,60}") {
+            let parts = conjuncts(&text);
+            prop_assert!(!parts.is_empty());
+            let _ = without_literals(&text);
+            let _ = can_be_asked(&text);
+            let _ = mentions(&text, "x");
+        }
+
+        #[test]
+        fn a_conjunction_has_the_parts_it_was_made_of(parts in prop::collection::vec("[a-z]\\.[a-z] = '[A-Z ()]{0,4}'", 2..6)) {
+            let text = format!("(({}))", parts.join(") AND ("));
+            let mut expected: Vec<&str> = parts.iter().map(String::as_str).collect();
+            let mut found = conjuncts(&text);
+            expected.sort_unstable();
+            found.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Plans of a real PostgreSQL read by `proxy::plans`: sizes of hash tables against what `EXPLAIN ANALYZE` reports, other forms of
+//! joins, corrected estimates, and when estimates are forgotten. The star schema of `data` is a small SSB.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod classes;
+mod corrections;
+mod data;
+mod forms;
+mod shapes;
+mod sizes;
