@@ -77,6 +77,16 @@ pub trait Partitioner: Send + Sync + Debug {
     /// When the thread could not be moved; it stays where it was.
     fn assign_current_thread(&self, class: Class) -> Result<(), PartitionError>;
 
+    /// Puts all threads of another process into a class, until they are put into another: of a database server, for one.
+    /// Where threads are not kept apart by where they are, nothing happens.
+    ///
+    /// # Errors
+    /// When they could not be moved; some may have been. That the process has ended is none.
+    fn assign_process(&self, pid: u32, class: Class) -> Result<(), PartitionError> {
+        let _ = (pid, class);
+        Ok(())
+    }
+
     /// One line: what is used, and why this one.
     fn describe(&self) -> String;
 }

@@ -37,6 +37,12 @@ pub trait Processes {
     /// When the kernel does not tell.
     fn rights(&self) -> io::Result<Rights>;
 
+    /// Processes that this one started, as far as they are to be seen.
+    ///
+    /// # Errors
+    /// When it has ended, or the kernel does not tell.
+    fn children(&self, pid: u32) -> io::Result<Vec<u32>>;
+
     /// CPUs the process may run on, ascending.
     ///
     /// # Errors
@@ -190,6 +196,29 @@ pub fn unbind(processes: &dyn Processes, backend: &Backend) -> Result<(), Refusa
     set(processes, backend, &backend.cpus, first)
 }
 
+/// The parallel workers that work for a PostgreSQL backend now. They are started by the server, not by the backend, and say in their
+/// titles whom they work for. Empty where that cannot be seen.
+pub fn workers_of(processes: &dyn Processes, backend: u32) -> Vec<u32> {
+    let Ok(server) = processes.status(backend).map(|status| status.parent) else {
+        return Vec::new();
+    };
+    let mut workers = processes.children(server).unwrap_or_default();
+    workers.retain(|&pid| {
+        let status = processes.status(pid);
+        status.is_ok_and(|status| status.parent == server && works_for(&status.title, backend))
+    });
+    workers
+}
+
+/// Whether a title is one such as `postgres: parallel worker for PID 4711`.
+fn works_for(title: &str, backend: u32) -> bool {
+    let mut words = title.split_ascii_whitespace();
+    words.next().is_some_and(|first| first.ends_with("postgres:"))
+        && title
+            .split_once("parallel worker for PID ")
+            .is_some_and(|(_, rest)| rest.split_ascii_whitespace().next() == Some(&backend.to_string()))
+}
+
 fn set(processes: &dyn Processes, backend: &Backend, cpus: &[CpuId], cpu: CpuId) -> Result<(), Refusal> {
     let pid = backend.pid;
     // Another process may have got its number meanwhile. Between here and the next call it could still: its owner allows
@@ -232,7 +261,21 @@ fn names_port(title: &str, port: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::names_port;
+    use super::{names_port, works_for};
+
+    #[test]
+    fn workers() {
+        assert!(works_for("postgres: parallel worker for PID 4711 ", 4711));
+        assert!(works_for("postgres: 15/main: parallel worker for PID 4711", 4711));
+        for title in [
+            "postgres: parallel worker for PID 47112",
+            "postgres: bench shop [local] SELECT",
+            "vi parallel worker for PID 4711",
+            "",
+        ] {
+            assert!(!works_for(title, 4711), "{title}");
+        }
+    }
 
     #[test]
     fn titles() {

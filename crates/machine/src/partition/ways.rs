@@ -104,6 +104,18 @@ impl<F: Files + Send + Sync + Debug> Partitioner for Ways<F> {
         Ok(assigned?)
     }
 
+    fn assign_process(&self, pid: u32, class: Class) -> Result<(), PartitionError> {
+        match self.client.assign(class, Who::Process(pid)) {
+            Ok(assigned) => match assigned.foreign.into_iter().next() {
+                Some((task, group)) => Err(ResctrlError::ForeignTask { task, group }.into()),
+                None => Ok(()),
+            },
+            // It has ended: there is nothing left to move.
+            Err(ResctrlError::NoSuchTask { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn describe(&self) -> String {
         let weak = self.client.planned(Class::Weak);
         let masks = weak.unwrap_or_default().to_string();

@@ -53,6 +53,12 @@ impl Processes for SimulatedProcesses {
         Ok(known.get(&pid).ok_or(io::ErrorKind::NotFound)?.status.clone())
     }
 
+    fn children(&self, pid: u32) -> io::Result<Vec<u32>> {
+        let known = self.lock();
+        let of = |(&child, process): (&u32, &Process)| (process.status.parent == pid).then_some(child);
+        Ok(known.iter().filter_map(of).collect())
+    }
+
     fn rights(&self) -> io::Result<Rights> {
         Ok(self.rights)
     }

@@ -44,6 +44,15 @@ impl Processes for SystemProcesses {
         })
     }
 
+    fn children(&self, pid: u32) -> io::Result<Vec<u32>> {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let list = fs::read_to_string(path).map_err(gone)?;
+        Ok(list
+            .split_ascii_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect())
+    }
+
     fn rights(&self) -> io::Result<Rights> {
         let status = fs::read_to_string("/proc/self/status")?;
         let uid = u32::try_from(number(&status, "Uid", 1)?).map_err(|_| malformed("status"))?;

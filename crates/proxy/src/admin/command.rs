@@ -100,6 +100,10 @@ shows! {
     Prepared = "PREPARED",
     /// Shapes of statements by the time they took.
     Queries = "QUERIES",
+    /// Heavy queries that run or wait in the queue of the machine.
+    Queue = "QUEUE",
+    /// What these cost each other.
+    Lane = "LANE",
     /// Totals and averages of each database.
     Stats = "STATS",
     /// Totals of each database.

@@ -11,7 +11,9 @@
 use std::collections::HashMap;
 
 use super::command::{Command, ConsoleError, Show, help};
-use super::own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, RangeRow, SplitRow};
+use super::own_rows::{
+    CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, QueueRow, RangeRow, SlowdownRow, SplitRow,
+};
 use super::rows::{
     ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
     PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow,
@@ -344,6 +346,8 @@ fn columns(show: Show) -> &'static [(&'static str, bool)] {
         Show::Hosts => HostRow::COLUMNS,
         Show::Prepared => PreparedRow::COLUMNS,
         Show::Queries => QueryRow::COLUMNS,
+        Show::Queue => QueueRow::COLUMNS,
+        Show::Lane => SlowdownRow::COLUMNS,
         Show::Stats => StatsRow::COLUMNS,
         Show::StatsTotals | Show::StatsAverages => TotalsRow::COLUMNS,
         Show::Totals => TotalRow::COLUMNS,

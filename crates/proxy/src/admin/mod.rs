@@ -21,8 +21,10 @@ pub use config_rows::{config_rows, database_rows, user_rows};
 pub use console::{Answer, Console, Step, greeting};
 pub use histogram::Histogram;
 pub use http::{Request, response};
-pub use own_rows::{CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, RangeRow, SplitRow};
-pub use prometheus::{CONTENT_TYPE, Latencies, Snapshot, prometheus};
+pub use own_rows::{
+    CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, QueueRow, RangeRow, SlowdownRow, SplitRow,
+};
+pub use prometheus::{CONTENT_TYPE, LaneTotals, Latencies, Snapshot, prometheus};
 pub use rows::{
     ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
     PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow, timestamp,

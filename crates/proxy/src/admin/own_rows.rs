@@ -141,6 +141,56 @@ row! {
         query: String,
     }
 
+    /// `SHOW QUEUE`: a row for each heavy query that runs or waits in the queue of the machine; those that run come first.
+    QueueRow {
+        /// Event loop of its client, from 0.
+        core: u64,
+        /// Number of its client, as in `SHOW CLIENTS`.
+        client: u64,
+        /// Database.
+        database: String,
+        /// User.
+        user: String,
+        /// Its shape, as a number in hexadecimal.
+        shape: String,
+        /// `running` or `waiting`.
+        state: String,
+        /// Locality in the cache it runs in, or would: `strong`, `moderate` or `weak`.
+        class: String,
+        /// Bytes of its hash tables, as far as PostgreSQL's estimates go.
+        table_bytes: u64,
+        /// How it is run: as PostgreSQL planned it, or with these settings.
+        form: String,
+        /// The policy followed now.
+        policy: String,
+        /// How long it waited, in microseconds.
+        waited_us: u64,
+        /// How long it has run.
+        ran_us: Option<u64>,
+        /// The core it was given.
+        cpu: Option<u64>,
+        /// Why it was started there and then.
+        why: String,
+        /// How many that came later were started before it, while it waits.
+        overtaken: u64,
+    }
+
+    /// `SHOW LANE`: a row for each pair of classes: what one costs the other, as far as run times have taught.
+    SlowdownRow {
+        /// Locality of a query.
+        class: String,
+        /// Locality of the one that runs beside it.
+        beside: String,
+        /// How long the first takes then, in percent of what it takes alone.
+        percent: u64,
+        /// The cache that is counted on.
+        cache_bytes: u64,
+        /// The policy followed now.
+        policy: String,
+        /// What keeps weak queries out of the cache.
+        partition: String,
+    }
+
     /// `SHOW HOSTS`: a row for each server of each database.
     HostRow {
         /// Database.

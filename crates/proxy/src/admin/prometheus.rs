@@ -42,10 +42,21 @@ pub struct Snapshot {
     pub keys: Vec<KeyRow>,
     /// Queries that may run in parts, of each event loop.
     pub splits: Vec<SplitRow>,
+    /// The queue of heavy queries.
+    pub lane: LaneTotals,
     /// Times by database in microseconds.
     pub latencies: Vec<Latencies>,
     /// Errors sent to clients by the proxy itself, by SQLSTATE.
     pub errors: Vec<(String, u64)>,
+}
+
+/// What the queue of heavy queries has done.
+#[derive(Debug, Clone, Default)]
+pub struct LaneTotals {
+    /// Starts by reason.
+    pub starts: Vec<(&'static str, u64)>,
+    /// Other events.
+    pub events: Vec<(&'static str, u64)>,
 }
 
 /// Times of one database, in microseconds.
@@ -140,6 +151,7 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     hosts(&mut text, snapshot);
     ranges(&mut text, snapshot);
     splits(&mut text, snapshot);
+    lane(&mut text, &snapshot.lane);
     text.family(
         (
             "errors_total",
@@ -501,4 +513,25 @@ fn splits(text: &mut Text, snapshot: &Snapshot) {
             }
         },
     );
+}
+
+fn lane(text: &mut Text, totals: &LaneTotals) {
+    for (name, label, help, counts) in [
+        (
+            "lane_starts_total",
+            "why",
+            "Heavy queries started by the queue, by what decided.",
+            &totals.starts,
+        ),
+        (
+            "lane_events_total",
+            "event",
+            "What happened to heavy queries in the queue.",
+            &totals.events,
+        ),
+    ] {
+        text.family((name, "counter", help), counts, |text, (value, count)| {
+            text.sample(name, &[(label, value)], *count);
+        });
+    }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::choices::{AuthType, Dispatch, PoolMode, TlsMode};
+use model::partition::Class;
+
+use super::choices::{AuthType, Dispatch, LanePolicy, PoolMode, TlsMode};
 use super::finding::Severity::{Error, Warning};
 use super::read::Reading;
 use super::{Config, Proxy, WILDCARD};
@@ -43,6 +45,7 @@ pub(super) fn check(reading: &mut Reading) {
     check_databases(reading);
     check_ranges(reading);
     check_splits(reading);
+    check_lane(reading);
 }
 
 fn check_listening(reading: &mut Reading) {
@@ -428,6 +431,29 @@ pub(super) fn check_files(reading: &mut Reading, file: &Path) {
             "",
             "it has passwords in it, and every user of this machine can read it".to_owned(),
             "take the right away: chmod o-r FILE",
+        );
+    }
+}
+
+fn check_lane(reading: &mut Reading) {
+    let corun = reading.config.corun.clone();
+    let group = Path::new("/sys/fs/resctrl").join(Class::Weak.group());
+    if corun.lane_policy == LanePolicy::Mls && !group.is_dir() {
+        reading.found(
+            Warning,
+            "corun.lane_policy",
+            "`lane_policy = \"mls\"` pairs queries that harm each other, which pays only in a partitioned last-level cache; here it is \
+             none, and `sls` is followed"
+                .to_owned(),
+            "partition the cache with `corun partition apply` where the machine can, or set lane_policy = \"auto\"",
+        );
+    }
+    if corun.lane_min.is_zero() {
+        reading.found(
+            Warning,
+            "corun.lane_min",
+            "`lane_min` is 0: every query that is seen to take more than half a millisecond queues".to_owned(),
+            "set lane_min = \"50ms\", or what the shortest query takes that is worth a question to the server",
         );
     }
 }

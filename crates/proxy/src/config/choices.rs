@@ -175,6 +175,20 @@ choices! {
         Siblings = "siblings",
     }
 
+    /// Which heavy query runs beside which (paper 002, sections 5.2 and 6.3).
+    LanePolicy("fifo, sls, mls, learned or auto") {
+        /// In order of arrival.
+        Fifo = "fifo",
+        /// Beside its like.
+        Sls = "sls",
+        /// Beside its opposite, in a cache that is partitioned between them.
+        Mls = "mls",
+        /// By the slow-downs learnt from run times.
+        Learned = "learned",
+        /// `mls` where the cache is partitioned, otherwise `sls` until run times speak against it.
+        Auto = "auto",
+    }
+
     /// What the keys of a range are.
     KeyType("integer, date, timestamp, text or uuid") {
         /// Whole numbers.

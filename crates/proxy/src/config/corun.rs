@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::choices::{
-    AutoPrepare, Dispatch, Io, LogFormat, LogLevel, ReplicaDispatch, SplitPlacement, Switch,
+    AutoPrepare, Dispatch, Io, LanePolicy, LogFormat, LogLevel, ReplicaDispatch, SplitPlacement, Switch,
 };
 use super::settings::settings;
 use super::values::{AutoCount, Bytes};
@@ -35,6 +35,15 @@ settings! {
         split_cores: Option<u32> = None, [0, 1024], Restart, "Cores kept for queries that run in parts; others get the rest. Not set: a quarter of four or more, otherwise none.";
         split_jobs_max: u32 = 1, [1, 64], Reload, "Queries that run in parts at a time on each event loop; others run whole.";
         split_memory_max: Bytes = Bytes(16 << 20), [65536, 1073741824], Reload, "Memory for the rows of a query in parts until they are merged. One that needs more runs whole.";
+
+        lane: Switch = Switch::Off, Reload, "Queues queries that are known to take long, of all databases on this machine, so that those run together that do not harm each other in the last-level cache. Only in transaction and statement mode. `auto`: while it is measured to pay. Off until somebody turns it on.";
+        lane_min: Duration = Duration::from_millis(50), Reload, "Run time from which a query is worth queueing. Learnt by the shape of its text.";
+        lane_policy: LanePolicy = LanePolicy::Auto, Restart, "Which query runs beside which. `mls` needs a partitioned last-level cache (`corun partition apply`).";
+        lane_plans: bool = true, Reload, "May run a query with other joins than PostgreSQL prefers (`SET LOCAL enable_...` in its own transaction), where its estimate is at most 30 % dearer and the tables suit the cache better.";
+        lane_cores: AutoCount = AutoCount::Auto, [1, 1024], Restart, "Queries of the queue that run at a time. `auto`: one for each core this process may use.";
+        lane_cache_bytes: Bytes = Bytes(0), Restart, "Bytes of the last-level cache to count on. 0: what `corun topology --measure` found, otherwise what the machine reports.";
+        lane_overtakes_max: u32 = 8, [0, 10000], Restart, "How often a query that waits may be overtaken by later ones.";
+        lane_waiting_max: u32 = 1024, [1, 1000000], Restart, "Queries that wait at most; more run at once, as if there were no queue.";
 
         read_write_split: bool = false, Reload, "Sends statements that provably only read to `replicas`.";
         read_your_writes: bool = true, Reload, "A client's reads go to copies that have its last write.";

@@ -51,6 +51,7 @@ settings! {
         dispatch: Option<Dispatch> = None, Reload, "`dispatch` for this database.";
         replica_dispatch: Option<ReplicaDispatch> = None, Reload, "`replica_dispatch` for this database.";
         split: Option<Switch> = None, Reload, "`split` for this database.";
+        lane: Option<Switch> = None, Reload, "`lane` for this database.";
         read_write_split: Option<bool> = None, Reload, "`read_write_split` for this database.";
         read_your_writes: Option<bool> = None, Reload, "`read_your_writes` for this database.";
         lag_max: Option<Duration> = None, Reload, "`lag_max` for this database.";

@@ -87,6 +87,8 @@ pub struct Effective {
     pub replica_dispatch: ReplicaDispatch,
     /// Queries in parts.
     pub split: Switch,
+    /// Heavy queries in a queue.
+    pub lane: Switch,
     /// Reads to copies.
     pub read_write_split: bool,
     /// Only to copies with the client's last write.
@@ -228,6 +230,10 @@ impl Config {
             dispatch: settings.dispatch.unwrap_or(corun.dispatch),
             replica_dispatch: settings.replica_dispatch.unwrap_or(corun.replica_dispatch),
             split: settings.split.unwrap_or(corun.split),
+            lane: of_pool
+                .and_then(|user| user.lane)
+                .or(settings.lane)
+                .unwrap_or(corun.lane),
             read_write_split: settings.read_write_split.unwrap_or(corun.read_write_split),
             read_your_writes: settings.read_your_writes.unwrap_or(corun.read_your_writes),
             lag_max: settings.lag_max.unwrap_or(corun.lag_max),

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use choices::{
-    AuthType, AutoPrepare, Dispatch, Io, KeyType, LoadBalance, LogFormat, LogLevel, PoolMode,
+    AuthType, AutoPrepare, Dispatch, Io, KeyType, LanePolicy, LoadBalance, LogFormat, LogLevel, PoolMode,
     ReplicaDispatch, SplitPlacement, Switch, TlsMode, TlsProtocols,
 };
 pub use corun::Corun;

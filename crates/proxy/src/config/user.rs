@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::choices::PoolMode;
+use super::choices::{PoolMode, Switch};
 use super::settings::settings;
 use super::values::Secret;
 
@@ -20,5 +20,6 @@ settings! {
         client_idle_timeout: Option<Duration> = None, Reload, "`client_idle_timeout` of this user's clients.";
         idle_transaction_timeout: Option<Duration> = None, Reload, "`idle_transaction_timeout` of this user's clients.";
         transaction_timeout: Option<Duration> = None, Reload, "`transaction_timeout` of this user's clients.";
+        lane: Option<Switch> = None, Reload, "`lane` of this user's pools, before the database's.";
     }
 }

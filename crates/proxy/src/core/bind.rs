@@ -26,6 +26,13 @@ pub(super) struct Bound {
     pub loose: bool,
 }
 
+impl Bound {
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.backend.pid
+    }
+}
+
 impl<R: Reactor> EventLoop<R> {
     /// Binds the process behind a connection to one of this loop's cores. Where that cannot be, it runs where the system puts it; why
     /// is said once for each reason.
@@ -96,6 +103,10 @@ impl<R: Reactor> EventLoop<R> {
             .collect();
         let mut turn = 0;
         for (_, server) in &mut self.servers {
+            if server.seat.is_some() {
+                // The queue has said where it runs.
+                continue;
+            }
             let own = lanes.get(&server.pool).unwrap_or(&self.place.cpus);
             let busy = server.expects.outstanding() > 0;
             let long = busy && self.now.saturating_sub(server.query_since) > LONG;

@@ -12,6 +12,7 @@
 use machine::reactor::{Address, Reactor, Token};
 
 use super::event_loop::{EventLoop, Todo, cancel_token};
+use super::server::{Task, TaskKind};
 use super::shared::Message;
 use crate::auth::scram::same;
 use crate::wire::error::{Refusal, code};
@@ -89,16 +90,25 @@ impl<R: Reactor> EventLoop<R> {
             Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
                 self.start_cancel(reactor, index);
             }
-            Some((_, server)) if server.task.is_some() => client.cancel_wanted = !client.inbox.is_empty(),
+            Some((index, server)) if server.task.is_some() => {
+                client.cancel_wanted = !client.inbox.is_empty();
+                let asks = |task: &Task| matches!(task.kind, TaskKind::Plan(_));
+                if server.task.as_ref().is_some_and(asks) {
+                    // A question about a plan may wait for a lock as long as the query would.
+                    self.start_cancel(reactor, index);
+                }
+            }
             Some(_) => {}
-            None if client.waiting.is_some() && client.is_ready() => self.cancel_waiting(reactor, slot),
+            None if (client.waiting.is_some() || client.queues()) && client.is_ready() => {
+                self.cancel_waiting(reactor, slot, "canceling statement due to user request");
+            }
             None => {}
         }
         true
     }
 
     /// Cancels the request of a client that has no server yet: it is dropped and answered here.
-    fn cancel_waiting(&mut self, reactor: &mut R, slot: usize) {
+    pub(super) fn cancel_waiting(&mut self, reactor: &mut R, slot: usize, why: &str) {
         let Some(client) = self.clients.get_mut(slot) else {
             return;
         };
@@ -113,11 +123,9 @@ impl<R: Reactor> EventLoop<R> {
         }
         *self.errors.entry(code::QUERY_CANCELED).or_default() += 1;
         let mut out = Vec::new();
-        build::error(
-            &mut out,
-            &Refusal::new(code::QUERY_CANCELED, "canceling statement due to user request"),
-        );
+        build::error(&mut out, &Refusal::new(code::QUERY_CANCELED, why));
         build::ready(&mut out, TransactionStatus::Idle);
+        client.turn = None;
         client.transport.send(reactor, &out);
         self.todo.push_back(Todo::Serve(slot, client.id));
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use machine::reactor::{Peer, Token};
 use model::replicas::split::{Place, Session as Split};
 
+use super::lane::Turn;
 use super::transport::Transport;
 use crate::auth::Authenticator;
 use crate::session::prepared::ClientStatements;
@@ -121,6 +122,8 @@ pub(super) struct Client {
     pub parked: bool,
     /// Since when it has waited, when it looks for a host again.
     pub waited_from: Option<Duration>,
+    /// Its request is a heavy one: where that stands.
+    pub turn: Option<Box<Turn>>,
     /// Bytes of its request wait until its server has answered what is under way.
     pub held: bool,
     /// Its next request runs whole, whatever it is.
@@ -179,6 +182,7 @@ impl Client {
             waiting: None,
             parked: false,
             waited_from: None,
+            turn: None,
             held: false,
             whole: false,
             parting: false,

@@ -254,6 +254,7 @@ impl<R: Reactor> EventLoop<R> {
                 for key in self.world.config.restart_needed(&world.config) {
                     tracing::warn!(key, "the changed setting takes effect at the next start");
                 }
+                self.shared.open_lane(&world.config, false);
                 self.shared.change_world(Arc::new(world));
                 Ok(Answer::Done)
             }
@@ -328,6 +329,8 @@ impl<R: Reactor> EventLoop<R> {
             Show::Keys => Table::of(&range_rows::keys(&self.shared.ranges.lock())),
             Show::Prepared => Table::of(&known_rows::prepared(parts)),
             Show::Queries => Table::of(&queries::rows(parts)),
+            Show::Queue => Table::of(&self.shared.lane.queue(self.lane_now_ns())),
+            Show::Lane => Table::of(&self.shared.lane.slowdowns()),
             Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),
             // The console answers these by itself.
             Show::Help

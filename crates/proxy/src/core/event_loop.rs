@@ -28,6 +28,7 @@ use super::client::{Client, Phase};
 use super::desk::{Desk, Rules};
 use super::dispatch::Dispatcher;
 use super::fleet::Fleet;
+use super::lane;
 use super::memory::Memory;
 use super::parts::{Job, Splits};
 use super::places::Place;
@@ -120,6 +121,10 @@ pub(crate) struct EventLoop<R> {
     pub(super) jobs: HashMap<u64, Job>,
     /// Which statements take time.
     pub(super) queries: Queries,
+    /// Which statements take long.
+    pub(super) heavy: lane::View,
+    /// When the statement_timeout of one that queues passes.
+    pub(super) lane_at: Option<Duration>,
     /// The hardware threads for their parts.
     pub(super) complex: Vec<Core>,
     /// When somebody who waits may go with a server of another lane.
@@ -178,6 +183,8 @@ impl<R: Reactor> EventLoop<R> {
             splits,
             jobs: HashMap::new(),
             queries: Queries::default(),
+            heavy: lane::View::default(),
+            lane_at: None,
             complex: Vec::new(),
             overflow_at: None,
             unbound_because: String::new(),
@@ -204,8 +211,10 @@ impl<R: Reactor> EventLoop<R> {
             Duration::ZERO
         } else {
             let next = self.ticked + TICK;
-            self.overflow_at
-                .map_or(next, |at| next.min(at))
+            [self.overflow_at, self.lane_at]
+                .into_iter()
+                .flatten()
+                .fold(next, Duration::min)
                 .saturating_sub(reactor.now())
         };
         reactor.turn(Some(wait), self)?;
@@ -216,6 +225,10 @@ impl<R: Reactor> EventLoop<R> {
             self.settle(reactor);
         }
         self.tell_busy();
+        if self.lane_at.is_some() {
+            self.lane_timeouts(reactor);
+            self.settle(reactor);
+        }
         if self.overflow_at.is_some() {
             self.overflow_tick();
             self.settle(reactor);
@@ -366,6 +379,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             Message::World(world) => self.change_world(reactor, world),
             Message::Primary => self.primary_changed(),
+            Message::LaneStarts { client, id, query } => self.lane_starts(client, id, query),
             Message::Resolved => {
                 let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
                 self.todo.extend(pools.into_iter().map(Todo::Connect));

@@ -194,6 +194,15 @@ impl Expects {
         self.end_batch(sent, Change::Nothing);
     }
 
+    /// A Query of the proxy's own goes out among the client's; its answer nobody gets.
+    pub fn own_query(&mut self) {
+        let sent = ReadySent {
+            swallow: true,
+            ..ReadySent::default()
+        };
+        self.end_batch(sent, Change::Nothing);
+    }
+
     fn end_batch(&mut self, mut sent: ReadySent, change: Change) {
         sent.discards = self.discards.take().or(self.bound_to_discard.take()).is_some();
         self.push(Expect::Ready(sent), change);

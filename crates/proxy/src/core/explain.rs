@@ -71,6 +71,7 @@ impl<R: Reactor> EventLoop<R> {
         ];
         lines.extend(self.explain_key(index, text, &understood));
         lines.push(self.explain_split(index, text, &understood));
+        lines.push(self.explain_lane(index, text, &understood));
         lines
     }
 

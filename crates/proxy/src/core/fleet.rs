@@ -123,7 +123,7 @@ impl Shared {
 
 impl<R: Reactor> EventLoop<R> {
     /// The time by the clock all loops share.
-    fn fleet_time(&mut self, reactor: &R) -> Duration {
+    pub(super) fn fleet_time(&mut self, reactor: &R) -> Duration {
         let ahead = *self.clock_ahead.get_or_insert_with(|| {
             let ahead = |started: Instant| {
                 let own = reactor.now();

@@ -10,7 +10,7 @@ use super::client::Phase;
 use super::event_loop::{EventLoop, Todo};
 use super::fleet::PROBE;
 use super::serve;
-use super::server::{Question, TaskKind};
+use super::server::{Question, Task, TaskKind};
 use crate::config::PoolMode;
 use crate::wire::TransactionStatus;
 use crate::wire::build;
@@ -31,6 +31,7 @@ impl<R: Reactor> EventLoop<R> {
         self.cancels_tick(reactor);
         self.dispatch_tick();
         self.bind_tick();
+        self.lane_tick();
         self.fleet_tick(reactor);
         self.run_questions(reactor);
         self.consoles_tick();
@@ -62,11 +63,16 @@ impl<R: Reactor> EventLoop<R> {
                 continue;
             };
             let effective = &pool.effective;
-            if client.waiting.is_some() || client.parked {
+            let queues = client.queues();
+            if client.waiting.is_some() || client.parked || queues {
                 let waited = self.now.saturating_sub(client.waiting_since);
                 if passed(effective.query_wait_timeout, waited) {
-                    let refusal = Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout")
-                        .detail("No server connection came free in time.");
+                    let refusal =
+                        Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout").detail(if queues {
+                            "It waited in the queue of heavy queries."
+                        } else {
+                            "No server connection came free in time."
+                        });
                     over.push((index, refusal));
                 } else if passed(proxy.query_wait_notify, waited) && !client.told_to_wait && client.is_ready()
                 {
@@ -89,7 +95,8 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 continue;
             };
-            if server.task.is_some() && server.job.is_none() {
+            let plans = |task: &Task| matches!(task.kind, TaskKind::Plan(_));
+            if server.task.as_ref().is_some_and(|task| !plans(task)) && server.job.is_none() {
                 continue;
             }
             let working = server.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();

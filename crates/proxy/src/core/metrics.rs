@@ -125,6 +125,7 @@ fn snapshot(shared: &Arc<Shared>, began: Instant) -> io::Result<Snapshot> {
         ranges: range_rows::ranges(&ranges, &[], |_| false),
         keys: range_rows::keys(&ranges),
         splits: range_rows::splits(&parts),
+        lane: shared.lane.counted(),
         latencies: times
             .into_iter()
             .map(|(database, times)| Latencies {

@@ -25,6 +25,7 @@ mod expect;
 mod explain;
 mod fleet;
 mod known_rows;
+mod lane;
 mod lifted;
 mod limits;
 mod look;

@@ -9,6 +9,7 @@ use machine::reactor::Reactor;
 
 use super::client::Client;
 use super::expect::Step;
+use super::lane;
 use super::lifted::Said;
 use super::proof::Proof;
 use super::server::{Server, Task};
@@ -44,6 +45,8 @@ pub(super) struct Heard {
     pub task: Option<Task>,
     /// A question about a text was answered.
     pub proof: Option<Box<Proof>>,
+    /// These messages ran with settings that the server refused, and are to be served again.
+    pub form_again: Option<Vec<u8>>,
     /// A simple query that was run as a prepared statement must be run as it came.
     pub again: Option<Vec<u8>>,
 }
@@ -194,6 +197,11 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     /// Looks at a message for the client. Answers whether it gets it.
     fn look(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> bool {
+        if self.server.form.is_some()
+            && let Some(passes) = self.look_at_form(tag, body, end, whole)
+        {
+            return passes;
+        }
         if self.server.lifted.is_some()
             && let Some(passes) = self.look_at_lifted(tag, body, whole)
         {
@@ -345,6 +353,55 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
     }
 
+    /// A message of the answer to a query with settings of its own. `None`: as usual.
+    fn look_at_form(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> Option<bool> {
+        let said = self.server.form.as_mut()?.hear(tag, body);
+        match said {
+            lane::Said::Usual => return None,
+            lane::Said::Nothing => {}
+            lane::Said::Error => {
+                self.error(whole.then(|| &self.bytes[self.at..end]));
+            }
+            lane::Said::Instead(error) => {
+                self.error(whole.then(|| &self.bytes[self.at..end]));
+                let mut out = Vec::with_capacity(error.len() + HEADER_BYTES);
+                build::message(&mut out, backend::ERROR, |out| out.extend(&error));
+                self.send(&out);
+            }
+            lane::Said::Prepared | lane::Said::Unanswered => self.own_ready(body),
+            lane::Said::Answered => {
+                self.server.last_error = None;
+                self.ready(body);
+            }
+            lane::Said::Over(again) => {
+                self.own_ready(body);
+                self.server.form = None;
+                self.heard.own = true;
+                self.heard.transactions += 1;
+                self.heard.transaction_time += self.now.saturating_sub(self.server.transaction_since);
+                self.server.transaction_since = self.now;
+                self.server.errors = 0;
+                if again.is_some() {
+                    self.heard.form_again = again;
+                } else {
+                    let mut out = Vec::with_capacity(6);
+                    build::ready(&mut out, self.server.status);
+                    self.send(&out);
+                }
+            }
+        }
+        Some(false)
+    }
+
+    /// A ReadyForQuery that the client does not get.
+    fn own_ready(&mut self, body: &[u8]) {
+        if let Some(status) = read::ready(body) {
+            self.server.status = status;
+        }
+        self.server.expects.ready();
+        self.server.last_error = None;
+    }
+
     /// A message of the answer to a question of the proxy's own ahead of the client's.
     fn look_at_proof(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
         let proof = self
@@ -388,6 +445,9 @@ impl<'a, R: Reactor> Way<'a, R> {
     fn error(&mut self, message: Option<&[u8]>) -> u64 {
         self.heard.owes_less = true;
         self.server.errors += 1;
+        if let Some(seat) = &mut self.server.seat {
+            seat.failed = true;
+        }
         self.server.last_error = message.map(<[u8]>::to_vec);
         let mut statements = None;
         if let Some(client) = &mut self.client {

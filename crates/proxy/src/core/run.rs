@@ -70,6 +70,7 @@ impl Proxy {
             AutoCount::Count(count) => count as usize,
         };
         let shared = Arc::new(Shared::new(loops, Arc::clone(&world)).ok_or(StartError::Random)?);
+        shared.open_lane(&world.config, false);
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);
         let Cores { simple, complex } = cores(&world);
@@ -142,6 +143,7 @@ impl Proxy {
     /// Takes over another configuration. What needs a restart stays as it is; the answer names those settings.
     pub fn reload(&self, world: World) -> Vec<&'static str> {
         let changed = self.shared.world().config.restart_needed(&world.config);
+        self.shared.open_lane(&world.config, false);
         self.shared.change_world(Arc::new(world));
         changed
     }

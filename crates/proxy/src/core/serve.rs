@@ -9,6 +9,7 @@ use super::client::{Begun, Client};
 use super::dispatch::Lane;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
+use super::lane::OnServer;
 use super::pool::{Pool, Waiting};
 use super::queries::Running;
 use super::reply;
@@ -31,7 +32,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let server = client.server.and_then(|server| self.servers.get(server));
-        if client.waits() || server.is_some_and(|server| server.job.is_some()) {
+        if client.waits() || server.is_some_and(|server| server.job.is_some() || server.form.is_some()) {
             client.inbox.extend(bytes);
             if client.inbox.len() > inbox_max && !client.paused {
                 client.paused = true;
@@ -131,6 +132,9 @@ impl<R: Reactor> EventLoop<R> {
                         at += used;
                     }
                     Wish::Server(understood) => {
+                        if !self.lane_lets(reactor, index, &bytes[at..], understood.as_ref()) {
+                            return at;
+                        }
                         if !self.attach(reactor, index, &bytes[at..], understood.as_ref()) {
                             return at;
                         }
@@ -141,8 +145,14 @@ impl<R: Reactor> EventLoop<R> {
             let Some(server) = self.servers.get(server_index) else {
                 return bytes.len();
             };
-            if server.task.is_some() || server.job.is_some() {
+            if server.task.is_some() || server.job.is_some() || server.form.is_some() {
                 return at;
+            }
+            if client.turn.is_some()
+                && let OnServer::Wait(used) =
+                    self.lane_on_server(reactor, index, server_index, &rules, &bytes[at..])
+            {
+                return at + used;
             }
             if !self.splits.rules.is_empty()
                 && let Some(used) = self.split(reactor, index, server_index, &rules, &bytes[at..])
@@ -385,6 +395,9 @@ impl<R: Reactor> EventLoop<R> {
             None => None,
         };
         let heard = reply::relay(server, client.as_deref_mut(), reactor, bytes, self.now);
+        let seat = server.seat.take_if(|_| heard.queries > 0);
+        let of_pool = server.pool;
+        let mut learnt = None;
         if let Some(pool) = self.pools.get_mut(server.pool) {
             let totals = &mut pool.totals;
             totals.sent += bytes.len() as u64;
@@ -406,6 +419,7 @@ impl<R: Reactor> EventLoop<R> {
             {
                 let database = &pool.key.database;
                 self.queries.record(database, &understood, heard.latencies[0]);
+                learnt = Some(understood);
             }
             for took in heard.latencies.iter().take(heard.queries as usize) {
                 pool.times.query.record(micros(*took));
@@ -418,7 +432,7 @@ impl<R: Reactor> EventLoop<R> {
             self.desk.answered(proof);
         }
         let cancel_again = heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
-        let mut queued = 0;
+        let mut queued_bytes = 0;
         if let Some(client) = client {
             if heard.transactions > 0
                 && server.status == TransactionStatus::Idle
@@ -426,14 +440,22 @@ impl<R: Reactor> EventLoop<R> {
             {
                 self.desk.defined();
             }
-            queued = reactor.queued(client.token());
-            if !server.paused && queued > queued_max {
+            queued_bytes = reactor.queued(client.token());
+            if !server.paused && queued_bytes > queued_max {
                 server.paused = true;
                 reactor.pause(server.token());
             }
         }
-        if queued > 0 {
+        if queued_bytes > 0 {
             self.grew(reactor, bytes.len());
+        }
+        if let Some(seat) = seat {
+            self.lane_finished(reactor, index, seat, heard.latencies[0]);
+        } else if let Some(understood) = learnt {
+            self.lane_learns(of_pool, &understood, heard.latencies[0]);
+        }
+        if let Some(request) = heard.form_again {
+            self.form_refused(index, request);
         }
         if let Some(why) = heard.broken {
             return self.server_lost(reactor, index, why);
@@ -558,6 +580,8 @@ impl<R: Reactor> EventLoop<R> {
     pub(super) fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
         if let Some(server) = self.servers.get_mut(index) {
             server.client = None;
+            // A place in the queue ends with the query.
+            server.seat = None;
             server.since = self.now;
             let replica = server.replica;
             if std::mem::take(&mut server.paused) {
@@ -660,7 +684,7 @@ pub(super) fn replaced(why: &str) -> Refusal {
 impl Client {
     /// Whether its bytes must wait.
     pub(super) fn waits(&self) -> bool {
-        self.waiting.is_some() || self.parked || self.held || self.parting
+        self.waiting.is_some() || self.parked || self.queues() || self.held || self.parting
     }
 }
 

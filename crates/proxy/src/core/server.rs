@@ -13,6 +13,7 @@ use machine::reactor::{Reactor, Token};
 
 use super::change::Change;
 use super::expect::Expects;
+use super::lane;
 use super::lifted::Lifted;
 use super::parts::{Reply, Step};
 use super::proof::Proof;
@@ -76,6 +77,8 @@ pub(super) enum TaskKind {
     Ask(Question),
     /// A query in parts, by its number; 0 for what comes after it.
     Part { job: u64, step: Step },
+    /// The plan of a heavy query, for the client that has this server.
+    Plan(Box<lane::Plan>),
 }
 
 /// Who asked a question on a server connection.
@@ -142,6 +145,10 @@ pub(super) struct Server {
     pub job: Option<u64>,
     /// The query it runs whole is one that may run in parts, and what it takes is to be known.
     pub timed: Option<usize>,
+    /// It runs a query of the queue of heavy ones.
+    pub seat: Option<lane::Seat>,
+    /// That query runs with settings of its own.
+    pub form: Option<Box<lane::Form>>,
     pub task: Option<Task>,
     /// Cancel requests for it that have not ended.
     pub cancels: u32,
@@ -207,6 +214,8 @@ impl Server {
             client: None,
             job: None,
             timed: None,
+            seat: None,
+            form: None,
             task: None,
             cancels: 0,
             struck: false,

@@ -32,6 +32,12 @@ pub(crate) enum Message {
     World(Arc<World>),
     /// Another host of a database is primary, or none.
     Primary,
+    /// A heavy query of one of its clients (slot, number) may start.
+    LaneStarts {
+        client: usize,
+        id: u64,
+        query: model::coschedule::QueryId,
+    },
     /// The address of a host was looked up.
     Resolved,
     /// Something to run on the loop.
@@ -114,6 +120,8 @@ pub(crate) struct Shared {
     pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
     /// Which core has which keys, by database.
     pub ranges: Mutex<HashMap<Arc<str>, Arc<super::ranges::Ranges>>>,
+    /// The queue of heavy queries.
+    pub lane: super::lane::Lane,
     /// Server connections by database (`true`) or user.
     counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
     /// What clients' logins showed, by user.
@@ -141,6 +149,7 @@ impl Shared {
             definitions: Arc::default(),
             fleets: Mutex::default(),
             ranges: Mutex::default(),
+            lane: super::lane::Lane::default(),
             world: RwLock::new(world),
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),

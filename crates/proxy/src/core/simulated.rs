@@ -35,6 +35,8 @@ pub struct Census {
     pub clients: usize,
     /// Clients in the queue of a pool, or without a host.
     pub waiting: usize,
+    /// Heavy queries that the queue counts: those that wait there, those that run.
+    pub queued: (usize, usize),
     /// Server connections.
     pub servers: usize,
     /// Of those: free for the next client.
@@ -56,6 +58,7 @@ impl Simulated {
     /// When the system gives no random numbers.
     pub fn new(network: &Network, world: World) -> Result<Self, StartError> {
         let shared = Arc::new(Shared::new(1, Arc::new(world)).ok_or(StartError::Random)?);
+        shared.open_lane(&shared.world().config, true);
         let mut reactor = network.reactor();
         shared.mailboxes[0].attend(reactor.waker());
         let mut event_loop = EventLoop::new(0, Arc::clone(&shared));
@@ -104,6 +107,7 @@ impl Simulated {
 
     /// Takes over another configuration.
     pub fn reload(&self, world: World) {
+        self.shared.open_lane(&world.config, true);
         self.shared.change_world(Arc::new(world));
     }
 
@@ -127,6 +131,7 @@ impl Simulated {
             cancels: event_loop.cancels.len(),
             pending: event_loop.todo.len() + event_loop.questions.len(),
             waiting: event_loop.parked.len(),
+            queued: self.shared.lane.census(),
             ..Census::default()
         };
         for (_, pool) in &event_loop.pools {

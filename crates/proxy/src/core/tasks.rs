@@ -139,6 +139,13 @@ impl<R: Reactor> EventLoop<R> {
                 };
                 self.part_done(reactor, index, job, step, task);
             }
+            TaskKind::Plan(plan) => {
+                let task = Task {
+                    kind: TaskKind::Barrier,
+                    ..task
+                };
+                self.plan_answered(reactor, index, *plan, &task);
+            }
             TaskKind::Ask(question) => {
                 self.todo.push_back(Todo::Free(index));
                 self.question_answered(reactor, question, task.rows, task.error);

@@ -1,4 +1,4 @@
-//! [`Hint`]: what a comment at the beginning of a text asks of the proxy.
+//! [`Hint`] and [`LaneHint`]: what comments at the beginning of a text ask of the proxy.
 
 /// `/* corun: primary */` or `/* corun: replica */` before the first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,35 +9,72 @@ pub enum Hint {
     Replica,
 }
 
+/// `/* corun: lane=none */` or `/* corun: lane=analytic */` before the first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LaneHint {
+    /// Never in the queue of heavy queries.
+    None,
+    /// In it from the first time on, whatever it took so far.
+    Analytic,
+}
+
 impl Hint {
-    /// Reads the comments before the first word. The first that begins with `corun:` and names a known hint counts; unknown ones
-    /// are ignored, so that a later version may know more.
+    /// Reads the comments before the first word. The first that begins with `corun:` and names a known hint of this kind counts; unknown
+    /// ones are ignored, so that a later version may know more.
     pub(super) fn of(text: &[u8]) -> Option<Hint> {
-        let mut rest = text.trim_ascii_start();
-        loop {
-            let (comment, behind) = if let Some(inside) = rest.strip_prefix(b"/*") {
-                let end = inside.windows(2).position(|pair| pair == b"*/")?;
-                (&inside[..end], &inside[end + 2..])
+        first(text, |word| {
+            if word.eq_ignore_ascii_case(b"primary") {
+                Some(Hint::Primary)
+            } else if word.eq_ignore_ascii_case(b"replica") {
+                Some(Hint::Replica)
             } else {
-                let inside = rest.strip_prefix(b"--")?;
-                let end = inside.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
-                (&inside[..end], &inside[end..])
-            };
-            let words = comment.trim_ascii();
-            if words
-                .get(..6)
-                .is_some_and(|word| word.eq_ignore_ascii_case(b"corun:"))
-            {
-                let word = words[6..].trim_ascii();
-                if word.eq_ignore_ascii_case(b"primary") {
-                    return Some(Hint::Primary);
-                }
-                if word.eq_ignore_ascii_case(b"replica") {
-                    return Some(Hint::Replica);
-                }
+                None
             }
-            rest = behind.trim_ascii_start();
+        })
+    }
+}
+
+impl LaneHint {
+    /// The same for hints about the queue.
+    pub(super) fn of(text: &[u8]) -> Option<LaneHint> {
+        first(text, |word| {
+            let (name, value) = word.split_at_checked(4)?;
+            if !name.eq_ignore_ascii_case(b"lane") {
+                return None;
+            }
+            let value = value.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
+            if value.eq_ignore_ascii_case(b"none") {
+                Some(LaneHint::None)
+            } else if value.eq_ignore_ascii_case(b"analytic") {
+                Some(LaneHint::Analytic)
+            } else {
+                None
+            }
+        })
+    }
+}
+
+/// What `read` makes of the first comment for us, of those before the first word, that it knows.
+fn first<T>(text: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+    let mut rest = text.trim_ascii_start();
+    loop {
+        let (comment, behind) = if let Some(inside) = rest.strip_prefix(b"/*") {
+            let end = inside.windows(2).position(|pair| pair == b"*/")?;
+            (&inside[..end], &inside[end + 2..])
+        } else {
+            let inside = rest.strip_prefix(b"--")?;
+            let end = inside.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
+            (&inside[..end], &inside[end..])
+        };
+        let words = comment.trim_ascii();
+        if words
+            .get(..6)
+            .is_some_and(|word| word.eq_ignore_ascii_case(b"corun:"))
+            && let Some(found) = read(words[6..].trim_ascii())
+        {
+            return Some(found);
         }
+        rest = behind.trim_ascii_start();
     }
 }
 
@@ -57,5 +94,23 @@ mod tests {
         check("/* corun: primary select 1", None);
         check("/* corun", None);
         check("", None);
+    }
+
+    #[test]
+    fn hints_about_the_queue_stand_beside_others() {
+        let check = |text: &str, expected| assert_eq!(LaneHint::of(text.as_bytes()), expected, "{text}");
+        check("/* corun: lane=none */ select 1", Some(LaneHint::None));
+        check("-- CORUN: Lane = Analytic\nselect 1", Some(LaneHint::Analytic));
+        check(
+            "/* corun: replica */ /*corun:lane=none*/ select 1",
+            Some(LaneHint::None),
+        );
+        check("/* corun: lane */ select 1", None);
+        check("/* corun: lane=often */ select 1", None);
+        check("select 1 /* corun: lane=none */", None);
+        assert_eq!(
+            Hint::of(b"/* corun: lane=none */ /* corun: primary */ select 1"),
+            Some(Hint::Primary)
+        );
     }
 }

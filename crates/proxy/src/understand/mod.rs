@@ -29,7 +29,7 @@ mod words;
 
 pub use cache::{Limits, Statistics, Understanding};
 pub use functions::ReadFunctions;
-pub use hint::Hint;
+pub use hint::{Hint, LaneHint};
 pub use parse::Dialect;
 pub(crate) use parse::guarded_parse;
 pub use pins::Pins;

@@ -7,7 +7,7 @@ use pg_query::ParserOptions;
 use pg_query::protobuf as pb;
 
 use super::statement::Reader;
-use super::{Hint, ReadFunctions, Shape, Understood, keys, rough, words};
+use super::{Hint, LaneHint, ReadFunctions, Shape, Understood, keys, rough, words};
 
 /// How the server reads the text, as far as its settings matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -99,6 +99,7 @@ pub(super) fn understand(
         return unknown();
     };
     let mut understood = Reader::new(text, configured).read(&tree, hint);
+    understood.lane = LaneHint::of(text);
     understood.keys = keys::plan(&tree, text).map(Arc::new);
     understood.shape = match pg_query::fingerprint(&utf8, dialect.options(), 0) {
         Ok(fingerprint) => Shape(fingerprint.value),

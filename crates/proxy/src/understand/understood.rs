@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::keys::KeyPlan;
-use super::{Hint, Pins};
+use super::{Hint, LaneHint, Pins};
 
 /// Which statements count as the same: PostgreSQL's parse tree without literals and aliases, as a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -180,6 +180,8 @@ pub struct Understood {
     pub executes: Vec<Box<str>>,
     /// A comment at the beginning that was meant for us.
     pub hint: Option<Hint>,
+    /// The same about the queue of heavy queries.
+    pub lane: Option<LaneHint>,
     /// What kind of statement it is.
     pub kind: StatementKind,
     /// It calls code that the text does not show: functions that are not PostgreSQL's own, DO, CALL, EXECUTE, or the text was
@@ -229,6 +231,7 @@ impl Understood {
             prepares: Vec::new(),
             executes: Vec::new(),
             hint,
+            lane: None,
             kind: StatementKind::Unknown,
             opaque: true,
             defines: false,

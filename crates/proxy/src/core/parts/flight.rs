@@ -70,14 +70,14 @@ pub(super) const PATIENT: &str = "SET LOCAL idle_in_transaction_session_timeout 
 pub(super) const IMPATIENT: &str = "SET LOCAL lock_timeout = '100ms'";
 
 /// Appends a statement without parameters and rows that matter.
-pub(super) fn plain(out: &mut Vec<u8>, sql: &str) {
+pub(in crate::core) fn plain(out: &mut Vec<u8>, sql: &str) {
     build::parse(out, "", sql.as_bytes(), &[0, 0]);
     build::message(out, frontend::BIND, |out| out.extend([0; 8]));
     build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
 }
 
 /// Appends a statement with the client's values, and the formats its columns are wanted in.
-pub(super) fn bound(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], formats: &[i16]) {
+pub(in crate::core) fn bound(out: &mut Vec<u8>, sql: &[u8], types: &[u8], values: &[u8], formats: &[i16]) {
     bind(out, sql, types, values, formats);
     build::message(out, frontend::EXECUTE, |out| out.extend([0; 5]));
 }
@@ -108,7 +108,7 @@ pub(super) fn described(out: &mut Vec<u8>, sql: &[u8], types: &[u8]) {
 }
 
 /// Ends a flight.
-pub(super) fn sync(out: &mut Vec<u8>) {
+pub(in crate::core) fn sync(out: &mut Vec<u8>) {
     build::bare(out, frontend::SYNC);
 }
 

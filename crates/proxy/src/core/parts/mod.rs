@@ -25,6 +25,7 @@ mod job;
 mod rules;
 mod run;
 
-pub(super) use flight::Reply;
+pub(super) use asked::{Asked, Form as AskedForm, asked};
+pub(super) use flight::{Reply, bound, plain, sync};
 pub(super) use job::{After, Job, Step};
 pub(super) use rules::Splits;

@@ -1,0 +1,111 @@
+//! How the queue is set up on this machine.
+
+use machine::effective_llc::effective_llc;
+use machine::partition::{PartitionChoice, choose};
+use machine::resctrl::Settings;
+use model::coschedule::{LlcDomain, PolicyName, llc_domains};
+use model::units::Bytes;
+
+use super::Setup;
+use crate::config::{AutoCount, Config, LanePolicy, Switch};
+
+/// Whether anybody's queries may queue.
+fn is_wanted(config: &Config) -> bool {
+    let on = |switch: Option<Switch>| switch.is_some_and(|switch| switch != Switch::Off);
+    on(Some(config.corun.lane))
+        || config.databases.values().any(|database| on(database.lane))
+        || config.users.values().any(|user| on(user.lane))
+}
+
+/// What the configuration asks for, on this machine or, `simulated`, on two cores with 8 MiB of cache. `None`: it asks for nothing, or
+/// the machine does not say what it is.
+fn setup(config: &Config, simulated: bool) -> Option<Setup> {
+    let corun = &config.corun;
+    let given = Some(Bytes(corun.lane_cache_bytes.0)).filter(|bytes| bytes.0 > 0);
+    let (mut domains, partitioner, classes) = if simulated {
+        let domain = LlcDomain {
+            cache: given.unwrap_or(Bytes::mib(8)),
+            cpus: [0, 1].map(model::units::CpuId).to_vec(),
+        };
+        (vec![domain], None, "simulated".to_owned())
+    } else {
+        let topology = machine::topology::discover();
+        let cache = effective_llc(&topology, given).bytes;
+        let domains = match llc_domains(&topology, Some(cache)) {
+            Ok(domains) => domains,
+            Err(error) => {
+                tracing::warn!(%error, "heavy queries do not queue");
+                return None;
+            }
+        };
+        let partitioner = choose(&Settings::default(), &topology, PartitionChoice::Auto).ok();
+        let protects = partitioner.filter(|partitioner| partitioner.protects());
+        let classes = match &protects {
+            Some(partitioner) => partitioner.describe(),
+            None => "co-scheduling only, the last-level cache is not partitioned".to_owned(),
+        };
+        (domains, protects, classes)
+    };
+    if let AutoCount::Count(cores) = corun.lane_cores {
+        keep(&mut domains, cores as usize);
+    }
+    Some(Setup {
+        policy: match corun.lane_policy {
+            LanePolicy::Fifo => PolicyName::Fifo,
+            LanePolicy::Sls => PolicyName::Sls,
+            LanePolicy::Mls => PolicyName::Mls,
+            LanePolicy::Learned => PolicyName::Learned,
+            LanePolicy::Auto => PolicyName::Auto,
+        },
+        domains,
+        overtakes_max: corun.lane_overtakes_max,
+        waiting_max: corun.lane_waiting_max as usize,
+        partitioner,
+        classes,
+    })
+}
+
+/// Leaves so many cores, taken from the domains with most.
+fn keep(domains: &mut Vec<LlcDomain>, cores: usize) {
+    while domains.iter().map(|domain| domain.cpus.len()).sum::<usize>() > cores.max(1) {
+        let Some(most) = domains.iter_mut().max_by_key(|domain| domain.cpus.len()) else {
+            return;
+        };
+        most.cpus.pop();
+        domains.retain(|domain| !domain.cpus.is_empty());
+    }
+}
+
+impl crate::core::shared::Shared {
+    /// Sets the queue up, once somebody's queries may queue.
+    pub fn open_lane(&self, config: &Config, simulated: bool) {
+        if is_wanted(config) {
+            self.lane.open(|| setup(config, simulated));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::units::CpuId;
+
+    #[test]
+    fn fewer_cores_come_from_the_fullest_caches() {
+        let domain = |cpus: std::ops::Range<u32>| LlcDomain {
+            cache: Bytes::mib(1),
+            cpus: cpus.map(CpuId).collect(),
+        };
+        let mut domains = vec![domain(0..4), domain(4..6)];
+        keep(&mut domains, 3);
+        assert_eq!(domains.iter().map(|domain| domain.cpus.len()).sum::<usize>(), 3);
+        assert!(domains.iter().all(|domain| !domain.cpus.is_empty()));
+        keep(&mut domains, 0);
+        assert_eq!(domains.iter().map(|domain| domain.cpus.len()).sum::<usize>(), 1);
+    }
+
+    #[test]
+    fn nobody_asks_for_it_by_default() {
+        assert!(!is_wanted(&Config::default()));
+    }
+}

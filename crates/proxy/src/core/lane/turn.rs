@@ -1,0 +1,495 @@
+//! [`Turn`]: a client's heavy request on its way through the queue, and how the event loop leads it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use machine::reactor::Reactor;
+use model::coschedule::QueryId;
+use model::slowdown::StatementId;
+
+use super::books::{Arrival, Newcomer, Owner};
+use super::estimate::Estimate;
+use super::heavy::statement;
+use super::known::Fact;
+use super::question::timeout;
+use super::{Form, Seat, form};
+use crate::config::{AutoPrepare, PoolMode, Switch};
+use crate::core::client::Client;
+use crate::core::desk::Rules;
+use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::parts::{Asked, AskedForm, asked};
+use crate::core::queries::Running;
+use crate::core::request;
+use crate::understand::{Access, LaneHint, Pins, Shape, StatementKind, TransactionEffect, Understood};
+use crate::wire::build;
+use crate::wire::frontend;
+
+/// How long a query that was started may lack a server connection before its core goes to another. Unmeasured.
+const WITHOUT_SERVER_MAX: Duration = Duration::from_millis(200);
+
+/// A heavy request.
+pub(in crate::core) struct Turn {
+    stage: Stage,
+    statement: StatementId,
+    shape: Shape,
+    /// Tells its values and settings from others'.
+    values: u64,
+    /// When it came.
+    began: Duration,
+    /// When it came to this stage.
+    since: Duration,
+    /// When its statement_timeout passes.
+    deadline: Option<Duration>,
+    /// The plans, and which one it runs with.
+    plan: Option<(Arc<Estimate>, usize)>,
+    /// It gave up its place once for want of a server: it waits no second time.
+    given_up: bool,
+}
+
+enum Stage {
+    /// The queue is asked once it has a server.
+    Later,
+    /// It waits.
+    Waits(Seat),
+    /// It may run, and has no server yet.
+    Starts(Seat),
+    /// It runs as ever.
+    Free,
+}
+
+/// What becomes of a heavy request whose client has a server.
+pub(in crate::core) enum OnServer {
+    /// It goes on.
+    Go,
+    /// So many bytes are done with; the rest waits.
+    Wait(usize),
+}
+
+impl Turn {
+    /// Whether it waits in the queue.
+    pub fn waits(&self) -> bool {
+        matches!(self.stage, Stage::Waits(_))
+    }
+}
+
+impl Client {
+    /// Whether it waits in the queue of heavy queries.
+    pub fn queues(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.waits())
+    }
+}
+
+/// Whether a text can be in the queue at all: one query that only reads.
+pub(in crate::core) fn may_queue(understood: &Understood) -> bool {
+    understood.access == Access::Read
+        && understood.kind == StatementKind::Select
+        && understood.statements == 1
+        && understood.transaction == TransactionEffect::None
+        && understood.shape != Shape::UNKNOWN
+        && understood.lane != Some(LaneHint::None)
+        && understood.pins == Pins::NONE
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// The time by the queue's clock.
+    pub(in crate::core) fn lane_ns(&mut self, reactor: &R) -> u64 {
+        u64::try_from(self.fleet_time(reactor).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The same at the console.
+    pub(in crate::core) fn lane_now_ns(&self) -> u64 {
+        let ahead = self.clock_ahead.unwrap_or_default();
+        u64::try_from((self.now + ahead).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Looks whether a client's next request is one for the queue. `false`: it waits there.
+    pub(in crate::core) fn lane_lets(
+        &mut self,
+        reactor: &R,
+        index: usize,
+        bytes: &[u8],
+        understood: Option<&Arc<Understood>>,
+    ) -> bool {
+        let (Some(client), Some(understood)) = (self.clients.get(index), understood) else {
+            return true;
+        };
+        if let Some(turn) = &client.turn {
+            return !turn.waits();
+        }
+        let Some(pool) = self.pools.get(client.pool) else {
+            return true;
+        };
+        let effective = &pool.effective;
+        let on = match effective.lane {
+            Switch::Off => return true,
+            Switch::On => true,
+            Switch::Auto => self.shared.lane.auto.on(),
+        };
+        if !may_queue(understood)
+            || effective.pool_mode == PoolMode::Session
+            || !client.pins.is_empty()
+            || client.begun.is_some()
+            || client.cancel_wanted
+        {
+            return true;
+        }
+        let hinted = understood.lane == Some(LaneHint::Analytic);
+        let statement = statement(&client.database, understood.shape);
+        let heavy = on && self.heavy.is_heavy(&self.shared.lane.heavy, statement);
+        if !(hinted || heavy) {
+            return true;
+        }
+        // Rare from here on: time is no matter.
+        let hosts = effective.hosts.iter().chain(&effective.replicas);
+        if !hosts.into_iter().all(|host| host.host.is_here()) || !self.shared.lane.is_open() {
+            return true;
+        }
+        let Some(asked) = asked(client, bytes) else {
+            return true;
+        };
+        // While nobody gets a server, nobody should have a core.
+        let later = pool.paused || pool.failed.is_some();
+        let turn = Turn {
+            stage: Stage::Later,
+            statement,
+            shape: understood.shape,
+            values: values_of(client, &asked),
+            began: self.now,
+            since: self.now,
+            deadline: None,
+            plan: None,
+            given_up: false,
+        };
+        if let Some(client) = self.clients.get_mut(index) {
+            client.turn = Some(Box::new(turn));
+        }
+        if later {
+            return true;
+        }
+        self.take_place(reactor, index);
+        self.clients.get(index).is_none_or(|client| !client.queues())
+    }
+
+    /// Asks the queue for a place, if the plan is known. Answers whether it is.
+    fn take_place(&mut self, reactor: &R, index: usize) -> bool {
+        let now_ns = self.lane_ns(reactor);
+        let plans = self.world.config.corun.lane_plans;
+        let (event_loop, now) = (self.index, self.now);
+        let lane = &self.shared.lane;
+        let Some(client) = self.clients.get_mut(index) else {
+            return true;
+        };
+        let Some(turn) = client.turn.as_mut() else {
+            return true;
+        };
+        let Some(fact) = lane.known.of(turn.statement, turn.values, now) else {
+            return false;
+        };
+        let Fact::Plans(estimate) = fact else {
+            turn.stage = Stage::Free;
+            return true;
+        };
+        let choice = lane.choose(&estimate, plans && estimate.may_change);
+        let newcomer = Newcomer {
+            owner: Owner {
+                event_loop,
+                client: index,
+                client_id: client.id,
+                database: Arc::clone(&client.database),
+                user: Arc::clone(&client.user),
+                shape: turn.shape,
+            },
+            statement: turn.statement,
+            estimate: &estimate,
+            choice,
+            expected_ns: lane.heavy.mean(turn.statement).map(|mean| mean.as_nanos() as f64),
+        };
+        let mut deadline = None;
+        turn.stage = match lane.arrive(&self.shared, now_ns, newcomer) {
+            Arrival::Starts(seat) => Stage::Starts(seat),
+            Arrival::Waits(_) if turn.given_up => Stage::Free,
+            Arrival::Waits(seat) => {
+                let limit = match client.settings.0.get("statement_timeout") {
+                    Some(own) => timeout(own),
+                    None => estimate.statement_timeout,
+                };
+                deadline = limit.map(|limit| turn.began + limit);
+                client.waiting_since = turn.began;
+                client.told_to_wait = false;
+                Stage::Waits(seat)
+            }
+            Arrival::No => Stage::Free,
+        };
+        turn.since = now;
+        turn.deadline = deadline;
+        turn.plan = Some((estimate, choice));
+        if let Some(deadline) = deadline {
+            self.lane_at = Some(self.lane_at.map_or(deadline, |at| at.min(deadline)));
+        }
+        true
+    }
+
+    /// A client that waits in the queue may start.
+    pub(in crate::core) fn lane_starts(&mut self, index: usize, id: u64, query: QueryId) {
+        let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
+            return;
+        };
+        let Some(turn) = client.turn.as_mut() else { return };
+        if !matches!(&turn.stage, Stage::Waits(seat) if seat.id() == query) {
+            return;
+        }
+        if let Stage::Waits(seat) = std::mem::replace(&mut turn.stage, Stage::Free) {
+            turn.stage = Stage::Starts(seat);
+        }
+        turn.since = self.now;
+        client.waited_from = Some(turn.began);
+        self.todo.push_back(Todo::Serve(index, id));
+    }
+
+    /// A client with a heavy request has a server, which nothing is under way on.
+    pub(in crate::core) fn lane_on_server(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        server_index: usize,
+        rules: &Rules,
+        bytes: &[u8],
+    ) -> OnServer {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get(server_index))
+        else {
+            return OnServer::Go;
+        };
+        let Some(turn) = client.turn.as_ref() else {
+            return OnServer::Go;
+        };
+        if !server.is_between_transactions() || matches!(turn.stage, Stage::Free) {
+            client.turn = None;
+            return OnServer::Go;
+        }
+        let Some(asked) = asked(client, bytes) else {
+            client.turn = None;
+            return OnServer::Go;
+        };
+        if matches!(turn.stage, Stage::Later) && !client.cancel_wanted && !self.take_place(reactor, index) {
+            let Some((statement, values)) = self.clients.get(index).and_then(|client| {
+                let turn = client.turn.as_ref()?;
+                Some((turn.statement, turn.values))
+            }) else {
+                return OnServer::Go;
+            };
+            let forms = self.world.config.corun.lane_plans;
+            self.ask_plan(reactor, server_index, statement, values, asked, forms);
+            return OnServer::Wait(0);
+        }
+        let Some(client) = self.clients.get_mut(index) else {
+            return OnServer::Wait(0);
+        };
+        if client.queues() {
+            // Others may have the server meanwhile.
+            self.part(reactor, server_index, index);
+            return OnServer::Wait(0);
+        }
+        let Some(turn) = client.turn.take().map(|turn| *turn) else {
+            return OnServer::Go;
+        };
+        let Stage::Starts(seat) = turn.stage else {
+            return OnServer::Go;
+        };
+        if let Some(server) = self.servers.get_mut(server_index) {
+            server.seat = Some(seat);
+        }
+        self.place(server_index);
+        match turn.plan {
+            Some((estimate, choice)) if choice > 0 => {
+                self.run_form(reactor, index, server_index, rules, &asked, &estimate, choice)
+            }
+            _ => OnServer::Go,
+        }
+    }
+
+    /// Sends a request with settings of its own around it.
+    #[allow(clippy::too_many_arguments)] // All of it is one request.
+    fn run_form(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        server_index: usize,
+        rules: &Rules,
+        asked: &Asked,
+        estimate: &Estimate,
+        choice: usize,
+    ) -> OnServer {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
+            return OnServer::Go;
+        };
+        let Some(candidate) = estimate.candidates.get(choice).filter(|_| !server.replica) else {
+            return OnServer::Go;
+        };
+        self.shared.lane.counts.forms.fetch_add(1, Ordering::Relaxed);
+        let mut settings = candidate.settings.clone();
+        let understood = match asked.form {
+            AskedForm::Simple => Some(self.desk.understanding.of(&asked.sql)),
+            AskedForm::Extended { parses, .. } => {
+                if !parses {
+                    // A plan that was kept knows nothing of the settings.
+                    settings.push(("plan_cache_mode", "force_custom_plan"));
+                }
+                Some(self.desk.understanding.of(&asked.sql))
+            }
+        };
+        let mut out = Vec::new();
+        build::query(&mut out, &form::begin(&settings));
+        // It ends the unnamed statement, whosever that was.
+        server.statements.unnamed = None;
+        server.expects.own_query();
+        server.query_since = self.now;
+        server.transport.send(reactor, &out);
+        let plain = Rules {
+            auto_prepare: AutoPrepare::Off,
+            ..*rules
+        };
+        let (used, _) = request::forward(client, server, &mut self.desk, &plain, reactor, &asked.bytes);
+        let whole = used == asked.bytes.len();
+        if used > 0 && !whole {
+            // Nothing in a whole request is held back or refused; should it be, the session cannot be told apart any more.
+            self.server_lost(reactor, server_index, "a request for it went out in part");
+            return OnServer::Wait(0);
+        }
+        out.clear();
+        build::message(&mut out, frontend::QUERY, |out| out.extend(b"COMMIT\0"));
+        server.expects.own_query();
+        server.transport.send(reactor, &out);
+        server.form = Some(Box::new(Form::new(asked.bytes.clone(), !whole)));
+        server.running = understood.map_or(Running::Nothing, Running::One);
+        server.statements.unnamed = None;
+        let counts = std::mem::take(&mut server.counts);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.totals.counts.add(counts);
+        }
+        OnServer::Wait(asked.bytes.len())
+    }
+
+    /// Messages that went out with settings which the server refused: they are served again, without.
+    pub(in crate::core) fn form_refused(&mut self, server_index: usize, request: Vec<u8>) {
+        let Some(server) = self.servers.get_mut(server_index) else {
+            return;
+        };
+        server.seat = None;
+        let Some(index) = server.client else { return };
+        let now = self.now;
+        if let Some(client) = self.clients.get_mut(index) {
+            let mut inbox = request;
+            inbox.append(&mut client.inbox);
+            client.inbox = inbox;
+            client.turn = Some(Box::new(Turn {
+                stage: Stage::Free,
+                statement: StatementId(0),
+                shape: Shape::UNKNOWN,
+                values: 0,
+                began: now,
+                since: now,
+                deadline: None,
+                plan: None,
+                given_up: true,
+            }));
+            self.todo.push_back(Todo::Serve(index, client.id));
+        }
+        self.unplace(server_index);
+    }
+
+    /// A query of the queue has ended: its run teaches, if it did not fail.
+    pub(in crate::core) fn lane_finished(&mut self, reactor: &R, server: usize, seat: Seat, took: Duration) {
+        self.unplace(server);
+        if seat.failed {
+            return;
+        }
+        let now_ns = self.lane_ns(reactor);
+        let waited_ns = seat.start().map_or(0, |start| start.waited_ns);
+        let whole = took + Duration::from_nanos(waited_ns);
+        self.learn(seat.statement(), took, whole, true);
+        seat.finish(now_ns);
+    }
+
+    /// A statement has ended on a server of this pool, past the queue.
+    pub(in crate::core) fn lane_learns(&mut self, pool: usize, understood: &Understood, took: Duration) {
+        let Some(pool) = self.pools.get(pool) else { return };
+        if pool.effective.lane == Switch::Off || !may_queue(understood) {
+            return;
+        }
+        let statement = statement(&pool.key.database, understood.shape);
+        self.learn(statement, took, took, false);
+    }
+
+    fn learn(&mut self, statement: StatementId, took: Duration, whole: Duration, queued: bool) {
+        let lane = &self.shared.lane;
+        if self.heavy.is_heavy(&lane.heavy, statement)
+            && let Some(mean) = lane.heavy.mean(statement)
+        {
+            lane.auto.ended(queued, whole.as_secs_f64() / mean.as_secs_f64());
+        }
+        lane.heavy
+            .learn(statement, took, self.world.config.corun.lane_min);
+    }
+
+    /// Requests whose statement_timeout has passed while they waited.
+    pub(in crate::core) fn lane_timeouts(&mut self, reactor: &mut R) {
+        if self.lane_at.is_none_or(|at| self.now < at) {
+            return;
+        }
+        let (mut next, mut late) = (None, Vec::new());
+        for (index, client) in &self.clients {
+            let turn = client.turn.as_ref().filter(|turn| turn.waits());
+            let Some(deadline) = turn.and_then(|turn| turn.deadline) else {
+                continue;
+            };
+            if deadline <= self.now {
+                late.push(index);
+            } else {
+                next = Some(next.map_or(deadline, |next: Duration| next.min(deadline)));
+            }
+        }
+        self.lane_at = next;
+        for index in late {
+            self.cancel_waiting(reactor, index, "canceling statement due to statement timeout");
+        }
+    }
+
+    /// Several times a second: cores of those that get no server go to others, and `auto` is judged.
+    pub(in crate::core) fn lane_tick(&mut self) {
+        if !self.shared.lane.is_open() {
+            return;
+        }
+        if self.index == 0 {
+            self.shared.lane.auto.tick(self.now);
+        }
+        let now = self.now;
+        for (_, client) in &mut self.clients {
+            let Some(turn) = client.turn.as_mut() else {
+                continue;
+            };
+            let late = now.saturating_sub(turn.since) > WITHOUT_SERVER_MAX;
+            if client.server.is_none() && late && matches!(turn.stage, Stage::Starts(_)) {
+                let paused = self.pools.get(client.pool).is_some_and(|pool| pool.paused);
+                turn.given_up |= !paused;
+                turn.stage = Stage::Later;
+                self.shared.lane.counts.given_up.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.place_workers();
+    }
+}
+
+/// Tells values, and settings that may change a plan, from others.
+pub(super) fn values_of(client: &Client, asked: &Asked) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&*asked.sql, &asked.types, &asked.values, &client.user).hash(&mut hasher);
+    for (name, value) in &client.settings.0 {
+        if name != "application_name" {
+            (name, value).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
