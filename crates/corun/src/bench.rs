@@ -108,7 +108,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 
-    /// Write the figures of smt, llc, oltp or steps to this HTML file.
+    /// Write the figures of smt, llc, oltp, steps or mcc to this HTML file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -162,7 +162,7 @@ impl BenchArgs {
             (
                 "--report",
                 self.report.is_some(),
-                &[Suite::Smt, Suite::Llc, Suite::Oltp, Suite::Steps],
+                &[Suite::Smt, Suite::Llc, Suite::Oltp, Suite::Steps, Suite::Mcc],
             ),
             ("--llc", self.llc.is_some(), &[Suite::Llc, Suite::Mcc]),
             ("--threads", !self.threads.is_empty(), others),
@@ -228,6 +228,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         let page = match suite_args.suite {
             Suite::Llc => bench::llc::report::page(&rows, &facts, args.quick),
             Suite::Oltp => bench::oltp::report::page(&rows, &facts, args.quick),
+            Suite::Mcc => bench::mcc::report::page(&rows, &facts, args.quick),
             Suite::Steps => bench::steps::report::page(&rows, &facts, args.quick),
             _ => bench::smt::report::page(&rows, &facts, args.quick),
         };

@@ -12,16 +12,17 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use model::coschedule::PolicyName;
-use model::locality::Footprint;
+use model::locality::{Footprint, Locality};
 use model::units::CpuId;
 
 use super::SUITE;
 use super::backend::Backend;
-use super::beside::{Measured, Time, measure};
+use super::beside::measure;
 use super::data::Oracle;
-use super::keys::{ALONE, Keys, MIX_SECONDS, SLOWDOWN, class_of, footprint};
+use super::keys::{Keys, MIX_SECONDS, footprint};
+use super::matrix::{self, Known};
 use super::order::{Matrix, Orders, by_policy, drawn, orders};
-use super::query::{Form, Query, hash_bytes};
+use super::query::{Form, Query};
 use super::sizes::Sizes;
 use crate::error::BenchError;
 use crate::proxy::address::Address;
@@ -54,29 +55,14 @@ fn kinds(sizes: &Sizes, oracle: &Oracle, quick: bool) -> Vec<Query> {
     hashes.chain([Query::scan(oracle), index]).collect()
 }
 
-/// What each kind is to the cache.
-struct Known {
-    queries: Vec<Query>,
-    tables: Vec<Vec<u64>>,
-}
-
-impl Known {
-    fn class(&self, kind: usize, sizes: &Sizes) -> String {
-        class_of(&self.tables[kind], sizes)
-    }
-
-    /// Figure 1 is of one hash join, about as large as the cache, and the index join.
-    fn figure(&self, kind: usize, other: usize, sizes: &Sizes) -> &'static str {
-        let moderate = sizes.k_of(1.0);
-        let in_one = |kind: usize| {
-            let query = &self.queries[kind];
-            query.form == Form::Index || query.k == Some(moderate)
-        };
-        if in_one(kind) && in_one(other) {
-            "fig1"
-        } else {
-            "fig4"
-        }
+/// Figure 1 is of one hash join, about as large as the cache, and the index join.
+fn figure(queries: [&Query; 2], sizes: &Sizes) -> &'static str {
+    let moderate = sizes.k_of(1.0);
+    let in_one = |query: &Query| query.form == Form::Index || query.k == Some(moderate);
+    if queries.into_iter().all(in_one) {
+        "fig1"
+    } else {
+        "fig4"
     }
 }
 
@@ -97,81 +83,24 @@ pub fn run(
         Backend::start(server, Some(cpus[1]))?,
     ];
     let queries = kinds(sizes, oracle, quick);
-    let tables = queries
-        .iter()
-        .map(|query| hash_bytes(&mut backends[0], query))
-        .collect::<Result<Vec<_>, _>>()?;
-    let known = Known { queries, tables };
+    let known = Known::ask(&mut backends[0], queries)?;
     let rounds = runner.plan().repetitions;
     let runs = if quick { 1 } else { RUNS };
     let measured = measure(&mut backends, &known.queries, rounds, runs, runner.progress())?;
-    for wrong in &measured.wrong {
-        runner.fail(format!("{SUITE} {CASE}: {wrong}"));
-    }
-    matrix_rows(&known, &measured, sizes, runner);
-    let median = |values: Vec<f64>| Spread::of(&values).map_or(1.0, |spread| spread.median);
+    matrix::emit(
+        CASE,
+        &|pair| figure(pair, sizes),
+        &known,
+        &measured,
+        sizes,
+        runner,
+    );
     let all = 0..known.queries.len();
-    let matrix = Matrix {
-        alone: all
-            .clone()
-            .map(|kind| median(measured.alone(kind, Time::Clock)))
-            .collect(),
-        slowdown: all
-            .clone()
-            .map(|kind| {
-                all.clone()
-                    .map(|other| median(measured.slowdowns(kind, other, Time::Clock)))
-                    .collect()
-            })
-            .collect(),
-    };
+    let matrix = matrix::of(&measured, known.queries.len());
     let mix: Vec<usize> = all.flat_map(|kind| [kind; OF_EACH]).collect();
     let found = orders(&matrix, &mix);
     simulated_rows(&known, &matrix, &mix, &found, sizes, runner);
     played_rows(&mut backends, &known, &mix, &found, sizes, runner)
-}
-
-fn matrix_rows(known: &Known, measured: &Measured, sizes: &Sizes, runner: &mut Runner<'_>) {
-    let ok = measured.wrong.is_empty();
-    for (kind, query) in known.queries.iter().enumerate() {
-        for time in Time::ALL {
-            let put = |keys: Keys, metric: &str, unit: &str, values: &[f64]| {
-                let row = Row::measured(SUITE, CASE, metric, unit, Spread::of(values)?, ok);
-                let bytes: u64 = known.tables[kind].iter().sum();
-                Some(
-                    keys.put(row)
-                        .with("time", time.as_str())
-                        .with("hash_bytes", bytes),
-                )
-            };
-            let keys = |figure, corunner: &str| Keys {
-                query: query.name.clone(),
-                corunner: corunner.to_owned(),
-                class: known.class(kind, sizes),
-                ..Keys::new(CASE, figure, sizes.cache)
-            };
-            let milliseconds: Vec<f64> = measured.alone(kind, time).iter().map(|s| s * 1e3).collect();
-            let noise = measured.noise(kind, time);
-            let rows = [
-                put(keys("fig4", ALONE), "ms", "ms", &milliseconds),
-                put(keys("fig4", ALONE), SLOWDOWN, "x", &noise).map(|row| row.with("control", "a/a")),
-            ];
-            for row in rows.into_iter().flatten() {
-                runner.emit_checked(row);
-            }
-            for (other, beside) in known.queries.iter().enumerate() {
-                let figure = known.figure(kind, other, sizes);
-                let slowdowns = measured.slowdowns(kind, other, time);
-                let Some(mut row) = put(keys(figure, &beside.name), SLOWDOWN, "x", &slowdowns) else {
-                    continue;
-                };
-                if let Some(Noise { low, high }) = Noise::of(&noise) {
-                    row = row.with("noise_low", low).with("noise_high", high);
-                }
-                runner.emit_checked(row);
-            }
-        }
-    }
 }
 
 /// What orders and policies would take by the matrix.
@@ -184,16 +113,19 @@ fn simulated_rows(
     runner: &mut Runner<'_>,
 ) {
     let footprints: Vec<Footprint> = known.tables.iter().map(|tables| footprint(tables)).collect();
+    // A partitioned cache as good as one can be: weak queries hurt nobody else.
+    let mut protected = matrix.clone();
+    let is_weak = |kind: usize| sizes.class(footprints[kind]) == Locality::Weak;
+    for kind in (0..footprints.len()).filter(|&kind| !is_weak(kind)) {
+        for other in (0..footprints.len()).filter(|&other| is_weak(other)) {
+            protected.slowdown[kind][other] = protected.slowdown[kind][other].min(1.0);
+        }
+    }
     let by = |policy, partitioner| {
+        let matrix = if partitioner { &protected } else { matrix };
         let takes = |number| {
-            by_policy(
-                matrix,
-                &drawn(mix, number),
-                &footprints,
-                sizes.cache,
-                policy,
-                partitioner,
-            )
+            let order = drawn(mix, number);
+            by_policy(matrix, &order, &footprints, sizes.cache, policy, partitioner)
         };
         let all: Option<Vec<f64>> = (0..ARRIVALS).map(takes).collect();
         Spread::of(&all?).map(|spread| spread.median)
@@ -207,11 +139,13 @@ fn simulated_rows(
         ("sls", by(PolicyName::Sls, false)),
         ("learned", by(PolicyName::Learned, false)),
         ("auto", by(PolicyName::Auto, false)),
+        ("mls", by(PolicyName::Mls, true)),
     ];
     for (policy, seconds) in all {
         let Some(seconds) = seconds else { continue };
         let keys = Keys {
             policy: policy.to_owned(),
+            partition: if policy == "mls" { "assumed" } else { "none" },
             ..Keys::new(CASE, CASE, sizes.cache)
         };
         for (metric, unit, value, versus) in [

@@ -11,7 +11,8 @@
 //! bytes of a query's hash table relative to `C`, not by a scale factor, so that what the paper calls strong, moderate and weak is so
 //! on any machine.
 //!
-//! What it is not: the proxy. That is crate `proxy`, which runs here as the program that users run.
+//! What it is not: the proxy. That is crate `proxy`, which runs here as the program that users run; only its reading of plans is called, by
+//! [`estimation`].
 
 pub mod backend;
 pub mod beside;
@@ -20,9 +21,12 @@ pub mod ceiling;
 pub mod contest;
 pub mod crowd;
 pub mod data;
+pub mod estimation;
 pub mod keys;
+pub mod matrix;
 pub mod order;
 pub mod query;
+pub mod report;
 pub mod sides;
 pub mod sizes;
 

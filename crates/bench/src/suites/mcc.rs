@@ -14,16 +14,17 @@ use crate::mcc::data::{self, Oracle};
 use crate::mcc::keys::Keys;
 use crate::mcc::sides::Setting;
 use crate::mcc::sizes::{SCALE, SCALE_QUICK, Sizes};
-use crate::mcc::{SUITE, cases, ceiling};
+use crate::mcc::{SUITE, cases, ceiling, estimation};
 use crate::proxy::postgres::{Programs, Setup};
 use crate::run::Runner;
 use crate::ssb::Ssb;
 
 /// All cases.
-const CASES: [&str; 5] = [
+const CASES: [&str; 6] = [
     ceiling::CASE,
     cases::FIG6,
     cases::PLAN_CHOICE,
+    estimation::CASE,
     cases::MIX,
     cases::OVERHEAD,
 ];
@@ -64,7 +65,10 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     let server = ground.server("mcc", &setup(args.quick))?;
     let ssb = Ssb::with_sizes(sizes.rows);
     data::load(server.address(), &ssb, runner.progress())?;
-    let oracle = Oracle::new(&ssb);
+    let mut oracle = Oracle::new(&ssb);
+    if selected.contains(&estimation::CASE) {
+        oracle = oracle.with_ssb(&ssb, args.quick, runner.progress())?;
+    }
     let pair = place(&topology, Placement::Cores)?;
     let cpus: [CpuId; 2] = [pair.main, pair.partner];
     let stage = cases::Stage {
@@ -82,6 +86,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     for case in selected {
         match case {
             ceiling::CASE => ceiling::run(server.address(), cpus, &sizes, &oracle, args.quick, runner)?,
+            estimation::CASE => estimation::run(server.address(), cpus, &sizes, &oracle, args.quick, runner)?,
             cases::FIG6 => cases::fig6(&stage, args.quick, runner)?,
             cases::PLAN_CHOICE => cases::plan_choice(&stage, runner)?,
             cases::MIX => cases::mix(&stage, args.quick, runner)?,
