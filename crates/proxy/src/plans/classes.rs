@@ -21,7 +21,7 @@ const AGREEING: usize = 8;
 /// Of runs of a shape with one estimate, one in so many is asked about.
 const CHECK_EVERY: u32 = 16;
 /// Sets of values kept for a shape.
-const VALUES_MAX: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+const VALUES_MAX: usize = 64;
 
 /// What is known of a statement with its values.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +79,7 @@ impl Classes {
     pub fn learn(&mut self, shape: u64, values: u64, estimate: Estimate) -> Arc<Estimate> {
         let estimate = Arc::new(estimate);
         let shape = self.shapes.get_or_insert_mut(shape, || Shape {
-            values: LruCache::new(VALUES_MAX),
+            values: LruCache::new(NonZeroUsize::new(VALUES_MAX).unwrap_or(NonZeroUsize::MIN)),
             whole: None,
             agreeing: 0,
             last: None,

@@ -8,6 +8,9 @@ const LOOKED_MAX: usize = 1 << 20;
 /// Brackets around a condition that are taken off; the server writes two at most.
 const BRACKETS_MAX: usize = 4;
 
+const AND: &str = " AND ";
+const OR: &str = " OR ";
+
 /// A conjunction's parts, outer brackets removed.
 pub(super) fn conjuncts(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
@@ -20,14 +23,14 @@ pub(super) fn conjuncts(text: &str) -> Vec<&str> {
             continue;
         };
         budget = left;
-        let cut = ands(inner);
+        let cut = places_of(AND, inner);
         if cut.is_empty() {
             parts.push(inner);
         } else {
             let mut from = 0;
             for at in cut {
                 open.push(&inner[from..at]);
-                from = at + " AND ".len();
+                from = at + AND.len();
             }
             open.push(&inner[from..]);
         }
@@ -60,16 +63,41 @@ fn stripped(text: &str) -> &str {
     text
 }
 
-/// Where ` AND ` stands outside of brackets. `BETWEEN` is written as two comparisons by the server, so each is a conjunction.
-fn ands(text: &str) -> Vec<usize> {
+/// Where a word stands outside of brackets. `BETWEEN` is written as two comparisons by the server, so each ` AND ` is a
+/// conjunction.
+fn places_of(word: &str, text: &str) -> Vec<usize> {
     let (mut depth, mut found) = (0_usize, Vec::new());
     scan(text, |at, byte| match byte {
         b'(' | b'[' => depth += 1,
         b')' | b']' => depth = depth.saturating_sub(1),
-        b' ' if depth == 0 && text[at..].starts_with(" AND ") => found.push(at),
+        b' ' if depth == 0 && text[at..].starts_with(word) => found.push(at),
         _ => {}
     });
     found
+}
+
+/// How many alternatives a condition has, if it is an OR of equalities of one expression with different constants: at most one of
+/// them holds for a row.
+pub(super) fn exclusive(text: &str) -> Option<usize> {
+    let text = stripped(text);
+    let (mut from, mut values) = (0, Vec::new());
+    let mut column = None;
+    let cuts = places_of(OR, text);
+    for cut in cuts.into_iter().chain([text.len()]) {
+        let (left, right) = stripped(&text[from..cut]).split_once(" = ")?;
+        // A constant: nothing but a literal, perhaps of a named type.
+        let bare = without_literals(right);
+        let is_constant = bare.starts_with('?') && !bare.contains([' ', '(', '$', '.']);
+        if !is_constant || *column.get_or_insert(left) != left {
+            return None;
+        }
+        values.push(right);
+        from = (cut + OR.len()).min(text.len());
+    }
+    let all = values.len();
+    values.sort_unstable();
+    values.dedup();
+    (all > 1 && values.len() == all).then_some(all)
 }
 
 /// Calls `see` with each byte outside of quotes.
@@ -211,6 +239,28 @@ mod tests {
     }
 
     #[test]
+    fn alternatives_of_one_column_exclude_each_other() {
+        let of = exclusive;
+        assert_eq!(
+            of("((part.p_category = 'MFGR#11'::bpchar) OR (part.p_category = 'A OR B'::bpchar))"),
+            Some(2)
+        );
+        assert_eq!(of("((d.y = 1) OR (d.y = 2) OR (d.y = 3))"), Some(3));
+        for other in [
+            "(d.y = 1)",
+            "((d.y = 1) OR (d.y = 1))",
+            "((d.y = 1) OR (d.z = 2))",
+            "((d.y = 1) OR (d.y > 2))",
+            "((d.y = d.z) OR (d.y = 2))",
+            "((d.y = $1) OR (d.y = 2))",
+            "((d.y = f(1)) OR (d.y = 2))",
+            "",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn literals_become_marks() {
         let bare = |text| without_literals(text);
         assert_eq!(
@@ -263,6 +313,7 @@ mod tests {
             let parts = conjuncts(&text);
             prop_assert!(!parts.is_empty());
             let _ = without_literals(&text);
+            let _ = exclusive(&text);
             let _ = can_be_asked(&text);
             let _ = mentions(&text, "x");
         }

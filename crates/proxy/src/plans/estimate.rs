@@ -39,19 +39,26 @@ impl Candidate {
         }
     }
 
-    /// Whether the other is the same plan, about as large.
+    /// Whether the other is the same plan, about as large. Tables with about as many rows count as alike even where one of them
+    /// has just got twice as many buckets.
     fn agrees(&self, other: &Candidate) -> bool {
+        let near = |a: f64, b: f64| (a - b).abs() <= SAME_SIZE * a.min(b);
         let (a, b) = (self.footprint.bytes().0 as f64, other.footprint.bytes().0 as f64);
+        let rows = self.tables.iter().zip(&other.tables);
+        let same_rows = !self.tables.is_empty()
+            && self.tables.len() == other.tables.len()
+            && rows.into_iter().all(|(a, b)| near(a.rows, b.rows));
         self.form == other.form
             && self.fingerprint == other.fingerprint
             && (self.footprint == Footprint::Streams) == (other.footprint == Footprint::Streams)
-            && (a - b).abs() <= SAME_SIZE * a.min(b)
+            && (near(a, b) || same_rows)
     }
 }
 
 /// The plans of one statement. The first is PostgreSQL's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
+    /// Never empty.
     candidates: Vec<Candidate>,
 }
 

@@ -44,7 +44,7 @@ use fingerprint::Fingerprint;
 use json::Json;
 use node::Node;
 
-/// Goes before the text of a statement. Nothing is executed. With `VERBOSE` conditions name their tables, and outputs are
+/// Goes before the text of a statement, or before `EXECUTE name (values)` of a prepared one. Nothing is executed. With `VERBOSE` conditions name their tables, and outputs are
 /// listed; with `SETTINGS` memory limits come along.
 pub const QUESTION: &str = "EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) ";
 

@@ -8,6 +8,9 @@ use super::json::Json;
 /// Most operators of a plan; partitions count each.
 const NODES_MAX: usize = 20_000;
 
+/// PostgreSQL allows no more parallel workers.
+const WORKERS_MAX: u64 = 1024;
+
 /// Which input of its parent a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -74,7 +77,10 @@ pub(super) struct Node {
     pub join_cond: Option<String>,
     pub join_filter: Option<String>,
     pub group_key: Vec<String>,
+    /// Of a node that gathers.
     pub workers_planned: u64,
+    /// Of the next node above that gathers; 0 without.
+    pub workers_above: u64,
     pub actual: Option<Actual>,
     pub seen: Option<Seen>,
     pub inputs: Vec<Node>,
@@ -84,7 +90,7 @@ impl Node {
     /// Reads a plan.
     pub fn read(plan: &Json) -> Result<Node, PlanError> {
         let mut left = NODES_MAX;
-        node(plan, &mut left)
+        node(plan, 0, &mut left)
     }
 
     /// The input in a role.
@@ -137,7 +143,7 @@ impl Node {
     }
 }
 
-fn node(plan: &Json, left: &mut usize) -> Result<Node, PlanError> {
+fn node(plan: &Json, workers_above: u64, left: &mut usize) -> Result<Node, PlanError> {
     *left = left.checked_sub(1).ok_or(PlanError::TooMany)?;
     let text = |name: &str| plan.text(name).map(str::to_owned);
     let texts = |name: &str| -> Vec<String> {
@@ -177,7 +183,15 @@ fn node(plan: &Json, left: &mut usize) -> Result<Node, PlanError> {
         }),
         _ => None,
     };
-    let inputs = plan.list("Plans").iter().map(|input| node(input, left));
+    let workers_planned = plan.count("Workers Planned").unwrap_or(0).min(WORKERS_MAX);
+    // Plans computed once, or for a row, run in one process; what gathers says how many run below.
+    let below = |input: &Json| match input.text("Parent Relationship") {
+        Some("InitPlan" | "SubPlan") => 0,
+        _ if workers_planned > 0 => workers_planned,
+        _ => workers_above,
+    };
+    let inputs = plan.list("Plans").iter();
+    let inputs = inputs.map(|input| node(input, below(input), left));
     Ok(Node {
         kind: text("Node Type").ok_or(PlanError::Missing("Node Type"))?,
         role,
@@ -200,7 +214,8 @@ fn node(plan: &Json, left: &mut usize) -> Result<Node, PlanError> {
         join_cond: text("Hash Cond").or_else(|| text("Merge Cond")),
         join_filter: text("Join Filter"),
         group_key: texts("Group Key"),
-        workers_planned: plan.count("Workers Planned").unwrap_or(0).min(1024),
+        workers_planned,
+        workers_above,
         actual,
         seen,
         inputs: inputs.collect::<Result<_, _>>()?,

@@ -108,7 +108,7 @@ pub(super) fn read(root: &Node, leader: bool, memory: &Memory, corrections: &Cor
         joins: Vec::new(),
         main: (0, Vec::new()),
     };
-    let part = reader.part(root, 0);
+    let part = reader.part(root);
     reader.close(&part);
     let Reader {
         tables,
@@ -131,13 +131,22 @@ pub(super) fn read(root: &Node, leader: bool, memory: &Memory, corrections: &Cor
 }
 
 /// By how much rows of one process are fewer than those of all.
-pub(super) fn divisor(workers: u64, leader: bool) -> f64 {
+fn divisor(workers: u64, leader: bool) -> f64 {
     if workers == 0 {
         return 1.0;
     }
     let workers = workers as f64;
     let own = 1.0 - LEADER_SHARE_PER_WORKER * workers;
     workers + if leader && own > 0.0 { own } else { 0.0 }
+}
+
+/// Rows of a node in all processes, as estimated.
+pub(super) fn estimated(node: &Node, leader: bool) -> f64 {
+    if node.workers_above > 0 && is_partial(node) {
+        node.rows * divisor(node.workers_above, leader)
+    } else {
+        node.rows
+    }
 }
 
 /// Whether rows of a node are divided among processes.
@@ -184,18 +193,12 @@ impl Reader<'_> {
     }
 
     /// Rows of all processes, corrected.
-    fn rows(&self, node: &Node, workers: u64) -> f64 {
-        self.estimated(node, workers) * self.corrections.factor(node)
+    fn rows(&self, node: &Node) -> f64 {
+        self.estimated(node) * self.corrections.factor(node)
     }
 
-    fn estimated(&self, node: &Node, workers: u64) -> f64 {
-        let divided = workers > 0 && is_partial(node);
-        node.rows
-            * if divided {
-                divisor(workers, self.leader)
-            } else {
-                1.0
-            }
+    fn estimated(&self, node: &Node) -> f64 {
+        estimated(node, self.leader)
     }
 
     /// Processes that each have a table of their own.
@@ -206,13 +209,13 @@ impl Reader<'_> {
         }
     }
 
-    fn part(&mut self, node: &Node, workers: u64) -> Part {
+    fn part(&mut self, node: &Node) -> Part {
         for init in node.inputs.iter().filter(|input| input.role == Role::InitPlan) {
-            let part = self.part(init, 0);
+            let part = self.part(init);
             self.close(&part);
             self.beside.push(part.shape);
         }
-        let mut part = self.operator(node, workers);
+        let mut part = self.operator(node);
         for sub in node.inputs.iter().filter(|input| input.role == Role::SubPlan) {
             let hashed = sub.subplan.as_deref().is_some_and(|name| node.hashes(name));
             part.shape = if hashed {
@@ -221,10 +224,10 @@ impl Reader<'_> {
                     key_width: sub.width,
                     aggregates: 0,
                 };
-                let inner = self.part(sub, 0);
+                let inner = self.part(sub);
                 self.close(&inner);
                 PlanShape::HashJoin {
-                    table: times(groups.bytes(self.memory), self.copies(workers)),
+                    table: times(groups.bytes(self.memory), self.copies(node.workers_above)),
                     build: Box::new(inner.shape),
                     probe: Box::new(part.shape),
                 }
@@ -237,23 +240,23 @@ impl Reader<'_> {
         part
     }
 
-    fn operator(&mut self, node: &Node, workers: u64) -> Part {
+    fn operator(&mut self, node: &Node) -> Part {
         let hashed = matches!(node.strategy.as_deref(), Some("Hashed" | "Mixed"));
         match node.kind.as_str() {
             "Gather" | "Gather Merge" => match node.outer() {
-                Some(outer) => self.part(outer, node.workers_planned),
-                None => self.scan(node, workers),
+                Some(outer) => self.part(outer),
+                None => self.scan(node),
             },
-            "Hash Join" => self.hash_join(node, workers),
-            "Nested Loop" => self.nested_loop(node, workers),
-            "Merge Join" => self.merge_join(node, workers),
+            "Hash Join" => self.hash_join(node),
+            "Nested Loop" => self.nested_loop(node),
+            "Merge Join" => self.merge_join(node),
             "Sort" | "Incremental Sort" => {
                 let Some(outer) = node.outer() else {
-                    return self.scan(node, workers);
+                    return self.scan(node);
                 };
-                let input = self.part(outer, workers);
+                let input = self.part(outer);
                 self.close(&input);
-                let rows = Rows(count(self.rows(node, workers)));
+                let rows = Rows(count(self.rows(node)));
                 Part {
                     shape: PlanShape::Sort {
                         rows,
@@ -263,15 +266,15 @@ impl Reader<'_> {
                     joins: Vec::new(),
                 }
             }
-            "Aggregate" | "SetOp" if hashed => self.groups(node, workers),
+            "Aggregate" | "SetOp" if hashed => self.groups(node),
             // What a bitmap is made of is not read row by row.
-            "Bitmap Heap Scan" => self.scan(node, workers),
-            _ => self.pass(node, workers),
+            "Bitmap Heap Scan" => self.scan(node),
+            _ => self.pass(node),
         }
     }
 
-    fn scan(&self, node: &Node, workers: u64) -> Part {
-        let rows = count(self.rows(node, workers));
+    fn scan(&self, node: &Node) -> Part {
+        let rows = count(self.rows(node));
         Part {
             shape: PlanShape::Scan { rows: Rows(rows) },
             rows,
@@ -280,9 +283,9 @@ impl Reader<'_> {
     }
 
     /// An operator without memory of its own.
-    fn pass(&mut self, node: &Node, workers: u64) -> Part {
+    fn pass(&mut self, node: &Node) -> Part {
         let inputs: Vec<&Node> = node.sources().collect();
-        let parts: Vec<Part> = inputs.iter().map(|input| self.part(input, workers)).collect();
+        let parts: Vec<Part> = inputs.iter().map(|input| self.part(input)).collect();
         if parts.len() > 1
             && parts
                 .iter()
@@ -298,7 +301,7 @@ impl Reader<'_> {
                 joins: Vec::new(),
             };
         }
-        self.merged(parts).unwrap_or_else(|| self.scan(node, workers))
+        self.merged(parts).unwrap_or_else(|| self.scan(node))
     }
 
     /// Inputs that stream together; that of most rows goes on, the earlier of equals. `None` without any.
@@ -333,7 +336,7 @@ impl Reader<'_> {
         Some(Part { shape, rows, joins })
     }
 
-    fn groups(&mut self, node: &Node, workers: u64) -> Part {
+    fn groups(&mut self, node: &Node) -> Part {
         let keys = node.group_key.len().max(1) as u64;
         // Results of aggregates are eight bytes wide more often than not.
         let aggregates = match node.kind.as_str() {
@@ -345,15 +348,15 @@ impl Reader<'_> {
             key_width: node.width.saturating_sub(aggregates * 8).max(keys * 4),
             aggregates,
         };
-        let table = times(table.bytes(self.memory), self.copies(workers));
+        let table = times(table.bytes(self.memory), self.copies(node.workers_above));
         let inputs: Vec<&Node> = node.sources().collect();
-        let parts: Vec<Part> = inputs.iter().map(|input| self.part(input, workers)).collect();
+        let parts: Vec<Part> = inputs.iter().map(|input| self.part(input)).collect();
         let input = match self.merged(parts) {
             Some(input) => input,
-            None => self.scan(node, workers),
+            None => self.scan(node),
         };
         self.close(&input);
-        let groups = count(self.rows(node, workers));
+        let groups = count(self.rows(node));
         Part {
             shape: PlanShape::HashAggregate {
                 table,
@@ -365,16 +368,16 @@ impl Reader<'_> {
         }
     }
 
-    fn hash_join(&mut self, node: &Node, workers: u64) -> Part {
+    fn hash_join(&mut self, node: &Node) -> Part {
         let (Some(outer), Some(hash)) = (node.outer(), node.input(Role::Inner)) else {
-            return self.pass(node, workers);
+            return self.pass(node);
         };
-        let table = self.table(node, outer, hash, workers);
+        let table = self.table(node, outer, hash);
         let bytes = table.bytes;
         self.tables.push(table);
-        let build = self.part(hash, workers);
+        let build = self.part(hash);
         self.close(&build);
-        let mut probe = self.part(outer, workers);
+        let mut probe = self.part(outer);
         self.joined(&mut probe, JoinKind::Hash, node, outer, hash);
         probe.shape = PlanShape::HashJoin {
             table: bytes,
@@ -384,17 +387,17 @@ impl Reader<'_> {
         probe
     }
 
-    fn table(&self, join: &Node, outer: &Node, hash: &Node, workers: u64) -> HashTable {
+    fn table(&self, join: &Node, outer: &Node, hash: &Node) -> HashTable {
         let source = hash.outer().unwrap_or(hash);
-        let rows_estimated = self.estimated(source, workers);
+        let rows_estimated = self.estimated(source);
         let correction = self.corrections.of(source);
         let rows = rows_estimated * correction.factor;
-        let shared = hash.parallel_aware && workers > 0;
+        let shared = hash.parallel_aware && hash.workers_above > 0;
         let planned = Planned::of(
             &Input {
                 rows: rows_estimated,
                 width: source.width,
-                participants: if shared { workers + 1 } else { 1 },
+                participants: if shared { hash.workers_above + 1 } else { 1 },
                 frequent: looks_for_frequent(join, outer),
             },
             self.memory,
@@ -404,7 +407,11 @@ impl Reader<'_> {
             None => Stored::new(rows, source.width as f64),
         };
         let built = planned.built(stored, Frequent::default());
-        let copies = if shared { 1 } else { self.copies(workers) };
+        let copies = if shared {
+            1
+        } else {
+            self.copies(hash.workers_above)
+        };
         let rows_seen = hash.actual.map(|actual| {
             let sum = hash.parallel_aware;
             actual.rows * if sum { actual.loops } else { 1.0 }
@@ -423,12 +430,12 @@ impl Reader<'_> {
         }
     }
 
-    fn nested_loop(&mut self, node: &Node, workers: u64) -> Part {
+    fn nested_loop(&mut self, node: &Node) -> Part {
         let (Some(outer), Some(inner)) = (node.outer(), node.input(Role::Inner)) else {
-            return self.pass(node, workers);
+            return self.pass(node);
         };
-        let mut probe = self.part(outer, workers);
-        let times_run = self.estimated(outer, workers);
+        let mut probe = self.part(outer);
+        let times_run = self.estimated(outer);
         if inner.kind == "Memoize" {
             // How many keys differ is not said; the server keeps no more than this.
             let answer = Stored::new(inner.rows.max(1.0), inner.width as f64);
@@ -436,7 +443,7 @@ impl Reader<'_> {
             let table = Bytes(count(all).min(self.memory.limit().0));
             self.joined(&mut probe, JoinKind::Memoize, node, outer, inner);
             probe.shape = PlanShape::HashJoin {
-                table: times(table, self.copies(workers)),
+                table: times(table, self.copies(node.workers_above)),
                 build: Box::new(PlanShape::Scan { rows: Rows(0) }),
                 probe: Box::new(probe.shape),
             };
@@ -446,18 +453,18 @@ impl Reader<'_> {
                 outer: Box::new(probe.shape),
             };
         } else {
-            let build = self.part(inner, workers);
+            let build = self.part(inner);
             if times_run <= 1.0 {
                 // The inner side is read once.
                 let parts = vec![probe, build];
-                return self.merged(parts).unwrap_or_else(|| self.scan(node, workers));
+                return self.merged(parts).unwrap_or_else(|| self.scan(node));
             }
             self.close(&build);
-            let kept = Stored::new(self.rows(inner, workers), inner.width as f64);
+            let kept = Stored::new(self.rows(inner), inner.width as f64);
             let table = Bytes(count(kept.rows * kept.row_bytes));
             self.joined(&mut probe, JoinKind::Material, node, outer, inner);
             probe.shape = PlanShape::HashJoin {
-                table: times(table, self.copies(workers)),
+                table: times(table, self.copies(node.workers_above)),
                 build: Box::new(build.shape),
                 probe: Box::new(probe.shape),
             };
@@ -465,17 +472,17 @@ impl Reader<'_> {
         probe
     }
 
-    fn merge_join(&mut self, node: &Node, workers: u64) -> Part {
+    fn merge_join(&mut self, node: &Node) -> Part {
         let (Some(outer), Some(inner)) = (node.outer(), node.input(Role::Inner)) else {
-            return self.pass(node, workers);
+            return self.pass(node);
         };
-        let parts = vec![self.part(outer, workers), self.part(inner, workers)];
+        let parts = vec![self.part(outer), self.part(inner)];
         match self.merged(parts) {
             Some(mut part) => {
                 self.joined(&mut part, JoinKind::Merge, node, outer, inner);
                 part
             }
-            None => self.scan(node, workers),
+            None => self.scan(node),
         }
     }
 

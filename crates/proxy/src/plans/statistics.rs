@@ -55,10 +55,11 @@ pub enum Changed {
 }
 
 /// One answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Statistics {
     relations: u64,
     settings: u64,
+    tables: Vec<(Relation, f64)>,
     /// What hash tables are allowed.
     pub memory: Memory,
     /// `server_version_num`.
@@ -66,8 +67,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The text to ask, about at most 256 relations. Each row of its answer has two columns of text and goes to
-    /// [`Statistics::read`].
+    /// The text to ask, about at most 256 relations. The rows of its answer, four columns of
+    /// text, go to [`Statistics::read`].
     pub fn question(relations: &[Relation]) -> String {
         let names: Vec<String> = relations
             .iter()
@@ -82,7 +83,7 @@ impl Statistics {
             })
             .collect();
         format!(
-            "select c.oid::text, pg_catalog.concat_ws(' ', c.xmin, c.relfilenode, c.relpages, c.reltuples, \
+            "select n.nspname::text, c.relname::text, c.reltuples::text, pg_catalog.concat_ws(' ', c.oid, c.xmin, c.relfilenode, c.relpages, c.reltuples, \
                pg_catalog.pg_stat_get_analyze_count(c.oid), pg_catalog.pg_stat_get_autoanalyze_count(c.oid), \
                pg_catalog.pg_stat_get_vacuum_count(c.oid), pg_catalog.pg_stat_get_autovacuum_count(c.oid), \
                (select pg_catalog.string_agg(i.indexrelid::text || i.indisvalid::text, ',' order by i.indexrelid) \
@@ -93,10 +94,11 @@ impl Statistics {
                   from pg_catalog.pg_statistic_ext s where s.stxrelid = c.oid)) \
              from pg_catalog.unnest(array[{names}]::text[]) u (name) \
                join pg_catalog.pg_class c on c.oid = pg_catalog.to_regclass(u.name) \
-             union all select 'work_mem', pg_catalog.current_setting('work_mem') \
-             union all select 'hash_mem_multiplier', pg_catalog.current_setting('hash_mem_multiplier', true) \
-             union all select 'version', pg_catalog.current_setting('server_version_num') \
-             union all select 'planner', (select pg_catalog.string_agg(name || '=' || setting, ',' order by name) \
+               join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
+             union all select null, null, 'work_mem', pg_catalog.current_setting('work_mem') \
+             union all select null, null, 'hash_mem_multiplier', pg_catalog.current_setting('hash_mem_multiplier', true) \
+             union all select null, null, 'version', pg_catalog.current_setting('server_version_num') \
+             union all select null, null, 'planner', (select pg_catalog.string_agg(name || '=' || setting, ',' order by name) \
                from pg_catalog.pg_settings where category like 'Query Tuning%' or name like 'max_parallel_%')",
             names = names.join(", ")
         )
@@ -113,18 +115,24 @@ impl Statistics {
         };
         let mut version = 0;
         for row in rows {
-            let [name, value] = &row[..] else { return None };
+            let [schema, relation, name, value] = &row[..] else {
+                return None;
+            };
             let (name, value) = (name.as_deref()?, value.as_deref().unwrap_or_default());
+            if let (Some(schema), Some(relation)) = (schema, relation) {
+                let relation = Relation {
+                    schema: schema.clone(),
+                    name: relation.clone(),
+                };
+                relations.push((relation, name, value));
+                continue;
+            }
             match name {
                 "work_mem" => memory.work_mem = memory_setting(value)?,
                 "hash_mem_multiplier" if value.is_empty() => {}
                 "hash_mem_multiplier" => memory.hash_mem_multiplier = value.parse().ok()?,
                 "version" => version = value.parse().ok()?,
-                "planner" => {}
-                _ => {
-                    relations.push((name, value));
-                    continue;
-                }
+                _ => {}
             }
             settings.text(name);
             settings.text(value);
@@ -134,16 +142,28 @@ impl Statistics {
         }
         relations.sort_unstable();
         let mut hash = Fingerprint::default();
-        for (name, value) in relations {
-            hash.text(name);
-            hash.text(value);
+        let mut tables = Vec::new();
+        for (relation, rows, value) in relations {
+            for text in [&relation.schema, &relation.name, rows, value] {
+                hash.text(text);
+            }
+            // Of a relation that was never analysed the server says -1, or 0 up to 13.
+            if let Some(rows) = rows.parse().ok().filter(|rows: &f64| *rows > 0.0) {
+                tables.push((relation, rows));
+            }
         }
         Some(Self {
             relations: hash.value(),
             settings: settings.value(),
+            tables,
             memory,
             version,
         })
+    }
+
+    /// Rows of the relations, where the server knows them.
+    pub fn tables(&self) -> &[(Relation, f64)] {
+        &self.tables
     }
 
     /// What changed since an earlier answer to the same question.

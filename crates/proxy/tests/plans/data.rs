@@ -33,11 +33,15 @@ const TABLES: &str = "
         from generate_series(1, 300000) i;
     create index on part (p_partkey); create index on supplier (s_suppkey); create index on customer (c_custkey);
     create index on dates (d_datekey); create index on lineorder (lo_partkey);
-    create table skewed as select case when i % 4 = 0 then i % 20 + 1 else (random() * 99999 + 1)::int end as lo_partkey, i as lo_revenue
+    create table skewed as select case when i % 4 = 0 then i / 4 % 20 + 1 else (random() * 99999 + 1)::int end as lo_partkey, i as lo_revenue
         from generate_series(1, 300000) i;
     create table odd as select case when i % 10 > 0 then i end as k, case when i % 3 > 0 then i end as a, repeat('x', i % 400) as wide, 1.5 * i as n,
         case when i % 2 = 0 then 'y' end as b, 1 as c1, 2::smallint as c2, 3::bigint as c3, 'z'::text as c4, 5 as c5, 6 as c6, 7 as c7
         from generate_series(1, 50000) i;
+    create table measurement (at int, value int) partition by range (at);
+    create table measurement_1 partition of measurement for values from (0) to (100);
+    create table measurement_2 partition of measurement for values from (100) to (200);
+    insert into measurement select i % 200, i from generate_series(1, 20000) i;
     create table correlated as select i as k, i % 50 as a, i % 50 * 2 as b, i % 50 * 3 as c from generate_series(1, 100000) i;
     analyze;
 ";
@@ -115,6 +119,15 @@ impl Session {
         assert!(tables.iter().all(|table| table.seen.is_some()), "{tables:?}");
         tables
     }
+}
+
+/// Names of relations in the schema `public`.
+pub fn relations(names: &[&str]) -> Vec<Relation> {
+    let relation = |name: &&str| Relation {
+        schema: "public".to_owned(),
+        name: (*name).to_owned(),
+    };
+    names.iter().map(relation).collect()
 }
 
 /// PLQ_k of paper 002: parts of `k` of 25 categories.
