@@ -8,6 +8,7 @@ mod answers;
 mod cancels;
 mod faults;
 mod house;
+mod lane;
 mod limits;
 #[path = "../common/message.rs"]
 #[allow(dead_code)]

@@ -27,6 +27,10 @@ pub enum Plan {
         width: usize,
     },
     Sleep,
+    /// What the proxy asks about a text.
+    Explain(String),
+    /// Settings that the proxy asks for beside.
+    Current,
     Write,
     Fail,
     /// The grammar refuses it.
@@ -86,7 +90,13 @@ fn number(text: &str, word: &str, otherwise: usize) -> usize {
 
 /// What a statement asks for.
 pub fn plan(statement: &str) -> Plan {
-    let text = statement.trim();
+    let mut text = statement.trim();
+    while let Some((_, behind)) = text.strip_prefix("/*").and_then(|inside| inside.split_once("*/")) {
+        text = behind.trim_start();
+    }
+    if let Some(explained) = text.strip_prefix("EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) ") {
+        return Plan::Explain(explained.to_owned());
+    }
     let lower = text.to_ascii_lowercase();
     let words: Vec<&str> = lower.split_ascii_whitespace().collect();
     let word = |at: usize| words.get(at).copied().unwrap_or_default();
@@ -102,6 +112,8 @@ pub fn plan(statement: &str) -> Plan {
         "begin" => Plan::Begin,
         "commit" => Plan::Commit,
         "rollback" => Plan::Rollback,
+        // Theirs only ends with the transaction; nothing here depends on it but what is explained.
+        "set" if word(1) == "local" => Plan::Set(format!("local {}", bare(2)), bare(4), false),
         "set" => Plan::Set(bare(1), quoted(text).first().cloned().unwrap_or_default(), false),
         "reset" => Plan::Reset(Some(bare(1)).filter(|name| name != "all")),
         "show" => Plan::Show(bare(1)),
@@ -124,6 +136,7 @@ pub fn plan(statement: &str) -> Plan {
             // Names stand twice; the first text is the source asked for.
             Plan::ReadBack(quoted(text).into_iter().skip(1).step_by(2).collect())
         }
+        "select" if word(1).starts_with("pg_catalog.current_setting(") => Plan::Current,
         "select" if word(1) == "exists" => Plan::Pins,
         "select" if lower.contains("sleep") => Plan::Sleep,
         "select" => Plan::Select {
@@ -157,6 +170,8 @@ impl Plan {
     pub fn columns(&self) -> usize {
         match self {
             Self::Set(_, _, true) | Self::Show(_) | Self::Select { .. } | Self::Sleep => 1,
+            Self::Explain(_) => 1,
+            Self::Current => 4,
             Self::ReadBack(_) => 2,
             Self::Pins => 5,
             _ => 0,

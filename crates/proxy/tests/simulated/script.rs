@@ -18,12 +18,23 @@ pub struct Script {
     prepared: Vec<(String, usize)>,
     /// In a transaction block.
     open: bool,
+    /// Most of its queries belong into the queue of heavy ones.
+    heavy: bool,
     /// It logged in with a setting. Where `RESET` goes on the server then is not where it goes on one of its own.
     zoned: bool,
 }
 
 /// A script of some `steps` for the client `name`.
 pub fn script(seed: u64, name: &str, steps: usize) -> Vec<Step> {
+    script_of(seed, name, steps, false)
+}
+
+/// The same with queries for the queue of heavy ones.
+pub fn heavy_script(seed: u64, name: &str, steps: usize) -> Vec<Step> {
+    script_of(seed, name, steps, true)
+}
+
+fn script_of(seed: u64, name: &str, steps: usize, heavy: bool) -> Vec<Step> {
     let mut script = Script {
         random: Random::new(seed),
         name: name.to_owned(),
@@ -32,6 +43,7 @@ pub fn script(seed: u64, name: &str, steps: usize) -> Vec<Step> {
         texts: 0,
         prepared: Vec::new(),
         open: false,
+        heavy,
         zoned: false,
     };
     script.zoned = script.random.percent(30);
@@ -63,6 +75,15 @@ impl Script {
         self.push(query(sql), 1);
     }
 
+    /// A comment that puts most of its queries into the queue.
+    fn hint(&mut self) -> &'static str {
+        if self.heavy && self.random.percent(70) {
+            "/* corun: lane=analytic */ "
+        } else {
+            ""
+        }
+    }
+
     /// A text nobody else sends, or one that several do.
     fn select(&mut self) -> String {
         self.texts += 1;
@@ -72,10 +93,11 @@ impl Script {
             1 => "wide 300",
             _ => "",
         };
+        let hint = self.hint();
         match self.random.below(5) {
-            0 => "select 'common' rows".to_owned(),
-            1 => format!("select '{}' sleep", self.tag()),
-            _ => format!("select '{} rows {rows} {wide}'", self.tag()),
+            0 => format!("{hint}select 'common' rows"),
+            1 => format!("{hint}select '{}' sleep", self.tag()),
+            _ => format!("{hint}select '{} rows {rows} {wide}'", self.tag()),
         }
     }
 
@@ -86,13 +108,20 @@ impl Script {
     fn one(&mut self) {
         self.texts += 1;
         let tag = self.tag();
+        if self.heavy && self.random.percent(50) {
+            let sql = self.select();
+            return self.simple(&sql);
+        }
         match self.random.below(26) {
             0 => {
                 let first = self.select();
                 let second = self.select();
                 self.simple(&format!("{first}; {second}"));
             }
-            1 => self.simple(&format!("select 'fail {tag}'")),
+            1 => {
+                let hint = self.hint();
+                self.simple(&format!("{hint}select 'fail {tag}'"));
+            }
             2 if !self.open => {
                 self.open = true;
                 self.simple("begin");
@@ -169,7 +198,10 @@ impl Script {
                 let name = format!("s{}", self.random.below(4));
                 let values = self.random.below(2);
                 let of_it = if values == 0 { "" } else { "$1" };
-                let sql = if self.random.percent(50) {
+                let sql = if self.heavy {
+                    let comma = if values == 0 { "" } else { ", " };
+                    format!("{}select '{tag}'{comma}{of_it}", self.hint())
+                } else if self.random.percent(50) {
                     format!("select 'shared' {of_it} rows")
                 } else {
                     format!("select '{tag}' {of_it}")

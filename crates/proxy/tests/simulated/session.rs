@@ -65,6 +65,10 @@ pub struct Session {
     written: Vec<String>,
     reported: String,
     temporary: bool,
+    /// Settings of the transaction.
+    local: BTreeMap<String, String>,
+    /// It does not know a setting that it is told.
+    refuses: bool,
     prepared: BTreeMap<String, String>,
     portals: BTreeMap<String, Portal>,
 }
@@ -126,6 +130,8 @@ impl Session {
             written: Vec::new(),
             reported: String::new(),
             temporary: false,
+            local: BTreeMap::new(),
+            refuses: pid.is_multiple_of(3),
             prepared: BTreeMap::new(),
             portals: BTreeMap::new(),
         }
@@ -243,9 +249,32 @@ impl Session {
         set.cloned()
     }
 
+    /// A plan for a text, another where hash joins are off; or an error, or nothing that can be read.
+    fn explain(&self, text: &str) -> Result<String, Failed> {
+        let kind = text.bytes().map(usize::from).sum::<usize>() % 8;
+        let rows = match kind {
+            0 => return Err(("42501", "permission denied".to_owned())),
+            1 => return Ok("[{}]".to_owned()),
+            kind => 10_usize.pow(kind as u32),
+        };
+        let hash = self
+            .local
+            .get("enable_hashjoin")
+            .is_none_or(|value| value != "off");
+        if !hash && kind == 2 {
+            return Err(("57014", "canceling statement due to statement timeout".to_owned()));
+        }
+        let child = if hash { "Hash" } else { "Index Scan" };
+        Ok(format!(
+            "[{{\"Plan\": {{\"Node Type\": \"Hash Join\", \"Total Cost\": 100.00, \"Plans\": [{{\"Node Type\": \"{child}\", \
+             \"Total Cost\": 50.00, \"Plan Rows\": {rows}, \"Plan Width\": 8}}]}}}}]"
+        ))
+    }
+
     fn ready(&mut self) {
         if self.status == b'I' {
             self.commit();
+            self.local.clear();
         }
         let zone = self.zone();
         if zone != self.reported {
@@ -450,8 +479,22 @@ impl Session {
                 if shown {
                     rows.push(vec![Some(value.clone())]);
                 }
-                self.settings.insert(name.to_ascii_lowercase(), value);
+                if let Some(name) = name.strip_prefix("local ") {
+                    if sql.contains("plan_cache_mode") && self.refuses {
+                        return Err(("42704", "unrecognized configuration parameter".to_owned()));
+                    }
+                    self.local.insert(name.to_owned(), value);
+                } else {
+                    self.settings.insert(name.to_ascii_lowercase(), value);
+                }
             }
+            Plan::Current => rows.push(vec![
+                Some("0".to_owned()),
+                Some("read committed".to_owned()),
+                Some("4MB".to_owned()),
+                None,
+            ]),
+            Plan::Explain(text) => rows.push(vec![Some(self.explain(&text)?)]),
             Plan::Reset(Some(name)) => {
                 self.settings.remove(&name);
             }

@@ -158,13 +158,14 @@ impl<R: Reactor> EventLoop<R> {
             }
             _ => {}
         }
-        if !idle {
-            return self.close_server(reactor, index, "a question about a plan could not be ended");
-        }
         let estimate = plan.estimate.map(Arc::new);
         let known = &self.shared.lane.known;
         known.keep(plan.statement, plan.values, estimate, self.now);
         let client = self.servers.get(index).and_then(|server| server.client);
+        if !idle {
+            // The client has nothing there yet: it goes on with another.
+            self.close_server(reactor, index, "a question about a plan could not be ended");
+        }
         if let Some(client) = client
             && let Some(id) = self.clients.get(client).map(|client| client.id)
         {

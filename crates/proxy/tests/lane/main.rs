@@ -1,0 +1,9 @@
+//! The queue of heavy queries (paper 002) against a real PostgreSQL: answers, errors, settings, limits, and everything that can happen to
+//! who waits or runs in it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod forms;
+mod house;
+mod queue;

@@ -1,0 +1,252 @@
+//! Who waits, who runs, and what may happen to them.
+
+use std::io::{Read as _, Write as _};
+
+use crate::common::message::{bind, cancel_request, describe, execute, parse, query, sync};
+use crate::common::raw::{Login, Raw};
+use crate::house::{HINT, House, JOIN, error, held};
+
+fn cancel(login: &Login, key: &(u32, Vec<u8>)) {
+    let mut socket = std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
+    socket.write_all(&cancel_request(key.0, &key.1)).expect("sent");
+    let _ = socket.read_to_end(&mut Vec::new());
+}
+
+/// Both in the queue answer once the gate is open, and nobody is left.
+fn open(house: &House, mut gate: Raw, waiting: Vec<&mut Raw>) {
+    gate.rows("commit");
+    for client in waiting {
+        assert_eq!(error(&client.until_ready()).0, "");
+        assert_eq!(client.value("select 7"), "7");
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn a_second_query_waits_without_a_server_and_short_ones_pass() {
+    let house = House::start("");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    assert_eq!(house.active().len(), 1, "{:#?}", house.active());
+    let rows = house.queue();
+    assert_eq!(rows[0]["state"], "running");
+    assert!(!rows[0]["cpu"].is_empty() && rows[1]["cpu"].is_empty());
+    assert_eq!((&*rows[1]["database"], &*rows[1]["user"]), (&*house.database, "app"));
+    assert_eq!(house.client().value("select 1"), "1");
+    // One that is kept out of the queue.
+    let none = "/* corun: lane=none */ select count(*) from fact, dim where f_d = d_id";
+    assert_eq!(house.client().value(none), "20000");
+    open(&house, gate, vec![&mut runs, &mut waits]);
+    let learnt = house.console().table("show lane");
+    assert_eq!(learnt.len(), 9, "{learnt:#?}");
+}
+
+#[test]
+fn cancelled_while_it_waits() {
+    let house = House::start("");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    let key = waits.key.clone();
+    cancel(&house.login(), &key);
+    let answer = error(&waits.until_ready());
+    assert_eq!(
+        answer,
+        ("57014".to_owned(), "canceling statement due to user request".to_owned())
+    );
+    house.wait_for_queue(0, 1);
+    assert_eq!(waits.value("select 5"), "5");
+    open(&house, gate, vec![&mut runs]);
+}
+
+#[test]
+fn cancelled_while_it_runs() {
+    let house = House::start("");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    let key = runs.key.clone();
+    cancel(&house.login(), &key);
+    assert_eq!(error(&runs.until_ready()).0, "57014");
+    house.wait_for_queue(0, 1);
+    assert_eq!(runs.value("select 5"), "5");
+    open(&house, gate, vec![&mut waits]);
+}
+
+#[test]
+fn its_statement_timeout_passes_while_it_waits() {
+    let house = House::start("");
+    // Once as the client says, once as the database does.
+    let own = house.login().parameter("statement_timeout", "800ms");
+    let expected = (
+        "57014".to_owned(),
+        "canceling statement due to statement timeout".to_owned(),
+    );
+    let (gate, mut runs, mut waits) = house.two_in_queue_as(&own);
+    assert_eq!(error(&waits.until_ready()), expected);
+    assert_eq!(waits.value("select 5"), "5");
+    open(&house, gate, vec![&mut runs]);
+}
+
+#[test]
+fn the_servers_statement_timeout_passes_while_it_waits() {
+    let server = House::own_server();
+    server.sql("alter role other set statement_timeout = '800ms'");
+    let house = House::with(Some(server), "", |pooling| pooling);
+    house.sql("grant all on all tables in schema public to other");
+    let other = house.target.login("other").database(&house.database);
+    let (gate, mut runs, mut waits) = house.two_in_queue_as(&other);
+    let answer = error(&waits.until_ready());
+    assert_eq!(
+        answer,
+        (
+            "57014".to_owned(),
+            "canceling statement due to statement timeout".to_owned()
+        )
+    );
+    open(&house, gate, vec![&mut runs]);
+}
+
+#[test]
+fn clients_that_leave_make_room() {
+    let house = House::start("");
+    let (gate, runs, waits) = house.two_in_queue();
+    drop(waits);
+    house.wait_for_queue(0, 1);
+    let mut next = house.client();
+    next.send(&query(&held(2))).expect("sent");
+    house.wait_for_queue(1, 1);
+    drop(runs);
+    house.wait_for_queue(0, 1);
+    open(&house, gate, vec![&mut next]);
+}
+
+#[test]
+fn a_backend_that_dies_makes_room() {
+    let house = House::with(Some(House::own_server()), "", |pooling| pooling);
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    let pid = house.active()[0]["remote_pid"].clone();
+    house.sql(&format!("select pg_terminate_backend({pid})"));
+    let told = error(&runs.until_closed());
+    assert_eq!(told.0, "57P01", "{told:?}");
+    house.wait_for_queue(0, 1);
+    open(&house, gate, vec![&mut waits]);
+}
+
+#[test]
+fn paused_and_killed() {
+    let house = House::start("");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    let mut console = house.console();
+    console.send(&query(&format!("pause {}", house.database))).expect("sent");
+    drop(gate);
+    assert_eq!(error(&runs.until_ready()).0, "");
+    // Nobody has a core who gets no server.
+    house.wait_for_queue(0, 0);
+    house.console().rows(&format!("resume {}", house.database));
+    assert_eq!(error(&waits.until_ready()).0, "");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    house.console().rows(&format!("kill {}", house.database));
+    assert_eq!(error(&waits.until_closed()).0, "57P01");
+    assert_eq!(error(&runs.until_closed()).0, "57P01");
+    house.wait_for_queue(0, 0);
+    drop(gate);
+}
+
+#[test]
+fn what_takes_long_is_learnt() {
+    let house = House::start("lane_min = \"1ms\"");
+    let slow = "select count(*) from fact a, fact b where a.f_v = b.f_v and a.f_id <= 3000";
+    let mut client = house.client();
+    let lane = |client: &mut Raw, text: &str| {
+        let rows = client.rows(&format!("explain (corun) {text}"));
+        let lines = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
+        lines.filter(|line| line.starts_with("Lane:")).collect::<String>()
+    };
+    assert!(lane(&mut client, slow).contains("not known to take long"));
+    let expected = house.direct().rows(slow);
+    assert_eq!(client.rows(slow), expected);
+    let asked = lane(&mut client, slow);
+    assert!(asked.contains("plan is asked"), "{asked}");
+    assert_eq!(client.rows(slow), expected);
+    let known = lane(&mut client, slow);
+    assert!(known.contains("queues as") && known.contains("plans"), "{known}");
+    let write = "insert into gate select f_id from fact";
+    assert!(lane(&mut client, write).contains("only read"));
+    // Statements in a block keep their server and do not wait.
+    client.rows("begin");
+    assert_eq!(client.rows(slow), expected);
+    client.rows("rollback");
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn what_cannot_be_explained_runs_all_the_same() {
+    let house = House::start("");
+    house.sql("create table secret (s int)");
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    for text in [
+        "select * from secret",
+        "select * from nowhere",
+        "select 1 / (f_id - f_id) from fact",
+        "select d_id, no_such(d_id) from dim",
+        "select generate_series(1, 3)",
+        "values (1), (2)",
+        "select 1;",
+        "select 1 -- with a comment",
+        "select current_setting('enable_hashjoin')",
+    ] {
+        let text = format!("{HINT}{text}");
+        for _ in 0..3 {
+            assert_eq!(ours.lines(&text), direct.lines(&text), "{text}");
+        }
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn values_of_prepared_statements_are_asked_about_as_they_came() {
+    let house = House::start("");
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    let text = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1 and d_id > $2");
+    for client in [&mut ours, &mut direct] {
+        client.ask(&[parse("mine", &text, &[23]), sync()].concat());
+    }
+    for (values, binary) in [
+        ([Some("100"), Some("5")], false),
+        ([Some("15000"), Some("5")], true),
+        ([None, Some("7")], false),
+        ([Some("wrong"), Some("7")], false),
+        ([Some("100"), Some("5")], false),
+    ] {
+        let run = [
+            bind("", "mine", &values, binary && values[0] != Some("wrong")),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+        ]
+        .concat();
+        let unnamed = [
+            parse("", &text, &[23]),
+            bind("", "", &values, false),
+            execute("", 0),
+            sync(),
+        ]
+        .concat();
+        assert_eq!(ours.ask(&run), direct.ask(&run), "{values:?}");
+        assert_eq!(ours.ask(&unnamed), direct.ask(&unnamed), "{values:?}");
+    }
+    let join = format!("{HINT}{JOIN}");
+    assert_eq!(ours.lines(&join), direct.lines(&join));
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn session_mode_has_no_queue() {
+    let house = House::with(None, "", |pooling| crate::common::target::Pooling {
+        mode: crate::common::target::Mode::Session,
+        ..pooling
+    });
+    let mut client = house.client();
+    let join = format!("{HINT}{JOIN}");
+    assert_eq!(client.lines(&join), house.direct().lines(&join));
+    let rows = client.rows(&format!("explain (corun) {JOIN}"));
+    assert!(format!("{rows:?}").contains("pool_mode is session"), "{rows:?}");
+    let lines = house.console().table("show lane");
+    assert_eq!(lines.len(), 9);
+}
