@@ -38,7 +38,10 @@ fn look() {
     let (mut ours, mut direct) = prepared(&house);
     let text = format!("{HINT}{JOIN}");
     assert_eq!(ours.lines(&text), direct.lines(&text));
-    for settings in [&[][..], &["set enable_hashjoin = off", "set enable_mergejoin = off"]] {
+    for settings in [
+        &[][..],
+        &["set enable_hashjoin = off", "set enable_mergejoin = off"],
+    ] {
         for setting in settings {
             direct.rows(setting);
         }

@@ -30,7 +30,10 @@ fn a_second_query_waits_without_a_server_and_short_ones_pass() {
     let rows = house.queue();
     assert_eq!(rows[0]["state"], "running");
     assert!(!rows[0]["cpu"].is_empty() && rows[1]["cpu"].is_empty());
-    assert_eq!((&*rows[1]["database"], &*rows[1]["user"]), (&*house.database, "app"));
+    assert_eq!(
+        (&*rows[1]["database"], &*rows[1]["user"]),
+        (&*house.database, "app")
+    );
     assert_eq!(house.client().value("select 1"), "1");
     // One that is kept out of the queue.
     let none = "/* corun: lane=none */ select count(*) from fact, dim where f_d = d_id";
@@ -49,7 +52,10 @@ fn cancelled_while_it_waits() {
     let answer = error(&waits.until_ready());
     assert_eq!(
         answer,
-        ("57014".to_owned(), "canceling statement due to user request".to_owned())
+        (
+            "57014".to_owned(),
+            "canceling statement due to user request".to_owned()
+        )
     );
     house.wait_for_queue(0, 1);
     assert_eq!(waits.value("select 5"), "5");
@@ -133,7 +139,9 @@ fn paused_and_killed() {
     let house = House::start("");
     let (gate, mut runs, mut waits) = house.two_in_queue();
     let mut console = house.console();
-    console.send(&query(&format!("pause {}", house.database))).expect("sent");
+    console
+        .send(&query(&format!("pause {}", house.database)))
+        .expect("sent");
     drop(gate);
     assert_eq!(error(&runs.until_ready()).0, "");
     // Nobody has a core who gets no server.
@@ -155,7 +163,9 @@ fn what_takes_long_is_learnt() {
     let mut client = house.client();
     let lane = |client: &mut Raw, text: &str| {
         let rows = client.rows(&format!("explain (corun) {text}"));
-        let lines = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
+        let lines = rows
+            .into_iter()
+            .filter_map(|row| row.into_iter().next().flatten());
         lines.filter(|line| line.starts_with("Lane:")).collect::<String>()
     };
     assert!(lane(&mut client, slow).contains("not known to take long"));
@@ -203,7 +213,9 @@ fn what_cannot_be_explained_runs_all_the_same() {
 fn values_of_prepared_statements_are_asked_about_as_they_came() {
     let house = House::start("");
     let (mut ours, mut direct) = (house.client(), house.direct());
-    let text = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1 and d_id > $2");
+    let text = format!(
+        "{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1 and d_id > $2"
+    );
     for client in [&mut ours, &mut direct] {
         client.ask(&[parse("mine", &text, &[23]), sync()].concat());
     }
