@@ -24,7 +24,7 @@ BENCH_FLAGS ?=
 STEPS_SQLITE ?=
 # A workspace of its own; its SQLite takes a minute to compile.
 STEPS_SQLITE_CARGO = CARGO_TARGET_DIR="$(TARGET)/steps-sqlite" $(CARGO)
-BENCH_SUITES ?= floor join ssb tpch smt llc oltp steps proxy caric
+BENCH_SUITES ?= floor join ssb tpch smt llc oltp steps proxy caric mcc
 
 help: ## list the targets
 	@echo "usage: make TARGET"

@@ -19,6 +19,7 @@ pub mod caric_sim;
 pub mod characterize;
 pub mod dataset;
 pub mod llc;
+pub mod mcc;
 pub mod oltp;
 pub mod oracle;
 pub mod parallel;

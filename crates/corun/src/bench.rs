@@ -32,6 +32,7 @@ use crate::{facts, out};
   steps  the experiments of the paper on instruction misses: transactions in teams, against one after the other
   proxy  PostgreSQL asked directly, through PgBouncer and through corun: throughput, latency, CPU time, memory
   caric  the experiments of the paper on private caches: PostgreSQL behind corun, queries sent by range, split, to copies
+  mcc    the experiments of the paper on the shared last-level cache, on PostgreSQL behind corun's lane
 
 Examples:
   corun bench join --quick                                small and fast: checks answers, claims nothing about time
@@ -47,6 +48,7 @@ Examples:
   corun bench proxy --case simple_tcp_c50                 fifty clients; --case _unix_ takes Unix sockets instead of TCP
   corun bench caric --case best_seller                    TPC-W's complex query, whole and in 2, 3 and 4 parts
   corun bench caric --case replicas_half                  two copies whose memory holds half of the data each
+  corun bench mcc --case ceiling                          what choosing who runs beside whom can gain here, with PostgreSQL alone
 
 Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster; slow-downs above 1
 mean that a query was slower beside others.")]
@@ -71,12 +73,13 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     repetitions: Option<usize>,
 
-    /// Thread counts (oltp: workers) of the suites but smt, llc, steps, proxy and caric, such as 1,2 [default: 1 and all cores].
+    /// Thread counts (oltp: workers) of the suites but smt, llc, steps, proxy, caric and mcc, such as 1,2 [default: 1 and all cores].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     threads: Vec<usize>,
 
     /// Scale factor of ssb and tpch [default: 1]; warehouses of oltp [default: 2]; hundreds of thousands of
-    /// accounts of proxy [default: 10]; warehouses [default: 4] and hundreds of thousands of items [default: 1; with --full 10] of caric.
+    /// accounts of proxy [default: 10]; warehouses [default: 4] and hundreds of thousands of items [default: 1; with --full 10] of caric; millions of orders of mcc
+    /// [default: 3].
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     scale: Option<f64>,
 
@@ -93,7 +96,7 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with = "quick")]
     paper_sizes: bool,
 
-    /// The effective last-level cache that llc sizes its tables by, such as 24MiB [default: what the machine is taken to have].
+    /// The effective last-level cache that llc and mcc size their tables by, such as 24MiB [default: what the machine is taken to have].
     #[arg(long, value_name = "SIZE", value_parser = byte_size, allow_negative_numbers = true)]
     llc: Option<usize>,
 
@@ -105,7 +108,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 
-    /// Write the figures of smt, llc, oltp or steps to this HTML file.
+    /// Write the figures of smt, llc, oltp, steps or mcc to this HTML file.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
@@ -159,14 +162,21 @@ impl BenchArgs {
             (
                 "--report",
                 self.report.is_some(),
-                &[Suite::Smt, Suite::Llc, Suite::Oltp, Suite::Steps],
+                &[Suite::Smt, Suite::Llc, Suite::Oltp, Suite::Steps, Suite::Mcc],
             ),
-            ("--llc", self.llc.is_some(), &[Suite::Llc]),
+            ("--llc", self.llc.is_some(), &[Suite::Llc, Suite::Mcc]),
             ("--threads", !self.threads.is_empty(), others),
             (
                 "--scale",
                 self.scale.is_some(),
-                &[Suite::Ssb, Suite::Tpch, Suite::Oltp, Suite::Proxy, Suite::Caric],
+                &[
+                    Suite::Ssb,
+                    Suite::Tpch,
+                    Suite::Oltp,
+                    Suite::Proxy,
+                    Suite::Caric,
+                    Suite::Mcc,
+                ],
             ),
             ("--records", self.records.is_some(), oltp_only),
             ("--folder", self.folder.is_some(), oltp_only),
@@ -218,6 +228,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
         let page = match suite_args.suite {
             Suite::Llc => bench::llc::report::page(&rows, &facts, args.quick),
             Suite::Oltp => bench::oltp::report::page(&rows, &facts, args.quick),
+            Suite::Mcc => bench::mcc::report::page(&rows, &facts, args.quick),
             Suite::Steps => bench::steps::report::page(&rows, &facts, args.quick),
             _ => bench::smt::report::page(&rows, &facts, args.quick),
         };

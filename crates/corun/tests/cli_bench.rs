@@ -359,6 +359,59 @@ fn caric_measures_this_program_in_all_its_ways() {
 }
 
 #[test]
+fn mcc_runs_the_papers_cases_on_postgresql_and_writes_a_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("mcc.html");
+    let report = report.to_str().expect("text");
+    let arguments = ["bench", "mcc", "--quick", "--json", "--report", report];
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!(run.code, 0, "{run:?}");
+    if run.out.contains("no PostgreSQL") {
+        return;
+    }
+    let rows: Vec<serde_json::Value> = run
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let answered = |wanted: &dyn Fn(&serde_json::Value) -> bool, what: &str| {
+        let found = rows.iter().find(|row| wanted(row));
+        let row = found.unwrap_or_else(|| panic!("no {what}: {rows:?}"));
+        assert_eq!(row["answer_ok"], true, "{row}");
+    };
+    for figure in ["fig1", "fig4", "s7.4"] {
+        let is = |row: &serde_json::Value| {
+            row["figure"] == figure && row["metric"] == "slowdown" && row["time"] == "cpu"
+        };
+        answered(&is, figure);
+    }
+    for (policy, label) in [("best", "measured"), ("sls", "simulated"), ("mls", "simulated")] {
+        let is = |row: &serde_json::Value| {
+            row["case"] == "ceiling"
+                && row["policy"] == policy
+                && row["metric"] == "ratio"
+                && row["label"] == label
+        };
+        answered(&is, policy);
+    }
+    for (case, side) in [
+        ("fig6", "fifo"),
+        ("fig6", "sls"),
+        ("plan_choice", "auto_plans"),
+        ("mix", "auto_plans"),
+        ("overhead", "auto_plans"),
+    ] {
+        let is = |row: &serde_json::Value| {
+            row["case"] == case && row["side"] == side && row["metric"] == "mix_seconds"
+        };
+        answered(&is, case);
+    }
+    answered(&|row| row["metric"] == "error_percent", "error_percent");
+    let html = std::fs::read_to_string(report).expect("a report");
+    assert!(html.contains("THIS RUN WAS QUICK") && html.contains("Figures 1 and 4"));
+}
+
+#[test]
 fn flags_of_another_suite_are_usage_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     for (arguments, message) in [
@@ -372,7 +425,7 @@ fn flags_of_another_suite_are_usage_errors() {
         ),
         (
             &["bench", "ssb", "--report", "x.html"],
-            "--report is for smt, llc, oltp, steps, not for ssb",
+            "--report is for smt, llc, oltp, steps, mcc, not for ssb",
         ),
         (
             &["bench", "smt", "--threads", "2"],
@@ -380,7 +433,7 @@ fn flags_of_another_suite_are_usage_errors() {
         ),
         (
             &["bench", "floor", "--scale", "1"],
-            "--scale is for ssb, tpch, oltp, proxy, caric, not for floor",
+            "--scale is for ssb, tpch, oltp, proxy, caric, mcc, not for floor",
         ),
         (
             &["bench", "join", "--folder", "/tmp"],

@@ -19,13 +19,13 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// A folder below the system's temporary one. `corun` is the program to measure; without one it is this one.
+    /// A folder below the system's temporary one, named after the suite. `corun` is the program to measure; without one it is this one.
     ///
     /// # Errors
     /// When there is no account for servers, or no place for files. A program that is missing is not an error.
-    pub fn new(programs: Programs, corun: Option<&Path>) -> Result<Ground, BenchError> {
+    pub fn new(suite: &str, programs: Programs, corun: Option<&Path>) -> Result<Ground, BenchError> {
         let account = Account::for_servers()?;
-        let scratch = Scratch::named("corun-caric-", None)?;
+        let scratch = Scratch::named(&format!("corun-{suite}-"), None)?;
         passable(scratch.path())?;
         let kept = scratch.folder("programs")?;
         Ok(Ground {

@@ -1,5 +1,6 @@
 //! [`Target`]: a side of a comparison, running: the server itself, or a proxy in front of it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::configuration::{self, Layout};
@@ -107,23 +108,40 @@ fn run(spec: &Spec, ground: &Ground, layout: &Layout) -> Result<Running, BenchEr
             process: None,
         });
     };
+    let words = |listen: &Address, users: &Path| configuration::corun(listen, users, layout, ways);
+    let (address, process) = launch(ground, &spec.name, &words)?;
+    Ok(Running {
+        address,
+        process: Some(process),
+    })
+}
+
+/// Starts the proxy of the side `name`; `words` is given where it listens and its file of users, and gives its configuration.
+///
+/// # Errors
+/// When there is no program, or it does not answer in time.
+pub fn launch(
+    ground: &Ground,
+    name: &str,
+    words: &dyn Fn(&Address, &Path) -> String,
+) -> Result<(Address, Guarded), BenchError> {
     let program = ground
         .corun()
         .as_ref()
         .map_err(|reason| failed(CORUN, reason.clone()))?;
-    let folder = ground.server_folder(&format!("side-{}", spec.name))?;
+    let folder = ground.server_folder(&format!("side-{name}"))?;
     let address = Address {
         transport: Transport::Tcp,
         folder: folder.clone(),
         port: free_port()?,
     };
     let (users, file) = (folder.join("users.txt"), folder.join("corun.toml"));
-    let write = |file: &std::path::Path, content: &str| {
+    let write = |file: &Path, content: &str| {
         std::fs::write(file, content)
             .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))
     };
     write(&users, &poolers::users())?;
-    write(&file, &configuration::corun(&address, &users, layout, ways))?;
+    write(&file, &words(&address, &users))?;
     // Terminated, it would wait for its clients.
     let mut command = command(program, ground.account(), Signal::Quit);
     command.args(["proxy", "--config"]).arg(&file);
@@ -131,8 +149,5 @@ fn run(spec: &Spec, ground: &Ground, layout: &Layout) -> Result<Running, BenchEr
     process.until(READY_WITHIN, || {
         Client::connect(&address, READY_WITHIN)?.run("select 1").map(drop)
     })?;
-    Ok(Running {
-        address,
-        process: Some(process),
-    })
+    Ok((address, process))
 }

@@ -69,7 +69,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
             return Ok(());
         }
     };
-    let ground = Ground::new(programs, args.program.as_deref())?;
+    let ground = Ground::new(SUITE, programs, args.program.as_deref())?;
     if let Err(reason) = ground.corun() {
         runner.progress().note(reason);
     }

@@ -6,6 +6,7 @@ pub mod caric;
 pub mod floor;
 pub mod join;
 pub mod llc;
+pub mod mcc;
 pub mod oltp;
 pub mod proxy;
 pub mod smt;
@@ -48,11 +49,13 @@ pub enum Suite {
     Proxy,
     /// Paper 004's experiments: queries sent to the core, or the copy, that has their data, and complex ones split.
     Caric,
+    /// Paper 002's experiments on PostgreSQL: who runs beside whom, chosen by the proxy's lane.
+    Mcc,
 }
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 10] = [
+    pub const ALL: [Suite; 11] = [
         Suite::Floor,
         Suite::Join,
         Suite::Ssb,
@@ -63,6 +66,7 @@ impl Suite {
         Suite::Steps,
         Suite::Proxy,
         Suite::Caric,
+        Suite::Mcc,
     ];
 
     /// The name used on the command line and in rows.
@@ -78,6 +82,7 @@ impl Suite {
             Suite::Steps => "steps",
             Suite::Proxy => "proxy",
             Suite::Caric => "caric",
+            Suite::Mcc => "mcc",
         }
     }
 
@@ -113,7 +118,7 @@ pub struct SuiteArgs {
     pub repetitions: Option<usize>,
     /// Thread counts to run with; empty: one, and all cores.
     pub threads: Vec<usize>,
-    /// Scale factor of `ssb` and `tpch`, warehouses of `oltp`, pgbench's scale in `proxy`, all sizes of `caric`.
+    /// Scale factor of `ssb` and `tpch`, warehouses of `oltp`, pgbench's scale in `proxy`, all sizes of `caric`, orders of `mcc`.
     pub scale: Option<f64>,
     /// Whether to run peers outside this process, such as DuckDB, SQLite or PgBouncer.
     pub peers: bool,
@@ -123,14 +128,14 @@ pub struct SuiteArgs {
     pub placement: Placement,
     /// Whether `smt` uses the paper's sizes instead of the machine's.
     pub paper_sizes: bool,
-    /// The effective last-level cache that `llc` sizes its tables by, instead of the machine's.
+    /// The effective last-level cache that `llc` and `mcc` size their tables by, instead of the machine's.
     pub llc: Option<Bytes>,
     /// Records of the YCSB cases of `oltp` instead of a million.
     pub records: Option<usize>,
     /// Where `oltp` keeps its files instead of the system's temporary folder.
     pub folder: Option<PathBuf>,
     /// The program that `steps` traces, instead of a copy of this one; it must have the subcommand [`crate::steps::SUBCOMMAND`]. The
-    /// one whose proxy `proxy` and `caric` measure.
+    /// one whose proxy `proxy`, `caric` and `mcc` measure.
     pub program: Option<PathBuf>,
 }
 
@@ -222,6 +227,7 @@ pub fn run(
         Suite::Steps => steps::run(args, &mut runner)?,
         Suite::Proxy => proxy::run(args, &mut runner)?,
         Suite::Caric => caric::run(args, &mut runner)?,
+        Suite::Mcc => mcc::run(args, &mut runner)?,
     }
     Ok(runner.finish())
 }
@@ -240,7 +246,7 @@ mod tests {
         assert!(error.is_usage());
         assert_eq!(
             error.hint().as_deref(),
-            Some("suites: floor, join, ssb, tpch, smt, llc, oltp, steps, proxy, caric")
+            Some("suites: floor, join, ssb, tpch, smt, llc, oltp, steps, proxy, caric, mcc")
         );
     }
 

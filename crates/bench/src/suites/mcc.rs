@@ -1,0 +1,115 @@
+//! `corun bench mcc`: paper 002's experiments on PostgreSQL, reached directly and through the proxy's lane.
+//!
+//! Order of work: `C`, the tables and their answers, one server for all cases, then each case.
+
+use machine::effective_llc::effective_llc;
+use machine::topology::discover;
+use model::placement::{Placement, place};
+use model::units::CpuId;
+
+use super::{SuiteArgs, all_cores};
+use crate::caric::ground::Ground;
+use crate::error::BenchError;
+use crate::mcc::data::{self, Oracle};
+use crate::mcc::keys::Keys;
+use crate::mcc::sides::Setting;
+use crate::mcc::sizes::{SCALE, SCALE_QUICK, Sizes};
+use crate::mcc::{SUITE, cases, ceiling, estimation};
+use crate::proxy::postgres::{Programs, Setup};
+use crate::run::Runner;
+use crate::ssb::Ssb;
+
+/// All cases.
+const CASES: [&str; 6] = [
+    ceiling::CASE,
+    cases::FIG6,
+    cases::PLAN_CHOICE,
+    estimation::CASE,
+    cases::MIX,
+    cases::OVERHEAD,
+];
+
+/// Runs the cases `args` select.
+///
+/// # Errors
+/// When no case matches, an argument is impossible, or a server cannot be set up. Without PostgreSQL there are rows that say so.
+pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    let selected: Vec<&str> = CASES.into_iter().filter(|case| args.selects(case)).collect();
+    if selected.is_empty() {
+        return Err(args.no_such_case(CASES.map(str::to_owned)));
+    }
+    let topology = discover();
+    let cache = Sizes::cache_for(args.llc, args.quick, effective_llc(&topology, None).bytes);
+    let scale = args.scale.unwrap_or(if args.quick { SCALE_QUICK } else { SCALE });
+    if !(0.001..=100.0).contains(&scale) {
+        return Err(BenchError::BadArgument(format!(
+            "--scale {scale}: {SUITE} takes 0.001 to 100: millions of orders"
+        )));
+    }
+    let sizes = Sizes::of(cache, scale)?;
+    let programs = match Programs::find() {
+        Ok(programs) => programs,
+        Err(error) => {
+            runner.progress().note(&error.to_string());
+            for case in selected {
+                let keys = Keys::new(case, "all", sizes.cache);
+                runner.emit_checked(keys.unavailable("slowdown", "x", &error.to_string()));
+            }
+            return Ok(());
+        }
+    };
+    let ground = Ground::new(SUITE, programs, args.program.as_deref())?;
+    if let Err(reason) = ground.corun() {
+        runner.progress().note(reason);
+    }
+    let server = ground.server("mcc", &setup(args.quick))?;
+    let ssb = Ssb::with_sizes(sizes.rows);
+    data::load(server.address(), &ssb, runner.progress())?;
+    let mut oracle = Oracle::new(&ssb);
+    if selected.contains(&estimation::CASE) {
+        oracle = oracle.with_ssb(&ssb, args.quick, runner.progress())?;
+    }
+    let pair = place(&topology, Placement::Cores)?;
+    let cpus: [CpuId; 2] = [pair.main, pair.partner];
+    let stage = cases::Stage {
+        setting: Setting {
+            ground: &ground,
+            server: server.address(),
+            topology: &topology,
+            cache: sizes.cache,
+            pool: all_cores(),
+            quick: args.quick,
+        },
+        sizes: &sizes,
+        oracle: &oracle,
+    };
+    for case in selected {
+        match case {
+            ceiling::CASE => ceiling::run(server.address(), cpus, &sizes, &oracle, args.quick, runner)?,
+            estimation::CASE => estimation::run(server.address(), cpus, &sizes, &oracle, args.quick, runner)?,
+            cases::FIG6 => cases::fig6(&stage, args.quick, runner)?,
+            cases::PLAN_CHOICE => cases::plan_choice(&stage, runner)?,
+            cases::MIX => cases::mix(&stage, args.quick, runner)?,
+            _ => cases::overhead(&stage, args.quick, runner)?,
+        }
+    }
+    Ok(())
+}
+
+/// A server that has all data in its own memory, hash tables in one batch, and runs a query in one process, as the paper's did.
+fn setup(quick: bool) -> Setup {
+    let owned = str::to_owned;
+    let buffers = if quick { "128MB" } else { "4GB" };
+    Setup {
+        settings: vec![
+            ("shared_buffers", owned(buffers)),
+            ("effective_cache_size", owned(buffers)),
+            ("work_mem", owned("512MB")),
+            ("random_page_cost", owned("1.1")),
+            ("max_parallel_workers_per_gather", owned("0")),
+            // Scans that start where another is would be another experiment.
+            ("synchronize_seqscans", owned("off")),
+        ],
+        ..Setup::default()
+    }
+}
