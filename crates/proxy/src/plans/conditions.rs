@@ -65,7 +65,7 @@ fn stripped(text: &str) -> &str {
 
 /// Where a word stands outside of brackets. `BETWEEN` is written as two comparisons by the server, so each ` AND ` is a
 /// conjunction.
-fn places_of(word: &str, text: &str) -> Vec<usize> {
+pub(super) fn places_of(word: &str, text: &str) -> Vec<usize> {
     let (mut depth, mut found) = (0_usize, Vec::new());
     scan(text, |at, byte| match byte {
         b'(' | b'[' => depth += 1,
@@ -171,29 +171,64 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Whether a condition speaks of columns of `alias`, as `alias.column`.
-pub(super) fn mentions(text: &str, alias: &str) -> bool {
-    let name = written_name(alias);
-    text.match_indices(&name).any(|(at, _)| {
-        let before = text[..at].bytes().next_back();
-        text[at + name.len()..].starts_with('.')
-            && !before.is_some_and(|byte| is_word(byte) || matches!(byte, b'"' | b'.' | b'$'))
-    })
+/// The names before dots: relations whose columns a condition speaks of, as the query calls them.
+pub(super) fn qualifiers(text: &str) -> Vec<String> {
+    let bytes = text.as_bytes();
+    let at_byte = |at: usize| bytes.get(at).copied();
+    let mut found = Vec::new();
+    let mut at = 0;
+    // Every cut is at an ASCII character, so names are whole characters.
+    while let Some(byte) = at_byte(at) {
+        let from = at;
+        let name = match byte {
+            b'\'' => {
+                at = behind_literal(bytes, at, false);
+                continue;
+            }
+            b'"' => {
+                at += 1;
+                while at_byte(at).is_some_and(|byte| byte != b'"' || at_byte(at + 1) == Some(b'"')) {
+                    at += if bytes[at] == b'"' { 2 } else { 1 };
+                }
+                let name = text.get(from + 1..at).unwrap_or_default().replace("\"\"", "\"");
+                at += 1;
+                name
+            }
+            b'0'..=b'9' => {
+                while at_byte(at).is_some_and(|byte| is_word(byte) || byte == b'.') {
+                    at += 1;
+                }
+                continue;
+            }
+            _ if is_word(byte) => {
+                while at_byte(at).is_some_and(|byte| is_word(byte) || byte == b'$') {
+                    at += 1;
+                }
+                if &text[from..at] == "E" && at_byte(at) == Some(b'\'') {
+                    at = behind_literal(bytes, at, true);
+                    continue;
+                }
+                text[from..at].to_owned()
+            }
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        if at_byte(at) == Some(b'.') {
+            found.push(name);
+        }
+    }
+    found
 }
 
-/// A name as the server writes it: in quotes where it needs them. Key words get quotes too, which are few and left out here:
-/// such an alias is not found in conditions.
-fn written_name(name: &str) -> String {
-    let plain = name.bytes().enumerate().all(|(at, byte)| match byte {
-        b'a'..=b'z' | b'_' => true,
-        b'0'..=b'9' | b'$' => at > 0,
-        _ => false,
-    });
-    if plain && !name.is_empty() {
-        name.to_owned()
-    } else {
-        crate::split::quoted_name(name)
+/// Where a literal that begins at `at` has ended.
+fn behind_literal(bytes: &[u8], at: usize, escapes: bool) -> usize {
+    let mut at = at + 1;
+    while at < bytes.len() && bytes[at] != b'\'' {
+        at += if escapes && bytes[at] == b'\\' { 2 } else { 1 };
     }
+    (at + 1).min(bytes.len())
 }
 
 /// Whether a condition can be asked on its own: it computes from the row and its own constants with operators only. Calls of
@@ -300,11 +335,18 @@ mod tests {
     }
 
     #[test]
-    fn an_alias_is_found_as_a_whole() {
-        assert!(mentions("(lo.k = p.k)", "p"));
-        assert!(!mentions("(lo.k = xp.k)", "p"));
-        assert!(!mentions("(lo.p = 1)", "p"));
-        assert!(mentions("(\"P q\".k = 1)", "P q"));
+    fn names_before_dots_are_found_as_a_whole() {
+        let of = |text| qualifiers(text);
+        assert_eq!(of("(lo.k = xp.k)"), ["lo", "xp"]);
+        assert_eq!(of("(k = 1.5)"), Vec::<String>::new());
+        assert_eq!(of("(\"P q\".k = \"a\"\".b\".c)"), ["P q", "a\".b"]);
+        assert_eq!(
+            of("(\"user\".k = 'x.y'::text) AND (ä1.b > E'\\'c.d')"),
+            ["user", "ä1"]
+        );
+        assert_eq!(of("'open.x"), Vec::<String>::new());
+        assert_eq!(of("\"open.x"), Vec::<String>::new());
+        assert_eq!(of("E.x"), ["E"]);
     }
 
     proptest! {
@@ -315,7 +357,7 @@ mod tests {
             let _ = without_literals(&text);
             let _ = exclusive(&text);
             let _ = can_be_asked(&text);
-            let _ = mentions(&text, "x");
+            let _ = qualifiers(&text);
         }
 
         #[test]

@@ -23,7 +23,7 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 use model::pg_hash::Stored;
 
-use super::conditions::{can_be_asked, conjuncts, exclusive, without_literals};
+use super::conditions::{can_be_asked, conjuncts, exclusive, qualifiers, without_literals};
 use super::node::Node;
 use super::shape::{estimated, is_partial};
 use super::{Explained, Relation, Statistics, fingerprint::Fingerprint};
@@ -239,19 +239,8 @@ fn is_free_scan(node: &Node) -> bool {
             .index_cond
             .iter()
             .chain(&node.recheck_cond)
-            .all(|text| !has_others(text, node.alias.as_deref().unwrap_or_default()))
-}
-
-/// Whether a condition has columns of another relation than `alias`: a name before a dot that is not it.
-fn has_others(text: &str, alias: &str) -> bool {
-    let text = without_literals(text);
-    text.match_indices('.').any(|(dot, _)| {
-        let before = &text[..dot];
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '"');
-        let from = before.trim_end_matches(is_name).len();
-        let name = before[from..].trim_matches('"');
-        name.starts_with(|c: char| c.is_alphabetic() || c == '_') && name != alias
-    })
+            .flat_map(|text| qualifiers(text))
+            .all(|name| Some(name) == node.alias)
 }
 
 /// Hashes of what a node reads and under which conditions, with literals and without. The order of joins, their kinds and the

@@ -20,7 +20,7 @@ use model::pg_hash::{Built, Frequent, Input, Memory, Planned, Stored};
 use model::pipeline::{PlanShape, pipelines};
 use model::units::{Bytes, Rows};
 
-use super::conditions::{conjuncts, mentions};
+use super::conditions::{conjuncts, places_of, qualifiers};
 use super::corrections::Corrections;
 use super::node::{Node, Role, Seen};
 
@@ -536,8 +536,8 @@ fn looks_up(inner: &Node, outer: &Node) -> bool {
     let outer = names(outer);
     inner.all().into_iter().any(|node| {
         let conditions = [&node.index_cond, &node.recheck_cond];
-        let mut conditions = conditions.into_iter().flatten();
-        conditions.any(|text| outer.iter().any(|alias| mentions(text, alias)))
+        let mut names = conditions.into_iter().flatten().flat_map(|text| qualifiers(text));
+        names.any(|name| outer.binary_search(&name).is_ok())
     })
 }
 
@@ -556,12 +556,15 @@ fn looks_for_frequent(join: &Node, outer: &Node) -> bool {
     // A column, or a column as another type of the same bytes: `(p.p_name)::text`.
     let left = left.trim_start_matches('(');
     let column = left.split_once(")::").map_or(left, |(column, _)| column);
-    !column.contains(['(', ' ', ':'])
+    let [alias] = &qualifiers(column)[..] else {
+        return false;
+    };
+    !column.contains(['(', ':'])
+        && places_of(" ", column).is_empty()
         && outer
             .all()
             .into_iter()
-            .filter(|node| node.is_relation_scan())
-            .any(|node| node.alias.as_deref().is_some_and(|alias| mentions(column, alias)))
+            .any(|node| node.is_relation_scan() && node.alias.as_ref() == Some(alias))
 }
 
 fn times(bytes: Bytes, copies: u64) -> Bytes {

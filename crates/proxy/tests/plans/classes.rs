@@ -137,6 +137,32 @@ fn a_change_of_what_estimates_stand_on_is_seen() {
     sql("analyze");
     looked.truncate(1);
     assert!(ask(&looked).tables().len() <= 1);
+    // 12 has no multiplier, and never analysed tables have no rows.
+    let row = |cells: [Option<&str>; 4]| cells.map(|cell| cell.map(str::to_owned)).to_vec();
+    let old = [
+        row([Some("s"), Some("t"), Some("-1"), Some("1 2")]),
+        row([Some("s"), Some("u"), Some("1e+06"), Some("1 2")]),
+        row([None, None, Some("work_mem"), Some("65536")]),
+        row([None, None, Some("hash_mem_multiplier"), None]),
+        row([None, None, Some("version"), Some("120022")]),
+        row([None, None, Some("planner"), Some("x")]),
+    ];
+    let read = Statistics::read(&old).expect("an answer");
+    assert_eq!(
+        (read.memory.work_mem.0, read.memory.hash_mem_multiplier),
+        (64 << 20, 1.0)
+    );
+    assert_eq!(
+        (read.version, read.tables().len(), read.tables()[0].1),
+        (120_022, 1, 1e6)
+    );
+    for lost in [2, 4] {
+        let mut rows = old.to_vec();
+        rows.remove(lost);
+        assert_eq!(Statistics::read(&rows), None);
+    }
+    let strange = row([None, None, Some("work_mem"), Some("99999999999999999999MB")]);
+    assert_eq!(Statistics::read(&[strange]), None);
     // What is no answer is none.
     assert_eq!(Statistics::read(&[]), None);
     assert_eq!(Statistics::read(&[vec![Some("x".to_owned())]]), None);

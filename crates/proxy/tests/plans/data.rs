@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use proxy::plans::{Corrections, Explained, HashTable, Memory, QUESTION, Relation, Statistics};
 
+use super::common::number_from_environment;
 use super::common::postgres::{Options, Postgres};
 use super::common::raw::Raw;
 
@@ -54,8 +55,11 @@ pub fn server() -> &'static Postgres {
             settings: vec![
                 "shared_buffers = 128MB".to_owned(),
                 "max_parallel_workers_per_gather = 0".to_owned(),
-                // Samples of statistics hold most rows, so that estimates without correlation are good.
-                "default_statistics_target = 300".to_owned(),
+                // Samples of statistics hold most rows, so that estimates without correlation are good. PostgreSQL's own is 100.
+                format!(
+                    "default_statistics_target = {}",
+                    number_from_environment("CORUN_STATISTICS_TARGET", 300)
+                ),
             ],
             ..Options::default()
         });

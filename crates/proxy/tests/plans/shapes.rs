@@ -261,6 +261,21 @@ fn what_is_no_answer_is_an_error() {
         deep = node("Limit", "", &[deep]);
     }
     assert_eq!(read(&answer(&deep)).expect_err("deep"), PlanError::TooDeep);
+    // As deep as it may be, it is read and taken apart.
+    let inner = node(
+        "Seq Scan",
+        ", \"Parent Relationship\": \"Inner\", \"Alias\": \"b\"",
+        &[],
+    );
+    let mut deep = node("Seq Scan", "", &[]);
+    for _ in 0..120 {
+        deep = node("Nested Loop", "", &[deep, inner.clone()]);
+    }
+    let plan = read(&answer(&deep)).expect("a plan");
+    let Footprint::Tables(bytes) = plan.footprint(&Memory::default(), &Corrections::default()) else {
+        panic!("inner sides are tables")
+    };
+    assert!(bytes.0 > 0);
     let many = vec![node("Seq Scan", "", &[]); 21_000];
     assert_eq!(
         read(&answer(&node("Append", "", &many))).expect_err("many"),

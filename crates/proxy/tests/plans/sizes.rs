@@ -274,6 +274,19 @@ fn parallel_hash_shares_one_table() {
         error(&tables[0])
     );
 
+    // Alternatives are put right for rows that processes divide among themselves as well.
+    let statistics = session.statistics(&relations(&["part"]));
+    let mut known = Corrections::default();
+    known.set_tables(&statistics);
+    let plan = session.analyze(&plq(9));
+    assert!(plan.workers() >= 1);
+    let table = &plan.tables(&statistics.memory, &known)[0];
+    assert!(
+        table.rows_estimated < 0.9 * table.rows_seen.expect("executed"),
+        "{table:?}"
+    );
+    assert!(error(table).abs() <= ERROR_MAX, "{}: {table:?}", error(table));
+
     // Too little memory for all together: batches.
     session.set(&["work_mem = '512kB'", "hash_mem_multiplier = 1"]);
     let tables = session.tables(sql);
