@@ -298,3 +298,30 @@ fn without_the_right_to_move_tasks_ways_are_not_chosen() {
     let error = choose(PartitionChoice::Ways).expect_err("denied");
     assert_eq!(error.hint().as_deref(), Some("run as root"));
 }
+
+#[test]
+fn another_process_is_moved_with_its_threads_and_may_have_ended() {
+    let twin = Twin::new(Spec::xeon());
+    let own = become_task(&twin);
+    apply(&twin, 2);
+    let ways = choose(&twin, PartitionChoice::Ways).expect("applied");
+    let backend = twin.fork(1);
+    let thread = twin.thread(backend);
+    for (class, group) in [(Class::Weak, "corun-weak"), (Class::Default, "corun-default")] {
+        ways.assign_process(backend, class).expect("moved");
+        for task in [backend, thread] {
+            assert_eq!(twin.group_of(task).as_deref(), Some(group));
+        }
+    }
+    assert_ne!(
+        twin.group_of(own).as_deref(),
+        Some("corun-weak"),
+        "who moves it stays"
+    );
+    twin.exit(thread);
+    twin.exit(backend);
+    ways.assign_process(backend, Class::Weak).expect("it has ended");
+    let none = choose(&twin, PartitionChoice::None).expect("always possible");
+    none.assign_process(own, Class::Weak).expect("nothing to do");
+    assert_ne!(twin.group_of(own).as_deref(), Some("corun-weak"));
+}

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 use machine::affinity::allowed_cpus;
 use machine::process::{
     Backend, Processes, Refusal, Rights, Route, SimulatedProcesses, Status, SystemProcesses, bind, unbind,
-    verify_backend,
+    verify_backend, workers_of,
 };
 use model::units::CpuId;
 
@@ -232,4 +232,32 @@ fn processes_of_this_machine_are_bound() {
     drop(child);
     let refusal = bind(&SystemProcesses, &backend, before[0]).unwrap_err();
     assert!(matches!(refusal, Refusal::NoSuchProcess { .. }), "{refusal}");
+}
+
+#[test]
+fn parallel_workers_are_found_by_what_they_say() {
+    let processes = SimulatedProcesses::new(Rights { uid: 7, nice: false });
+    let start = |pid: u32, parent: u32, title: &str| {
+        let status = Status {
+            parent,
+            real_uid: 7,
+            effective_uid: 7,
+            title: title.to_owned(),
+            started: u64::from(pid),
+            nested: false,
+        };
+        processes.start(pid, status, &[CpuId(0)]);
+    };
+    start(100, 1, "postgres: the server");
+    start(200, 100, "postgres: app shop [local] SELECT");
+    start(201, 100, "postgres: parallel worker for PID 200");
+    start(202, 100, "postgres: 15/main: parallel worker for PID 200 ");
+    start(203, 100, "postgres: parallel worker for PID 2001");
+    start(300, 1, "postgres: parallel worker for PID 200");
+    assert_eq!(workers_of(&processes, 200), [201, 202]);
+    processes.end(201);
+    assert_eq!(workers_of(&processes, 200), [202]);
+    assert!(workers_of(&processes, 4711).is_empty(), "nobody");
+    // Of this machine: a process that has started nothing like it.
+    assert!(workers_of(&SystemProcesses, std::process::id()).is_empty());
 }

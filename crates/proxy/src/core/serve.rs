@@ -10,12 +10,12 @@ use super::dispatch::Lane;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
 use super::lane::OnServer;
-use super::pool::{Pool, Waiting};
+use super::pool::Waiting;
 use super::queries::Running;
 use super::reply;
 use super::request::{self, Stop};
-use super::server::{Server, TaskKind};
-use super::start::fits;
+use super::server::TaskKind;
+use super::start::{fits, pick};
 use super::statistics::micros;
 use super::wish::{self, Wish};
 use crate::config::PoolMode;
@@ -686,37 +686,5 @@ impl Client {
     /// Whether its bytes must wait.
     pub(super) fn waits(&self) -> bool {
         self.waiting.is_some() || self.parked || self.queues() || self.held || self.parting
-    }
-}
-
-/// A free server for a client: one that has its settings, if it is among those used last; or, `in_turn`, the one used longest ago.
-fn pick(servers: &slab::Slab<Box<Server>>, pool: &mut Pool, client: &Client, in_turn: bool) -> Option<usize> {
-    const LOOKED_AT: usize = 8;
-    let idle = &mut pool.idle;
-    if pool.effective.pool_mode == PoolMode::Session {
-        let fit = |index: &usize| {
-            servers
-                .get(*index)
-                .is_some_and(|server| fits(&pool.effective, server, client))
-        };
-        let at = match in_turn {
-            true => idle.iter().position(fit),
-            false => idle.iter().rposition(fit),
-        };
-        return at.map(|at| idle.remove(at));
-    }
-    if in_turn {
-        return (!idle.is_empty()).then(|| idle.remove(0));
-    }
-    let settings = &client.settings;
-    let has = |index: &usize| {
-        servers
-            .get(*index)
-            .is_some_and(|server| Arc::ptr_eq(&server.settings, settings) || server.settings == *settings)
-    };
-    let from = idle.len().saturating_sub(LOOKED_AT);
-    match idle[from..].iter().rposition(has) {
-        Some(at) => Some(idle.remove(from + at)),
-        None => idle.pop(),
     }
 }
