@@ -33,7 +33,7 @@ use crate::stats::{Noise, Spread, pair_ratios};
 /// The case.
 pub const CASE: &str = "ceiling";
 /// Hash bytes over `C`.
-const OVER_CACHE: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
+const OVER_CACHE: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 4.0];
 /// The same of a quick run.
 const OVER_CACHE_QUICK: [f64; 2] = [0.5, 1.0];
 /// Parts of the index join over those of a hash table as large as `C`: both then take about as long.

@@ -2,13 +2,13 @@
 //! long queries beside each other.
 //!
 //! ```text
-//!   explain (analyze) ──▶ proxy::plans ─┬─▶ tables as estimated ──┐
-//!                                       ├─▶ tables as seen ───────┴─▶ error
-//!                                       └─▶ what was seen, learnt ──▶ tables as estimated the next time ──▶ error when corrected
+//!   statistics, explain (analyze) ──▶ proxy::plans ─┬─▶ tables as estimated ──┐
+//!                                                   ├─▶ tables as seen ───────┴─▶ error
+//!                                                   └─▶ what was seen, learnt ──▶ tables as estimated the next time ──▶ error when corrected
 //! ```
 
-use model::units::{Bytes, CpuId};
-use proxy::plans::{Corrections, HashTable, Memory, read};
+use model::units::CpuId;
+use proxy::plans::{Corrections, HashTable, Statistics, read};
 
 use super::SUITE;
 use super::backend::Backend;
@@ -49,15 +49,6 @@ fn off(estimated: u64, real: u64) -> f64 {
 
 fn estimated(backend: &mut Backend, query: &Query) -> Result<Estimated, BenchError> {
     backend.prefer(query.form)?;
-    let numbers = backend.client().numbers(
-        "select pg_size_bytes(current_setting('work_mem')), (100 * current_setting('hash_mem_multiplier')::float8)::int8",
-    )?;
-    let memory = Memory {
-        work_mem: Bytes(numbers[0].unsigned_abs()),
-        hash_mem_multiplier: numbers
-            .get(1)
-            .map_or(1.0, |hundredths| *hundredths as f64 / 100.0),
-    };
     let asked = format!(
         "explain (analyze, timing off, format json, verbose, settings) {}",
         query.sql
@@ -65,7 +56,19 @@ fn estimated(backend: &mut Backend, query: &Query) -> Result<Estimated, BenchErr
     let said = backend.client().run(&asked)?;
     let json: String = said.rows.into_iter().flatten().flatten().collect();
     let plan = read(&json).map_err(|error| failed("postgres", format!("{}: {error}", query.name)))?;
+    let rows = backend
+        .client()
+        .run(&Statistics::question(&plan.relations()))?
+        .rows;
+    let statistics = Statistics::read(&rows).ok_or_else(|| {
+        failed(
+            "postgres",
+            format!("{}: its statistics cannot be read", query.name),
+        )
+    })?;
+    let memory = statistics.memory;
     let mut learnt = Corrections::default();
+    learnt.set_tables(&statistics);
     let first = plan.tables(&memory, &learnt);
     for seen in plan.observations() {
         learnt.observe(seen);

@@ -115,7 +115,7 @@ mod tests {
     fn tables_are_as_large_as_wanted_at_any_cache_size() {
         for mib in [1, 8, 33] {
             let sizes = Sizes::of(Bytes::mib(mib), 1.0).expect("a possible cache");
-            let ks = [0.25, 0.5, 1.0, 2.0, 4.0].map(|over| sizes.k_of(over));
+            let ks = [0.2, 0.5, 1.0, 2.0, 4.0].map(|over| sizes.k_of(over));
             assert_eq!(ks, [1, 3, 6, 12, 24], "{mib}");
             let class = |k| sizes.class(Footprint::Tables(sizes.table_bytes(k)));
             assert_eq!(
