@@ -1,4 +1,8 @@
-//! [`Known`]: estimates of plans for all event loops, in [`Classes`]; what could not be asked, for a while; and when to ask again.
+//! [`Known`]: estimates of plans for all event loops, in [`Classes`]; what could not be asked, for a while; when to ask again; and by how
+//! much estimates of rows are off in each database ([`Corrections`]).
+//!
+//! After a while a statement is asked about again, together with the statistics its estimates stand on: where these are the same,
+//! everything known of other values holds on.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +12,16 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 use super::estimate::Estimate;
-use crate::plans::{Classes, Look};
+use crate::plans::{Changed, Classes, Corrections, Look, Statistics};
 
 /// Statements whose plans are kept.
 const STATEMENTS_MAX: usize = 4096;
 /// Statements with values that could not be asked about.
 const REFUSED_MAX: usize = 4096;
-/// How long an estimate holds: tables grow, and statistics change. Unmeasured.
-const HOLDS: Duration = Duration::from_secs(300);
+/// Databases whose corrections are kept.
+const DATABASES_MAX: usize = 64;
+/// How long an estimate holds before statistics are looked at again. Unmeasured.
+const HOLDS: Duration = Duration::from_secs(60);
 /// How long a statement is left alone that could not be asked about.
 const REFUSED: Duration = Duration::from_secs(60);
 
@@ -32,16 +38,19 @@ pub(super) enum Fact {
 }
 
 /// What holds for a statement whatever its values.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Session {
     statement_timeout: Option<Duration>,
     may_change: bool,
     until: Duration,
+    /// What the estimates stand on, as far as it was told.
+    statistics: Option<Statistics>,
 }
 
 struct State {
     classes: Classes,
     sessions: HashMap<StatementKey, Session>,
+    corrections: HashMap<Arc<str>, Corrections>,
     refused: LruCache<(StatementKey, u64), Duration>,
 }
 
@@ -53,6 +62,7 @@ impl Default for Known {
         Self(Mutex::new(State {
             classes: Classes::new(STATEMENTS_MAX),
             sessions: HashMap::new(),
+            corrections: HashMap::new(),
             refused: LruCache::unbounded(),
         }))
     }
@@ -69,15 +79,52 @@ impl Known {
         {
             return Some(Fact::Refused);
         }
-        let session = *state.sessions.get(&key)?;
-        if now >= session.until {
-            state.classes.forget(key);
-            state.sessions.remove(&key);
-            return None;
-        }
+        let session = state
+            .sessions
+            .get(&key)
+            .filter(|session| now < session.until)?
+            .clone();
         match state.classes.look(key, values) {
             Look::Known(plans) => Some(Fact::Plans(session.with(&plans))),
             Look::Due(_) | Look::Unknown => None,
+        }
+    }
+
+    /// What is known of a database's estimates, to be used or added to.
+    pub fn corrected<T>(&self, database: &Arc<str>, with: impl FnOnce(&mut Corrections) -> T) -> T {
+        let mut state = self.0.lock();
+        if state.corrections.len() >= DATABASES_MAX && !state.corrections.contains_key(database) {
+            state.corrections.clear();
+        }
+        with(state.corrections.entry(Arc::clone(database)).or_default())
+    }
+
+    /// Looks at what the estimates of a statement stand on, before a new one is kept: what does not hold any more is forgotten.
+    pub fn stands_on(
+        &self,
+        key: StatementKey,
+        database: &Arc<str>,
+        statistics: Option<Statistics>,
+        now: Duration,
+    ) {
+        let mut state = self.0.lock();
+        let Some(session) = state.sessions.get_mut(&key) else {
+            return;
+        };
+        let changed = match (&session.statistics, &statistics) {
+            (Some(before), Some(new)) => new.since(before),
+            // Nobody knows: only age tells.
+            _ if now < session.until => Changed::Nothing,
+            _ => Changed::Settings,
+        };
+        if statistics.is_some() {
+            session.statistics = statistics;
+        }
+        if changed != Changed::Nothing {
+            state.classes.forget(key);
+        }
+        if changed == Changed::Statistics {
+            state.corrections.remove(database);
         }
     }
 
@@ -95,19 +142,24 @@ impl Known {
             state.sessions.clear();
             state.classes.clear();
         }
-        let session = Session {
-            statement_timeout: estimate.statement_timeout,
-            may_change: estimate.may_change,
-            until: now + HOLDS,
-        };
-        // From the first answer on, so that it is asked anew some time however often single values are.
-        state.sessions.entry(key).or_insert(session);
+        let session = state.sessions.entry(key).or_insert(Session {
+            statement_timeout: None,
+            may_change: false,
+            until: Duration::ZERO,
+            statistics: None,
+        });
+        session.statement_timeout = estimate.statement_timeout;
+        session.may_change = estimate.may_change;
+        if now >= session.until {
+            // Not with each answer, so that it is asked anew some time however often single values are.
+            session.until = now + HOLDS;
+        }
         state.classes.learn(key, values, estimate.plans);
     }
 }
 
 impl Session {
-    fn with(&self, plans: &Arc<crate::plans::Estimate>) -> Estimate {
+    fn with(self, plans: &Arc<crate::plans::Estimate>) -> Estimate {
         Estimate {
             plans: crate::plans::Estimate::clone(plans),
             statement_timeout: self.statement_timeout,
@@ -152,6 +204,7 @@ mod tests {
     fn what_cannot_be_asked_is_left_alone_for_a_while() {
         let known = Known::default();
         known.keep(1, 5, None, Duration::ZERO);
+        known.stands_on(1, &"shop".into(), None, Duration::ZERO);
         assert!(matches!(known.of(1, 5, Duration::ZERO), Some(Fact::Refused)));
         assert!(known.of(1, 6, Duration::ZERO).is_none());
         assert!(known.of(1, 5, REFUSED).is_none());

@@ -1,12 +1,14 @@
 //! What is asked of a server before a heavy query runs for the first time: its plan, and what other joins would cost.
 //!
 //! ```text
-//!  Plan::First ─► settings of the session, EXPLAIN ─► Plan::Others ─► for each form: BEGIN; SET LOCAL ..; EXPLAIN; ROLLBACK ─► known
-//!       └ error: as if nothing had been asked               └ error: Plan::Undo (ROLLBACK); PostgreSQL's own plan is all that is known
+//!  First ─► settings of the session, EXPLAIN ─► Facts ─► statistics, count(*) of build sides ─► Others ─► for each form: BEGIN; SET LOCAL ..;
+//!    └ error: as if nothing had been asked         └ error: estimates as they are                  │       EXPLAIN; ROLLBACK ─► known
+//!                                                       error: Undo (ROLLBACK); PostgreSQL's own plan is all that is known
 //! ```
 //!
 //! The client's values go along as it sent them, so that the plan is the one they get. All questions of a step are one flight.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use super::known::StatementKey;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::parts::{Asked, bound, plain, sync};
 use crate::core::server::{Task, TaskKind};
-use crate::plans::{self, Corrections, Explained, Form, Memory, QUESTION};
+use crate::plans::{self, Corrections, Explained, Form, Key, Memory, QUESTION, Statistics};
 use crate::wire::TransactionStatus;
 
 /// Other forms that are asked about.
@@ -36,6 +38,10 @@ pub(in crate::core) struct Plan {
     asked: Asked,
     /// Whether other forms may be run.
     forms: bool,
+    /// PostgreSQL's own plan.
+    explained: Option<Explained>,
+    /// What is counted.
+    counted: Vec<Key>,
     estimate: Option<Estimate>,
     /// The forms that were asked about, in order.
     forms_asked: Vec<Form>,
@@ -46,6 +52,7 @@ pub(in crate::core) struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     First,
+    Facts,
     Others,
     Undo,
 }
@@ -85,6 +92,8 @@ impl<R: Reactor> EventLoop<R> {
             of,
             asked,
             forms,
+            explained: None,
+            counted: Vec::new(),
             estimate: None,
             forms_asked: Vec::new(),
             refined: false,
@@ -102,6 +111,67 @@ impl<R: Reactor> EventLoop<R> {
         server.start_message(reactor, TaskKind::Plan(Box::new(plan)), &out);
         // An unnamed statement that is nobody's is left there.
         server.statements.unnamed = Some((u64::MAX, 0));
+    }
+
+    /// What the first answer says.
+    fn first(&self, database: &Arc<str>, explained: &Explained, task: &Task) -> Estimate {
+        let setting = |at: usize| task.rows.first()?.get(at)?.as_deref();
+        Estimate {
+            plans: self.own_plan(database, explained),
+            statement_timeout: setting(0).and_then(timeout),
+            // At its end a serializable transaction may fail for what others did, after its rows have gone out.
+            may_change: setting(1) != Some("serializable"),
+        }
+    }
+
+    fn own_plan(&self, database: &Arc<str>, explained: &Explained) -> plans::Estimate {
+        let memory = memory(explained);
+        let known = &self.shared.lane.known;
+        known.corrected(database, |corrections| {
+            plans::Estimate::new(explained, &memory, corrections)
+        })
+    }
+
+    /// Asks what the estimates stand on, and counts rows where that is cheap and these were not counted yet.
+    fn ask_facts(&mut self, reactor: &mut R, index: usize, mut plan: Plan, database: &Arc<str>) {
+        let mut out = Vec::new();
+        if let Some(explained) = &plan.explained {
+            plain(&mut out, &Statistics::question(&explained.relations()));
+            let mut questions = explained.questions();
+            let known = &self.shared.lane.known;
+            known.corrected(database, |corrections| {
+                questions.retain(|(key, _)| !corrections.knows(key))
+            });
+            for (key, text) in questions {
+                plain(&mut out, &text);
+                plan.counted.push(key);
+            }
+        }
+        plan.step = Step::Facts;
+        self.fly_plan(reactor, index, plan, out);
+    }
+
+    /// Learns what was answered. An error among the questions leaves the answers before it.
+    fn learn_facts(&self, plan: &Plan, database: &Arc<str>, task: &Task) {
+        let first_count = task.rows.iter().position(|row| row.len() == 1);
+        let (told, counts) = task.rows.split_at(first_count.unwrap_or(task.rows.len()));
+        let statistics = Statistics::read(told);
+        let known = &self.shared.lane.known;
+        // What does not hold any more goes first.
+        known.stands_on(plan.of.0, database, statistics.clone(), self.now);
+        known.corrected(database, |corrections| {
+            if let Some(statistics) = &statistics {
+                corrections.set_tables(statistics);
+            }
+            for (key, count) in plan.counted.iter().zip(counts) {
+                let rows = count
+                    .first()
+                    .and_then(|count| count.as_deref()?.parse::<f64>().ok());
+                if let Some(rows) = rows {
+                    corrections.learn(*key, rows);
+                }
+            }
+        });
     }
 
     /// Asks for the plan under each of these forms.
@@ -137,15 +207,31 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let idle = server.status == TransactionStatus::Idle;
+        let Some(database) = self
+            .pools
+            .get(server.pool)
+            .map(|pool| Arc::clone(&pool.key.database))
+        else {
+            return;
+        };
         match plan.step {
-            Step::First if idle => {
-                plan.estimate = first(task);
-                let wanted = plan.forms && plan.estimate.as_ref().is_some_and(|estimate| estimate.may_change);
-                let explained = explained(task, 1).filter(|_| wanted);
-                let mut forms = explained
-                    .map(|explained| explained.alternatives())
-                    .unwrap_or_default();
-                forms.truncate(FORMS_MAX);
+            Step::First if idle && !failed => {
+                plan.explained = explained(task, 1);
+                if let Some(explained) = &plan.explained {
+                    plan.estimate = Some(self.first(&database, explained, task));
+                    return self.ask_facts(reactor, index, plan, &database);
+                }
+            }
+            Step::Facts if idle => {
+                self.learn_facts(&plan, &database, task);
+                let mut forms = Vec::new();
+                if let (Some(explained), Some(estimate)) = (&plan.explained, &mut plan.estimate) {
+                    estimate.plans = self.own_plan(&database, explained);
+                    if plan.forms && estimate.may_change {
+                        forms = explained.alternatives();
+                        forms.truncate(FORMS_MAX);
+                    }
+                }
                 if !forms.is_empty() {
                     return self.ask_forms(reactor, index, plan, forms);
                 }
@@ -159,7 +245,10 @@ impl<R: Reactor> EventLoop<R> {
             Step::Others if !failed => {
                 let mut more = Vec::new();
                 if let Some(estimate) = &mut plan.estimate {
-                    more = others(estimate, &plan.forms_asked, task);
+                    let known = &self.shared.lane.known;
+                    more = known.corrected(&database, |corrections| {
+                        others(estimate, &plan.forms_asked, task, corrections)
+                    });
                 }
                 if !more.is_empty() && !std::mem::replace(&mut plan.refined, true) {
                     return self.ask_forms(reactor, index, plan, more);
@@ -199,31 +288,14 @@ fn memory(explained: &Explained) -> Memory {
     explained.memory(&Memory::default())
 }
 
-/// What is known after the first step.
-fn first(task: &Task) -> Option<Estimate> {
-    if task.error.is_some() {
-        return None;
-    }
-    let explained = explained(task, 1)?;
-    let setting = |at: usize| task.rows.first()?.get(at)?.as_deref();
-    Some(Estimate {
-        plans: plans::Estimate::new(&explained, &memory(&explained), &Corrections::default()),
-        statement_timeout: setting(0).and_then(timeout),
-        // At its end a serializable transaction may fail for what others did, after its rows have gone out.
-        may_change: setting(1) != Some("serializable"),
-    })
-}
-
 /// What other forms would cost. Answers which more are worth a question.
-fn others(estimate: &mut Estimate, forms: &[Form], task: &Task) -> Vec<Form> {
+fn others(estimate: &mut Estimate, forms: &[Form], task: &Task, corrections: &Corrections) -> Vec<Form> {
     let mut more = Vec::new();
     for (row, form) in forms.iter().enumerate() {
         if let Some(explained) = explained(task, row) {
             more.extend(explained.refined(form));
             let memory = memory(&explained);
-            estimate
-                .plans
-                .add(form.clone(), &explained, &memory, &Corrections::default());
+            estimate.plans.add(form.clone(), &explained, &memory, corrections);
         }
     }
     more
