@@ -17,7 +17,7 @@ use oltp::tpcc::{self, KV_TABLES, KvTpcc, Mix, Scale};
 /// A server on ground of its own; `None` where PostgreSQL is not installed.
 fn server() -> Option<(Postgres, Ground)> {
     let programs = Programs::find().ok()?;
-    let ground = Ground::new(programs, None).expect("a place for servers");
+    let ground = Ground::new("caric", programs, None).expect("a place for servers");
     let server = ground.server("server", &Setup::default()).expect("it starts");
     Some((server, ground))
 }

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod estimates;
 mod forms;
 mod house;
 mod queue;
