@@ -407,7 +407,7 @@ fn mcc_runs_the_papers_cases_on_postgresql_and_writes_a_report() {
         answered(&is, case);
     }
     answered(&|row| row["metric"] == "error_percent", "error_percent");
-    let html = std::fs::read_to_string(report).expect("a report");
+    let html = fs::read_to_string(report).expect("a report");
     assert!(html.contains("THIS RUN WAS QUICK") && html.contains("Figures 1 and 4"));
 }
 
