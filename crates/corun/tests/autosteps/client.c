@@ -138,7 +138,7 @@ int main(void) {
 #ifdef THREADS
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
-        pthread_create(&threads[i], NULL, work, (void *)2000);
+        pthread_create(&threads[i], NULL, work, (void *)20000);
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
 #endif
