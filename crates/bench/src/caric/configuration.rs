@@ -51,15 +51,9 @@ pub struct Layout {
     pub targets: Vec<Target>,
 }
 
-/// `corun.toml`.
-pub fn corun(listen: &Address, users: &Path, layout: &Layout, ways: &Ways) -> String {
-    let Layout {
-        server,
-        copies,
-        ranges,
-        targets,
-    } = layout;
-    let mut text = format!(
+/// The beginning of `corun.toml`: where a proxy listens, how it pools, and, last, the server, to whose table more may be added.
+pub fn beginning(listen: &Address, users: &Path, server: &Address, pool: usize) -> String {
+    format!(
         r#"[proxy]
 listen_addr = "127.0.0.1"
 listen_port = {port}
@@ -68,7 +62,7 @@ auth_type = "trust"
 auth_file = "{users}"
 stats_users = ["{USER}"]
 pool_mode = "transaction"
-default_pool_size = {POOL}
+default_pool_size = {pool}
 max_client_conn = 1000
 server_idle_timeout = 0
 log_connections = false
@@ -84,7 +78,18 @@ port = {server_port}
         users = users.display(),
         host = server.host(),
         server_port = server.port,
-    );
+    )
+}
+
+/// `corun.toml`.
+pub fn corun(listen: &Address, users: &Path, layout: &Layout, ways: &Ways) -> String {
+    let Layout {
+        server,
+        copies,
+        ranges,
+        targets,
+    } = layout;
+    let mut text = beginning(listen, users, server, POOL);
     // Writing into a text cannot fail.
     if !copies.is_empty() {
         let copies: Vec<String> = copies

@@ -136,11 +136,9 @@ pub fn curve_beside(
     let rounds_max = plan.rounds_max.max(1);
     progress.begin("beside a cache polluter", steps * rounds_max as u64);
     let began = Instant::now();
-    let outcome = (|| -> Result<(), BenchError> {
-        // Once for nothing: data and code come into the caches, and the clock up to speed.
-        work()?;
-        for round in 0..rounds_max {
-            let round_began = Instant::now();
+    // Once for nothing: data and code come into the caches, and the clock up to speed.
+    let outcome = work().and_then(|_| {
+        rounds(rounds_max, plan.budget, began, |round| {
             idle.push(work()?);
             for index in in_turn(points.len(), round) {
                 points[index].measure(work, polluter)?;
@@ -148,12 +146,9 @@ pub fn curve_beside(
             }
             idle_again.push(work()?);
             progress.advance(2);
-            if began.elapsed() + round_began.elapsed() > plan.budget {
-                break;
-            }
-        }
-        Ok(())
-    })();
+            Ok(())
+        })
+    });
     polluter.stop();
     progress.end();
     outcome?;
@@ -198,6 +193,23 @@ impl Point {
         self.bytes_per_s.extend(pollution.bytes_per_s());
         Ok(())
     }
+}
+
+/// Rounds until there were enough, or another as long as the last would end past the budget.
+fn rounds(
+    rounds_max: usize,
+    budget: Duration,
+    began: Instant,
+    mut measure: impl FnMut(usize) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    for round in 0..rounds_max {
+        let round_began = Instant::now();
+        measure(round)?;
+        if began.elapsed() + round_began.elapsed() > budget {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// The order of a round: forwards, then backwards, in turns.

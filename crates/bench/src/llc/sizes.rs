@@ -31,7 +31,7 @@ const ORDERS_MIN: usize = 16 << 20;
 const ORDERS_PER_PART: usize = 2;
 
 /// `C` of a quick run: its queries take milliseconds, and its times mean nothing.
-const CACHE_QUICK: Bytes = Bytes::kib(256);
+pub const CACHE_QUICK: Bytes = Bytes::kib(256);
 
 /// Largest `C`: the tables and their indexes then take about 9 GiB.
 pub const CACHE_MAX: Bytes = Bytes::mib(128);
@@ -51,20 +51,27 @@ pub struct Sizes {
     classifier: Classifier,
 }
 
+/// Names the classes of a cache that tables can be made for.
+///
+/// # Errors
+/// A cache of 0 bytes, or one larger than [`CACHE_MAX`].
+pub fn classifier(cache: Bytes) -> Result<Classifier, BenchError> {
+    if cache > CACHE_MAX {
+        return Err(BenchError::BadArgument(format!(
+            "a last-level cache of {} MiB is more than this suite makes tables for; give --llc 128MiB or less",
+            cache.0 >> 20
+        )));
+    }
+    Classifier::new(cache, Thresholds::default()).map_err(|error| BenchError::BadArgument(error.to_string()))
+}
+
 impl Sizes {
     /// Rows for a cache of `cache` bytes.
     ///
     /// # Errors
     /// A cache of 0 bytes, or one so large that the tables would not fit memory.
     pub fn of(cache: Bytes, quick: bool) -> Result<Sizes, BenchError> {
-        if cache > CACHE_MAX {
-            return Err(BenchError::BadArgument(format!(
-                "a last-level cache of {} MiB is more than this suite makes tables for; give --llc 128MiB or less",
-                cache.0 >> 20
-            )));
-        }
-        let classifier = Classifier::new(cache, Thresholds::default())
-            .map_err(|error| BenchError::BadArgument(error.to_string()))?;
+        let classifier = classifier(cache)?;
         let parts = cache.0 as f64 * LARGEST_OVER_CACHE / BYTES_PER_PART / CATEGORIES as f64;
         let parts = (parts.round() as usize).max(1) * CATEGORIES;
         let orders = match quick {

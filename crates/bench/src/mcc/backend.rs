@@ -52,6 +52,17 @@ impl Backend {
         })
     }
 
+    /// One on each of two CPUs.
+    ///
+    /// # Errors
+    /// As [`Backend::start`].
+    pub fn pair(address: &Address, cpus: [CpuId; 2]) -> Result<[Backend; 2], BenchError> {
+        Ok([
+            Backend::start(address, Some(cpus[0]))?,
+            Backend::start(address, Some(cpus[1]))?,
+        ])
+    }
+
     /// The connection.
     pub fn client(&mut self) -> &mut Client {
         &mut self.client

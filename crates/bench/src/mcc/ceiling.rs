@@ -78,10 +78,7 @@ pub fn run(
     quick: bool,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
-    let mut backends = [
-        Backend::start(server, Some(cpus[0]))?,
-        Backend::start(server, Some(cpus[1]))?,
-    ];
+    let mut backends = Backend::pair(server, cpus)?;
     let queries = kinds(sizes, oracle, quick);
     let known = Known::ask(&mut backends[0], queries)?;
     let rounds = runner.plan().repetitions;

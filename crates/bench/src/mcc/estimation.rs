@@ -96,10 +96,7 @@ pub fn run(
     quick: bool,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
-    let mut backends = [
-        Backend::start(server, Some(cpus[0]))?,
-        Backend::start(server, Some(cpus[1]))?,
-    ];
+    let mut backends = Backend::pair(server, cpus)?;
     let group = |names: &[&str], form| {
         let with_form = |query| Query { form, ..query };
         let queries = names

@@ -16,13 +16,14 @@ use machine::resctrl::Settings;
 use model::topology::Topology;
 use model::units::Bytes;
 
+use crate::caric::configuration::beginning;
 use crate::caric::ground::Ground;
 use crate::caric::target::launch;
 use crate::error::BenchError;
 use crate::proxy::address::Address;
 use crate::proxy::guarded::Guarded;
 use crate::proxy::sides::Gone;
-use crate::proxy::{DATABASE, USER, text};
+use crate::proxy::text;
 
 /// What the proxy's lane is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,43 +131,12 @@ pub struct Setting<'s> {
 
 /// `corun.toml` of a side.
 fn configuration(listen: &Address, users: &Path, lane: Option<Lane>, setting: &Setting<'_>) -> String {
-    let Setting {
-        server, pool, cache, ..
-    } = setting;
-    let mut file = format!(
-        r#"[proxy]
-listen_addr = "127.0.0.1"
-listen_port = {port}
-unix_socket_dir = "{folder}"
-auth_type = "trust"
-auth_file = "{users}"
-stats_users = ["{USER}"]
-pool_mode = "transaction"
-default_pool_size = {pool}
-max_client_conn = 1000
-server_idle_timeout = 0
-log_connections = false
-log_disconnections = false
-log_stats = false
-
-[databases.{DATABASE}]
-host = "{host}"
-port = {server_port}
-
-[corun]
-dispatch = "off"
-split = "off"
-"#,
-        port = listen.port,
-        folder = listen.folder.display(),
-        users = users.display(),
-        host = server.host(),
-        server_port = server.port,
-    );
+    let mut file = beginning(listen, users, setting.server, setting.pool);
+    file.push_str("\n[corun]\ndispatch = \"off\"\nsplit = \"off\"\n");
     if let Some(Lane { policy, plans }) = lane {
         file.push_str(&format!(
             "lane = \"on\"\nlane_policy = \"{policy}\"\nlane_plans = {plans}\nlane_cache_bytes = {}\n",
-            cache.0
+            setting.cache.0
         ));
         if setting.quick {
             // Joins take milliseconds then, short queries still less.

@@ -7,10 +7,11 @@
 //!
 //! The bytes here are an estimate to make tables by; what a table really took is asked of the server ([`super::query::hash_bytes`]).
 
-use model::locality::{Classifier, Footprint, Locality, Thresholds};
+use model::locality::{Classifier, Footprint, Locality};
 use model::units::Bytes;
 
 use crate::error::BenchError;
+use crate::llc::sizes::{CACHE_MAX, CACHE_QUICK, classifier};
 use crate::ssb::{PLQ_TERMS_MAX, Sizes as Rows};
 
 /// Bytes of PLQ_25's hash table over `C`.
@@ -29,10 +30,6 @@ const CUSTOMERS_OVER_CACHE: f64 = 0.55;
 const BYTES_PER_CUSTOMER: f64 = 60.0;
 /// Of five customers one is in the region asked for.
 const REGIONS: f64 = 5.0;
-/// `C` of a quick run: its times mean nothing.
-const CACHE_QUICK: Bytes = Bytes::kib(256);
-/// Largest `C`: tables then take about 3 GiB.
-const CACHE_MAX: Bytes = Bytes::mib(128);
 
 /// Rows of the tables, and the cache they are made for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,14 +47,7 @@ impl Sizes {
     /// # Errors
     /// A cache of 0 bytes, or one larger than 128 MiB.
     pub fn of(cache: Bytes, scale: f64) -> Result<Sizes, BenchError> {
-        if cache > CACHE_MAX {
-            return Err(BenchError::BadArgument(format!(
-                "a last-level cache of {} MiB is more than this suite makes tables for; give --llc 128MiB or less",
-                cache.0 >> 20
-            )));
-        }
-        let classifier = Classifier::new(cache, Thresholds::default())
-            .map_err(|error| BenchError::BadArgument(error.to_string()))?;
+        let classifier = classifier(cache)?;
         let bytes = cache.0 as f64;
         let part = (bytes * LARGEST_OVER_CACHE / BYTES_PER_PART) as usize;
         let customer = (bytes * CUSTOMERS_OVER_CACHE / BYTES_PER_CUSTOMER * REGIONS) as usize;

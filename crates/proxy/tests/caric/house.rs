@@ -1,11 +1,13 @@
 //! A database whose queries run in parts as slowly as a test wants, and what must be true of the proxy after anything went wrong.
 
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use crate::common::message::Message;
-use crate::common::postgres::{self, Options, Postgres};
-use crate::common::raw::{Login, Raw};
-use crate::common::target::{Mode, Pooling, Target};
+use crate::common::place::Place;
+use crate::common::postgres::{Options, Postgres};
+use crate::common::raw::Raw;
+use crate::common::target::{Mode, Pooling};
 
 /// How long anything may take before a test calls it lost.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,12 +51,14 @@ pub fn all(n: usize) -> String {
     slow(n, 1, 1000)
 }
 
-pub struct House {
-    // Dropped first.
-    pub target: Target,
-    pub database: String,
-    /// Its own server, for tests that harm one.
-    pub own: Option<Postgres>,
+pub struct House(Place);
+
+impl Deref for House {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.0
+    }
 }
 
 impl House {
@@ -68,53 +72,19 @@ impl House {
     }
 
     pub fn with(own: Option<Postgres>, change: impl FnOnce(Pooling) -> Pooling) -> House {
-        let database = match own {
-            Some(_) => "app".to_owned(),
-            None => postgres::new_database(),
+        let pooling = |database: &str| {
+            let lines = SPLITS
+                .replace("{slow}", &all(1))
+                .replace("{ratio}", RATIO)
+                .replace("{wide}", WIDE)
+                .replace("{database}", database);
+            change(Pooling::new(Mode::Transaction, POOL_SIZE)).ours(&lines)
         };
-        let lines = SPLITS
-            .replace("{slow}", &all(1))
-            .replace("{ratio}", RATIO)
-            .replace("{wide}", WIDE)
-            .replace("{database}", &database);
-        let pooling = change(Pooling::new(Mode::Transaction, POOL_SIZE)).ours(&lines);
-        let target = Target::start(own.as_ref().unwrap_or_else(|| postgres::shared()), &pooling);
-        let house = House {
-            target,
-            database,
-            own,
-        };
+        let house = House(Place::start(own, pooling));
         for statement in TABLES.split(';') {
             house.direct().rows(statement);
         }
         house
-    }
-
-    pub fn server(&self) -> &Postgres {
-        self.own.as_ref().unwrap_or_else(|| postgres::shared())
-    }
-
-    pub fn login(&self) -> Login {
-        self.target.login("app").database(&self.database)
-    }
-
-    pub fn client(&self) -> Raw {
-        self.target.client_as(&self.login())
-    }
-
-    /// A client past the proxy.
-    pub fn direct(&self) -> Raw {
-        Raw::connect(&self.server().login("app").database(&self.database)).expect("a client of the server")
-    }
-
-    pub fn console(&self) -> Raw {
-        let login = self.target.login("postgres").database("pgbouncer");
-        self.target.client_as(&login)
-    }
-
-    /// Statements of the superuser, past the proxy.
-    pub fn sql(&self, text: &str) -> Vec<Vec<Option<String>>> {
-        self.server().sql_in(&self.database, text)
     }
 
     pub fn value(&self, text: &str) -> String {

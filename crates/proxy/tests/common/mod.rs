@@ -9,6 +9,7 @@ pub mod child;
 pub mod log;
 pub mod message;
 pub mod pipeline;
+pub mod place;
 pub mod postgres;
 pub mod random;
 pub mod raw;

@@ -1,12 +1,14 @@
 //! A database with a query that can be held up, a proxy whose queue has one core, and what must hold afterwards.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use crate::common::message::{Message, query};
-use crate::common::postgres::{self, Options, Postgres};
+use crate::common::place::Place;
+use crate::common::postgres::{Options, Postgres};
 use crate::common::raw::{Login, Raw};
-use crate::common::target::{Mode, Pooling, Target};
+use crate::common::target::{Mode, Pooling};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,11 +37,14 @@ pub fn held(number: u32) -> String {
 pub const JOIN: &str = "select d_name, sum(f_v) from fact, dim where f_d = d_id and f_id <= 15000 \
                         group by d_name order by d_name";
 
-pub struct House {
-    // Dropped first.
-    pub target: Target,
-    pub database: String,
-    own: Option<Postgres>,
+pub struct House(Place);
+
+impl Deref for House {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.0
+    }
 }
 
 impl House {
@@ -49,22 +54,16 @@ impl House {
     }
 
     pub fn with(own: Option<Postgres>, corun: &str, change: impl FnOnce(Pooling) -> Pooling) -> House {
-        let database = match own {
-            Some(_) => "app".to_owned(),
-            None => postgres::new_database(),
+        let pooling = |_: &str| {
+            let pooling = Pooling::new(Mode::Transaction, 4);
+            change(
+                pooling
+                    .corun("lane = \"on\"")
+                    .corun("lane_cores = 1")
+                    .corun(corun),
+            )
         };
-        let pooling = Pooling::new(Mode::Transaction, 4)
-            .corun("lane = \"on\"")
-            .corun("lane_cores = 1")
-            .corun(corun);
-        let house = House {
-            target: Target::start(
-                own.as_ref().unwrap_or_else(|| postgres::shared()),
-                &change(pooling),
-            ),
-            database,
-            own,
-        };
+        let house = House(Place::start(own, pooling));
         for statement in TABLES.split(';') {
             house.sql(statement);
         }
@@ -73,33 +72,6 @@ impl House {
 
     pub fn own_server() -> Postgres {
         Postgres::start_with(Options::default())
-    }
-
-    pub fn server(&self) -> &Postgres {
-        self.own.as_ref().unwrap_or_else(|| postgres::shared())
-    }
-
-    pub fn login(&self) -> Login {
-        self.target.login("app").database(&self.database)
-    }
-
-    pub fn client(&self) -> Raw {
-        self.target.client_as(&self.login())
-    }
-
-    /// A client past the proxy.
-    pub fn direct(&self) -> Raw {
-        Raw::connect(&self.server().login("app").database(&self.database)).expect("a client of the server")
-    }
-
-    pub fn console(&self) -> Raw {
-        let login = self.target.login("postgres").database("pgbouncer");
-        self.target.client_as(&login)
-    }
-
-    /// Statements of the superuser, past the proxy.
-    pub fn sql(&self, text: &str) -> Vec<Vec<Option<String>>> {
-        self.server().sql_in(&self.database, text)
     }
 
     /// `SHOW QUEUE`.

@@ -19,7 +19,7 @@ use model::knee::{EffectiveLlc, median};
 use model::topology::Topology;
 use model::units::Bytes;
 
-use super::{CASE, UNKNOWN_LLC, identified, in_turn, machine as failed, nobody};
+use super::{CASE, UNKNOWN_LLC, identified, in_turn, machine as failed, nobody, rounds};
 use crate::characterize::SUITE;
 use crate::error::BenchError;
 use crate::progress::Progress;
@@ -114,25 +114,19 @@ pub fn agreement_beside(
         .iter()
         .flat_map(|own| sizes.iter().map(|polluter| Point::of(*own, *polluter)))
         .collect();
-    let rounds = plan.rounds_max.max(1);
+    let rounds_max = plan.rounds_max.max(1);
     progress.begin(
         "the last-level cache beside a polluter",
-        (points.len() * rounds) as u64,
+        (points.len() * rounds_max) as u64,
     );
     let began = Instant::now();
-    let outcome = (|| -> Result<(), BenchError> {
-        for round in 0..rounds {
-            let round_began = Instant::now();
-            for index in in_turn(points.len(), round) {
-                points[index].measure(machine, polluter)?;
-                progress.advance(1);
-            }
-            if began.elapsed() + round_began.elapsed() > plan.budget {
-                break;
-            }
+    let outcome = rounds(rounds_max, plan.budget, began, |round| {
+        for index in in_turn(points.len(), round) {
+            points[index].measure(machine, polluter)?;
+            progress.advance(1);
         }
         Ok(())
-    })();
+    });
     polluter.stop();
     progress.end();
     outcome?;

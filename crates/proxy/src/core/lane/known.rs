@@ -38,7 +38,7 @@ pub(super) enum Fact {
 }
 
 /// What holds for a statement whatever its values.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Session {
     statement_timeout: Option<Duration>,
     may_change: bool,
@@ -79,12 +79,11 @@ impl Known {
         {
             return Some(Fact::Refused);
         }
-        let session = state
-            .sessions
-            .get(&key)
-            .filter(|session| now < session.until)?
-            .clone();
-        match state.classes.look(key, values) {
+        let State {
+            sessions, classes, ..
+        } = &mut *state;
+        let session = sessions.get(&key).filter(|session| now < session.until)?;
+        match classes.look(key, values) {
             Look::Known(plans) => Some(Fact::Plans(session.with(&plans))),
             Look::Due(_) | Look::Unknown => None,
         }
@@ -108,9 +107,7 @@ impl Known {
         now: Duration,
     ) {
         let mut state = self.0.lock();
-        let Some(session) = state.sessions.get_mut(&key) else {
-            return;
-        };
+        let session = state.session(key);
         let changed = match (&session.statistics, &statistics) {
             (Some(before), Some(new)) => new.since(before),
             // Nobody knows: only age tells.
@@ -138,16 +135,7 @@ impl Known {
             }
             return;
         };
-        if state.sessions.len() >= STATEMENTS_MAX && !state.sessions.contains_key(&key) {
-            state.sessions.clear();
-            state.classes.clear();
-        }
-        let session = state.sessions.entry(key).or_insert(Session {
-            statement_timeout: None,
-            may_change: false,
-            until: Duration::ZERO,
-            statistics: None,
-        });
+        let session = state.session(key);
         session.statement_timeout = estimate.statement_timeout;
         session.may_change = estimate.may_change;
         if now >= session.until {
@@ -158,8 +146,24 @@ impl Known {
     }
 }
 
+impl State {
+    /// What is known of a statement whatever its values; nothing yet if it is new.
+    fn session(&mut self, key: StatementKey) -> &mut Session {
+        if self.sessions.len() >= STATEMENTS_MAX && !self.sessions.contains_key(&key) {
+            self.sessions.clear();
+            self.classes.clear();
+        }
+        self.sessions.entry(key).or_insert(Session {
+            statement_timeout: None,
+            may_change: false,
+            until: Duration::ZERO,
+            statistics: None,
+        })
+    }
+}
+
 impl Session {
-    fn with(self, plans: &Arc<crate::plans::Estimate>) -> Estimate {
+    fn with(&self, plans: &Arc<crate::plans::Estimate>) -> Estimate {
         Estimate {
             plans: crate::plans::Estimate::clone(plans),
             statement_timeout: self.statement_timeout,
@@ -198,6 +202,36 @@ mod tests {
         );
         assert!(known.of(1, 6, now).is_none() && known.of(2, 5, now).is_none());
         assert!(known.of(1, 5, now + HOLDS).is_none(), "too old");
+    }
+
+    /// What the server says of one table that was analysed so often.
+    fn statistics(analysed: u32) -> Option<Statistics> {
+        let row = |relation: [Option<&str>; 2], name: &str, value: &str| {
+            let texts = [relation[0], relation[1], Some(name), Some(value)];
+            texts.map(|text| text.map(str::to_owned)).to_vec()
+        };
+        let read = Statistics::read(&[
+            row([Some("public"), Some("t")], "7", &format!("1 {analysed}")),
+            row([None; 2], "work_mem", "4MB"),
+            row([None; 2], "hash_mem_multiplier", "2"),
+            row([None; 2], "version", "150018"),
+        ]);
+        assert!(read.is_some());
+        read
+    }
+
+    #[test]
+    fn estimates_hold_on_where_statistics_are_the_same() {
+        let (known, shop) = (Known::default(), "shop".into());
+        let mut now = Duration::from_secs(1);
+        for (analysed, holds) in [(1, false), (1, true), (2, false), (2, true)] {
+            known.stands_on(1, &shop, statistics(analysed), now);
+            known.keep(1, 5, estimate(9), now);
+            assert_eq!(known.of(1, 6, now).is_some(), holds, "{analysed}");
+            known.keep(1, 6, estimate(9), now);
+            now += HOLDS;
+            assert!(known.of(1, 5, now).is_none() && known.of(1, 6, now).is_none());
+        }
     }
 
     #[test]
