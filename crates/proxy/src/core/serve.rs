@@ -582,13 +582,16 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(server) = self.servers.get_mut(index) {
             server.client = None;
             // A place in the queue ends with the query.
-            server.seat = None;
+            let seat = server.seat.take();
             server.since = self.now;
             let replica = server.replica;
             if std::mem::take(&mut server.paused) {
                 reactor.resume(server.token());
             }
             self.fleet_finished(reactor, client_index, replica);
+            if seat.is_some() {
+                self.unplace(index);
+            }
         }
         self.todo.push_back(Todo::Free(index));
         if let Some(client) = self.clients.get_mut(client_index) {

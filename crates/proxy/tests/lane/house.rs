@@ -1,10 +1,11 @@
 //! A database with a query that can be held up, a proxy whose queue has one core, and what must hold afterwards.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use crate::common::message::{Message, query};
+use crate::common::message::{Message, cancel_request, query};
 use crate::common::place::Place;
 use crate::common::postgres::{Options, Postgres};
 use crate::common::raw::{Login, Raw};
@@ -54,12 +55,22 @@ impl House {
     }
 
     pub fn with(own: Option<Postgres>, corun: &str, change: impl FnOnce(Pooling) -> Pooling) -> House {
+        House::with_cores(1, own, corun, change)
+    }
+
+    /// So many cores for the queue, where the machine has them.
+    pub fn with_cores(
+        cores: usize,
+        own: Option<Postgres>,
+        corun: &str,
+        change: impl FnOnce(Pooling) -> Pooling,
+    ) -> House {
         let pooling = |_: &str| {
             let pooling = Pooling::new(Mode::Transaction, 4);
             change(
                 pooling
                     .corun("lane = \"on\"")
-                    .corun("lane_cores = 1")
+                    .corun(&format!("lane_cores = {cores}"))
                     .corun(corun),
             )
         };
@@ -140,6 +151,13 @@ impl House {
             .filter(|row| row["database"] == self.database && row["state"] == "active")
             .collect()
     }
+}
+
+/// Asks for a statement to be cancelled, as another connection of its client's.
+pub fn cancel(login: &Login, key: &(u32, Vec<u8>)) {
+    let mut socket = std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
+    socket.write_all(&cancel_request(key.0, &key.1)).expect("sent");
+    let _ = socket.read_to_end(&mut Vec::new());
 }
 
 /// Code and message of the error among messages.

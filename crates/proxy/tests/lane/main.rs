@@ -7,4 +7,7 @@ mod common;
 mod estimates;
 mod forms;
 mod house;
+mod parallel;
+mod place;
 mod queue;
+mod resctrl;

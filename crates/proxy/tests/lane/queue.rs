@@ -1,16 +1,8 @@
 //! Who waits, who runs, and what may happen to them.
 
-use std::io::{Read as _, Write as _};
-
-use crate::common::message::{bind, cancel_request, describe, execute, parse, query, sync};
-use crate::common::raw::{Login, Raw};
-use crate::house::{HINT, House, JOIN, error, held};
-
-fn cancel(login: &Login, key: &(u32, Vec<u8>)) {
-    let mut socket = std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
-    socket.write_all(&cancel_request(key.0, &key.1)).expect("sent");
-    let _ = socket.read_to_end(&mut Vec::new());
-}
+use crate::common::message::{bind, describe, execute, parse, query, sync};
+use crate::common::raw::Raw;
+use crate::house::{HINT, House, JOIN, cancel, error, held};
 
 /// Both in the queue answer once the gate is open, and nobody is left.
 fn open(house: &House, mut gate: Raw, waiting: Vec<&mut Raw>) {

@@ -483,7 +483,7 @@ impl<R: Reactor> EventLoop<R> {
                 self.shared.lane.counts.given_up.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.place_workers();
+        self.unplace_again();
     }
 }
 
