@@ -156,6 +156,7 @@ fn cancelled_and_left_in_the_middle() {
     gate.rows("lock table fact in access exclusive mode");
     ours.send(&query(&sql)).expect("sent");
     house.wait_for_queue(0, 1);
+    house.wait_for_lock();
     cancel(&house.login(), &ours.key);
     let answer = ours.until_ready();
     assert_eq!(

@@ -131,9 +131,23 @@ impl House {
         let gate = self.lock();
         runs.send(&query(&held(1))).expect("sent");
         self.wait_for_queue(0, 1);
+        self.wait_for_lock();
         waits.send(&query(&held(2))).expect("sent");
         self.wait_for_queue(1, 1);
         (gate, runs, waits)
+    }
+
+    /// Waits until a query is held up: from then on a cancel request strikes it.
+    pub fn wait_for_lock(&self) {
+        let text = "select count(*) from pg_stat_activity \
+                    where datname = current_database() and wait_event_type = 'Lock'";
+        self.wait_until(|| {
+            let rows = self.sql(text);
+            let waits = rows[0][0].as_deref() != Some("0");
+            waits
+                .then_some(())
+                .ok_or_else(|| "nobody waits for a lock".to_owned())
+        });
     }
 
     /// Holds queries up until it commits.

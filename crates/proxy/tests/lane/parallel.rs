@@ -55,7 +55,7 @@ impl Shop {
         let mut pid = 0;
         self.house.wait_until(|| {
             let text = format!(
-                "select pid from pg_stat_activity where state = 'active' and leader_pid is null and query like '%b.f_id + {number}'"
+                "select pid from pg_stat_activity where state = 'active' and leader_pid is null and query like '/* corun%b.f_id + {number}'"
             );
             let found = self.house.sql(&text).first().and_then(|row| row[0].clone()?.parse().ok());
             pid = found.ok_or_else(|| format!("{number} does not run"))?;

@@ -54,6 +54,7 @@ impl Divided {
         client.send(&query(&held(1))).expect("sent");
         self.house.wait_for_queue(0, 1);
         self.is_at(pid, &self.queue_cpus(), WEAK);
+        self.house.wait_for_lock();
         let row = &self.house.queue()[0];
         assert_eq!((&*row["class"], &*row["cache"]), ("weak", WEAK));
         assert_eq!(row["cpu"], self.queue_cpus()[0].0.to_string());

@@ -18,7 +18,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use machine::partition::Partitioner;
 use machine::process::{Backend, Search, SystemProcesses};
 use model::coschedule::QueryId;
 use model::partition::Class;
