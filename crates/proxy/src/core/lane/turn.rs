@@ -12,6 +12,7 @@ use model::slowdown::StatementId;
 use super::books::{Arrival, Newcomer, Owner};
 use super::estimate::Estimate;
 use super::heavy::statement;
+use super::hint::{may_carry, with_hints};
 use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::{Form, Seat, form};
@@ -157,7 +158,7 @@ impl<R: Reactor> EventLoop<R> {
             stage: Stage::Later,
             statement,
             shape: understood.shape,
-            key: key_of(client, statement),
+            key: key_of(client, statement, &asked),
             values: values_of(&asked),
             began: self.now,
             since: self.now,
@@ -332,6 +333,9 @@ impl<R: Reactor> EventLoop<R> {
         if server.replica || candidate.form.is_own() {
             return OnServer::Go;
         }
+        if let Some(hints) = candidate.form.hints() {
+            return self.run_hinted(reactor, index, server_index, rules, asked, hints);
+        }
         self.shared.lane.counts.forms.fetch_add(1, Ordering::Relaxed);
         let mut settings = candidate.form.settings().to_vec();
         let understood = match asked.form {
@@ -369,6 +373,43 @@ impl<R: Reactor> EventLoop<R> {
         server.form = Some(Box::new(Form::new(asked.bytes.clone(), !whole)));
         server.running = understood.map_or(Running::Nothing, Running::One);
         server.statements.unnamed = None;
+        let counts = std::mem::take(&mut server.counts);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.totals.counts.add(counts);
+        }
+        OnServer::Wait(asked.bytes.len())
+    }
+
+    /// Sends a simple query with hints before it.
+    fn run_hinted(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        server_index: usize,
+        rules: &Rules,
+        asked: &Asked,
+        hints: &str,
+    ) -> OnServer {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
+            return OnServer::Go;
+        };
+        let Some(bytes) = with_hints(asked, hints) else {
+            return OnServer::Go;
+        };
+        let plain = Rules {
+            auto_prepare: AutoPrepare::Off,
+            ..*rules
+        };
+        let (used, _) = request::forward(client, server, &mut self.desk, &plain, reactor, &bytes);
+        if used == 0 {
+            // It is held back or refused, as it will be without.
+            return OnServer::Go;
+        }
+        self.shared.lane.counts.forms.fetch_add(1, Ordering::Relaxed);
+        server.hints = hints.len();
+        // By the text as it came: who asks what it is must not find the hints.
+        server.running = Running::One(self.desk.understanding.of(&asked.sql));
         let counts = std::mem::take(&mut server.counts);
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.totals.counts.add(counts);
@@ -487,10 +528,11 @@ impl<R: Reactor> EventLoop<R> {
     }
 }
 
-/// A statement of a client's user under its settings: what decides of plans, but for text and values.
-pub(super) fn key_of(client: &Client, statement: StatementId) -> StatementKey {
+/// A statement of a client's user under its settings: what decides of plans, but for text and values. One that may have hints has other
+/// forms than one that may not.
+pub(super) fn key_of(client: &Client, statement: StatementId, asked: &Asked) -> StatementKey {
     let mut hasher = DefaultHasher::new();
-    (statement.0, &client.user).hash(&mut hasher);
+    (statement.0, &client.user, may_carry(asked)).hash(&mut hasher);
     for (name, value) in &client.settings.0 {
         if name != "application_name" {
             (name, value).hash(&mut hasher);
