@@ -164,6 +164,39 @@ fn a_core_that_nobody_has_is_lent_until_somebody_starts_there() {
 }
 
 #[test]
+fn workers_that_come_later_are_others_and_follow_as_well() {
+    let shop = Shop::start(1, 1);
+    // Each of the two gathers rows by itself, one after the other.
+    let part = "(select count(*) from fact a, fact b where a.f_id > b.f_id and a.f_id <= 6000)";
+    let mut client = shop.house.client();
+    client
+        .send(&query(&format!("{HINT}select {part}, {part} + 1")))
+        .expect("sent");
+    let core = cores()[0];
+    let mut seen = std::collections::BTreeSet::new();
+    shop.house.wait_until(|| {
+        let leaders = shop
+            .house
+            .sql("select distinct leader_pid from pg_stat_activity where leader_pid <> pid");
+        let Some(leader) = leaders.first().and_then(|row| row[0].as_deref()?.parse().ok()) else {
+            return Err("there are no workers".to_owned());
+        };
+        let group = shop.resctrl.group_of(leader);
+        for pid in shop.workers(leader) {
+            let cpus = SystemProcesses.cpus(pid).unwrap_or_default();
+            if cpus == [core] && shop.resctrl.group_of(pid) == group {
+                seen.insert(pid);
+            }
+        }
+        (seen.len() == 2)
+            .then_some(())
+            .ok_or_else(|| format!("workers that were at {core} in {group:?}: {seen:?}"))
+    });
+    shop.stop(&mut client);
+    shop.house.wait_for_queue(0, 0);
+}
+
+#[test]
 fn answers_are_the_same_wherever_workers_run() {
     let shop = Shop::start(2, 2);
     let text =
