@@ -99,7 +99,9 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
             Some(_) => {}
-            None if (client.waiting.is_some() || client.queues()) && client.is_ready() => {
+            None if (client.waiting.is_some() || client.queues() || client.was_started())
+                && client.is_ready() =>
+            {
                 self.cancel_waiting(reactor, slot, "canceling statement due to user request");
             }
             None => {}

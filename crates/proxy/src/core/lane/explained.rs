@@ -59,9 +59,14 @@ impl<R: Reactor> EventLoop<R> {
         });
         let plans = self.world.config.corun.lane_plans;
         match fact {
-            None => format!("Lane: queues, {mean}; its plan is asked when it comes next{state}"),
+            None if hinted || lane.heavy.may_ask(statement) => {
+                format!("Lane: queues, {mean}; its plan is asked when it comes next{state}")
+            }
+            None => format!(
+                "Lane: none now, its plan is not known, and questions about it have cost enough for what it runs ({mean}){state}"
+            ),
             Some(Fact::Refused) => format!("Lane: none now, its plan could not be asked ({mean})"),
-            Some(Fact::Plans(estimate)) => {
+            Some(Fact::Plans(estimate) | Fact::Due(estimate)) => {
                 let choice = lane.choose(&estimate, plans && estimate.may_change);
                 let class = lane.locality(&estimate, choice);
                 let class = class.map(|class| class.to_string()).unwrap_or_default();

@@ -39,4 +39,4 @@ pub(super) use form::{Form, Said};
 pub(super) use heavy::View;
 pub(super) use question::Plan;
 pub(super) use seat::Seat;
-pub(super) use turn::{OnServer, Turn};
+pub(super) use turn::{OnServer, Ran, Turn};
