@@ -431,6 +431,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             if heard.queries > 0 {
                 came = server.came.take();
+                (server.deadline, server.late) = (None, false);
             }
             for took in heard.latencies.iter().take(heard.queries as usize) {
                 pool.times.query.record(micros(*took));
@@ -604,6 +605,7 @@ impl<R: Reactor> EventLoop<R> {
             server.client = None;
             // A place in the queue ends with the query.
             server.seat = None;
+            (server.deadline, server.late) = (None, false);
             server.since = self.now;
             let replica = server.replica;
             if std::mem::take(&mut server.paused) {

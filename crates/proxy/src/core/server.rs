@@ -164,6 +164,10 @@ pub(super) struct Server {
     pub since: Duration,
     /// When the first request came that its client has it for, until that is answered.
     pub came: Option<Duration>,
+    /// When the statement_timeout of a query passes that has waited before it came here; the server counts from its coming.
+    pub deadline: Option<Duration>,
+    /// It has passed: the query was cancelled for that.
+    pub late: bool,
     /// When the current query and transaction began.
     pub query_since: Duration,
     pub transaction_since: Duration,
@@ -226,6 +230,8 @@ impl Server {
             paused: false,
             since: now,
             came: None,
+            deadline: None,
+            late: false,
             query_since: now,
             transaction_since: now,
             partial: Vec::new(),

@@ -1,10 +1,12 @@
 //! A database with a query that can be held up, a proxy whose queue has one core, and what must hold afterwards.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use crate::common::message::{Message, query};
+use crate::common::message::{Message, cancel_request, query};
 use crate::common::place::Place;
 use crate::common::postgres::{Options, Postgres};
 use crate::common::raw::{Login, Raw};
@@ -55,13 +57,13 @@ impl House {
 
     pub fn with(own: Option<Postgres>, corun: &str, change: impl FnOnce(Pooling) -> Pooling) -> House {
         let pooling = |_: &str| {
-            let pooling = Pooling::new(Mode::Transaction, 4);
-            change(
-                pooling
-                    .corun("lane = \"on\"")
-                    .corun("lane_cores = 1")
-                    .corun(corun),
-            )
+            let pooling = Pooling::new(Mode::Transaction, 4).corun("lane = \"on\"");
+            let cores = if corun.contains("lane_cores") {
+                ""
+            } else {
+                "lane_cores = 1"
+            };
+            change(pooling.corun(cores).corun(corun))
         };
         let house = House(Place::start(own, pooling));
         for statement in TABLES.split(';') {
@@ -72,6 +74,28 @@ impl House {
 
     pub fn own_server() -> Postgres {
         Postgres::start_with(Options::default())
+    }
+
+    /// Its own server, to be stopped and started.
+    pub fn own_mut(&mut self) -> &mut Postgres {
+        self.0.own.as_mut().expect("a server of its own")
+    }
+
+    /// Sends a cancel request for a client.
+    pub fn cancel(&self, client: &Raw) {
+        let login = self.login();
+        let mut socket = TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
+        socket
+            .write_all(&cancel_request(client.key.0, &client.key.1))
+            .expect("sent");
+        let _ = socket.read_to_end(&mut Vec::new());
+    }
+
+    /// What `EXPLAIN (CORUN)` says of the queue.
+    pub fn lane(&self, client: &mut Raw, text: &str) -> String {
+        let rows = client.rows(&format!("explain (corun) {text}"));
+        let lines = rows.into_iter().filter_map(|row| row.into_iter().next()?);
+        lines.filter(|line| line.starts_with("Lane:")).collect()
     }
 
     /// `SHOW QUEUE`.

@@ -39,7 +39,7 @@ impl<R: Reactor> EventLoop<R> {
         let auto = effective.is_some_and(|effective| effective.lane == Switch::Auto) && !lane.auto.on();
         let statement = statement(&client.database, understood.shape);
         let hinted = understood.lane == Some(LaneHint::Analytic);
-        let mean = match lane.heavy.mean(statement) {
+        let mean = match lane.heavy.expected(statement) {
             Some(mean) => format!("{:.1} ms on average", mean.as_secs_f64() * 1000.0),
             None => "no run of it is known".to_owned(),
         };

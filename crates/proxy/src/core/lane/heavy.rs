@@ -55,8 +55,8 @@ pub(in crate::core) struct View {
 }
 
 impl Heavy {
-    /// A statement ran for `took`. It takes long from `limit` on, or from what makes up for the queue's own cost.
-    pub(super) fn learn(&self, statement: StatementId, took: Duration, limit: Duration) {
+    /// A statement ran for `took`, in the queue or past it. It takes long from `limit` on, or from what makes up for the queue's own cost.
+    pub(super) fn learn(&self, statement: StatementId, took: Duration, queued: bool, limit: Duration) {
         let (becomes, forgotten) = {
             let mut state = self.state.lock();
             let State { known, cost, .. } = &mut *state;
@@ -64,7 +64,7 @@ impl Heavy {
             let forgotten = if full { make_room(known) } else { Vec::new() };
             let from = cost.heavy_from_ns(nanoseconds(limit));
             let seen = known.entry(statement).or_default();
-            (seen.ran(nanoseconds(took), from, cost), forgotten)
+            (seen.ran(nanoseconds(took), queued, from, cost), forgotten)
         };
         let is = self.heavy.read().contains(&statement);
         if is == becomes && forgotten.is_empty() {
@@ -85,10 +85,19 @@ impl Heavy {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// What a statement takes, as far as is known.
-    pub(super) fn mean(&self, statement: StatementId) -> Option<Duration> {
-        let mean = self.state.lock().known.get(&statement)?.mean_ns()?;
-        Some(Duration::from_nanos(mean as u64))
+    /// What a statement is expected to take in the queue, as far as is known.
+    pub(super) fn expected(&self, statement: StatementId) -> Option<Duration> {
+        self.of(statement, Seen::expected_ns)
+    }
+
+    /// By what its runs are compared, in the queue and past it.
+    pub(super) fn reference(&self, statement: StatementId) -> Option<Duration> {
+        self.of(statement, Seen::reference_ns)
+    }
+
+    fn of(&self, statement: StatementId, what: impl Fn(&Seen) -> Option<f64>) -> Option<Duration> {
+        let time = what(self.state.lock().known.get(&statement)?)?;
+        Some(Duration::from_nanos(time as u64))
     }
 
     /// Whether the plan of a statement may be asked for once more, for what that costs.
@@ -141,7 +150,7 @@ impl View {
 }
 
 fn make_room(known: &mut HashMap<StatementId, Seen>) -> Vec<StatementId> {
-    let mean = |seen: &Seen| seen.mean_ns().unwrap_or(0.0);
+    let mean = |seen: &Seen| seen.reference_ns().unwrap_or(0.0);
     let mut times: Vec<f64> = known.values().map(mean).collect();
     let (_, &mut limit, _) = times.select_nth_unstable_by(ROOM - 1, f64::total_cmp);
     let mut gone = Vec::new();
@@ -170,18 +179,18 @@ mod tests {
         let (all, mut view) = (Heavy::default(), View::default());
         let (one, other) = (statement("shop", Shape(7)), statement("store", Shape(7)));
         assert_ne!(one, other, "databases have statements of their own");
-        all.learn(one, millis(49), LIMIT);
+        all.learn(one, millis(49), false, LIMIT);
         assert!(!view.is_heavy(&all, one));
-        all.learn(one, millis(100), LIMIT);
+        all.learn(one, millis(100), false, LIMIT);
         assert!(view.is_heavy(&all, one) && !view.is_heavy(&all, other));
-        assert_eq!(all.mean(one), Some(millis(247) / 4));
+        assert_eq!(all.expected(one), Some(millis(247) / 4));
         assert!(all.may_ask(one) && !all.may_ask(other));
         all.asked(one, millis(20));
         assert!(!all.may_ask(one), "that was more than it had saved");
-        all.learn(one, millis(10), LIMIT);
+        all.learn(one, millis(10), false, LIMIT);
         assert!(view.is_heavy(&all, one), "not below half of the limit yet");
         for _ in 0..4 {
-            all.learn(one, millis(1), LIMIT);
+            all.learn(one, millis(1), false, LIMIT);
         }
         assert!(!view.is_heavy(&all, one));
     }
@@ -193,13 +202,13 @@ mod tests {
         for _ in 0..100 {
             all.handed_over(400_000, millis(1));
         }
-        all.learn(one, millis(10), millis(1));
+        all.learn(one, millis(5), false, millis(1));
         assert!(!view.is_heavy(&all, one));
         for round in 1..5 {
             all.tick(millis(1) + RESTED * round);
             all.tick(millis(2) + RESTED * round);
         }
-        all.learn(one, millis(10), millis(1));
+        all.learn(one, millis(5), false, millis(1));
         assert!(view.is_heavy(&all, one));
     }
 
@@ -207,7 +216,7 @@ mod tests {
     fn the_shortest_make_room() {
         let (all, mut view) = (Heavy::default(), View::default());
         for number in 0..2 * STATEMENTS_MAX as u64 {
-            all.learn(StatementId(number), millis(number + 1), LIMIT);
+            all.learn(StatementId(number), millis(number + 1), false, LIMIT);
             assert!(all.state.lock().known.len() <= STATEMENTS_MAX);
         }
         let last = StatementId(2 * STATEMENTS_MAX as u64 - 1);

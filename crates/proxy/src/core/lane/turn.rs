@@ -16,6 +16,7 @@ use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::{Form, Seat, form};
 use crate::config::{AutoPrepare, PoolMode, Switch};
+use crate::core::cancel::BY_TIMEOUT;
 use crate::core::client::Client;
 use crate::core::desk::Rules;
 use crate::core::event_loop::{EventLoop, Todo};
@@ -240,7 +241,10 @@ impl<R: Reactor> EventLoop<R> {
             statement: turn.statement,
             estimate: &estimate,
             choice,
-            expected_ns: lane.heavy.mean(turn.statement).map(|mean| mean.as_nanos() as f64),
+            expected_ns: lane
+                .heavy
+                .expected(turn.statement)
+                .map(|time| time.as_nanos() as f64),
             patient: turn.hinted,
         };
         let mut deadline = None;
@@ -303,7 +307,9 @@ impl<R: Reactor> EventLoop<R> {
         };
         server.came = Some(turn.began);
         if !server.is_between_transactions() || matches!(turn.stage, Stage::Free) {
+            let deadline = turn.deadline;
             client.turn = None;
+            self.runs_until(server_index, deadline);
             return OnServer::Go;
         }
         let Some(asked) = asked(client, bytes) else {
@@ -332,6 +338,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(turn) = client.turn.take().map(|turn| *turn) else {
             return OnServer::Go;
         };
+        self.runs_until(server_index, turn.deadline);
         let Stage::Starts(mut seat) = turn.stage else {
             return OnServer::Go;
         };
@@ -348,6 +355,14 @@ impl<R: Reactor> EventLoop<R> {
                 self.run_form(reactor, index, server_index, rules, &asked, &estimate, choice)
             }
             _ => OnServer::Only(asked.bytes.len()),
+        }
+    }
+
+    /// The query a server runs next has had a part of its statement_timeout.
+    fn runs_until(&mut self, server: usize, deadline: Option<Duration>) {
+        if let (Some(deadline), Some(server)) = (deadline, self.servers.get_mut(server)) {
+            server.deadline = Some(deadline);
+            self.lane_at = Some(self.lane_at.map_or(deadline, |at| at.min(deadline)));
         }
     }
 
@@ -453,7 +468,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         let now_ns = self.lane_ns(reactor);
-        self.learn(now_ns, seat.statement(), ran, seat.hinted);
+        self.learn(now_ns, seat.statement(), ran, true, seat.hinted);
         seat.finish(now_ns);
     }
 
@@ -475,44 +490,58 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         let now_ns = self.lane_ns(reactor);
-        self.learn(now_ns, statement, ran, understood.lane.is_some());
+        self.learn(now_ns, statement, ran, false, understood.lane.is_some());
     }
 
-    fn learn(&mut self, now_ns: u64, statement: StatementId, ran: Ran, hinted: bool) {
+    fn learn(&mut self, now_ns: u64, statement: StatementId, ran: Ran, queued: bool, hinted: bool) {
         let lane = &self.shared.lane;
         if !hinted
             && self.heavy.is_heavy(&lane.heavy, statement)
-            && let Some(mean) = lane.heavy.mean(statement)
+            && let Some(reference) = lane.heavy.reference(statement)
         {
             // From when it came: whatever kept it, questions, the queue, or the want of a server.
             let whole = ran.came.map_or(ran.took, |came| self.now.saturating_sub(came));
             let began = Duration::from_nanos(now_ns).saturating_sub(whole);
-            lane.auto.ended(began, whole.as_secs_f64() / mean.as_secs_f64());
+            lane.auto.ended(began, whole.as_secs_f64() / reference.as_secs_f64());
         }
         lane.heavy
-            .learn(statement, ran.took, self.world.config.corun.lane_min);
+            .learn(statement, ran.took, queued, self.world.config.corun.lane_min);
     }
 
-    /// Requests whose statement_timeout has passed while they waited.
+    /// Requests whose statement_timeout has passed, while they waited or after that.
     pub(in crate::core) fn lane_timeouts(&mut self, reactor: &mut R) {
         if self.lane_at.is_none_or(|at| self.now < at) {
             return;
         }
-        let (mut next, mut late) = (None, Vec::new());
+        let now = self.now;
+        let mut next: Option<Duration> = None;
+        let mut sooner = |deadline: Duration| next = Some(next.map_or(deadline, |at| at.min(deadline)));
+        let mut waiting = Vec::new();
         for (index, client) in &self.clients {
-            let turn = client.turn.as_ref().filter(|turn| turn.waits());
-            let Some(deadline) = turn.and_then(|turn| turn.deadline) else {
-                continue;
-            };
-            if deadline <= self.now {
-                late.push(index);
-            } else {
-                next = Some(next.map_or(deadline, |next: Duration| next.min(deadline)));
+            let turn = client.turn.as_ref().filter(|_| client.server.is_none());
+            match turn.and_then(|turn| turn.deadline) {
+                Some(deadline) if deadline <= now => waiting.push(index),
+                Some(deadline) => sooner(deadline),
+                None => {}
+            }
+        }
+        let mut running = Vec::new();
+        for (index, server) in &mut self.servers {
+            match server.deadline {
+                Some(deadline) if deadline <= now => {
+                    (server.deadline, server.late) = (None, true);
+                    running.push(index);
+                }
+                Some(deadline) => sooner(deadline),
+                None => {}
             }
         }
         self.lane_at = next;
-        for index in late {
-            self.cancel_waiting(reactor, index, "canceling statement due to statement timeout");
+        for index in waiting {
+            self.cancel_waiting(reactor, index, BY_TIMEOUT);
+        }
+        for index in running {
+            self.start_cancel(reactor, index);
         }
     }
 
