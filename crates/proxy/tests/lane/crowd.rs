@@ -106,7 +106,7 @@ fn a_second_heavy_request_behind_the_first_has_its_own_place() {
         });
         other.rows("commit");
         direct.send(&bytes).expect("sent");
-        let mut answers = |client: &mut Raw| -> Vec<String> {
+        let answers = |client: &mut Raw| -> Vec<String> {
             (0..3)
                 .flat_map(|_| client.until_ready())
                 .filter_map(|message| message.show())
