@@ -27,6 +27,7 @@ pub mod placement;
 pub mod plan_choice;
 pub mod plan_cost;
 pub mod pmu;
+pub mod queue_cost;
 pub mod ranges;
 pub mod replicas;
 pub mod reuse;

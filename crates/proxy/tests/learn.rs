@@ -226,6 +226,22 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
         found.remarks
     );
 
+    // The same queries are heavy ones that a queue could take.
+    let [lane] = found.lanes.as_slice() else {
+        panic!("{:#?}", found.lanes)
+    };
+    let heavy = lane
+        .heavy
+        .iter()
+        .find(|heavy| heavy.query.contains("order by sum"));
+    let heavy = heavy.unwrap_or_else(|| panic!("{lane:#?}"));
+    assert!(
+        heavy.reads_only && heavy.calls == 2 && heavy.mean_us >= 5_000,
+        "{heavy:?}"
+    );
+    assert!(lane.lane_min_us.is_some_and(|limit| limit >= 5_000), "{lane:#?}");
+    assert!(found.toml().contains("lane_min = "), "{}", found.toml());
+
     // Pasted, the same query is the one that is meant, and answers the same.
     let pasted = format!("{text}\n{}", found.toml());
     let proxy = Running::start(port, &pasted);

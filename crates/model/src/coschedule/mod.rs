@@ -51,6 +51,7 @@ mod domain;
 mod policy;
 mod query;
 mod scheduler;
+mod wait;
 
 pub use config::{Config, ScheduleError};
 pub use domain::{DomainError, LlcDomain, llc_domains};

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::partition::Class;
 
-use super::choices::{AuthType, Dispatch, LanePolicy, PoolMode, TlsMode};
+use super::choices::{AuthType, Dispatch, LanePolicy, PoolMode, Switch, TlsMode};
 use super::finding::Severity::{Error, Warning};
 use super::read::Reading;
 use super::{Config, Proxy, WILDCARD};
 use crate::keys::{Column, map_of};
+
+/// Run time below which what the queue costs itself is no small part of a query's any more.
+const LANE_MIN_SENSIBLE: Duration = Duration::from_millis(5);
 
 /// Keys of `[proxy]` that name a file, with the field.
 fn files(proxy: &mut Proxy) -> [(&'static str, &mut Option<PathBuf>); 9] {
@@ -448,11 +452,23 @@ fn check_lane(reading: &mut Reading) {
             "partition the cache with `corun partition apply` where the machine can, or set lane_policy = \"auto\"",
         );
     }
-    if corun.lane_min.is_zero() {
+    let on = |switch: Option<Switch>| switch.is_some_and(|switch| switch != Switch::Off);
+    let wanted = on(Some(corun.lane))
+        || reading
+            .config
+            .databases
+            .values()
+            .any(|database| on(database.lane))
+        || reading.config.users.values().any(|user| on(user.lane));
+    if wanted && corun.lane_min < LANE_MIN_SENSIBLE {
         reading.found(
             Warning,
             "corun.lane_min",
-            "`lane_min` is 0: every query that is seen to take more than half a millisecond queues".to_owned(),
+            format!(
+                "`lane_min` is {:?}: a question about a plan takes some milliseconds, and a core is idle for some tens of microseconds between \
+                 one query of the queue and the next; of queries this short most are run past the queue for that",
+                corun.lane_min
+            ),
             "set lane_min = \"50ms\", or what the shortest query takes that is worth a question to the server",
         );
     }

@@ -18,6 +18,10 @@ use crate::auth::scram::same;
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, build, frontend, header};
 
+/// What PostgreSQL says of a statement that somebody has cancelled, and of one that took too long.
+pub(super) const BY_USER: &str = "canceling statement due to user request";
+pub(super) const BY_TIMEOUT: &str = "canceling statement due to statement timeout";
+
 /// Cancel requests on their way at most; more are dropped, as a server with too many connections would.
 const CANCELS_MAX: usize = 1024;
 /// Bits of a client's process number that name its slot; those above name its event loop.
@@ -99,8 +103,10 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
             Some(_) => {}
-            None if (client.waiting.is_some() || client.queues()) && client.is_ready() => {
-                self.cancel_waiting(reactor, slot, "canceling statement due to user request");
+            None if (client.waiting.is_some() || client.queues() || client.was_started())
+                && client.is_ready() =>
+            {
+                self.cancel_waiting(reactor, slot, BY_USER);
             }
             None => {}
         }

@@ -31,7 +31,7 @@ impl<R: Reactor> EventLoop<R> {
         self.cancels_tick(reactor);
         self.dispatch_tick();
         self.bind_tick();
-        self.lane_tick();
+        self.lane_tick(reactor);
         self.fleet_tick(reactor);
         self.run_questions(reactor);
         self.consoles_tick();

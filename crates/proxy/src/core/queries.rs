@@ -2,7 +2,7 @@
 //! takes long and comes often is what to split).
 //!
 //! A server remembers what it runs ([`Running`]); when the answer has come, whatever took longer than [`SLOW`] is counted. What is
-//! faster costs one comparison and is not counted.
+//! faster is not counted here.
 //!
 //! What it is not: `SHOW STATS`, which counts all statements, by database.
 
@@ -45,10 +45,10 @@ impl Running {
         };
     }
 
-    /// The answer has come. What it was of, if it took long and it is known.
-    pub fn ends(&mut self, queries: u32, took: Duration) -> Option<Arc<Understood>> {
+    /// The answer has come. What it was of, if that is known.
+    pub fn ends(&mut self, queries: u32) -> Option<Arc<Understood>> {
         match std::mem::take(self) {
-            Self::One(understood) if queries == 1 && took > SLOW => Some(understood),
+            Self::One(understood) if queries == 1 => Some(understood),
             _ => None,
         }
     }
@@ -230,18 +230,16 @@ mod tests {
     fn time_that_may_be_of_several_is_nobodys() {
         let query = understood("select 1");
         let mut running = Running::default();
-        assert!(running.ends(1, LONG).is_none());
+        assert!(running.ends(1).is_none());
         running.begins(&query, true);
-        assert!(running.ends(1, SLOW).is_none(), "too fast");
-        running.begins(&query, true);
-        assert!(running.ends(1, LONG).is_some());
+        assert!(running.ends(1).is_some());
         running.begins(&query, true);
         running.begins(&query, true);
-        assert!(running.ends(1, LONG).is_none());
+        assert!(running.ends(1).is_none());
         running.begins(&query, false);
-        assert!(running.ends(1, LONG).is_none());
+        assert!(running.ends(1).is_none());
         running.begins(&query, true);
-        assert!(running.ends(2, LONG).is_none());
+        assert!(running.ends(2).is_none());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use machine::reactor::Reactor;
 
+use super::cancel::{BY_TIMEOUT, BY_USER};
 use super::client::Client;
 use super::expect::Step;
 use super::lane;
@@ -15,7 +16,7 @@ use super::proof::Proof;
 use super::server::{Server, Task};
 use crate::session::prepared::PREFIX;
 use crate::understand::Pins;
-use crate::wire::error::Reported;
+use crate::wire::error::{Reported, code, with_message};
 use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build, header, read};
 
 /// A small message that must be whole to be looked into is at most this long; a server that says otherwise is not one.
@@ -201,6 +202,10 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     /// Looks at a message for the client. Answers whether it gets it.
     fn look(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> bool {
+        let timed_out = (tag == backend::ERROR && self.server.late && whole)
+            .then(|| as_timeout(body))
+            .flatten();
+        let body = timed_out.as_deref().unwrap_or(body);
         if self.server.form.is_some()
             && let Some(passes) = self.look_at_form(tag, body, end, whole)
         {
@@ -259,7 +264,8 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::ERROR => {
                 let swallowed = self.server.expects.swallowed();
                 let stamp = self.error(whole.then(|| &self.bytes[self.at..end]));
-                match whole.then(|| self.renamed(body, stamp)).flatten() {
+                let renamed = whole.then(|| self.renamed(body, stamp)).flatten();
+                match renamed.or_else(|| timed_out.as_deref().map(framed)) {
                     _ if swallowed => false,
                     None => true,
                     Some(renamed) => {
@@ -392,9 +398,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             lane::Said::Instead(error) => {
                 self.error(whole.then(|| &self.bytes[self.at..end]));
-                let mut out = Vec::with_capacity(error.len() + HEADER_BYTES);
-                build::message(&mut out, backend::ERROR, |out| out.extend(&error));
-                self.send(&out);
+                self.send(&framed(&error));
             }
             lane::Said::Prepared => {
                 self.own_ready(body);
@@ -596,4 +600,19 @@ impl<'a, R: Reactor> Way<'a, R> {
             _ => {}
         }
     }
+}
+
+/// The error of a query that was cancelled because its statement_timeout has passed, in part while it waited, as the server
+/// would have said it. `None`: it says something else.
+fn as_timeout(body: &[u8]) -> Option<Vec<u8>> {
+    let reported = Reported::read(body);
+    let cancelled = reported.code == code::QUERY_CANCELED && reported.message == BY_USER;
+    cancelled.then(|| with_message(body, BY_TIMEOUT))
+}
+
+/// An ErrorResponse with this body.
+fn framed(body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
+    build::message(&mut out, backend::ERROR, |out| out.extend(body));
+    out
 }

@@ -9,9 +9,9 @@ use super::client::{Begun, Client};
 use super::dispatch::Lane;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
-use super::lane::OnServer;
+use super::lane::{self, OnServer};
 use super::pool::Waiting;
-use super::queries::Running;
+use super::queries::{Running, SLOW};
 use super::reply;
 use super::request::{self, Stop};
 use super::server::TaskKind;
@@ -32,7 +32,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let server = client.server.and_then(|server| self.servers.get(server));
-        if client.waits() || server.is_some_and(|server| server.job.is_some() || server.form.is_some()) {
+        if client.waits() || server.is_some_and(|server| server.is_taken()) {
             client.inbox.extend(bytes);
             if client.inbox.len() > inbox_max && !client.paused {
                 client.paused = true;
@@ -145,14 +145,16 @@ impl<R: Reactor> EventLoop<R> {
             let Some(server) = self.servers.get(server_index) else {
                 return bytes.len();
             };
-            if server.task.is_some() || server.job.is_some() || server.form.is_some() {
+            if server.task.is_some() || server.is_taken() {
                 return at;
             }
-            if client.turn.is_some()
-                && let OnServer::Wait(used) =
-                    self.lane_on_server(reactor, index, server_index, &rules, &bytes[at..])
-            {
-                return at + used;
+            let mut end = bytes.len();
+            if client.turn.is_some() {
+                match self.lane_on_server(reactor, index, server_index, &rules, &bytes[at..]) {
+                    OnServer::Go => {}
+                    OnServer::Only(used) => end = at + used,
+                    OnServer::Wait(used) => return at + used,
+                }
             }
             if !self.splits.rules.is_empty()
                 && let Some(used) = self.split(reactor, index, server_index, &rules, &bytes[at..])
@@ -165,7 +167,7 @@ impl<R: Reactor> EventLoop<R> {
                 return bytes.len();
             };
             let (used, stop) =
-                request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..]);
+                request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..end]);
             at += used;
             let counts = std::mem::take(&mut server.counts);
             if let Some(pool) = self.pools.get_mut(server.pool) {
@@ -332,6 +334,10 @@ impl<R: Reactor> EventLoop<R> {
         server.query_since = self.now;
         server.errors = 0;
         server.running = Running::Nothing;
+        server.came = Some(match client.waiting {
+            Some(_) => client.waiting_since,
+            None => self.now,
+        });
         if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
             let waited = self.now.saturating_sub(client.waiting_since);
             pool.totals.wait_time += waited;
@@ -397,7 +403,7 @@ impl<R: Reactor> EventLoop<R> {
         let heard = reply::relay(server, client.as_deref_mut(), reactor, bytes, self.now);
         let seat = server.seat.take_if(|_| heard.queries > 0);
         let of_pool = server.pool;
-        let mut learnt = None;
+        let (mut learnt, mut came) = (None, None);
         if let Some(pool) = self.pools.get_mut(server.pool) {
             let totals = &mut pool.totals;
             totals.sent += bytes.len() as u64;
@@ -415,11 +421,17 @@ impl<R: Reactor> EventLoop<R> {
                 rule.history.record(1, micros(heard.latencies[0]));
             }
             if heard.queries > 0
-                && let Some(understood) = server.running.ends(heard.queries, heard.latencies[0])
+                && let Some(understood) = server.running.ends(heard.queries)
             {
                 let database = &pool.key.database;
-                self.queries.record(database, &understood, heard.latencies[0]);
+                if heard.latencies[0] > SLOW {
+                    self.queries.record(database, &understood, heard.latencies[0]);
+                }
                 learnt = Some(understood);
+            }
+            if heard.queries > 0 {
+                came = server.came.take();
+                (server.deadline, server.late) = (None, false);
             }
             for took in heard.latencies.iter().take(heard.queries as usize) {
                 pool.times.query.record(micros(*took));
@@ -450,10 +462,20 @@ impl<R: Reactor> EventLoop<R> {
         if queued_bytes > 0 {
             self.grew(reactor, bytes.len());
         }
+        let ran = lane::Ran {
+            took: heard.latencies[0],
+            came,
+        };
         if let Some(seat) = seat {
-            self.lane_finished(reactor, index, seat, heard.latencies[0]);
+            self.lane_finished(reactor, index, seat, ran);
+            // What came behind it has waited for its end.
+            if let Some(at) = self.servers.get(index).and_then(|server| server.client)
+                && let Some(client) = self.clients.get(at).filter(|client| !client.inbox.is_empty())
+            {
+                self.todo.push_back(Todo::Serve(at, client.id));
+            }
         } else if let Some(understood) = learnt {
-            self.lane_learns(of_pool, &understood, heard.latencies[0]);
+            self.lane_learns(reactor, of_pool, &understood, ran);
         }
         if let Some(request) = heard.form_again {
             self.form_refused(index, request);
@@ -583,6 +605,7 @@ impl<R: Reactor> EventLoop<R> {
             server.client = None;
             // A place in the queue ends with the query.
             let seat = server.seat.take();
+            (server.deadline, server.late) = (None, false);
             server.since = self.now;
             let replica = server.replica;
             if std::mem::take(&mut server.paused) {

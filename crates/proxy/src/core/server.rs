@@ -164,6 +164,12 @@ pub(super) struct Server {
     pub paused: bool,
     /// When it became free or busy.
     pub since: Duration,
+    /// When the first request came that its client has it for, until that is answered.
+    pub came: Option<Duration>,
+    /// When the statement_timeout of a query passes that has waited before it came here; the server counts from its coming.
+    pub deadline: Option<Duration>,
+    /// It has passed: the query was cancelled for that.
+    pub late: bool,
     /// When the current query and transaction began.
     pub query_since: Duration,
     pub transaction_since: Duration,
@@ -226,6 +232,9 @@ impl Server {
             used: false,
             paused: false,
             since: now,
+            came: None,
+            deadline: None,
+            late: false,
             query_since: now,
             transaction_since: now,
             partial: Vec::new(),
@@ -283,6 +292,11 @@ impl Server {
             self.parameters.push((name.to_owned(), value.to_owned()));
         }
         true
+    }
+
+    /// Whether its client's next messages wait until what it runs has ended: they may belong elsewhere, or to a queue.
+    pub fn is_taken(&self) -> bool {
+        self.job.is_some() || self.form.is_some() || self.seat.is_some()
     }
 
     /// Whether a client that needs nothing more of it may be parted from it.

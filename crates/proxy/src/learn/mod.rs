@@ -1,11 +1,12 @@
-//! Which ranges of keys and which queries in parts would pay, found out from servers and a running proxy: `corun proxy learn`
-//! (paper 004, sections 2 and 3.2).
+//! Which ranges of keys and which queries in parts would pay, and what a queue of heavy queries would have to do, found out from servers
+//! and a running proxy: `corun proxy learn` (paper 004, sections 2 and 3.2; paper 002).
 //!
 //! ```text
 //!  server:  catalog ─► Schema     statistics ─► Spread of each key     pg_stat_statements ─┐
 //!  console: SHOW KEYS ─► keys seen                                     SHOW QUERIES ───────┴─► Statements
 //!                                     │
 //!           domains (pure): columns with the same keys ─► ranges: where to cut, so that all workers have equal loads
+//!           heavy: what takes long ─► `lane`, `lane_min`
 //!           splits: what costs most time ─► split::plan, resolve for each key an index leads with ─► the best of them
 //!                                     │
 //!                            Proposal ─► TOML (to be pasted), checked with the configuration it is for
@@ -16,6 +17,7 @@
 
 mod ask;
 mod domains;
+mod heavy;
 mod joins;
 mod paste;
 mod ranges;
@@ -39,6 +41,8 @@ use crate::watch::{Address, Console};
 /// Time limit where neither the options nor the configuration have one.
 const LIMIT: Duration = Duration::from_secs(15);
 
+pub use heavy::{HeavyQuery, LaneProposal};
+
 /// What is looked at.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -59,6 +63,8 @@ pub struct Options {
 pub struct Learnt {
     /// The best first, by database.
     pub proposals: Vec<Proposal>,
+    /// What a queue of heavy queries would have to do, by database.
+    pub lanes: Vec<LaneProposal>,
     /// What could not be asked or is not proposed, and why.
     pub remarks: Vec<Remark>,
     /// Databases that answered.
@@ -279,6 +285,10 @@ fn learn(
         &found,
         talk,
     )?;
+    findings
+        .learnt
+        .lanes
+        .extend(heavy::propose(database, &statements));
     splits::propose(findings, database, workers, &schema, &statements, talk)
 }
 

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Learnt, PasteError, Proposal, RangeProposal, SplitProposal};
+use super::splits::beginning;
+use super::{LaneProposal, Learnt, PasteError, Proposal, RangeProposal, SplitProposal};
 use crate::config::{Config, ConfigError, KeyType, quote, quote_list};
 
 impl Learnt {
@@ -14,6 +15,7 @@ impl Learnt {
         for remark in &self.remarks {
             comment(&mut out, &format!("{}: {}", remark.about, remark.text));
         }
+        push_lanes(&mut out, &self.lanes);
         for proposal in &self.proposals {
             out.push('\n');
             match proposal {
@@ -69,11 +71,62 @@ fn heading(out: &mut String, section: &str, name: &str, replaces: bool) {
             &format!("It takes the place of the present [{section}.{name}]."),
         );
     }
+    let _ = writeln!(out, "[{section}.{}]", table_name(name));
+}
+
+/// A name as it stands in the heading of a table.
+fn table_name(name: &str) -> String {
     let bare = name
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-    let name = if bare { name.to_owned() } else { quote(name) };
-    let _ = writeln!(out, "[{section}.{name}]");
+    if bare { name.to_owned() } else { quote(name) }
+}
+
+/// What is known of heavy queries, and settings for them: as comments, since the tables they belong to are there already.
+fn push_lanes(out: &mut String, lanes: &[LaneProposal]) {
+    let least = lanes.iter().filter_map(|lane| lane.lane_min_us).min();
+    if let Some(least) = least {
+        out.push('\n');
+        comment(
+            out,
+            "To queue heavy queries, so that those run together that do not harm each other in the cache, set under [corun]:",
+        );
+        comment(out, &format!("  lane_min = \"{}ms\"", least / 1000));
+        comment(
+            out,
+            "and in the tables of these databases (measure first what there is to gain: `corun bench mcc --case ceiling`):",
+        );
+        for lane in lanes.iter().filter(|lane| lane.lane_min_us.is_some()) {
+            comment(
+                out,
+                &format!(
+                    "  [databases.{}] lane = \"auto\"  ({} of its time, by {})",
+                    table_name(&lane.database),
+                    percent(lane.time_part),
+                    lane.source
+                ),
+            );
+        }
+    }
+    for lane in lanes {
+        for heavy in &lane.heavy {
+            let kind = match heavy.reads_only {
+                true => "only reads, may queue",
+                false => "does not only read, never queues",
+            };
+            comment(
+                out,
+                &format!(
+                    "{}: {} times {:.1} ms, {} of all time, {kind}: {}",
+                    lane.database,
+                    heavy.calls,
+                    heavy.mean_us as f64 / 1e3,
+                    percent(heavy.time_part),
+                    beginning(&heavy.query)
+                ),
+            );
+        }
+    }
 }
 
 fn push_range(out: &mut String, range: &RangeProposal) {
@@ -189,7 +242,7 @@ fn without_replaced(file: &str, learnt: &Learnt) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Remark, Share};
+    use super::super::{HeavyQuery, Remark, Share};
     use super::*;
 
     const FILE: &str = "[proxy]\nauth_type = \"any\"\n[databases.shop]\nhost = \"db1\"\nuser = \"u\"\n\
@@ -229,6 +282,19 @@ mod tests {
                     expected_us: 20_600,
                 }),
             ],
+            lanes: vec![LaneProposal {
+                database: "the shop".to_owned(),
+                source: "SHOW QUERIES",
+                heavy: vec![HeavyQuery {
+                    query: "select a\nfrom t".to_owned(),
+                    calls: 7,
+                    mean_us: 61_500,
+                    time_part: 0.5,
+                    reads_only: true,
+                }],
+                lane_min_us: Some(50_000),
+                time_part: 0.5,
+            }],
             remarks: vec![Remark {
                 about: "shop".to_owned(),
                 text: "two\nlines".to_owned(),
@@ -253,6 +319,13 @@ mod tests {
         };
         assert_eq!(config.splits["t_a"].query, split.query);
         assert!(text.contains("# shop: two lines\n"), "{text}");
+        for line in [
+            "#   lane_min = \"50ms\"\n",
+            "#   [databases.\"the shop\"] lane = \"auto\"  (50.0 % of its time, by SHOW QUERIES)\n",
+            "# the shop: 7 times 61.5 ms, 50.0 % of all time, only reads, may queue: select a from t\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
         assert!(text.contains("7 rows of the largest table, 1.5 MB"), "{text}");
     }
 

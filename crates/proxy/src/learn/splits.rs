@@ -83,7 +83,7 @@ pub(super) fn propose(
 }
 
 /// The beginning of a text, on one line.
-fn beginning(text: &str) -> String {
+pub(super) fn beginning(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
     match line.char_indices().nth(100) {

@@ -155,3 +155,36 @@ impl Reported {
         matches!(self.severity.as_str(), "FATAL" | "PANIC")
     }
 }
+
+/// The body of an ErrorResponse with another primary message, and all its other fields.
+pub fn with_message(body: &[u8], message: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(body.len() + message.len());
+    let mut rest = body;
+    while let Some((&field, after)) = rest.split_first() {
+        let Some((value, after)) = read::text(after).filter(|_| field != 0) else {
+            break;
+        };
+        out.push(field);
+        out.extend(if field == b'M' { message.as_bytes() } else { value });
+        out.push(0);
+        rest = after;
+    }
+    out.push(0);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_message_is_another() {
+        let body = b"SERROR\0C57014\0Mone\0Rroutine\0\0";
+        assert_eq!(
+            with_message(body, "another"),
+            b"SERROR\0C57014\0Manother\0Rroutine\0\0"
+        );
+        assert_eq!(with_message(b"", "x"), b"\0");
+        assert_eq!(with_message(b"Mcut off", "x"), b"\0");
+    }
+}

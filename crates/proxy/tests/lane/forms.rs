@@ -2,7 +2,7 @@
 
 use crate::common::message::{bind, describe, execute, parse, query, sync};
 use crate::common::raw::Raw;
-use crate::house::{House, cancel, error};
+use crate::house::{House, error};
 
 /// The hash tables here are small beside this cache, so a hash join is preferred where it costs about as much as the index join that
 /// PostgreSQL takes.
@@ -157,7 +157,7 @@ fn cancelled_and_left_in_the_middle() {
     ours.send(&query(&sql)).expect("sent");
     house.wait_for_queue(0, 1);
     house.wait_for_lock();
-    cancel(&house.login(), &ours.key);
+    house.cancel(&ours);
     let answer = ours.until_ready();
     assert_eq!(
         error(&answer),

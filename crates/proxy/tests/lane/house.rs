@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
@@ -66,13 +67,13 @@ impl House {
         change: impl FnOnce(Pooling) -> Pooling,
     ) -> House {
         let pooling = |_: &str| {
-            let pooling = Pooling::new(Mode::Transaction, 4);
-            change(
-                pooling
-                    .corun("lane = \"on\"")
-                    .corun(&format!("lane_cores = {cores}"))
-                    .corun(corun),
-            )
+            let pooling = Pooling::new(Mode::Transaction, 4).corun("lane = \"on\"");
+            let cores = if corun.contains("lane_cores") {
+                String::new()
+            } else {
+                format!("lane_cores = {cores}")
+            };
+            change(pooling.corun(&cores).corun(corun))
         };
         let house = House(Place::start(own, pooling));
         for statement in TABLES.split(';') {
@@ -83,6 +84,28 @@ impl House {
 
     pub fn own_server() -> Postgres {
         Postgres::start_with(Options::default())
+    }
+
+    /// Its own server, to be stopped and started.
+    pub fn own_mut(&mut self) -> &mut Postgres {
+        self.0.own.as_mut().expect("a server of its own")
+    }
+
+    /// Sends a cancel request for a client.
+    pub fn cancel(&self, client: &Raw) {
+        let login = self.login();
+        let mut socket = TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
+        socket
+            .write_all(&cancel_request(client.key.0, &client.key.1))
+            .expect("sent");
+        let _ = socket.read_to_end(&mut Vec::new());
+    }
+
+    /// What `EXPLAIN (CORUN)` says of the queue.
+    pub fn lane(&self, client: &mut Raw, text: &str) -> String {
+        let rows = client.rows(&format!("explain (corun) {text}"));
+        let lines = rows.into_iter().filter_map(|row| row.into_iter().next()?);
+        lines.filter(|line| line.starts_with("Lane:")).collect()
     }
 
     /// `SHOW QUEUE`.
@@ -165,13 +188,6 @@ impl House {
             .filter(|row| row["database"] == self.database && row["state"] == "active")
             .collect()
     }
-}
-
-/// Asks for a statement to be cancelled, as another connection of its client's.
-pub fn cancel(login: &Login, key: &(u32, Vec<u8>)) {
-    let mut socket = std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
-    socket.write_all(&cancel_request(key.0, &key.1)).expect("sent");
-    let _ = socket.read_to_end(&mut Vec::new());
 }
 
 /// Code and message of the error among messages.

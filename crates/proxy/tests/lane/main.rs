@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod alike;
+mod crowd;
 mod estimates;
 mod forms;
 mod house;

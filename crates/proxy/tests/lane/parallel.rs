@@ -6,7 +6,7 @@ use model::units::CpuId;
 use crate::common::message::query;
 use crate::common::postgres::{Options, Postgres};
 use crate::common::raw::Raw;
-use crate::house::{HINT, House, Row, cancel, error};
+use crate::house::{HINT, House, Row, error};
 use crate::resctrl::Resctrl;
 
 /// Long enough to be looked at, and ended by a cancel request.
@@ -114,7 +114,7 @@ impl Shop {
     }
 
     fn stop(&self, client: &mut Raw) {
-        cancel(&self.house.login(), &client.key);
+        self.house.cancel(client);
         assert_eq!(error(&client.until_ready()).0, "57014");
     }
 }

@@ -8,7 +8,7 @@ use crate::common::message::query;
 use crate::common::postgres::Postgres;
 use crate::common::raw::Raw;
 use crate::common::target::{Mode, Pooling, Target};
-use crate::house::{HINT, House, Row, cancel, error, held};
+use crate::house::{HINT, House, Row, error, held};
 use crate::resctrl::Resctrl;
 
 const WEAK: &str = "corun-weak";
@@ -153,7 +153,7 @@ fn one_that_fails_is_moved_back() {
 fn one_that_is_cancelled_is_moved_back() {
     let divided = Divided::start(None, "");
     let (gate, mut client, process) = divided.weak();
-    cancel(&divided.house.login(), &client.key);
+    divided.house.cancel(&client);
     assert_eq!(error(&client.until_ready()).0, "57014");
     divided.is_home(&process);
     drop(gate);

@@ -2,7 +2,7 @@
 
 use crate::common::message::{bind, describe, execute, parse, query, sync};
 use crate::common::raw::Raw;
-use crate::house::{HINT, House, JOIN, cancel, error, held};
+use crate::house::{HINT, House, JOIN, error, held};
 
 /// Both in the queue answer once the gate is open, and nobody is left.
 fn open(house: &House, mut gate: Raw, waiting: Vec<&mut Raw>) {
@@ -39,8 +39,7 @@ fn a_second_query_waits_without_a_server_and_short_ones_pass() {
 fn cancelled_while_it_waits() {
     let house = House::start("");
     let (gate, mut runs, mut waits) = house.two_in_queue();
-    let key = waits.key.clone();
-    cancel(&house.login(), &key);
+    house.cancel(&waits);
     let answer = error(&waits.until_ready());
     assert_eq!(
         answer,
@@ -58,8 +57,7 @@ fn cancelled_while_it_waits() {
 fn cancelled_while_it_runs() {
     let house = House::start("");
     let (gate, mut runs, mut waits) = house.two_in_queue();
-    let key = runs.key.clone();
-    cancel(&house.login(), &key);
+    house.cancel(&runs);
     assert_eq!(error(&runs.until_ready()).0, "57014");
     house.wait_for_queue(0, 1);
     assert_eq!(runs.value("select 5"), "5");
@@ -153,23 +151,16 @@ fn what_takes_long_is_learnt() {
     let house = House::start("lane_min = \"1ms\"");
     let slow = "select count(*) from fact a, fact b where a.f_v = b.f_v and a.f_id <= 3000";
     let mut client = house.client();
-    let lane = |client: &mut Raw, text: &str| {
-        let rows = client.rows(&format!("explain (corun) {text}"));
-        let lines = rows
-            .into_iter()
-            .filter_map(|row| row.into_iter().next().flatten());
-        lines.filter(|line| line.starts_with("Lane:")).collect::<String>()
-    };
-    assert!(lane(&mut client, slow).contains("not known to take long"));
+    assert!(house.lane(&mut client, slow).contains("not known to take long"));
     let expected = house.direct().rows(slow);
     assert_eq!(client.rows(slow), expected);
-    let asked = lane(&mut client, slow);
+    let asked = house.lane(&mut client, slow);
     assert!(asked.contains("plan is asked"), "{asked}");
     assert_eq!(client.rows(slow), expected);
-    let known = lane(&mut client, slow);
+    let known = house.lane(&mut client, slow);
     assert!(known.contains("queues as") && known.contains("plans"), "{known}");
     let write = "insert into gate select f_id from fact";
-    assert!(lane(&mut client, write).contains("only read"));
+    assert!(house.lane(&mut client, write).contains("only read"));
     // Statements in a block keep their server and do not wait.
     client.rows("begin");
     assert_eq!(client.rows(slow), expected);
@@ -237,6 +228,101 @@ fn values_of_prepared_statements_are_asked_about_as_they_came() {
     }
     let join = format!("{HINT}{JOIN}");
     assert_eq!(ours.lines(&join), direct.lines(&join));
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn a_cancelled_question_is_asked_again() {
+    let house = House::start("");
+    let mut client = house.client();
+    let gate = house.lock();
+    // The question waits for the lock, as the query would.
+    client.send(&query(&held(3))).expect("sent");
+    let question = "select count(*) > 0 from pg_stat_activity where query like 'EXPLAIN%gate%' or wait_event_type = 'Lock'";
+    house.wait_until(|| match house.sql(question)[0][0].as_deref() {
+        Some("t") => Ok(()),
+        _ => Err("nobody waits for the lock".to_owned()),
+    });
+    house.cancel(&client);
+    let told = error(&client.until_ready());
+    assert_eq!(
+        told,
+        (
+            "57014".to_owned(),
+            "canceling statement due to user request".to_owned()
+        )
+    );
+    drop(gate);
+    client.rows(&held(3));
+    let gate = house.lock();
+    client.send(&query(&held(3))).expect("sent");
+    house.wait_for_queue(0, 1);
+    open(&house, gate, vec![&mut client]);
+}
+
+#[test]
+fn who_waits_for_what_does_not_end_goes_on_without() {
+    let house = House::start("lane_min = \"0ms\"");
+    let text = |number: u32| {
+        format!(
+            "select count(*), {number} from gate, fact a, fact b where a.f_v = b.f_v and a.f_id <= 500 + g"
+        )
+    };
+    let mut clients = [house.client(), house.client()];
+    // Until what they have used pays for a question.
+    house.wait_until(|| {
+        clients[0].rows(&text(1));
+        let said = house.lane(&mut clients[0], &text(1));
+        if said.contains("queues as") {
+            Ok(())
+        } else {
+            Err(said)
+        }
+    });
+    house.wait_for_queue(0, 0);
+    let mut gate = house.lock();
+    clients[0].send(&query(&text(1))).expect("sent");
+    house.wait_for_queue(0, 1);
+    clients[1].send(&query(&text(1))).expect("sent");
+    // Its core is taken by one that waits for a lock itself.
+    house.wait_until(|| match house.active().len() {
+        2 => Ok(()),
+        active => Err(format!("{active} run, {:#?}", house.queue())),
+    });
+    gate.rows("commit");
+    for client in &mut clients {
+        assert_eq!(error(&client.until_ready()).0, "");
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn a_server_that_ends_while_queries_wait() {
+    let mut house = House::with(Some(House::own_server()), "", |pooling| {
+        pooling.set("server_login_retry", "1")
+    });
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    house.own_mut().stop();
+    assert_eq!(error(&runs.until_closed()).0, "57P01");
+    house.own_mut().start_again();
+    drop(gate);
+    // As one that comes when its server is away: told so, or served when it is back.
+    let answer = waits.until(|seen| {
+        seen.iter().any(|message| message.tag == b'Z')
+            || error(seen).0.starts_with("08")
+            || error(seen).0.starts_with("57")
+    });
+    let told = error(&answer).0;
+    assert!(
+        told.is_empty() || told.starts_with("08") || told.starts_with("57"),
+        "{told}"
+    );
+    house.wait_for_queue(0, 0);
+    let login = house.login();
+    house.wait_until(|| {
+        let mut next = Raw::connect(&login).map_err(|error| error.to_string())?;
+        next.try_rows(&held(1)).map(drop)
+    });
     house.wait_for_queue(0, 0);
 }
 

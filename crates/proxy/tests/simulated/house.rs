@@ -32,6 +32,8 @@ pub struct House {
     pub late: usize,
     /// Whether it does nothing at all, for a while.
     pub silent: bool,
+    /// Whether statements that sleep do so until they are cancelled.
+    pub sound: bool,
 }
 
 /// A connection to the server.
@@ -56,6 +58,7 @@ impl House {
             cancelled: 0,
             late: 0,
             silent: false,
+            sound: false,
         }
     }
 
@@ -93,7 +96,7 @@ impl House {
                 moved = true;
                 continue;
             }
-            moved |= backend.step(random, eager);
+            moved |= backend.step(random, eager, self.sound);
             if backend.is_over() {
                 let Backend { remote, session, .. } = self.backends.remove(at);
                 if let Some((pid, secret)) = session.cancels {
@@ -147,14 +150,14 @@ impl Backend {
         self.remote.send(bytes);
     }
 
-    fn step(&mut self, random: &mut Random, eager: bool) -> bool {
+    fn step(&mut self, random: &mut Random, eager: bool, sound: bool) -> bool {
         let mut moved = false;
         if eager || random.percent(70) {
             let bytes = self.remote.receive_at_most(1 << random.below(16));
             moved |= !bytes.is_empty();
             self.session.receive(&bytes);
         }
-        if self.session.sleeps() {
+        if self.session.sleeps() && !sound {
             moved = true;
             if random.percent(20) {
                 self.session.wake();

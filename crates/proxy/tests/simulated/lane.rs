@@ -214,6 +214,66 @@ fn queue_of_one(seed: u64, more: &str) -> Option<(Scene, usize, usize)> {
     Some((scene, holder, waiter))
 }
 
+/// What a client was told last, before it was told that all is idle.
+fn told(scene: &Scene, actor: usize) -> String {
+    let lines = scene.actors[actor].lines();
+    let error = lines.len().checked_sub(2).and_then(|at| lines.get(at));
+    error.cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_statement_timeout_counts_what_was_waited() {
+    let mut scene = Scene::new(7, heavy(4, 1, ""));
+    let sleeper = |limit: &str| {
+        let mut steps = sleeper("holder", 1);
+        steps[0] = log_in("app", &[("statement_timeout", limit)]);
+        steps
+    };
+    scene.house.sound = true;
+    let holder = scene.actor(sleeper("0"));
+    scene.run(|_| {});
+    let waiters = [scene.actor(sleeper("10s")), scene.actor(sleeper("30s"))];
+    scene.run(|_| {});
+    assert_eq!(scene.proxy.census().queued, (2, 1));
+    scene.pass(9.0);
+    assert_eq!(scene.proxy.census().queued, (2, 1));
+    // One while it waits, the other after it has waited for 20 seconds and has run for ten.
+    scene.pass(2.0);
+    let timeout = "Mcanceling statement due to statement timeout";
+    assert!(
+        told(&scene, waiters[0]).contains(timeout),
+        "{}",
+        told(&scene, waiters[0])
+    );
+    scene.pass(9.0);
+    let key = scene.actors[holder]
+        .messages
+        .iter()
+        .find(|message| message.tag == b'K');
+    let key = key.expect("a key");
+    let (pid, secret) = (key.u32_at(0), key.body[4..].to_vec());
+    let remote = scene.connect();
+    remote.send(&cancel_request(pid, &secret));
+    remote.finish();
+    scene.run(|_| {});
+    assert!(
+        told(&scene, holder).contains("Mcanceling statement due to user request"),
+        "{}",
+        told(&scene, holder)
+    );
+    assert_eq!(scene.proxy.census().queued, (0, 1));
+    scene.pass(8.0);
+    assert_eq!(last(&scene, waiters[1]), "ready I", "it still runs");
+    scene.pass(4.0);
+    scene.run(|_| {});
+    assert!(
+        told(&scene, waiters[1]).contains(timeout),
+        "{}",
+        told(&scene, waiters[1])
+    );
+    scene.check_empty();
+}
+
 fn last(scene: &Scene, actor: usize) -> String {
     scene.actors[actor].lines().pop().unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::mem::Discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use machine::partition::Partitioner;
 use machine::resctrl::ResctrlError;
@@ -97,6 +98,7 @@ struct Entry {
     locality: Locality,
     table_bytes: u64,
     form: String,
+    expected_ns: Option<f64>,
     arrived_ns: u64,
     start: Option<(Start, u64)>,
     /// Workers it is planned with.
@@ -126,6 +128,8 @@ pub(super) struct Newcomer<'a> {
     pub choice: usize,
     /// What it takes, as far as is known.
     pub expected_ns: Option<f64>,
+    /// It waits however long that is.
+    pub patient: bool,
 }
 
 impl Lane {
@@ -210,6 +214,13 @@ impl Lane {
                 return Arrival::No;
             };
             let now_ns = books.at(now_ns);
+            if !newcomer.patient
+                && let Some(expected_ns) = newcomer.expected_ns
+                && books.scheduler.wait_hoped_ns(now_ns) > books.scheduler.patience_ns(expected_ns)
+            {
+                self.counts.impatient.fetch_add(1, Ordering::Relaxed);
+                return Arrival::No;
+            }
             books.next += 1;
             let id = QueryId(books.next);
             let locality = books.smallest.locality(candidate.footprint);
@@ -230,6 +241,7 @@ impl Lane {
                 locality,
                 table_bytes: candidate.footprint.bytes().0,
                 form: words(&candidate.form),
+                expected_ns: newcomer.expected_ns,
                 arrived_ns: now_ns,
                 start: None,
                 workers: candidate.workers,
@@ -308,6 +320,35 @@ impl Lane {
             cpus.extend(&start.cpus);
         }
         Some(cpus)
+    }
+
+    /// Whether a query that waits has not waited longer than it is worth.
+    pub(super) fn has_patience(&self, id: QueryId, now_ns: u64) -> bool {
+        let books = self.books.lock();
+        let Some(books) = books.as_ref() else { return true };
+        let Some(entry) = books.entries.get(&id) else {
+            return true;
+        };
+        // Told of nothing else, it cannot know better.
+        entry.expected_ns.is_none_or(|expected_ns| {
+            let waited = now_ns.saturating_sub(entry.arrived_ns) as f64;
+            waited <= books.scheduler.patience_ns(expected_ns)
+        })
+    }
+
+    /// A query that was started has gone out.
+    pub(super) fn handed_over(&self, id: QueryId, now_ns: u64) {
+        let started_ns = {
+            let books = self.books.lock();
+            let entry = books.as_ref().and_then(|books| books.entries.get(&id));
+            entry
+                .and_then(|entry| entry.start.as_ref())
+                .map(|(_, started_ns)| *started_ns)
+        };
+        if let Some(started_ns) = started_ns {
+            let took = now_ns.saturating_sub(started_ns);
+            self.heavy.handed_over(took, Duration::from_nanos(now_ns));
+        }
     }
 
     /// Where a query runs, if it does.

@@ -39,7 +39,7 @@ impl<R: Reactor> EventLoop<R> {
         let auto = effective.is_some_and(|effective| effective.lane == Switch::Auto) && !lane.auto.on();
         let statement = statement(&client.database, understood.shape);
         let hinted = understood.lane == Some(LaneHint::Analytic);
-        let mean = match lane.heavy.mean(statement) {
+        let mean = match lane.heavy.expected(statement) {
             Some(mean) => format!("{:.1} ms on average", mean.as_secs_f64() * 1000.0),
             None => "no run of it is known".to_owned(),
         };
@@ -59,9 +59,14 @@ impl<R: Reactor> EventLoop<R> {
         });
         let plans = self.world.config.corun.lane_plans;
         match fact {
-            None => format!("Lane: queues, {mean}; its plan is asked when it comes next{state}"),
+            None if hinted || lane.heavy.may_ask(statement) => {
+                format!("Lane: queues, {mean}; its plan is asked when it comes next{state}")
+            }
+            None => format!(
+                "Lane: none now, its plan is not known, and questions about it have cost enough for what it runs ({mean}){state}"
+            ),
             Some(Fact::Refused) => format!("Lane: none now, its plan could not be asked ({mean})"),
-            Some(Fact::Plans(estimate)) => {
+            Some(Fact::Plans(estimate) | Fact::Due(estimate)) => {
                 let choice = lane.choose(&estimate, plans && estimate.may_change);
                 let class = lane.locality(&estimate, choice);
                 let class = class.map(|class| class.to_string()).unwrap_or_default();

@@ -1,7 +1,6 @@
 //! [`Heavy`]: which statements are known to take long, by their shape. All event loops learn into one table and look into a copy.
 //!
-//! A statement becomes heavy when its mean run time reaches the limit, and is no longer when it falls below half of it, so that one near
-//! the limit does not go to and fro.
+//! What it takes to be heavy, and how much questions about it may cost, is `model::queue_cost`'s to say: here are the tables.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use model::queue_cost::{QueueCost, Seen};
 use model::slowdown::StatementId;
 use parking_lot::{Mutex, RwLock};
 
@@ -18,8 +18,8 @@ use crate::understand::Shape;
 const STATEMENTS_MAX: usize = 4096;
 /// Of these, how many make room at once.
 const ROOM: usize = 512;
-/// A run counts one part in so many of the mean. Unmeasured.
-const MEMORY: u32 = 4;
+/// So long nothing was handed over before what is known of hand-overs grows old.
+const RESTED: Duration = Duration::from_secs(10);
 
 /// The number of a statement: its shape in its database.
 pub(super) fn statement(database: &str, shape: Shape) -> StatementId {
@@ -31,12 +31,20 @@ pub(super) fn statement(database: &str, shape: Shape) -> StatementId {
 /// Run times of statements, of all event loops.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Heavy {
-    /// Mean run times.
-    known: Mutex<HashMap<StatementId, Duration>>,
+    state: Mutex<State>,
     /// Those that take long.
     heavy: RwLock<Arc<HashSet<StatementId>>>,
     /// Counts changes of `heavy`.
     version: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: HashMap<StatementId, Seen>,
+    /// What the queue costs on average.
+    cost: QueueCost,
+    /// When it last handed a query over, or grew older for want of that.
+    handed: Duration,
 }
 
 /// What one event loop knows of it.
@@ -47,21 +55,18 @@ pub(in crate::core) struct View {
 }
 
 impl Heavy {
-    /// A statement ran for `took`. It takes long from `limit` on.
-    pub(super) fn learn(&self, statement: StatementId, took: Duration, limit: Duration) {
-        let (mean, forgotten) = {
-            let mut known = self.known.lock();
-            let mean = match known.get(&statement) {
-                Some(&before) => (before * (MEMORY - 1) + took) / MEMORY,
-                None => took,
-            };
+    /// A statement ran for `took`, in the queue or past it. It takes long from `limit` on, or from what makes up for the queue's own cost.
+    pub(super) fn learn(&self, statement: StatementId, took: Duration, queued: bool, limit: Duration) {
+        let (becomes, forgotten) = {
+            let mut state = self.state.lock();
+            let State { known, cost, .. } = &mut *state;
             let full = known.len() >= STATEMENTS_MAX && !known.contains_key(&statement);
-            let forgotten = if full { make_room(&mut known) } else { Vec::new() };
-            known.insert(statement, mean);
-            (mean, forgotten)
+            let forgotten = if full { make_room(known) } else { Vec::new() };
+            let from = cost.heavy_from_ns(nanoseconds(limit));
+            let seen = known.entry(statement).or_default();
+            (seen.ran(nanoseconds(took), queued, from, cost), forgotten)
         };
         let is = self.heavy.read().contains(&statement);
-        let becomes = if is { mean >= limit / 2 } else { mean >= limit };
         if is == becomes && forgotten.is_empty() {
             return;
         }
@@ -80,10 +85,56 @@ impl Heavy {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// What a statement takes, as far as is known.
-    pub(super) fn mean(&self, statement: StatementId) -> Option<Duration> {
-        self.known.lock().get(&statement).copied()
+    /// What a statement is expected to take in the queue, as far as is known.
+    pub(super) fn expected(&self, statement: StatementId) -> Option<Duration> {
+        self.of(statement, Seen::expected_ns)
     }
+
+    /// By what its runs are compared, in the queue and past it.
+    pub(super) fn reference(&self, statement: StatementId) -> Option<Duration> {
+        self.of(statement, Seen::reference_ns)
+    }
+
+    fn of(&self, statement: StatementId, what: impl Fn(&Seen) -> Option<f64>) -> Option<Duration> {
+        let time = what(self.state.lock().known.get(&statement)?)?;
+        Some(Duration::from_nanos(time as u64))
+    }
+
+    /// Whether the plan of a statement may be asked for once more, for what that costs.
+    pub(super) fn may_ask(&self, statement: StatementId) -> bool {
+        let state = self.state.lock();
+        let seen = state.known.get(&statement);
+        seen.is_some_and(|seen| seen.may_be_asked_about(&state.cost))
+    }
+
+    /// A question about a statement took so long.
+    pub(super) fn asked(&self, statement: StatementId, took: Duration) {
+        let mut state = self.state.lock();
+        state.cost.asked(nanoseconds(took));
+        if let Some(seen) = state.known.get_mut(&statement) {
+            seen.asked(nanoseconds(took));
+        }
+    }
+
+    /// A query went out so long after it was started.
+    pub(super) fn handed_over(&self, took_ns: u64, now: Duration) {
+        let mut state = self.state.lock();
+        state.cost.handed_over(took_ns);
+        state.handed = now;
+    }
+
+    /// Now and then.
+    pub(super) fn tick(&self, now: Duration) {
+        let mut state = self.state.lock();
+        if now.saturating_sub(state.handed) >= RESTED {
+            state.handed = now;
+            state.cost.rested();
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl View {
@@ -98,12 +149,13 @@ impl View {
     }
 }
 
-fn make_room(known: &mut HashMap<StatementId, Duration>) -> Vec<StatementId> {
-    let mut times: Vec<Duration> = known.values().copied().collect();
-    let (_, &mut limit, _) = times.select_nth_unstable(ROOM - 1);
+fn make_room(known: &mut HashMap<StatementId, Seen>) -> Vec<StatementId> {
+    let mean = |seen: &Seen| seen.reference_ns().unwrap_or(0.0);
+    let mut times: Vec<f64> = known.values().map(mean).collect();
+    let (_, &mut limit, _) = times.select_nth_unstable_by(ROOM - 1, f64::total_cmp);
     let mut gone = Vec::new();
-    known.retain(|&statement, time| {
-        let goes = gone.len() < ROOM && *time <= limit;
+    known.retain(|&statement, seen| {
+        let goes = gone.len() < ROOM && mean(seen) <= limit;
         if goes {
             gone.push(statement);
         }
@@ -127,25 +179,45 @@ mod tests {
         let (all, mut view) = (Heavy::default(), View::default());
         let (one, other) = (statement("shop", Shape(7)), statement("store", Shape(7)));
         assert_ne!(one, other, "databases have statements of their own");
-        all.learn(one, millis(49), LIMIT);
+        all.learn(one, millis(49), false, LIMIT);
         assert!(!view.is_heavy(&all, one));
-        all.learn(one, millis(100), LIMIT);
+        all.learn(one, millis(100), false, LIMIT);
         assert!(view.is_heavy(&all, one) && !view.is_heavy(&all, other));
-        assert_eq!(all.mean(one), Some(millis(247) / 4));
-        all.learn(one, millis(10), LIMIT);
+        assert_eq!(all.expected(one), Some(millis(247) / 4));
+        assert!(all.may_ask(one) && !all.may_ask(other));
+        all.asked(one, millis(20));
+        assert!(!all.may_ask(one), "that was more than it had saved");
+        all.learn(one, millis(10), false, LIMIT);
         assert!(view.is_heavy(&all, one), "not below half of the limit yet");
         for _ in 0..4 {
-            all.learn(one, millis(1), LIMIT);
+            all.learn(one, millis(1), false, LIMIT);
         }
         assert!(!view.is_heavy(&all, one));
+    }
+
+    #[test]
+    fn hand_overs_that_take_long_keep_short_statements_out_for_a_while() {
+        let (all, mut view) = (Heavy::default(), View::default());
+        let one = statement("shop", Shape(7));
+        for _ in 0..100 {
+            all.handed_over(400_000, millis(1));
+        }
+        all.learn(one, millis(5), false, millis(1));
+        assert!(!view.is_heavy(&all, one));
+        for round in 1..5 {
+            all.tick(millis(1) + RESTED * round);
+            all.tick(millis(2) + RESTED * round);
+        }
+        all.learn(one, millis(5), false, millis(1));
+        assert!(view.is_heavy(&all, one));
     }
 
     #[test]
     fn the_shortest_make_room() {
         let (all, mut view) = (Heavy::default(), View::default());
         for number in 0..2 * STATEMENTS_MAX as u64 {
-            all.learn(StatementId(number), millis(number + 1), LIMIT);
-            assert!(all.known.lock().len() <= STATEMENTS_MAX);
+            all.learn(StatementId(number), millis(number + 1), false, LIMIT);
+            assert!(all.state.lock().known.len() <= STATEMENTS_MAX);
         }
         let last = StatementId(2 * STATEMENTS_MAX as u64 - 1);
         assert!(view.is_heavy(&all, last));

@@ -100,6 +100,7 @@ mod tests {
         let parsed = AskedForm::Extended {
             parses: true,
             describes: true,
+            names: false,
         };
         assert!(with_hints(&asked(sql, parsed), hints).is_none());
         for own in [

@@ -33,6 +33,8 @@ pub(super) type StatementKey = u64;
 pub(super) enum Fact {
     /// Its plans.
     Plans(Estimate),
+    /// These, and it is time to ask again; they hold if that cannot be.
+    Due(Estimate),
     /// It cannot be asked about.
     Refused,
 }
@@ -85,7 +87,8 @@ impl Known {
         let session = sessions.get(&key).filter(|session| now < session.until)?;
         match classes.look(key, values) {
             Look::Known(plans) => Some(Fact::Plans(session.with(&plans))),
-            Look::Due(_) | Look::Unknown => None,
+            Look::Due(plans) => Some(Fact::Due(session.with(&plans))),
+            Look::Unknown => None,
         }
     }
 

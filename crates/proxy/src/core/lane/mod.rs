@@ -44,4 +44,4 @@ pub(super) use hint::moved_back;
 pub(super) use machine_of::Machine;
 pub(super) use question::Plan;
 pub(super) use seat::Seat;
-pub(super) use turn::{OnServer, Turn};
+pub(super) use turn::{OnServer, Ran, Turn};

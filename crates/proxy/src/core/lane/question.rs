@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use machine::reactor::Reactor;
+use model::slowdown::StatementId;
 
 use super::estimate::Estimate;
 use super::hint::can_carry;
@@ -23,6 +24,7 @@ use crate::core::parts::{Asked, bound, plain, sync};
 use crate::core::server::{Task, TaskKind};
 use crate::plans::{self, Corrections, Explained, Form, HINTS_SETTING, Key, Memory, QUESTION, Statistics};
 use crate::wire::TransactionStatus;
+use crate::wire::error::code;
 
 /// Other forms that are asked about.
 const FORMS_MAX: usize = 6;
@@ -41,6 +43,9 @@ pub(in crate::core) struct Plan {
     step: Step,
     /// Statement and values.
     of: (StatementKey, u64),
+    /// Whose time the answers cost, and when they were first asked for.
+    statement: StatementId,
+    began: Duration,
     asked: Asked,
     /// Whether other forms may be run.
     forms: bool,
@@ -55,6 +60,8 @@ pub(in crate::core) struct Plan {
     forms_asked: Vec<Form>,
     /// Forms that followed from others' answers are asked about.
     refined: bool,
+    /// The client has cancelled its query meanwhile.
+    cancelled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +95,7 @@ impl<R: Reactor> EventLoop<R> {
         &mut self,
         reactor: &mut R,
         server: usize,
+        statement: StatementId,
         of: (StatementKey, u64),
         asked: Asked,
         forms: bool,
@@ -99,6 +107,8 @@ impl<R: Reactor> EventLoop<R> {
         let plan = Plan {
             step: Step::First,
             of,
+            statement,
+            began: self.now,
             asked,
             forms,
             hints: false,
@@ -107,6 +117,7 @@ impl<R: Reactor> EventLoop<R> {
             estimate: None,
             forms_asked: Vec::new(),
             refined: false,
+            cancelled: false,
         };
         self.fly_plan(reactor, server, plan, out);
     }
@@ -221,6 +232,9 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let idle = server.status == TransactionStatus::Idle;
+        plan.cancelled |=
+            server.struck && matches!(&task.error, Some(error) if error.code == code::QUERY_CANCELED);
+        let cancelled = plan.cancelled;
         let Some(database) = self
             .pools
             .get(server.pool)
@@ -238,7 +252,7 @@ impl<R: Reactor> EventLoop<R> {
                     return self.ask_facts(reactor, index, plan, &database);
                 }
             }
-            Step::Facts if idle => {
+            Step::Facts if idle && !cancelled => {
                 self.learn_facts(&plan, &database, task);
                 let mut forms = Vec::new();
                 if let (Some(explained), Some(estimate)) = (&plan.explained, &mut plan.estimate) {
@@ -276,7 +290,13 @@ impl<R: Reactor> EventLoop<R> {
             _ => {}
         }
         let (key, values) = plan.of;
-        self.shared.lane.known.keep(key, values, plan.estimate, self.now);
+        let lane = &self.shared.lane;
+        lane.heavy
+            .asked(plan.statement, self.now.saturating_sub(plan.began));
+        // The client has enough of its query, which says nothing about the question.
+        if !cancelled {
+            lane.known.keep(key, values, plan.estimate, self.now);
+        }
         let client = self.servers.get(index).and_then(|server| server.client);
         if !idle {
             // The client has nothing there yet: it goes on with another.

@@ -25,6 +25,10 @@ pub(super) struct Counts {
     pub waits: AtomicU64,
     /// Queries that found the queue full.
     pub full: AtomicU64,
+    /// Queries that would have waited, or did wait, longer than they are worth.
+    pub impatient: AtomicU64,
+    /// Queries that ran past the queue because a question about them would have cost too much.
+    pub unasked: AtomicU64,
     /// Places given up for want of a server connection.
     pub given_up: AtomicU64,
     /// Queries run with other joins.
@@ -55,6 +59,8 @@ impl super::Lane {
             events: vec![
                 ("waited", load(&counts.waits)),
                 ("full", load(&counts.full)),
+                ("impatient", load(&counts.impatient)),
+                ("unasked", load(&counts.unasked)),
                 ("given_up", load(&counts.given_up)),
                 ("form", load(&counts.forms)),
                 ("question", load(&counts.questions)),

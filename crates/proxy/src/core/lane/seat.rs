@@ -14,6 +14,8 @@ pub(in crate::core) struct Seat {
     statement: StatementId,
     /// It failed: what it took is not what it takes.
     pub failed: bool,
+    /// It has its place because somebody said so, which says nothing about whether places pay.
+    pub hinted: bool,
     gone: bool,
 }
 
@@ -25,6 +27,7 @@ impl Seat {
             id,
             statement,
             failed: false,
+            hinted: false,
             gone: false,
         }
     }

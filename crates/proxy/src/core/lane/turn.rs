@@ -17,11 +17,12 @@ use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::{Form, Seat, form};
 use crate::config::{AutoPrepare, PoolMode, Switch};
+use crate::core::cancel::BY_TIMEOUT;
 use crate::core::client::Client;
 use crate::core::desk::Rules;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::parts::{Asked, AskedForm, asked};
-use crate::core::queries::Running;
+use crate::core::queries::{Running, SLOW};
 use crate::core::request;
 use crate::understand::{Access, LaneHint, Pins, Shape, StatementKind, TransactionEffect, Understood};
 use crate::wire::build;
@@ -49,6 +50,8 @@ pub(in crate::core) struct Turn {
     plan: Option<(Estimate, usize)>,
     /// It gave up its place once for want of a server: it waits no second time.
     given_up: bool,
+    /// A comment has put it here: it waits and is asked about whatever that costs.
+    hinted: bool,
 }
 
 enum Stage {
@@ -66,8 +69,19 @@ enum Stage {
 pub(in crate::core) enum OnServer {
     /// It goes on.
     Go,
+    /// So many bytes go on; the rest waits until they are answered.
+    Only(usize),
     /// So many bytes are done with; the rest waits.
     Wait(usize),
+}
+
+/// How a statement ran.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::core) struct Ran {
+    /// From being sent to being answered.
+    pub took: Duration,
+    /// When its request came, where it was the first on its server.
+    pub came: Option<Duration>,
 }
 
 impl Turn {
@@ -75,12 +89,22 @@ impl Turn {
     pub fn waits(&self) -> bool {
         matches!(self.stage, Stage::Waits(_))
     }
+
+    /// Whether it may run.
+    fn starts(&self) -> bool {
+        matches!(self.stage, Stage::Starts(_))
+    }
 }
 
 impl Client {
     /// Whether it waits in the queue of heavy queries.
     pub fn queues(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.waits())
+    }
+
+    /// Whether it was let out of that queue, and is to be served soon.
+    pub fn was_started(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.starts())
     }
 }
 
@@ -165,6 +189,7 @@ impl<R: Reactor> EventLoop<R> {
             deadline: None,
             plan: None,
             given_up: false,
+            hinted,
         };
         if let Some(client) = self.clients.get_mut(index) {
             client.turn = Some(Box::new(turn));
@@ -188,12 +213,21 @@ impl<R: Reactor> EventLoop<R> {
         let Some(turn) = client.turn.as_mut() else {
             return true;
         };
-        let Some(fact) = lane.known.of(turn.key, turn.values, now) else {
-            return false;
-        };
-        let Fact::Plans(estimate) = fact else {
-            turn.stage = Stage::Free;
-            return true;
+        let fact = lane.known.of(turn.key, turn.values, now);
+        // What is not paid for is not asked.
+        let may_ask = turn.hinted || lane.heavy.may_ask(turn.statement);
+        let estimate = match fact {
+            None | Some(Fact::Due(_)) if may_ask => return false,
+            Some(Fact::Plans(estimate) | Fact::Due(estimate)) => estimate,
+            Some(Fact::Refused) => {
+                turn.stage = Stage::Free;
+                return true;
+            }
+            None => {
+                lane.counts.unasked.fetch_add(1, Ordering::Relaxed);
+                turn.stage = Stage::Free;
+                return true;
+            }
         };
         let choice = lane.choose(&estimate, plans && estimate.may_change);
         let newcomer = Newcomer {
@@ -208,7 +242,11 @@ impl<R: Reactor> EventLoop<R> {
             statement: turn.statement,
             estimate: &estimate,
             choice,
-            expected_ns: lane.heavy.mean(turn.statement).map(|mean| mean.as_nanos() as f64),
+            expected_ns: lane
+                .heavy
+                .expected(turn.statement)
+                .map(|time| time.as_nanos() as f64),
+            patient: turn.hinted,
         };
         let mut deadline = None;
         turn.stage = match lane.arrive(&self.shared, now_ns, newcomer) {
@@ -261,15 +299,18 @@ impl<R: Reactor> EventLoop<R> {
         rules: &Rules,
         bytes: &[u8],
     ) -> OnServer {
-        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get(server_index))
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
         else {
             return OnServer::Go;
         };
         let Some(turn) = client.turn.as_ref() else {
             return OnServer::Go;
         };
+        server.came = Some(turn.began);
         if !server.is_between_transactions() || matches!(turn.stage, Stage::Free) {
+            let deadline = turn.deadline;
             client.turn = None;
+            self.runs_until(server_index, deadline);
             return OnServer::Go;
         }
         let Some(asked) = asked(client, bytes) else {
@@ -277,14 +318,14 @@ impl<R: Reactor> EventLoop<R> {
             return OnServer::Go;
         };
         if matches!(turn.stage, Stage::Later) && !client.cancel_wanted && !self.take_place(reactor, index) {
-            let Some((key, values)) = self.clients.get(index).and_then(|client| {
+            let Some((statement, of)) = self.clients.get(index).and_then(|client| {
                 let turn = client.turn.as_ref()?;
-                Some((turn.key, turn.values))
+                Some((turn.statement, (turn.key, turn.values)))
             }) else {
                 return OnServer::Go;
             };
             let forms = self.world.config.corun.lane_plans;
-            self.ask_plan(reactor, server_index, (key, values), asked, forms);
+            self.ask_plan(reactor, server_index, statement, of, asked, forms);
             return OnServer::Wait(0);
         }
         let Some(client) = self.clients.get_mut(index) else {
@@ -298,18 +339,31 @@ impl<R: Reactor> EventLoop<R> {
         let Some(turn) = client.turn.take().map(|turn| *turn) else {
             return OnServer::Go;
         };
-        let Stage::Starts(seat) = turn.stage else {
+        self.runs_until(server_index, turn.deadline);
+        let Stage::Starts(mut seat) = turn.stage else {
             return OnServer::Go;
         };
+        seat.hinted = turn.hinted;
+        let query = seat.id();
         if let Some(server) = self.servers.get_mut(server_index) {
             server.seat = Some(seat);
         }
         self.place(server_index);
+        let now_ns = self.lane_ns(reactor);
+        self.shared.lane.handed_over(query, now_ns);
         match turn.plan {
             Some((estimate, choice)) if choice > 0 => {
                 self.run_form(reactor, index, server_index, rules, &asked, &estimate, choice)
             }
-            _ => OnServer::Go,
+            _ => OnServer::Only(asked.bytes.len()),
+        }
+    }
+
+    /// The query a server runs next has had a part of its statement_timeout.
+    fn runs_until(&mut self, server: usize, deadline: Option<Duration>) {
+        if let (Some(deadline), Some(server)) = (deadline, self.servers.get_mut(server)) {
+            server.deadline = Some(deadline);
+            self.lane_at = Some(self.lane_at.map_or(deadline, |at| at.min(deadline)));
         }
     }
 
@@ -330,8 +384,9 @@ impl<R: Reactor> EventLoop<R> {
             return OnServer::Go;
         };
         let candidate = estimate.candidate(choice);
-        if server.replica || candidate.form.is_own() {
-            return OnServer::Go;
+        // A statement that gets a name with this request has to have it whatever becomes of the transaction.
+        if server.replica || candidate.form.is_own() || asked.names() {
+            return OnServer::Only(asked.bytes.len());
         }
         if let Some(hints) = candidate.form.hints() {
             return self.run_hinted(reactor, index, server_index, rules, asked, hints);
@@ -377,6 +432,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.totals.counts.add(counts);
         }
+        self.cancel_if_wanted(reactor, index, server_index);
         OnServer::Wait(asked.bytes.len())
     }
 
@@ -392,10 +448,10 @@ impl<R: Reactor> EventLoop<R> {
     ) -> OnServer {
         let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
         else {
-            return OnServer::Go;
+            return OnServer::Only(asked.bytes.len());
         };
         let Some(bytes) = with_hints(asked, hints) else {
-            return OnServer::Go;
+            return OnServer::Only(asked.bytes.len());
         };
         let plain = Rules {
             auto_prepare: AutoPrepare::Off,
@@ -404,7 +460,7 @@ impl<R: Reactor> EventLoop<R> {
         let (used, _) = request::forward(client, server, &mut self.desk, &plain, reactor, &bytes);
         if used == 0 {
             // It is held back or refused, as it will be without.
-            return OnServer::Go;
+            return OnServer::Only(asked.bytes.len());
         }
         self.shared.lane.counts.forms.fetch_add(1, Ordering::Relaxed);
         server.hints = hints.len();
@@ -414,7 +470,16 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.totals.counts.add(counts);
         }
+        self.cancel_if_wanted(reactor, index, server_index);
         OnServer::Wait(asked.bytes.len())
+    }
+
+    /// A cancel request that came before its query was sent strikes it now.
+    fn cancel_if_wanted(&mut self, reactor: &mut R, index: usize, server_index: usize) {
+        let client = self.clients.get_mut(index);
+        if client.is_some_and(|client| std::mem::take(&mut client.cancel_wanted)) {
+            self.start_cancel(reactor, server_index);
+        }
     }
 
     /// Messages that went out with settings which the server refused: they are served again, without.
@@ -440,6 +505,7 @@ impl<R: Reactor> EventLoop<R> {
                 deadline: None,
                 plan: None,
                 given_up: true,
+                hinted: false,
             }));
             self.todo.push_back(Todo::Serve(index, client.id));
         }
@@ -447,72 +513,104 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A query of the queue has ended: its run teaches, if it did not fail.
-    pub(in crate::core) fn lane_finished(&mut self, reactor: &R, server: usize, seat: Seat, took: Duration) {
+    pub(in crate::core) fn lane_finished(&mut self, reactor: &R, server: usize, seat: Seat, ran: Ran) {
         self.unplace(server);
         if seat.failed {
             return;
         }
         let now_ns = self.lane_ns(reactor);
-        let waited_ns = seat.start().map_or(0, |start| start.waited_ns);
-        let whole = took + Duration::from_nanos(waited_ns);
-        self.learn(seat.statement(), took, whole, true);
+        self.learn(now_ns, seat.statement(), ran, true, seat.hinted);
         seat.finish(now_ns);
     }
 
     /// A statement has ended on a server of this pool, past the queue.
-    pub(in crate::core) fn lane_learns(&mut self, pool: usize, understood: &Understood, took: Duration) {
+    pub(in crate::core) fn lane_learns(
+        &mut self,
+        reactor: &R,
+        pool: usize,
+        understood: &Understood,
+        ran: Ran,
+    ) {
         let Some(pool) = self.pools.get(pool) else { return };
         if pool.effective.lane == Switch::Off || !may_queue(understood) {
             return;
         }
         let statement = statement(&pool.key.database, understood.shape);
-        self.learn(statement, took, took, false);
+        // Of the many that are short, only those are looked at that were taken for long ones.
+        if ran.took <= SLOW && !self.heavy.is_heavy(&self.shared.lane.heavy, statement) {
+            return;
+        }
+        let now_ns = self.lane_ns(reactor);
+        self.learn(now_ns, statement, ran, false, understood.lane.is_some());
     }
 
-    fn learn(&mut self, statement: StatementId, took: Duration, whole: Duration, queued: bool) {
+    fn learn(&mut self, now_ns: u64, statement: StatementId, ran: Ran, queued: bool, hinted: bool) {
         let lane = &self.shared.lane;
-        if self.heavy.is_heavy(&lane.heavy, statement)
-            && let Some(mean) = lane.heavy.mean(statement)
+        if !hinted
+            && self.heavy.is_heavy(&lane.heavy, statement)
+            && let Some(reference) = lane.heavy.reference(statement)
         {
-            lane.auto.ended(queued, whole.as_secs_f64() / mean.as_secs_f64());
+            // From when it came: whatever kept it, questions, the queue, or the want of a server.
+            let whole = ran.came.map_or(ran.took, |came| self.now.saturating_sub(came));
+            let began = Duration::from_nanos(now_ns).saturating_sub(whole);
+            lane.auto
+                .ended(began, whole.as_secs_f64() / reference.as_secs_f64());
         }
         lane.heavy
-            .learn(statement, took, self.world.config.corun.lane_min);
+            .learn(statement, ran.took, queued, self.world.config.corun.lane_min);
     }
 
-    /// Requests whose statement_timeout has passed while they waited.
+    /// Requests whose statement_timeout has passed, while they waited or after that.
     pub(in crate::core) fn lane_timeouts(&mut self, reactor: &mut R) {
         if self.lane_at.is_none_or(|at| self.now < at) {
             return;
         }
-        let (mut next, mut late) = (None, Vec::new());
+        let now = self.now;
+        let mut next: Option<Duration> = None;
+        let mut sooner = |deadline: Duration| next = Some(next.map_or(deadline, |at| at.min(deadline)));
+        let mut waiting = Vec::new();
         for (index, client) in &self.clients {
-            let turn = client.turn.as_ref().filter(|turn| turn.waits());
-            let Some(deadline) = turn.and_then(|turn| turn.deadline) else {
-                continue;
-            };
-            if deadline <= self.now {
-                late.push(index);
-            } else {
-                next = Some(next.map_or(deadline, |next: Duration| next.min(deadline)));
+            let turn = client.turn.as_ref().filter(|_| client.server.is_none());
+            match turn.and_then(|turn| turn.deadline) {
+                Some(deadline) if deadline <= now => waiting.push(index),
+                Some(deadline) => sooner(deadline),
+                None => {}
+            }
+        }
+        let mut running = Vec::new();
+        for (index, server) in &mut self.servers {
+            match server.deadline {
+                Some(deadline) if deadline <= now => {
+                    (server.deadline, server.late) = (None, true);
+                    running.push(index);
+                }
+                Some(deadline) => sooner(deadline),
+                None => {}
             }
         }
         self.lane_at = next;
-        for index in late {
-            self.cancel_waiting(reactor, index, "canceling statement due to statement timeout");
+        for index in waiting {
+            self.cancel_waiting(reactor, index, BY_TIMEOUT);
+        }
+        for index in running {
+            self.start_cancel(reactor, index);
         }
     }
 
-    /// Several times a second: cores of those that get no server go to others, and `auto` is judged.
-    pub(in crate::core) fn lane_tick(&mut self) {
+    /// Several times a second: cores of those that get no server go to others, those that have waited too long go on without, and
+    /// `auto` is judged.
+    pub(in crate::core) fn lane_tick(&mut self, reactor: &R) {
         if !self.shared.lane.is_open() {
             return;
         }
+        let now_ns = self.lane_ns(reactor);
+        let lane = &self.shared.lane;
         if self.index == 0 {
-            self.shared.lane.auto.tick(self.now);
+            lane.auto.tick(Duration::from_nanos(now_ns));
+            lane.heavy.tick(Duration::from_nanos(now_ns));
         }
         let now = self.now;
-        for (_, client) in &mut self.clients {
+        for (index, client) in &mut self.clients {
             let Some(turn) = client.turn.as_mut() else {
                 continue;
             };
@@ -521,7 +619,15 @@ impl<R: Reactor> EventLoop<R> {
                 let paused = self.pools.get(client.pool).is_some_and(|pool| pool.paused);
                 turn.given_up |= !paused;
                 turn.stage = Stage::Later;
-                self.shared.lane.counts.given_up.fetch_add(1, Ordering::Relaxed);
+                lane.counts.given_up.fetch_add(1, Ordering::Relaxed);
+            }
+            let waits = matches!(&turn.stage, Stage::Waits(seat) if !lane.has_patience(seat.id(), now_ns));
+            if waits && !turn.hinted {
+                // Whoever it waits for does not end: it waits for a lock, for its client, or is not as it was.
+                lane.counts.impatient.fetch_add(1, Ordering::Relaxed);
+                turn.stage = Stage::Free;
+                client.waited_from = Some(turn.began);
+                self.todo.push_back(Todo::Serve(index, client.id));
             }
         }
         self.unplace_again();

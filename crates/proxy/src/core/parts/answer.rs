@@ -182,7 +182,9 @@ fn answer(asked: &Asked, how: &How, rows: &[u8], tag: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(rows.len() + how.description.len() + 64);
     let describes = match asked.form {
         Form::Simple => true,
-        Form::Extended { parses, describes } => {
+        Form::Extended {
+            parses, describes, ..
+        } => {
             if parses {
                 build::bare(&mut out, backend::PARSE_COMPLETE);
             }

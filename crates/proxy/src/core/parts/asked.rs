@@ -31,13 +31,15 @@ pub(in crate::core) enum Form {
     Extended {
         /// It parses the unnamed statement.
         parses: bool,
+        /// The statement it parses has a name.
+        names: bool,
         /// It wants a description of the portal.
         describes: bool,
     },
 }
 
-/// Reads a request at the beginning of `bytes`: a Query, or Parse of the unnamed statement, Bind, Describe of the portal, Execute of all
-/// rows and Sync, the first and the third if they are there. `None`: something else, or not all of it has arrived.
+/// Reads a request at the beginning of `bytes`: a Query, or Parse, Bind of that statement or of one with a name, Describe of the portal,
+/// Execute of all rows and Sync, the first and the third if they are there. `None`: something else, or not all of it has arrived.
 pub(in crate::core) fn asked(client: &Client, bytes: &[u8]) -> Option<Asked> {
     let mut at = 0;
     let mut next = || {
@@ -60,8 +62,8 @@ pub(in crate::core) fn asked(client: &Client, bytes: &[u8]) -> Option<Asked> {
     }
     let mut parsed = None;
     if tag == frontend::PARSE {
-        let parse = read::parse(body).filter(|parse| parse.name.is_empty())?;
-        parsed = Some((parse.sql, parse.types));
+        let parse = read::parse(body)?;
+        parsed = Some((parse.name, parse.sql, parse.types));
         (tag, body, end) = next()?;
     }
     if tag != frontend::BIND {
@@ -69,7 +71,7 @@ pub(in crate::core) fn asked(client: &Client, bytes: &[u8]) -> Option<Asked> {
     }
     let (portal, name, rest) = read::bind(body)?;
     let statement: Option<&Prepared> = match parsed {
-        Some(_) if name.is_empty() => None,
+        Some((parsed, ..)) if parsed == name => None,
         None if !name.is_empty() => Some(client.statements.get(name)?),
         // The unnamed statement of an earlier batch.
         _ => return None,
@@ -97,7 +99,7 @@ pub(in crate::core) fn asked(client: &Client, bytes: &[u8]) -> Option<Asked> {
     }
     end = end.max(sync);
     let (sql, types): (Arc<[u8]>, &[u8]) = match (parsed, statement) {
-        (Some((sql, types)), _) => (sql.into(), types),
+        (Some((_, sql, types)), _) => (sql.into(), types),
         (None, Some(prepared)) => (Arc::from(&*prepared.statement.sql), &prepared.statement.types),
         (None, None) => return None,
     };
@@ -109,6 +111,7 @@ pub(in crate::core) fn asked(client: &Client, bytes: &[u8]) -> Option<Asked> {
         formats,
         form: Form::Extended {
             parses: parsed.is_some(),
+            names: parsed.is_some_and(|(name, ..)| !name.is_empty()),
             describes,
         },
     })
@@ -140,6 +143,11 @@ fn bound(rest: &[u8]) -> Option<(&[u8], Vec<i16>)> {
 }
 
 impl Asked {
+    /// Whether it gives a statement a name, which outlives it.
+    pub fn names(&self) -> bool {
+        matches!(self.form, Form::Extended { names: true, .. })
+    }
+
     /// Values of parameters that are sent as text.
     pub fn texts(&self) -> Vec<&[u8]> {
         self.read_texts().unwrap_or_default()
@@ -202,6 +210,7 @@ mod tests {
             read.form,
             Form::Extended {
                 parses: true,
+                names: false,
                 describes: true
             }
         );

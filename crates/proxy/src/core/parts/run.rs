@@ -77,7 +77,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         let shape = first_shape(client, &mut self.desk, bytes)?;
         let rule = self.splits.find(&client.database, shape)?;
-        let asked = asked(client, bytes)?;
+        let asked = asked(client, bytes).filter(|asked| !asked.names())?;
         if asked.texts().into_iter().any(reads_the_clock) {
             return None;
         }
