@@ -173,7 +173,10 @@ mod tests {
                 short.asked(3 * MS);
             }
         }
-        assert!((15..=17).contains(&questions), "{questions} questions in a second");
+        assert!(
+            (15..=17).contains(&questions),
+            "{questions} questions in a second"
+        );
     }
 
     #[test]
@@ -183,7 +186,10 @@ mod tests {
         for _ in 0..200 {
             cost.handed_over(MS / 10);
         }
-        assert!((19 * MS / 10..=2 * MS).contains(&cost.heavy_from_ns(0)), "{cost:?}");
+        assert!(
+            (19 * MS / 10..=2 * MS).contains(&cost.heavy_from_ns(0)),
+            "{cost:?}"
+        );
         for _ in 0..200 {
             cost.handed_over(u64::MAX);
         }
@@ -200,9 +206,20 @@ mod tests {
         assert!(!seen.ran(49 * MS, false, 50 * MS, &cost));
         assert!(seen.ran(100 * MS, false, 50 * MS, &cost) && seen.is_heavy());
         assert_eq!(seen.reference_ns(), Some(61.75e6));
-        assert!(seen.ran(30 * MS, true, 50 * MS, &cost), "not below half of it yet");
-        assert_eq!((seen.expected_ns(), seen.reference_ns()), (Some(30e6), Some(61.75e6)));
-        assert!(!(0..4).map(|_| seen.ran(MS, true, 50 * MS, &cost)).last().unwrap_or(true));
+        assert!(
+            seen.ran(30 * MS, true, 50 * MS, &cost),
+            "not below half of it yet"
+        );
+        assert_eq!(
+            (seen.expected_ns(), seen.reference_ns()),
+            (Some(30e6), Some(61.75e6))
+        );
+        assert!(
+            !(0..4)
+                .map(|_| seen.ran(MS, true, 50 * MS, &cost))
+                .last()
+                .unwrap_or(true)
+        );
         // What it takes among many does not call it heavy again, until long after.
         let again = (1..1000).find(|_| seen.ran(100 * MS, false, 50 * MS, &cost));
         assert!(again.is_some_and(|runs| runs > 300), "{again:?}");

@@ -230,9 +230,15 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
     let [lane] = found.lanes.as_slice() else {
         panic!("{:#?}", found.lanes)
     };
-    let heavy = lane.heavy.iter().find(|heavy| heavy.query.contains("order by sum"));
+    let heavy = lane
+        .heavy
+        .iter()
+        .find(|heavy| heavy.query.contains("order by sum"));
     let heavy = heavy.unwrap_or_else(|| panic!("{lane:#?}"));
-    assert!(heavy.reads_only && heavy.calls == 2 && heavy.mean_us >= 5_000, "{heavy:?}");
+    assert!(
+        heavy.reads_only && heavy.calls == 2 && heavy.mean_us >= 5_000,
+        "{heavy:?}"
+    );
     assert!(lane.lane_min_us.is_some_and(|limit| limit >= 5_000), "{lane:#?}");
     assert!(found.toml().contains("lane_min = "), "{}", found.toml());
 

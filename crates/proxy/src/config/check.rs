@@ -454,7 +454,11 @@ fn check_lane(reading: &mut Reading) {
     }
     let on = |switch: Option<Switch>| switch.is_some_and(|switch| switch != Switch::Off);
     let wanted = on(Some(corun.lane))
-        || reading.config.databases.values().any(|database| on(database.lane))
+        || reading
+            .config
+            .databases
+            .values()
+            .any(|database| on(database.lane))
         || reading.config.users.values().any(|user| on(user.lane));
     if wanted && corun.lane_min < LANE_MIN_SENSIBLE {
         reading.found(

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use machine::reactor::Reactor;
 
+use super::cancel::{BY_TIMEOUT, BY_USER};
 use super::client::Client;
 use super::expect::Step;
-use super::cancel::{BY_TIMEOUT, BY_USER};
 use super::lane;
 use super::lifted::Said;
 use super::proof::Proof;

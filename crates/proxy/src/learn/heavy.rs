@@ -119,7 +119,11 @@ mod tests {
         assert_eq!(found.lane_min_us, Some(100_000));
         assert_eq!(found.heavy.len(), 1, "{found:?}");
         assert_eq!(
-            (found.heavy[0].calls, found.heavy[0].mean_us, found.heavy[0].reads_only),
+            (
+                found.heavy[0].calls,
+                found.heavy[0].mean_us,
+                found.heavy[0].reads_only
+            ),
             (10, 400_000, true)
         );
         assert!((found.time_part - 0.8).abs() < 1e-9, "{found:?}");

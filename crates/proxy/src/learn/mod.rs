@@ -285,7 +285,10 @@ fn learn(
         &found,
         talk,
     )?;
-    findings.learnt.lanes.extend(heavy::propose(database, &statements));
+    findings
+        .learnt
+        .lanes
+        .extend(heavy::propose(database, &statements));
     splits::propose(findings, database, workers, &schema, &statements, talk)
 }
 

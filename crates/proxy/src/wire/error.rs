@@ -180,7 +180,10 @@ mod tests {
     #[test]
     fn only_the_message_is_another() {
         let body = b"SERROR\0C57014\0Mone\0Rroutine\0\0";
-        assert_eq!(with_message(body, "another"), b"SERROR\0C57014\0Manother\0Rroutine\0\0");
+        assert_eq!(
+            with_message(body, "another"),
+            b"SERROR\0C57014\0Manother\0Rroutine\0\0"
+        );
         assert_eq!(with_message(b"", "x"), b"\0");
         assert_eq!(with_message(b"Mcut off", "x"), b"\0");
     }

@@ -67,10 +67,7 @@ fn rights_by_table_row_and_function() {
     for (change, text) in [
         ("grant select on secret to app", "select * from secret"),
         ("revoke select on secret from app", "select * from secret"),
-        (
-            "drop policy own on mine",
-            "select count(*), sum(v) from mine",
-        ),
+        ("drop policy own on mine", "select count(*), sum(v) from mine"),
     ] {
         house.sql(change);
         alike(&mut ours, &mut direct, &[text]);
@@ -159,11 +156,20 @@ fn settings_of_the_client_hold() {
     ] {
         both(&mut ours, &mut direct, &[setting]);
         alike(&mut ours, &mut direct, &texts);
-        let shown = ["show enable_hashjoin", "show enable_nestloop", "show work_mem", "show search_path"];
+        let shown = [
+            "show enable_hashjoin",
+            "show enable_nestloop",
+            "show work_mem",
+            "show search_path",
+        ];
         both(&mut ours, &mut direct, &shown);
     }
     // Another client of the same servers has its own.
-    both(&mut house.client(), &mut house.direct(), &["show work_mem", "show search_path"]);
+    both(
+        &mut house.client(),
+        &mut house.direct(),
+        &["show work_mem", "show search_path"],
+    );
     house.wait_for_queue(0, 0);
 }
 
@@ -235,7 +241,14 @@ fn cursors_and_results_that_are_fetched_in_part() {
     for bytes in [
         [begin(""), execute("", 3), sync()].concat(),
         [begin(""), execute("", 3), execute("", 2), sync()].concat(),
-        [begin("p"), describe(b'P', "p"), execute("p", 3), execute("p", 2), sync()].concat(),
+        [
+            begin("p"),
+            describe(b'P', "p"),
+            execute("p", 3),
+            execute("p", 2),
+            sync(),
+        ]
+        .concat(),
         [begin("p"), execute("p", 3), close(b'P', "p"), sync()].concat(),
         [begin(""), execute("", 3), flush(), execute("", 40000), sync()].concat(),
     ] {
@@ -283,12 +296,18 @@ fn functions_that_hide_joins_and_tables_of_a_session() {
     both(
         &mut ours,
         &mut direct,
-        &["create temp table own as select d_id as o from dim where d_id < 500", "analyze own"],
+        &[
+            "create temp table own as select d_id as o from dim where d_id < 500",
+            "analyze own",
+        ],
     );
     alike(
         &mut ours,
         &mut direct,
-        &["select count(*) from own, dim where o = d_id", "select count(*) from own"],
+        &[
+            "select count(*) from own, dim where o = d_id",
+            "select count(*) from own",
+        ],
     );
     both(&mut ours, &mut direct, &["drop table own"]);
     alike(&mut ours, &mut direct, &["select count(*) from own"]);

@@ -23,7 +23,10 @@ fn three_hundred_clients_on_two_cores() {
     }
     house.wait_for_queue(CLIENTS - 2, 2);
     // Those that wait have no server, and what is kept for each is little.
-    assert_eq!(house.active().len(), 2);
+    house.wait_until(|| match house.active().len() {
+        2 => Ok(()),
+        active => Err(format!("{active} have a server")),
+    });
     let grown = house.target.resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes for {CLIENTS} clients");
     assert_eq!(house.client().value("select 1"), "1", "short ones pass");
@@ -149,7 +152,11 @@ fn a_statement_that_gets_its_name_with_its_first_run() {
         again("one", "wrong"),
         again("one", "8"),
         // No such column, no such statement.
-        first("two", &format!("{HINT}select nosuch from dim where d_id > $1"), "1"),
+        first(
+            "two",
+            &format!("{HINT}select nosuch from dim where d_id > $1"),
+            "1",
+        ),
         again("two", "1"),
         first("two", &text, "wrong"),
         again("two", "9"),
@@ -164,6 +171,9 @@ fn a_statement_that_gets_its_name_with_its_first_run() {
     house.wait_for_queue(0, 1);
     drop(gate);
     assert_eq!(error(&ours.until_ready()).0, "");
-    assert_eq!(ours.ask(&again("three", "5")), direct.ask(&first("", &text, "5"))[1..]);
+    assert_eq!(
+        ours.ask(&again("three", "5")),
+        direct.ask(&first("", &text, "5"))[1..]
+    );
     house.wait_for_queue(0, 0);
 }

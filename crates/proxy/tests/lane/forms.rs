@@ -1,8 +1,6 @@
 //! Queries that run with other joins than PostgreSQL prefers: the same answers and errors, and nothing left behind.
 
-use std::io::{Read as _, Write as _};
-
-use crate::common::message::{bind, cancel_request, describe, execute, parse, query, sync};
+use crate::common::message::{bind, describe, execute, parse, query, sync};
 use crate::common::raw::Raw;
 use crate::house::{House, error};
 
@@ -158,14 +156,8 @@ fn cancelled_and_left_in_the_middle() {
     gate.rows("lock table fact in access exclusive mode");
     ours.send(&query(&sql)).expect("sent");
     house.wait_for_queue(0, 1);
-    let mut socket = {
-        let login = house.login();
-        std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected")
-    };
-    socket
-        .write_all(&cancel_request(ours.key.0, &ours.key.1))
-        .expect("sent");
-    let _ = socket.read_to_end(&mut Vec::new());
+    house.wait_for_lock();
+    house.cancel(&ours);
     let answer = ours.until_ready();
     assert_eq!(
         error(&answer),

@@ -144,6 +144,7 @@ impl House {
         let gate = self.lock();
         runs.send(&query(&held(1))).expect("sent");
         self.wait_for_queue(0, 1);
+        self.wait_for_lock();
         waits.send(&query(&held(2))).expect("sent");
         self.wait_for_queue(1, 1);
         (gate, runs, waits)
@@ -155,6 +156,16 @@ impl House {
         gate.rows("begin");
         gate.rows("lock table gate in access exclusive mode");
         gate
+    }
+
+    /// Waits until a server waits for a lock: it has begun with what it was sent, so that a cancel request strikes.
+    pub fn wait_for_lock(&self) {
+        let waiting = "select count(*) > 0 from pg_locks where not granted and database = \
+                       (select oid from pg_database where datname = current_database())";
+        self.wait_until(|| match self.sql(waiting)[0][0].as_deref() {
+            Some("t") => Ok(()),
+            _ => Err("nobody waits for a lock".to_owned()),
+        });
     }
 
     /// Server connections in use.

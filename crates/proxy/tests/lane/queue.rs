@@ -238,11 +238,7 @@ fn a_cancelled_question_is_asked_again() {
     let gate = house.lock();
     // The question waits for the lock, as the query would.
     client.send(&query(&held(3))).expect("sent");
-    let question = "select count(*) > 0 from pg_stat_activity where query like 'EXPLAIN%gate%' or wait_event_type = 'Lock'";
-    house.wait_until(|| match house.sql(question)[0][0].as_deref() {
-        Some("t") => Ok(()),
-        _ => Err("nobody waits for the lock".to_owned()),
-    });
+    house.wait_for_lock();
     house.cancel(&client);
     let told = error(&client.until_ready());
     assert_eq!(
@@ -264,14 +260,20 @@ fn a_cancelled_question_is_asked_again() {
 fn who_waits_for_what_does_not_end_goes_on_without() {
     let house = House::start("lane_min = \"0ms\"");
     let text = |number: u32| {
-        format!("select count(*), {number} from gate, fact a, fact b where a.f_v = b.f_v and a.f_id <= 500 + g")
+        format!(
+            "select count(*), {number} from gate, fact a, fact b where a.f_v = b.f_v and a.f_id <= 500 + g"
+        )
     };
     let mut clients = [house.client(), house.client()];
     // Until what they have used pays for a question.
     house.wait_until(|| {
         clients[0].rows(&text(1));
         let said = house.lane(&mut clients[0], &text(1));
-        if said.contains("queues as") { Ok(()) } else { Err(said) }
+        if said.contains("queues as") {
+            Ok(())
+        } else {
+            Err(said)
+        }
     });
     house.wait_for_queue(0, 0);
     let mut gate = house.lock();
@@ -307,7 +309,10 @@ fn a_server_that_ends_while_queries_wait() {
             || error(seen).0.starts_with("57")
     });
     let told = error(&answer).0;
-    assert!(told.is_empty() || told.starts_with("08") || told.starts_with("57"), "{told}");
+    assert!(
+        told.is_empty() || told.starts_with("08") || told.starts_with("57"),
+        "{told}"
+    );
     house.wait_for_queue(0, 0);
     let login = house.login();
     house.wait_until(|| {

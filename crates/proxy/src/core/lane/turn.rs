@@ -16,7 +16,7 @@ use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::{Form, Seat, form};
 use crate::config::{AutoPrepare, PoolMode, Switch};
-use crate::core::cancel::BY_TIMEOUT;
+use crate::core::cancel::{BY_TIMEOUT, BY_USER};
 use crate::core::client::Client;
 use crate::core::desk::Rules;
 use crate::core::event_loop::{EventLoop, Todo};
@@ -316,7 +316,13 @@ impl<R: Reactor> EventLoop<R> {
             client.turn = None;
             return OnServer::Go;
         };
-        if matches!(turn.stage, Stage::Later) && !client.cancel_wanted && !self.take_place(reactor, index) {
+        if std::mem::take(&mut client.cancel_wanted) {
+            // Nothing of it has gone out. A request sent behind it might come before the server has begun, and be lost.
+            self.answer_cancelled(reactor, index, BY_USER);
+            self.part(reactor, server_index, index);
+            return OnServer::Wait(asked.bytes.len());
+        }
+        if matches!(turn.stage, Stage::Later) && !self.take_place(reactor, index) {
             let Some((statement, of)) = self.clients.get(index).and_then(|client| {
                 let turn = client.turn.as_ref()?;
                 Some((turn.statement, (turn.key, turn.values)))
@@ -502,7 +508,8 @@ impl<R: Reactor> EventLoop<R> {
             // From when it came: whatever kept it, questions, the queue, or the want of a server.
             let whole = ran.came.map_or(ran.took, |came| self.now.saturating_sub(came));
             let began = Duration::from_nanos(now_ns).saturating_sub(whole);
-            lane.auto.ended(began, whole.as_secs_f64() / reference.as_secs_f64());
+            lane.auto
+                .ended(began, whole.as_secs_f64() / reference.as_secs_f64());
         }
         lane.heavy
             .learn(statement, ran.took, queued, self.world.config.corun.lane_min);
