@@ -275,6 +275,14 @@ fn doubtful_settings_are_warned_of() {
             "lets everybody in",
         ),
         ("[databases.a]\n[proxy]\nauth_hba_file = \"x\"", "is not used"),
+        (
+            "[databases.a]\n[corun]\nlane = \"on\"\nlane_min = \"1ms\"",
+            "run past the queue",
+        ),
+        (
+            "[databases.a]\nlane = \"auto\"\n[corun]\nlane_min = \"100us\"",
+            "is 100µs",
+        ),
     ];
     for (text, expected) in cases {
         let warnings = loaded(&format!("{text}\n{USERS}")).warnings;

@@ -108,7 +108,17 @@ fn objects(learnt: &Learnt) -> Vec<Value> {
         .remarks
         .iter()
         .map(|remark| json!({ "table": "remark", "about": remark.about, "text": remark.text }));
-    proposals.chain(remarks).collect()
+    let lanes = learnt.lanes.iter().map(|lane| {
+        json!({
+            "table": "lane", "database": lane.database, "source": lane.source, "lane_min_us": lane.lane_min_us,
+            "time_part": lane.time_part,
+            "heavy": lane.heavy.iter().map(|heavy| json!({
+                "query": heavy.query, "calls": heavy.calls, "mean_us": heavy.mean_us, "time_part": heavy.time_part,
+                "reads_only": heavy.reads_only,
+            })).collect::<Vec<Value>>(),
+        })
+    });
+    proposals.chain(lanes).chain(remarks).collect()
 }
 
 #[cfg(test)]

@@ -127,6 +127,14 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
             pool.unqueue(slot);
         }
+        self.answer_cancelled(reactor, slot, why);
+    }
+
+    /// Answers a request in the server's place, which nothing of it has gone to. What follows it is served next.
+    pub(super) fn answer_cancelled(&mut self, reactor: &mut R, slot: usize, why: &str) {
+        let Some(client) = self.clients.get_mut(slot) else {
+            return;
+        };
         *self.errors.entry(code::QUERY_CANCELED).or_default() += 1;
         let mut out = Vec::new();
         build::error(&mut out, &Refusal::new(code::QUERY_CANCELED, why));

@@ -160,25 +160,22 @@ impl House {
         (gate, runs, waits)
     }
 
-    /// Waits until a query is held up: from then on a cancel request strikes it.
-    pub fn wait_for_lock(&self) {
-        let text = "select count(*) from pg_stat_activity \
-                    where datname = current_database() and wait_event_type = 'Lock'";
-        self.wait_until(|| {
-            let rows = self.sql(text);
-            let waits = rows[0][0].as_deref() != Some("0");
-            waits
-                .then_some(())
-                .ok_or_else(|| "nobody waits for a lock".to_owned())
-        });
-    }
-
     /// Holds queries up until it commits.
     pub fn lock(&self) -> Raw {
         let mut gate = self.direct();
         gate.rows("begin");
         gate.rows("lock table gate in access exclusive mode");
         gate
+    }
+
+    /// Waits until a server waits for a lock: it has begun with what it was sent, so that a cancel request strikes.
+    pub fn wait_for_lock(&self) {
+        let waiting = "select count(*) > 0 from pg_locks where not granted and database = \
+                       (select oid from pg_database where datname = current_database())";
+        self.wait_until(|| match self.sql(waiting)[0][0].as_deref() {
+            Some("t") => Ok(()),
+            _ => Err("nobody waits for a lock".to_owned()),
+        });
     }
 
     /// Server connections in use.

@@ -238,11 +238,7 @@ fn a_cancelled_question_is_asked_again() {
     let gate = house.lock();
     // The question waits for the lock, as the query would.
     client.send(&query(&held(3))).expect("sent");
-    let question = "select count(*) > 0 from pg_stat_activity where query like 'EXPLAIN%gate%' or wait_event_type = 'Lock'";
-    house.wait_until(|| match house.sql(question)[0][0].as_deref() {
-        Some("t") => Ok(()),
-        _ => Err("nobody waits for the lock".to_owned()),
-    });
+    house.wait_for_lock();
     house.cancel(&client);
     let told = error(&client.until_ready());
     assert_eq!(

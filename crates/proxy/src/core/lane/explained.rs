@@ -54,7 +54,7 @@ impl<R: Reactor> EventLoop<R> {
         let mut message = Vec::new();
         build::query(&mut message, text);
         let fact = asked(client, &message).and_then(|asked| {
-            let key = key_of(client, statement, &asked);
+            let key = key_of(client, statement);
             lane.known.of(key, values_of(&asked), self.now)
         });
         let plans = self.world.config.corun.lane_plans;

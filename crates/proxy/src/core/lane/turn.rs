@@ -17,7 +17,7 @@ use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::{Form, Seat, form};
 use crate::config::{AutoPrepare, PoolMode, Switch};
-use crate::core::cancel::BY_TIMEOUT;
+use crate::core::cancel::{BY_TIMEOUT, BY_USER};
 use crate::core::client::Client;
 use crate::core::desk::Rules;
 use crate::core::event_loop::{EventLoop, Todo};
@@ -52,6 +52,8 @@ pub(in crate::core) struct Turn {
     given_up: bool,
     /// A comment has put it here: it waits and is asked about whatever that costs.
     hinted: bool,
+    /// Its text can have hints for the server at its head.
+    carries: bool,
 }
 
 enum Stage {
@@ -182,7 +184,7 @@ impl<R: Reactor> EventLoop<R> {
             stage: Stage::Later,
             statement,
             shape: understood.shape,
-            key: key_of(client, statement, &asked),
+            key: key_of(client, statement),
             values: values_of(&asked),
             began: self.now,
             since: self.now,
@@ -190,6 +192,7 @@ impl<R: Reactor> EventLoop<R> {
             plan: None,
             given_up: false,
             hinted,
+            carries: may_carry(&asked),
         };
         if let Some(client) = self.clients.get_mut(index) {
             client.turn = Some(Box::new(turn));
@@ -216,7 +219,7 @@ impl<R: Reactor> EventLoop<R> {
         let fact = lane.known.of(turn.key, turn.values, now);
         // What is not paid for is not asked.
         let may_ask = turn.hinted || lane.heavy.may_ask(turn.statement);
-        let estimate = match fact {
+        let mut estimate = match fact {
             None | Some(Fact::Due(_)) if may_ask => return false,
             Some(Fact::Plans(estimate) | Fact::Due(estimate)) => estimate,
             Some(Fact::Refused) => {
@@ -229,6 +232,9 @@ impl<R: Reactor> EventLoop<R> {
                 return true;
             }
         };
+        if !turn.carries {
+            estimate.plans.keep_settings();
+        }
         let choice = lane.choose(&estimate, plans && estimate.may_change);
         let newcomer = Newcomer {
             owner: Owner {
@@ -317,7 +323,13 @@ impl<R: Reactor> EventLoop<R> {
             client.turn = None;
             return OnServer::Go;
         };
-        if matches!(turn.stage, Stage::Later) && !client.cancel_wanted && !self.take_place(reactor, index) {
+        if std::mem::take(&mut client.cancel_wanted) {
+            // Nothing of it has gone out. A request sent behind it might come before the server has begun, and be lost.
+            self.answer_cancelled(reactor, index, BY_USER);
+            self.part(reactor, server_index, index);
+            return OnServer::Wait(asked.bytes.len());
+        }
+        if matches!(turn.stage, Stage::Later) && !self.take_place(reactor, index) {
             let Some((statement, of)) = self.clients.get(index).and_then(|client| {
                 let turn = client.turn.as_ref()?;
                 Some((turn.statement, (turn.key, turn.values)))
@@ -506,6 +518,7 @@ impl<R: Reactor> EventLoop<R> {
                 plan: None,
                 given_up: true,
                 hinted: false,
+                carries: false,
             }));
             self.todo.push_back(Todo::Serve(index, client.id));
         }
@@ -634,11 +647,10 @@ impl<R: Reactor> EventLoop<R> {
     }
 }
 
-/// A statement of a client's user under its settings: what decides of plans, but for text and values. One that may have hints has other
-/// forms than one that may not.
-pub(super) fn key_of(client: &Client, statement: StatementId, asked: &Asked) -> StatementKey {
+/// A statement of a client's user under its settings: what decides of plans, but for text and values.
+pub(super) fn key_of(client: &Client, statement: StatementId) -> StatementKey {
     let mut hasher = DefaultHasher::new();
-    (statement.0, &client.user, may_carry(asked)).hash(&mut hasher);
+    (statement.0, &client.user).hash(&mut hasher);
     for (name, value) in &client.settings.0 {
         if name != "application_name" {
             (name, value).hash(&mut hasher);
