@@ -182,7 +182,7 @@ impl<S: Sink> Backend<S> {
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(failed("has no pipes".to_owned()));
         };
-        let shared = Arc::new(Shared {
+        let shared: Arc<Shared<S>> = Arc::new(Shared {
             lines: AtomicU64::new(0),
             keeps: AtomicBool::new(false),
             sink: Mutex::new(None),

@@ -27,9 +27,6 @@ const END_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 const HASH_OVER_CACHE: [f64; 5] = [0.2, 0.57, 1.03, 2.2, 4.0];
 /// The same of the hash join that an index join of that `k` goes with.
 const INDEX_OVER_CACHE: [f64; 4] = [0.2, 0.57, 1.03, 2.2];
-/// What a quick run traces.
-const QUICK_HASH: [f64; 2] = [0.57, 4.0];
-const QUICK_INDEX: [f64; 1] = [0.57];
 
 /// A query over SSB, and what its tables are to the simulated cache.
 #[derive(Clone, Debug)]
@@ -54,16 +51,12 @@ pub struct Made {
 }
 
 /// The hash joins, index joins and the scan.
-fn queries(sizes: &Sizes, oracle: &Oracle, quick: bool) -> Vec<Query> {
-    let (hash, index): (&[f64], &[f64]) = match quick {
-        true => (&QUICK_HASH, &QUICK_INDEX),
-        false => (&HASH_OVER_CACHE, &INDEX_OVER_CACHE),
-    };
+fn queries(sizes: &Sizes, oracle: &Oracle) -> Vec<Query> {
     let plq = |form| move |&over: &f64| Query::plq(sizes.k_of(over), form, oracle);
-    let hash = hash.iter().map(plq(Form::Hash));
+    let hash = HASH_OVER_CACHE.iter().map(plq(Form::Hash));
     // The scan is first, so that the pages of orders are there for all others.
     let scan = std::iter::once(Query::scan(oracle));
-    scan.chain(hash).chain(index.iter().map(plq(Form::Index))).collect()
+    scan.chain(hash).chain(INDEX_OVER_CACHE.iter().map(plq(Form::Index))).collect()
 }
 
 /// Makes the tables. `with_ssb` says whether SSB's queries are wanted; TPC-H's are at scale factor `tpch`, if any.
@@ -86,7 +79,7 @@ pub fn make(
         load(server.address(), &ssb, progress)?;
         let oracle = Oracle::new(&ssb);
         let mut backend = Backend::start(server.address(), None)?;
-        for query in queries(sizes, &oracle, quick) {
+        for query in queries(sizes, &oracle) {
             let tables = hash_bytes(&mut backend, &query)?;
             asked.push(Asked {
                 query,

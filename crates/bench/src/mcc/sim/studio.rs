@@ -6,15 +6,12 @@
 use std::collections::HashSet;
 
 use cachesim::caric::lackey::Memory;
-use cachesim::llc::filtered::Filter;
-use model::locality::{Classifier, Footprint, Locality};
-use model::units::Bytes;
+use cachesim::llc::filtered::{Filter, Filtered};
 
 use super::super::query::{Form, SWITCHES};
 use super::data::{Asked, Made};
 use super::lab::Traced;
 use super::platform::Platform;
-use super::tpch;
 use crate::answers::fingerprint_of_rows;
 use crate::caric::ground::Ground;
 use crate::caric_sim::backend::{Backend, values};
@@ -56,7 +53,7 @@ pub struct Studio {
 }
 
 impl Studio {
-    /// Starts it, which takes a minute.
+    /// Starts it. PostgreSQL takes 50 million instructions for that, each a line of text: a minute.
     ///
     /// # Errors
     /// When it cannot be started or does not say what it has in memory.
@@ -120,31 +117,7 @@ impl Studio {
         })
     }
 
-    /// Traces a query of TPC-H, whole, as it begins with an empty cache. Its class is that of the private memory it comes to.
-    ///
-    /// # Errors
-    /// When it answers wrongly.
-    pub fn tpch(&mut self, asked: &tpch::Asked, platform: &Platform) -> Result<Traced, BenchError> {
-        self.prefer(Form::Free)?;
-        self.backend.run(&format!("set search_path = {}", tpch::SCHEMA))?;
-        let (answer, filter) = self.backend.traced(asked.sql, self.empty.clone())?;
-        if let Some(wrong) = asked.wrong(&answer) {
-            return Err(failed(PEER, wrong));
-        }
-        let trace = self.finish(filter, &asked.name)?;
-        let own = trace.private_bytes();
-        let classifier = Classifier::new(platform.cache(), Default::default());
-        let class = classifier.map(|classifier| classifier.locality(Footprint::Tables(Bytes(own))));
-        Ok(Traced {
-            name: asked.name.clone(),
-            class: class.unwrap_or(Locality::Weak),
-            hash_bytes: own,
-            trace,
-            warm_up: 0.0,
-        })
-    }
-
-    fn finish(&self, filter: Filter, name: &str) -> Result<cachesim::llc::filtered::Filtered, BenchError> {
+    fn finish(&self, filter: Filter, name: &str) -> Result<Filtered, BenchError> {
         let trace = filter
             .finish(|line| self.memory.is_private(line))
             .map_err(|error| failed(PEER, format!("{name} {error}")))?;
