@@ -301,8 +301,8 @@ impl<S: Sink> Backend<S> {
     /// # Errors
     /// When it does not say, or its map cannot be read.
     pub fn memory(&mut self) -> Result<Memory, BenchError> {
-        let answer =
-            self.run("select name, off from pg_shmem_allocations where off is not null and name is not null")?;
+        let answer = self
+            .run("select name, off from pg_shmem_allocations where off is not null and name is not null")?;
         let offsets = values(&answer, "off")
             .into_iter()
             .filter_map(|off| off.parse().ok());

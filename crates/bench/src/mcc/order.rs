@@ -338,7 +338,14 @@ mod tests {
             of(PolicyName::Sls).expect("possible"),
         );
         assert!((sls - 2.0).abs() < 1e-6 && fifo > 2.4, "{fifo} {sls}");
-        let played = played_by(&matrix, &[0, 1, 0, 1], &footprints, Bytes::mib(8), PolicyName::Fifo, false);
+        let played = played_by(
+            &matrix,
+            &[0, 1, 0, 1],
+            &footprints,
+            Bytes::mib(8),
+            PolicyName::Fifo,
+            false,
+        );
         let played = played.expect("possible");
         let [hash, index] = [0, 1].map(|kind| played.mean(|of| of == kind).expect("two of each"));
         assert!(played.slowdowns.len() == 4 && hash > 1.4 && (index - 1.0).abs() < 1e-6);

@@ -36,10 +36,7 @@ const CASES: [&str; 6] = [
 /// When no case matches, an argument is impossible, or a server cannot be set up. Without PostgreSQL there are rows that say so.
 pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let selected: Vec<&str> = CASES.into_iter().filter(|case| args.selects(case)).collect();
-    let simulated: Vec<&'static str> = sim::CASES
-        .into_iter()
-        .filter(|case| args.selects(case))
-        .collect();
+    let simulated: Vec<&'static str> = sim::CASES.into_iter().filter(|case| args.selects(case)).collect();
     if selected.is_empty() && simulated.is_empty() {
         return Err(args.no_such_case(CASES.into_iter().chain(sim::CASES).map(str::to_owned)));
     }

@@ -56,7 +56,9 @@ fn queries(sizes: &Sizes, oracle: &Oracle) -> Vec<Query> {
     let hash = HASH_OVER_CACHE.iter().map(plq(Form::Hash));
     // The scan is first, so that the pages of orders are there for all others.
     let scan = std::iter::once(Query::scan(oracle));
-    scan.chain(hash).chain(INDEX_OVER_CACHE.iter().map(plq(Form::Index))).collect()
+    scan.chain(hash)
+        .chain(INDEX_OVER_CACHE.iter().map(plq(Form::Index)))
+        .collect()
 }
 
 /// Makes the tables. `with_ssb` says whether SSB's queries are wanted; TPC-H's are at scale factor `tpch`, if any.
@@ -100,7 +102,8 @@ pub fn make(
         ground.account(),
         Signal::Terminate,
     );
-    stop.args(["stop", "--mode", "fast", "--wait", "--pgdata"]).arg(&data);
+    stop.args(["stop", "--mode", "fast", "--wait", "--pgdata"])
+        .arg(&data);
     let status = Guarded::start(stop, PEER, Signal::Terminate, words.clone())?.wait(END_WITHIN)?;
     if !status.success() {
         return Err(failed(PEER, format!("does not end: {}", last_line(&words))));

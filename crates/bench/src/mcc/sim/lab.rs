@@ -64,11 +64,7 @@ impl Lab {
     ///
     /// # Errors
     /// When the simulation is refused.
-    pub fn beside(
-        &self,
-        queries: [&Traced; 2],
-        ways: [Option<WayMask>; 2],
-    ) -> Result<[Ran; 2], BenchError> {
+    pub fn beside(&self, queries: [&Traced; 2], ways: [Option<WayMask>; 2]) -> Result<[Ran; 2], BenchError> {
         let [first, second] = [queries[0].trace.placed(0), queries[1].trace.placed(1)];
         let streams = [
             self.stream(queries[0], &first, ways[0]),
@@ -114,5 +110,88 @@ impl Lab {
             cycles_per_instruction: run.time_ns * CYCLES_PER_NS / instructions.max(1.0),
             misses_per_kilo_instructions: run.llc().misses as f64 * 1e3 / instructions.max(1.0),
         })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod made_up {
+    //! Recordings with known answers.
+
+    use cachesim::llc::filtered::Filter;
+
+    use super::*;
+    use crate::join::random::{below, draw};
+
+    /// Instructions before each access.
+    const WORK: usize = 200;
+
+    /// A query that comes to `lines` lines of its own by chance, `accesses` times.
+    pub fn query(name: &str, class: Locality, platform: &Platform, lines: u64, accesses: u64) -> Traced {
+        let mut filter = Filter::new(platform.first_level(), platform.first_level());
+        for number in 0..accesses {
+            for _ in 0..WORK {
+                filter.line(b"I  00001000,4");
+            }
+            let line = below(draw(7, lines, number), lines);
+            filter.line(format!(" L {:x},8", (1 << 30) + line * 64).as_bytes());
+        }
+        Traced {
+            name: name.to_owned(),
+            class,
+            hash_bytes: if class == Locality::Weak { 0 } else { lines * 64 },
+            trace: filter.finish(|line| line >= 1 << 24).expect("few"),
+            warm_up: 0.4,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::made_up::query;
+    use super::*;
+    use crate::mcc::sim::platform::lowest;
+
+    /// A cache of 4096 lines, a table of 2800, and a query that comes back to nothing.
+    #[test]
+    fn a_table_that_fits_is_hurt_by_who_floods_and_saved_by_ways() {
+        let lab = Lab {
+            platform: Platform::paper(16).expect("a platform"),
+        };
+        let table = query("table", Locality::Moderate, &lab.platform, 2800, 30_000);
+        let flood = query("flood", Locality::Weak, &lab.platform, 1 << 18, 30_000);
+        let alone = lab.alone(&table, None).expect("runs");
+        assert!(alone.miss_rate < 0.1, "{alone:?}");
+        let few = lab.alone(&table, Some(lowest(2))).expect("runs");
+        assert!(
+            few.miss_rate > 0.7 && few.seconds > 1.2 * alone.seconds,
+            "{few:?}"
+        );
+        let [hurt, _] = lab.beside([&table, &flood], [None, None]).expect("runs");
+        let [saved, flooding] = lab
+            .beside([&table, &flood], [None, Some(lowest(2))])
+            .expect("runs");
+        assert!(hurt.miss_rate > 2.0 * saved.miss_rate, "{hurt:?} {saved:?}");
+        assert!(saved.seconds < hurt.seconds && alone.seconds <= saved.seconds);
+        let flood_alone = lab.alone(&flood, None).expect("runs");
+        assert!(flooding.seconds < 1.05 * flood_alone.seconds, "{flooding:?}");
+        // Two of the flood share nothing but are not hurt.
+        let [own, _] = lab.beside([&flood, &flood], [None, None]).expect("runs");
+        assert!(own.seconds < 1.05 * flood_alone.seconds, "{own:?}");
+    }
+
+    /// Cycles of a query that misses always: one for each instruction and 332 for each access.
+    #[test]
+    fn cycles_are_instructions_and_latencies() {
+        let lab = Lab {
+            platform: Platform::paper(16).expect("a platform"),
+        };
+        let flood = query("flood", Locality::Weak, &lab.platform, 1 << 22, 20_000);
+        let ran = lab.alone(&flood, None).expect("runs");
+        let expected = 1.0 + 125.0 * CYCLES_PER_NS * ran.misses_per_kilo_instructions / 1e3;
+        assert!(
+            (ran.cycles_per_instruction - expected).abs() < 0.05,
+            "{ran:?} {expected}"
+        );
+        assert!((ran.misses_per_kilo_instructions - 5.0).abs() < 0.2, "{ran:?}");
     }
 }

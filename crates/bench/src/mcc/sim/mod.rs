@@ -32,6 +32,7 @@ pub mod figures;
 pub mod lab;
 pub mod order;
 pub mod platform;
+pub mod report;
 pub mod studio;
 pub mod tpch;
 
@@ -58,7 +59,12 @@ pub const CASES: [&str; 4] = [PAIRS, TPCH, WAYS, ORDER];
 ///
 /// # Errors
 /// When a server cannot be set up, a query takes another plan than wanted, or answers wrongly.
-pub fn run(ground: &Ground, cases: &[&'static str], quick: bool, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+pub fn run(
+    ground: &Ground,
+    cases: &[&'static str],
+    quick: bool,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
     let platform = platform::Platform::paper(SCALE)?;
     let sizes = Sizes::of(platform.cache(), ORDERS)?;
     let missing = valgrind().err().map(|error| error.to_string());
@@ -73,7 +79,11 @@ pub fn run(ground: &Ground, cases: &[&'static str], quick: bool, runner: &mut Ru
             runner.emit_checked(keys.unavailable(SLOWDOWN, "x", reason));
         }
     }
-    let cases: Vec<&str> = cases.iter().copied().filter(|case| unavailable(case).is_none()).collect();
+    let cases: Vec<&str> = cases
+        .iter()
+        .copied()
+        .filter(|case| unavailable(case).is_none())
+        .collect();
     if cases.is_empty() {
         return Ok(());
     }

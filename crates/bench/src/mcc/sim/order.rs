@@ -236,7 +236,14 @@ fn policies(
         let matrix = pairs.matrix(kinds, side.partition, shares)?;
         let play = |order: &Vec<usize>| {
             let divided = side.shares.is_some();
-            played_by(&matrix, order, &footprints, platform.cache(), side.policy, divided)
+            played_by(
+                &matrix,
+                order,
+                &footprints,
+                platform.cache(),
+                side.policy,
+                divided,
+            )
         };
         let played: Option<Vec<Played>> = orders.iter().map(play).collect();
         let Some(played) = played else {
@@ -273,4 +280,47 @@ fn policies(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lab::made_up::query;
+    use super::super::platform::Platform;
+    use super::*;
+
+    /// Tables that fit two at a time, beside a query that floods: the order that the paper has.
+    #[test]
+    fn tables_lose_most_by_arrival_and_least_with_ways() {
+        let lab = Lab {
+            platform: Platform::paper(16).expect("a platform"),
+        };
+        let table = query("table", Locality::Moderate, &lab.platform, 1600, 30_000);
+        let flood = query("flood", Locality::Weak, &lab.platform, 1 << 18, 30_000);
+        let mut pairs = Pairs {
+            lab: &lab,
+            alone: HashMap::new(),
+            slowdown: HashMap::new(),
+        };
+        let kinds = [&table, &flood];
+        let footprints = kinds.map(footprint);
+        let mut mean = |policy, partition, shares: Option<DefaultShare>| {
+            let shares = shares.map(|share| lab.platform.shares(share).expect("a plan"));
+            let matrix = pairs.matrix(&kinds, partition, shares).expect("simulated");
+            let cache = lab.platform.cache();
+            let played = played_by(&matrix, &FIG6_ORDER, &footprints, cache, policy, shares.is_some());
+            played
+                .and_then(|played| played.mean(|kind| kind == 0))
+                .expect("two tables")
+        };
+        let fifo = mean(PolicyName::Fifo, "none", None);
+        let sls = mean(PolicyName::Sls, "none", None);
+        let mls = mean(PolicyName::Mls, "ways", Some(DefaultShare::All));
+        assert!(
+            mls <= sls + 1e-9 && sls < fifo && mls < fifo,
+            "{fifo} {sls} {mls}"
+        );
+        assert!(fifo > 1.1, "{fifo}");
+        // Each pair once, both ways round.
+        assert_eq!(pairs.slowdown.len(), 2 * 4);
+    }
 }

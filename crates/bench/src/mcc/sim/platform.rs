@@ -12,8 +12,8 @@
 use cachesim::llc::{Domain, LlcError};
 use cachesim::{Geometry, WayMask};
 use model::partition::{
-    CacheDomain, CachePart, CacheResource, Capabilities, Class, DefaultShare, Group, Schemata, WayMask as Mask,
-    Wishes, default_weak_ways, plan,
+    CacheDomain, CachePart, CacheResource, Capabilities, Class, DefaultShare, Group, Schemata,
+    WayMask as Mask, Wishes, default_weak_ways, plan,
 };
 use model::units::{Bytes, Ways};
 
@@ -131,8 +131,8 @@ impl Platform {
             domains: None,
             weak_bandwidth_percent: None,
         };
-        let planned =
-            plan(&capabilities, &wishes).map_err(|error| BenchError::Data(format!("no plan of ways: {error}")))?;
+        let planned = plan(&capabilities, &wishes)
+            .map_err(|error| BenchError::Data(format!("no plan of ways: {error}")))?;
         let of = |class: Class| {
             let share = planned.shares.iter().find(|share| share.class == class);
             let mask = share.and_then(|share| share.schemata.get(RESOURCE, DOMAIN));

@@ -101,9 +101,12 @@ impl Studio {
         if query.form == Form::Hash {
             let memory = &self.memory;
             let tags = self.backend.tags(memory)?;
-            let of_part = tags.iter().filter(|tag| Some(tag.node) == self.part && tag.fork == 0);
+            let of_part = tags
+                .iter()
+                .filter(|tag| Some(tag.node) == self.part && tag.fork == 0);
             let parts: HashSet<u64> = of_part.map(|tag| tag.buffer).collect();
-            trace = trace.after_last(|line| memory.buffer(line).is_some_and(|buffer| parts.contains(&buffer)));
+            trace =
+                trace.after_last(|line| memory.buffer(line).is_some_and(|buffer| parts.contains(&buffer)));
         }
         Ok(Traced {
             name: query.name.clone(),
