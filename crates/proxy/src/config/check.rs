@@ -13,8 +13,8 @@ use super::read::Reading;
 use super::{Config, Proxy, WILDCARD};
 use crate::keys::{Column, map_of};
 
-/// Run time below which what the queue costs itself is no small part of a query's any more.
-const LANE_MIN_SENSIBLE: Duration = Duration::from_millis(5);
+/// Run time below which what the queue costs itself is no small part of a query's any more (`model::queue_cost`).
+const LANE_MIN_SENSIBLE: Duration = Duration::from_millis(10);
 
 /// Keys of `[proxy]` that name a file, with the field.
 fn files(proxy: &mut Proxy) -> [(&'static str, &mut Option<PathBuf>); 9] {
@@ -465,11 +465,12 @@ fn check_lane(reading: &mut Reading) {
             Warning,
             "corun.lane_min",
             format!(
-                "`lane_min` is {:?}: a question about a plan takes some milliseconds, and a core is idle for some tens of microseconds between \
-                 one query of the queue and the next; of queries this short most are run past the queue for that",
+                "`lane_min` is {:?}: a question about a plan takes some milliseconds, and a core is idle for about half of one between a query \
+                 of the queue and the next; queries of less than 10 ms are run past the queue for that, whatever `lane_min` says",
                 corun.lane_min
             ),
-            "set lane_min = \"50ms\", or what the shortest query takes that is worth a question to the server",
+            "set lane_min = \"50ms\", or what the shortest query takes that is worth a question to the server; a comment in a query can still put it \
+             into the queue",
         );
     }
 }

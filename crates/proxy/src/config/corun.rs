@@ -37,7 +37,7 @@ settings! {
         split_memory_max: Bytes = Bytes(16 << 20), [65536, 1073741824], Reload, "Memory for the rows of a query in parts until they are merged. One that needs more runs whole.";
 
         lane: Switch = Switch::Off, Reload, "Queues queries that are known to take long, of all databases on this machine, so that those run together that do not harm each other in the last-level cache. Only in transaction and statement mode. `auto`: while it is measured to pay. Off until somebody turns it on.";
-        lane_min: Duration = Duration::from_millis(50), Reload, "Run time from which a query is worth queueing. Learnt by the shape of its text.";
+        lane_min: Duration = Duration::from_millis(50), Reload, "Run time from which a query is worth queueing. Learnt by the shape of its text. What takes less than 10 ms, or than twenty times what is measured to pass between one query of the queue and the next, does not queue all the same.";
         lane_policy: LanePolicy = LanePolicy::Auto, Restart, "Which query runs beside which. `mls` needs a partitioned last-level cache (`corun partition apply`).";
         lane_plans: bool = true, Reload, "May run a query with other joins than PostgreSQL prefers (`SET LOCAL enable_...` in its own transaction), where its estimate is at most 30 % dearer and the tables suit the cache better.";
         lane_cores: AutoCount = AutoCount::Auto, [1, 1024], Restart, "Cores of the queue: so many of its queries run at a time, and their parallel workers run on no others. `auto`: one for each core this process may use.";

@@ -214,4 +214,9 @@ impl Client {
             Some(Peer::Unix { pid: None, .. }) | None => "unix".to_owned(),
         }
     }
+
+    /// Whether its bytes must wait.
+    pub(super) fn waits(&self) -> bool {
+        self.waiting.is_some() || self.parked || self.queues() || self.held || self.parting
+    }
 }

@@ -11,9 +11,13 @@
 
 use std::sync::Arc;
 
+use machine::reactor::Reactor;
+
+use super::change::Change;
+use super::event_loop::EventLoop;
 use crate::auto_prepare;
 use crate::wire::error::Reported;
-use crate::wire::{HEADER_BYTES, backend, build, read};
+use crate::wire::{HEADER_BYTES, backend, build, frontend, read};
 
 /// Bytes held at most; with more, the statement is no longer run again.
 const HELD_MAX: usize = 64 << 10;
@@ -180,6 +184,24 @@ fn placed(out: &mut Vec<u8>, body: &[u8], place: impl Fn(usize) -> usize) {
         }
         out.extend(rest);
     });
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// A simple query that a server refused as a prepared statement runs as the client sent it.
+    pub(super) fn run_as_it_came(&mut self, reactor: &mut R, index: usize, sql: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let mut out = Vec::with_capacity(sql.len() + 6);
+        build::message(&mut out, frontend::QUERY, |out| {
+            out.extend(sql);
+            out.push(0);
+        });
+        server.statements.unnamed = None;
+        server.expects.query(Change::Nothing);
+        server.query_since = self.now;
+        server.transport.send(reactor, &out);
+    }
 }
 
 #[cfg(test)]

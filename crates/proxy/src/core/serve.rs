@@ -5,7 +5,7 @@ use std::sync::Arc;
 use machine::reactor::Reactor;
 
 use super::change::Change;
-use super::client::{Begun, Client};
+use super::client::Begun;
 use super::dispatch::Lane;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
@@ -509,22 +509,6 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// A simple query that a server refused as a prepared statement runs as the client sent it.
-    fn run_as_it_came(&mut self, reactor: &mut R, index: usize, sql: &[u8]) {
-        let Some(server) = self.servers.get_mut(index) else {
-            return;
-        };
-        let mut out = Vec::with_capacity(sql.len() + 6);
-        build::message(&mut out, frontend::QUERY, |out| {
-            out.extend(sql);
-            out.push(0);
-        });
-        server.statements.unnamed = None;
-        server.expects.query(Change::Nothing);
-        server.query_since = self.now;
-        server.transport.send(reactor, &out);
-    }
-
     /// Parts a server and its client if nothing keeps them together.
     pub(super) fn after_answer(&mut self, reactor: &mut R, index: usize) {
         let Some(server) = self.servers.get_mut(index) else {
@@ -706,11 +690,4 @@ pub(super) fn replaced(why: &str) -> Refusal {
         "terminating connection because its server connection is replaced",
     )
     .detail(format!("The reason: {why}. server_fast_close is on."))
-}
-
-impl Client {
-    /// Whether its bytes must wait.
-    pub(super) fn waits(&self) -> bool {
-        self.waiting.is_some() || self.parked || self.queues() || self.held || self.parting
-    }
 }

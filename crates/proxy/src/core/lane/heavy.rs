@@ -202,13 +202,13 @@ mod tests {
         for _ in 0..100 {
             all.handed_over(400_000, millis(1));
         }
-        all.learn(one, millis(5), false, millis(1));
+        all.learn(one, millis(15), false, millis(1));
         assert!(!view.is_heavy(&all, one));
         for round in 1..5 {
             all.tick(millis(1) + RESTED * round);
             all.tick(millis(2) + RESTED * round);
         }
-        all.learn(one, millis(5), false, millis(1));
+        all.learn(one, millis(15), false, millis(1));
         assert!(view.is_heavy(&all, one));
     }
 
