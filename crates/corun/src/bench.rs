@@ -49,6 +49,7 @@ Examples:
   corun bench caric --case best_seller                    TPC-W's complex query, whole and in 2, 3 and 4 parts
   corun bench caric --case replicas_half                  two copies whose memory holds half of the data each
   corun bench mcc --case ceiling                          what choosing who runs beside whom can gain here, with PostgreSQL alone
+  corun bench mcc --case sim_                             the same paper's figures on a simulated cache, from PostgreSQL's own accesses
 
 Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in smt: the mode) was faster; slow-downs above 1
 mean that a query was slower beside others.")]

@@ -1,7 +1,8 @@
 //! Giving a process of somebody else its core: the PostgreSQL backend behind a connection of ours.
 //!
 //! Order of calls: [`verify_backend`] with the process number the server told and the way it was reached; the [`Backend`] it
-//! returns is bound with [`bind`], again with another core when it is to move, and let go with [`unbind`]. Each "no" is a
+//! returns is bound with [`bind`], again with another core when it is to move, and let go with [`unbind`]. Its parallel workers are found by
+//! a [`Search`]. Each "no" is a
 //! [`Refusal`] that says why; none of them hinders anybody from using the connection.
 //!
 //! A number told by a server means nothing by itself: the server may be in a container, on another machine or behind
@@ -12,6 +13,7 @@
 mod refusal;
 mod simulated;
 mod system;
+mod workers;
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +23,7 @@ use model::units::CpuId;
 pub use refusal::Refusal;
 pub use simulated::SimulatedProcesses;
 pub use system::SystemProcesses;
+pub use workers::{Search, Worker};
 
 /// Processes as the kernel shows them to us: those of the machine ([`SystemProcesses`]) or a test's
 /// ([`SimulatedProcesses`]).
@@ -196,27 +199,11 @@ pub fn unbind(processes: &dyn Processes, backend: &Backend) -> Result<(), Refusa
     set(processes, backend, &backend.cpus, first)
 }
 
-/// The parallel workers that work for a PostgreSQL backend now. They are started by the server, not by the backend, and say in their
-/// titles whom they work for. Empty where that cannot be seen.
-pub fn workers_of(processes: &dyn Processes, backend: u32) -> Vec<u32> {
-    let Ok(server) = processes.status(backend).map(|status| status.parent) else {
-        return Vec::new();
-    };
-    let mut workers = processes.children(server).unwrap_or_default();
-    workers.retain(|&pid| {
-        let status = processes.status(pid);
-        status.is_ok_and(|status| status.parent == server && works_for(&status.title, backend))
-    });
-    workers
-}
-
-/// Whether a title is one such as `postgres: parallel worker for PID 4711`.
-fn works_for(title: &str, backend: u32) -> bool {
-    let mut words = title.split_ascii_whitespace();
-    words.next().is_some_and(|first| first.ends_with("postgres:"))
-        && title
-            .split_once("parallel worker for PID ")
-            .is_some_and(|(_, rest)| rest.split_ascii_whitespace().next() == Some(&backend.to_string()))
+/// Whether a process is still the backend that was verified: another may have got its number.
+pub fn is_still(processes: &dyn Processes, backend: &Backend) -> bool {
+    processes
+        .status(backend.pid)
+        .is_ok_and(|status| status.started == backend.started)
 }
 
 fn set(processes: &dyn Processes, backend: &Backend, cpus: &[CpuId], cpu: CpuId) -> Result<(), Refusal> {
@@ -226,6 +213,17 @@ fn set(processes: &dyn Processes, backend: &Backend, cpus: &[CpuId], cpu: CpuId)
     if status(processes, pid)?.started != backend.started {
         return Err(Refusal::NoSuchProcess { pid });
     }
+    set_cpus(processes, backend, pid, cpus, cpu)
+}
+
+/// Binds a process of a backend's server; `cpu` is named where none of the CPUs may be used.
+fn set_cpus(
+    processes: &dyn Processes,
+    backend: &Backend,
+    pid: u32,
+    cpus: &[CpuId],
+    cpu: CpuId,
+) -> Result<(), Refusal> {
     processes
         .set_cpus(pid, cpus)
         .map_err(|source| match source.kind() {
@@ -261,21 +259,7 @@ fn names_port(title: &str, port: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{names_port, works_for};
-
-    #[test]
-    fn workers() {
-        assert!(works_for("postgres: parallel worker for PID 4711 ", 4711));
-        assert!(works_for("postgres: 15/main: parallel worker for PID 4711", 4711));
-        for title in [
-            "postgres: parallel worker for PID 47112",
-            "postgres: bench shop [local] SELECT",
-            "vi parallel worker for PID 4711",
-            "",
-        ] {
-            assert!(!works_for(title, 4711), "{title}");
-        }
-    }
+    use super::names_port;
 
     #[test]
     fn titles() {

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   statement ──▶ stdin  [ lackey [ postgres --single ] ]  stdout ──▶ answer, "backend> "
-//!                                    │ stderr: a line for every access ──▶ a thread that keeps them as a Tape
+//!                                    │ stderr: a line for every access ──▶ a thread that hands them to a Sink: a Tape, a Filter
 //! ```
 //!
 //! A statement is over when the prompt has come, the process sleeps (it waits for the next statement), and no more accesses have come
-//! for a while. Nothing is stored but the tapes that are asked for.
+//! for a while. Nothing is stored but what the sinks that are handed in keep.
 //!
-//! Not here: what is traced; see [`super::trace`].
+//! Not here: what is traced; see [`super::trace`] and [`crate::mcc::sim`].
 
+use std::fs::File as SystemFile;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::Arc;
@@ -18,7 +20,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cachesim::caric::lackey::Tape;
+use cachesim::caric::lackey::{Memory, Tape};
+use cachesim::llc::filtered::Filter;
 
 use crate::error::BenchError;
 use crate::proxy::account::Account;
@@ -26,6 +29,8 @@ use crate::proxy::guarded::{Signal, command};
 use crate::proxy::postgres::Programs;
 
 const PEER: &str = "postgres under valgrind";
+/// A buffer's descriptor: the tag, space, database, file, fork and page, is the first five words of 64 bytes (PostgreSQL 10 to 18).
+const DESCRIPTOR_BYTES: usize = 64;
 /// What the stand-alone backend says when it waits.
 const PROMPT: &[u8] = b"backend> ";
 /// Longest wait for an answer. Starting takes minutes: every access of it is written out.
@@ -55,23 +60,56 @@ pub const SETTINGS: &[&str] = &[
     "log_min_messages=fatal",
 ];
 
-/// What the thread that reads accesses shares with the one that asks.
-#[derive(Debug, Default)]
-struct Shared {
-    lines: AtomicU64,
-    keeps: AtomicBool,
-    tape: Mutex<Tape>,
+/// What one buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Its number, from 0.
+    pub buffer: u64,
+    /// The database, by number.
+    pub database: u32,
+    /// The relation's file.
+    pub node: u32,
+    /// 0 for the relation itself.
+    pub fork: u32,
+    /// Number of the page in it.
+    pub page: u32,
 }
 
-/// A running backend.
-pub struct Backend {
+/// Who keeps a statement's accesses.
+pub trait Sink: Send + 'static {
+    /// Takes one line of lackey's, or one of the server's own words.
+    fn line(&mut self, line: &[u8]);
+}
+
+impl Sink for Tape {
+    fn line(&mut self, line: &[u8]) {
+        Tape::line(self, line);
+    }
+}
+
+impl Sink for Filter {
+    fn line(&mut self, line: &[u8]) {
+        Filter::line(self, line);
+    }
+}
+
+/// What the thread that reads accesses shares with the one that asks.
+#[derive(Debug)]
+struct Shared<S> {
+    lines: AtomicU64,
+    keeps: AtomicBool,
+    sink: Mutex<Option<S>>,
+}
+
+/// A running backend whose statements' accesses go to sinks of kind `S`.
+pub struct Backend<S: Sink> {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<S>>,
 }
 
-impl Drop for Backend {
+impl<S: Sink> Drop for Backend<S> {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
@@ -99,11 +137,12 @@ pub fn valgrind() -> Result<(), BenchError> {
     }
 }
 
-/// The stand-alone backend's command, under lackey or by itself.
+/// The stand-alone backend's command, under lackey or by itself, with these settings.
 pub fn stand_alone(
     programs: &Programs,
     data: &Path,
     account: Option<Account>,
+    settings: &[&str],
     traced: bool,
 ) -> std::process::Command {
     let postgres = programs.path("postgres");
@@ -115,20 +154,25 @@ pub fn stand_alone(
         command(postgres, account, Signal::Quit)
     };
     command.arg("--single").arg("-D").arg(data);
-    for setting in SETTINGS {
+    for setting in settings {
         command.args(["-c", setting]);
     }
     command.arg("postgres");
     command
 }
 
-impl Backend {
+impl<S: Sink> Backend<S> {
     /// Starts it on a data folder that no server runs on.
     ///
     /// # Errors
     /// When valgrind or PostgreSQL cannot be started.
-    pub fn start(programs: &Programs, data: &Path, account: Option<Account>) -> Result<Backend, BenchError> {
-        let mut child = stand_alone(programs, data, account, true)
+    pub fn start(
+        programs: &Programs,
+        data: &Path,
+        account: Option<Account>,
+        settings: &[&str],
+    ) -> Result<Backend<S>, BenchError> {
+        let mut child = stand_alone(programs, data, account, settings, true)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -138,7 +182,11 @@ impl Backend {
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(failed("has no pipes".to_owned()));
         };
-        let shared = Arc::new(Shared::default());
+        let shared: Arc<Shared<S>> = Arc::new(Shared {
+            lines: AtomicU64::new(0),
+            keeps: AtomicBool::new(false),
+            sink: Mutex::new(None),
+        });
         let keeper = Arc::clone(&shared);
         // It ends with the pipe's other end, which the child has alone.
         std::thread::spawn(move || {
@@ -146,9 +194,10 @@ impl Backend {
             let mut line = Vec::new();
             while matches!(lines.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
                 if keeper.keeps.load(Ordering::Relaxed)
-                    && let Ok(mut tape) = keeper.tape.lock()
+                    && let Ok(mut sink) = keeper.sink.lock()
+                    && let Some(sink) = &mut *sink
                 {
-                    tape.line(line.strip_suffix(b"\n").unwrap_or(&line));
+                    sink.line(line.strip_suffix(b"\n").unwrap_or(&line));
                 }
                 keeper.lines.fetch_add(1, Ordering::Release);
                 line.clear();
@@ -186,16 +235,18 @@ impl Backend {
         self.answer()
     }
 
-    /// Runs a statement: the answer and its accesses.
+    /// Runs a statement: the answer, and `sink` with its accesses.
     ///
     /// # Errors
-    /// As [`Backend::run`].
-    pub fn traced(&mut self, statement: &str) -> Result<(String, Tape), BenchError> {
+    /// As [`Backend::run`], and when the thread that reads accesses has ended badly.
+    pub fn traced(&mut self, statement: &str, sink: S) -> Result<(String, S), BenchError> {
+        let lost = || failed("its accesses are lost".to_owned());
+        *self.shared.sink.lock().map_err(|_| lost())? = Some(sink);
         self.shared.keeps.store(true, Ordering::Relaxed);
         let answer = self.run(statement);
         self.shared.keeps.store(false, Ordering::Relaxed);
-        let tape = self.shared.tape.lock().map(|mut tape| std::mem::take(&mut *tape));
-        Ok((answer?, tape.unwrap_or_default()))
+        let sink = self.shared.sink.lock().map_err(|_| lost())?.take();
+        Ok((answer?, sink.ok_or_else(lost)?))
     }
 
     /// Ends it, so that everything is in the data folder.
@@ -245,6 +296,56 @@ impl Backend {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
+    /// Its memory, by what it says it allocated.
+    ///
+    /// # Errors
+    /// When it does not say, or its map cannot be read.
+    pub fn memory(&mut self) -> Result<Memory, BenchError> {
+        let answer = self
+            .run("select name, off from pg_shmem_allocations where off is not null and name is not null")?;
+        let offsets = values(&answer, "off")
+            .into_iter()
+            .filter_map(|off| off.parse().ok());
+        let named: Vec<(String, u64)> = values(&answer, "name").into_iter().zip(offsets).collect();
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.process()))
+            .map_err(|source| BenchError::io("could not read the memory map of postgres", source))?;
+        Memory::new(&maps, &named).map_err(|error| failed(error.to_string()))
+    }
+
+    /// What each buffer holds, read in the server's memory: asking it would take valgrind minutes.
+    ///
+    /// # Errors
+    /// When its memory cannot be read.
+    pub fn tags(&mut self, memory: &Memory) -> Result<Vec<Tag>, BenchError> {
+        let first = memory
+            .address("Buffer Descriptors")
+            .ok_or_else(|| failed("does not name its buffers".to_owned()))?;
+        let answer = self.run("show shared_buffers")?;
+        let buffers = values(&answer, "shared_buffers").pop().unwrap_or_default();
+        let megabytes: usize = buffers.trim_end_matches("MB").parse().unwrap_or(64);
+        let count = megabytes * 128;
+        let mut bytes = vec![0; count * DESCRIPTOR_BYTES];
+        SystemFile::open(format!("/proc/{}/mem", self.process()))
+            .and_then(|file| file.read_exact_at(&mut bytes, first))
+            .map_err(|source| BenchError::io("could not read the memory of postgres", source))?;
+        let word = |descriptor: &[u8], at: usize| {
+            let mut word = [0; 4];
+            word.copy_from_slice(&descriptor[4 * at..4 * at + 4]);
+            u32::from_le_bytes(word)
+        };
+        let tags = bytes
+            .chunks_exact(DESCRIPTOR_BYTES)
+            .enumerate()
+            .map(|(buffer, descriptor)| Tag {
+                buffer: buffer as u64,
+                database: word(descriptor, 1),
+                node: word(descriptor, 2),
+                fork: word(descriptor, 3),
+                page: word(descriptor, 4),
+            });
+        Ok(tags.filter(|tag| tag.node != 0).collect())
+    }
+
     /// Whether the process waits for something.
     fn sleeps(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process())).unwrap_or_default();
@@ -261,6 +362,18 @@ pub fn values(answer: &str, column: &str) -> Vec<String> {
         Some(rest[..rest.find('"')?].to_owned())
     };
     answer.lines().filter_map(value).collect()
+}
+
+/// The rows of an answer of the stand-alone backend. NULLs are left out: it prints nothing for them.
+pub fn rows(answer: &str) -> Vec<Vec<String>> {
+    let value = |line: &str| {
+        let rest = &line[line.find(" = \"")? + 4..];
+        Some(rest[..rest.rfind("\"\t(typeid")?].to_owned())
+    };
+    // The first piece is the names of the columns.
+    let pieces = answer.split("\t----\n").skip(1);
+    let rows = pieces.map(|row| row.lines().filter_map(value).collect());
+    rows.filter(|row: &Vec<String>| !row.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -9,14 +9,13 @@
 
 use std::collections::HashMap;
 use std::fs::File as SystemFile;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Stdio;
 
 use cachesim::caric::lackey::{Memory, Tape, Taped, executions};
 use cachesim::caric::recording::{Block, Recording};
 
-use super::backend::{Backend, SETTINGS, stand_alone, valgrind, values};
+use super::backend::{Backend, SETTINGS, Tag, stand_alone, valgrind, values};
 use super::database::{BEST_SELLER, BEST_SELLER_CUT, STATEMENTS, Statement, best_seller, keys, load};
 use super::relations::{File, Levels};
 use crate::error::BenchError;
@@ -30,8 +29,6 @@ const PEER: &str = "postgres under valgrind";
 const WARM_UP: u64 = 3;
 /// Steps of Best Seller that are kept, of the middle of the query.
 const BEST_SELLER_STEPS: usize = 12;
-/// A buffer's descriptor: the tag, space, database, file, fork and page, is the first five words of 64 bytes (PostgreSQL 10 to 18).
-const DESCRIPTOR_BYTES: usize = 64;
 /// Longest wait for `initdb`.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
@@ -79,14 +76,14 @@ fn record_in(
         progress.advance(1);
     }
     session.backend.run(&best_seller())?;
-    let (answer, whole) = session.backend.traced(&best_seller())?;
+    let (answer, whole) = session.backend.traced(&best_seller(), Tape::default())?;
     if values(&answer, "i_id").is_empty() {
         return Err(failed("Best Seller has no answer"));
     }
     let version = session.backend.run("show server_version")?;
     let server = values(&version, "server_version").pop().unwrap_or_default();
-    let memory = session.memory()?;
-    let tags = session.tags(&memory)?;
+    let memory = session.backend.memory()?;
+    let tags = session.backend.tags(&memory)?;
     let names = session.names()?;
     session.backend.finish()?;
 
@@ -146,7 +143,7 @@ fn make(programs: &Programs, account: Option<Account>, folder: &Path, data: &Pat
         .map_err(|source| BenchError::io("could not write the tables' script", source))?;
     let script = SystemFile::open(&script)
         .map_err(|source| BenchError::io("could not read the tables' script", source))?;
-    let output = stand_alone(programs, data, account, false)
+    let output = stand_alone(programs, data, account, SETTINGS, false)
         .stdin(Stdio::from(script))
         .output()
         .map_err(|error| failed(format!("could not be started: {error}")))?;
@@ -185,16 +182,6 @@ fn best_seller_steps(whole: Tape, memory: &Memory, root: u64) -> Result<Vec<Tape
     Ok(open.into_iter().chain(steps).chain(close).collect())
 }
 
-/// What one buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tag {
-    buffer: u64,
-    database: u32,
-    node: u32,
-    fork: u32,
-    page: u32,
-}
-
 /// The folder of the database that most buffers are of and the relations are in.
 fn database_folder(data: &Path, tags: &[Tag]) -> Result<std::path::PathBuf, BenchError> {
     let mut count: HashMap<u32, usize> = HashMap::new();
@@ -208,12 +195,12 @@ fn database_folder(data: &Path, tags: &[Tag]) -> Result<std::path::PathBuf, Benc
 
 /// A backend that is traced.
 struct Session {
-    backend: Backend,
+    backend: Backend<Tape>,
 }
 
 impl Session {
     fn start(programs: &Programs, account: Option<Account>, data: &Path) -> Result<Session, BenchError> {
-        let mut backend = Backend::start(programs, data, account)?;
+        let mut backend = Backend::start(programs, data, account, SETTINGS)?;
         for statement in STATEMENTS {
             if let Some((types, text)) = statement.prepared {
                 backend.run(&format!("prepare {}({types}) as {text}", statement.name))?;
@@ -238,7 +225,7 @@ impl Session {
                 self.backend.run("select pg_current_xact_id()")?;
             }
             if traced {
-                let (_, tape) = self.backend.traced(&text)?;
+                let (_, tape) = self.backend.traced(&text, Tape::default())?;
                 if tape.instructions() == 0 {
                     return Err(failed("valgrind reports no instructions"));
                 }
@@ -255,50 +242,6 @@ impl Session {
             }
         }
         Ok(taped)
-    }
-
-    fn memory(&mut self) -> Result<Memory, BenchError> {
-        let answer = self
-            .backend
-            .run("select name, off from pg_shmem_allocations where off is not null and name is not null")?;
-        let offsets = values(&answer, "off")
-            .into_iter()
-            .filter_map(|off| off.parse().ok());
-        let named: Vec<(String, u64)> = values(&answer, "name").into_iter().zip(offsets).collect();
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.backend.process()))
-            .map_err(|source| BenchError::io("could not read the memory map of postgres", source))?;
-        Memory::new(&maps, &named).map_err(|error| failed(error.to_string()))
-    }
-
-    /// What each buffer holds, read in the server's memory: asking it would take valgrind minutes.
-    fn tags(&mut self, memory: &Memory) -> Result<Vec<Tag>, BenchError> {
-        let first = memory
-            .address("Buffer Descriptors")
-            .ok_or_else(|| failed("does not name its buffers"))?;
-        let answer = self.backend.run("show shared_buffers")?;
-        let buffers = values(&answer, "shared_buffers").pop().unwrap_or_default();
-        let megabytes: usize = buffers.trim_end_matches("MB").parse().unwrap_or(64);
-        let count = megabytes * 128;
-        let mut bytes = vec![0; count * DESCRIPTOR_BYTES];
-        SystemFile::open(format!("/proc/{}/mem", self.backend.process()))
-            .and_then(|file| file.read_exact_at(&mut bytes, first))
-            .map_err(|source| BenchError::io("could not read the memory of postgres", source))?;
-        let word = |descriptor: &[u8], at: usize| {
-            let mut word = [0; 4];
-            word.copy_from_slice(&descriptor[4 * at..4 * at + 4]);
-            u32::from_le_bytes(word)
-        };
-        let tags = bytes
-            .chunks_exact(DESCRIPTOR_BYTES)
-            .enumerate()
-            .map(|(buffer, descriptor)| Tag {
-                buffer: buffer as u64,
-                database: word(descriptor, 1),
-                node: word(descriptor, 2),
-                fork: word(descriptor, 3),
-                page: word(descriptor, 4),
-            });
-        Ok(tags.filter(|tag| tag.node != 0).collect())
     }
 
     /// Names, files and kinds of the users' relations.

@@ -227,12 +227,10 @@ pub fn mix(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Result<()
     let all: &[Spec] = &[
         sides::DIRECT,
         sides::FIFO,
-        sides::LANE_FIFO,
         sides::SLS,
         sides::MLS,
         sides::LEARNED,
         sides::AUTO,
-        sides::SLS_PLANS,
         sides::AUTO_PLANS,
     ];
     let few: &[Spec] = &[

@@ -1,7 +1,7 @@
 //! [`run`]: one piece of work on all sides, a turn of each in every round, and its rows.
 //!
 //! Order of work: the sides start, each is warmed (the lane learns which shapes take long and what their plans are), rounds
-//! ([`crate::proxy::turns`]), rows. Before each turn the watched queries run alone, directly, so that slow-downs are of one round.
+//! ([`crate::proxy::turns`]), rows. Once a round the watched queries run alone, directly, so that slow-downs are of one round.
 
 use std::time::Duration;
 
@@ -93,6 +93,7 @@ pub fn run(work: &Work<'_>, setting: &Setting<'_>, runner: &mut Runner<'_>) -> R
         control: work.place(work.control).unwrap_or_default(),
     };
     let mut direct = Client::connect(setting.server, super::PATIENCE)?;
+    let mut alone_in: Option<(usize, Vec<Option<f64>>)> = None;
     runner.progress().begin(&name, work.plan.repetitions as u64);
     let tracks = turns::take(
         tracks,
@@ -100,8 +101,12 @@ pub fn run(work: &Work<'_>, setting: &Setting<'_>, runner: &mut Runner<'_>) -> R
         work.plan,
         runner.progress(),
         rate,
-        |place, _| {
-            let alone = alone(&mut direct, work.queries).map_err(|error| Gone::Failed(text(&error)))?;
+        |place, round| {
+            let alone = match alone_in.take() {
+                Some((of, alone)) if of == round => alone,
+                _ => alone(&mut direct, work.queries).map_err(|error| Gone::Failed(text(&error)))?,
+            };
+            alone_in = Some((round, alone.clone()));
             let (mut played, wrong) = one_turn(work, &mut targets[place])?;
             played.alone = alone;
             Ok((played, wrong))

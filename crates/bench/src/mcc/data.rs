@@ -17,7 +17,7 @@ use arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use fusion::{Engine, EngineOptions, Joins};
 
 use super::query::SCAN_QUANTITY_BELOW;
-use crate::answers::{Answer, NULL_TEXT, fingerprint, fingerprint_of_rows};
+use crate::answers::{Answer, NULL_TEXT, cell_text, fingerprint, fingerprint_of_rows};
 use crate::error::BenchError;
 use crate::oracle::{Database, ssb_answer};
 use crate::progress::Progress;
@@ -41,21 +41,24 @@ const AFTER: [&str; 8] = [
     "create index lineorder_orderdate on lineorder (lo_orderdate)",
 ];
 
-/// `create table` for a schema of the generator.
-fn create(name: &str, schema: &SchemaRef) -> String {
+/// `create table` for a schema of a generator.
+pub fn create(name: &str, schema: &SchemaRef) -> String {
     let columns = schema.fields().iter().map(|field| {
         let kind = match field.data_type() {
-            DataType::Int32 => "int",
-            DataType::Boolean => "boolean",
-            _ => "varchar",
+            DataType::Int32 => "int".to_owned(),
+            DataType::Int64 => "bigint".to_owned(),
+            DataType::Boolean => "boolean".to_owned(),
+            DataType::Date32 => "date".to_owned(),
+            DataType::Decimal128(digits, scale) => format!("numeric({digits}, {scale})"),
+            _ => "varchar".to_owned(),
         };
         format!("{} {kind} not null", field.name())
     });
     format!("create table {name} ({})", columns.collect::<Vec<_>>().join(", "))
 }
 
-/// A batch in the format of `copy`. The generator's texts have no character that would have to be escaped, which a test looks at.
-fn lines(batch: &RecordBatch) -> Vec<u8> {
+/// A batch in the format of `copy`. The generators' texts have no character that would have to be escaped, which a test looks at.
+pub fn lines(batch: &RecordBatch) -> Vec<u8> {
     let mut lines = String::with_capacity(batch.num_rows() * 128);
     for row in 0..batch.num_rows() {
         for (number, column) in batch.columns().iter().enumerate() {
@@ -66,7 +69,8 @@ fn lines(batch: &RecordBatch) -> Vec<u8> {
             let _ = match column.data_type() {
                 DataType::Int32 => write!(lines, "{}", column.as_primitive::<Int32Type>().value(row)),
                 DataType::Boolean => write!(lines, "{}", column.as_boolean().value(row)),
-                _ => write!(lines, "{}", column.as_string::<i32>().value(row)),
+                DataType::Utf8 => write!(lines, "{}", column.as_string::<i32>().value(row)),
+                _ => write!(lines, "{}", cell_text(column, row)),
             };
         }
         lines.push('\n');

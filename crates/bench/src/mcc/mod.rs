@@ -7,6 +7,8 @@
 //!          matrix of slow-downs ──▶ order: what any order of a mix could take          fig6, plan_choice, mix, overhead, estimation
 //! ```
 //!
+//! The same on a simulated cache, from what PostgreSQL touches, is [`sim`].
+//!
 //! Order of calls: [`sizes::Sizes`] from the effective last-level cache `C`, [`data::load`], then the cases. Tables are sized by the
 //! bytes of a query's hash table relative to `C`, not by a scale factor, so that what the paper calls strong, moderate and weak is so
 //! on any machine.
@@ -28,6 +30,7 @@ pub mod order;
 pub mod query;
 pub mod report;
 pub mod sides;
+pub mod sim;
 pub mod sizes;
 
 use std::time::Duration;

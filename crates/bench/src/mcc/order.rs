@@ -22,6 +22,23 @@ const STARTS: usize = 12;
 const SEED: u64 = 0x6d63_6302;
 const NANOSECONDS: f64 = 1e9;
 
+/// A CPU that is taken.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    kind: usize,
+    /// The part of the query that is left.
+    left: f64,
+    /// When it began, in seconds.
+    from: f64,
+}
+
+/// A query that has ended; times in seconds.
+struct Ended {
+    kind: usize,
+    from: f64,
+    to: f64,
+}
+
 /// What the kinds of queries of a mix do to each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
@@ -45,23 +62,26 @@ impl Matrix {
     /// Seconds the mix takes when whoever is free takes the next of `order`, a list of kinds.
     pub fn takes(&self, order: &[usize]) -> f64 {
         let mut waiting = order.iter().copied();
-        self.run(&mut || waiting.next(), &mut |_, _| {})
+        self.run(&mut || waiting.next(), &mut |_| {})
     }
 
     /// Virtual time. `next` is asked whenever a CPU is free; `ended` hears of every end.
-    fn run(&self, next: &mut dyn FnMut() -> Option<usize>, ended: &mut dyn FnMut(usize, f64)) -> f64 {
-        // Kind and the part that is left.
-        let mut seats: [Option<(usize, f64)>; 2] = [None, None];
+    fn run(&self, next: &mut dyn FnMut() -> Option<usize>, ended: &mut dyn FnMut(Ended)) -> f64 {
+        let mut seats: [Option<Seat>; 2] = [None, None];
         let mut now = 0.0;
         loop {
             for seat in &mut seats {
                 if seat.is_none() {
-                    *seat = next().map(|kind| (kind, 1.0));
+                    *seat = next().map(|kind| Seat {
+                        kind,
+                        left: 1.0,
+                        from: now,
+                    });
                 }
             }
-            let kinds = seats.map(|seat| seat.map(|(kind, _)| kind));
+            let kinds = seats.map(|seat| seat.map(|seat| seat.kind));
             let left = |place: usize| {
-                let (kind, left) = seats[place]?;
+                let Seat { kind, left, .. } = seats[place]?;
                 Some(left * self.whole(kind, kinds[1 - place]))
             };
             let Some(step) = [left(0), left(1)].into_iter().flatten().reduce(f64::min) else {
@@ -69,12 +89,16 @@ impl Matrix {
             };
             now += step;
             for place in 0..2 {
-                if let Some((kind, left)) = &mut seats[place] {
+                if let Some(Seat { kind, left, from }) = &mut seats[place] {
                     *left -= self.done(*kind, kinds[1 - place], step);
                     if *left <= 1e-9 {
-                        let kind = *kind;
+                        let end = Ended {
+                            kind: *kind,
+                            from: *from,
+                            to: now,
+                        };
                         seats[place] = None;
-                        ended(kind, now);
+                        ended(end);
                     }
                 }
             }
@@ -164,8 +188,29 @@ pub fn orders(matrix: &Matrix, mix: &[usize]) -> Orders {
     }
 }
 
-/// Seconds the mix takes when the scheduler itself chooses, all queries waiting from the begin in the order `order`; what each kind keeps in
-/// the cache is `footprints`. With `partitioner` it believes that weak queries are kept apart. `None` if it cannot be set up so.
+/// What became of a mix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Played {
+    /// Seconds to the end of the last.
+    pub seconds: f64,
+    /// Kind of each query and its time over its time alone, as they ended.
+    pub slowdowns: Vec<(usize, f64)>,
+}
+
+impl Played {
+    /// The mean slow-down of the queries of these kinds; `None` without any.
+    pub fn mean(&self, of: impl Fn(usize) -> bool) -> Option<f64> {
+        let of: Vec<f64> = self
+            .slowdowns
+            .iter()
+            .filter(|(kind, _)| of(*kind))
+            .map(|(_, slowdown)| *slowdown)
+            .collect();
+        (!of.is_empty()).then(|| of.iter().sum::<f64>() / of.len() as f64)
+    }
+}
+
+/// Seconds of [`played_by`].
 pub fn by_policy(
     matrix: &Matrix,
     order: &[usize],
@@ -174,6 +219,19 @@ pub fn by_policy(
     policy: PolicyName,
     partitioner: bool,
 ) -> Option<f64> {
+    Some(played_by(matrix, order, footprints, cache, policy, partitioner)?.seconds)
+}
+
+/// What becomes of the mix when the scheduler itself chooses, all queries waiting from the begin in the order `order`; what each kind keeps in
+/// the cache is `footprints`. With `partitioner` it believes that weak queries are kept apart. `None` if it cannot be set up so.
+pub fn played_by(
+    matrix: &Matrix,
+    order: &[usize],
+    footprints: &[Footprint],
+    cache: Bytes,
+    policy: PolicyName,
+    partitioner: bool,
+) -> Option<Played> {
     let domain = LlcDomain {
         cache,
         cpus: vec![CpuId(0), CpuId(1)],
@@ -221,18 +279,21 @@ pub fn by_policy(
         running.borrow_mut().push(number);
         Some(order[number])
     };
-    let mut ended = |kind: usize, now: f64| {
+    let mut slowdowns = Vec::with_capacity(order.len());
+    let mut ended = |end: Ended| {
+        slowdowns.push((end.kind, (end.to - end.from) / matrix.alone[end.kind]));
         let mut running = running.borrow_mut();
-        let Some(place) = running.iter().position(|&number| order[number] == kind) else {
+        let Some(place) = running.iter().position(|&number| order[number] == end.kind) else {
             return;
         };
         let number = running.remove(place);
         // A refusal could only be of a query it never started.
         let _ = scheduler
             .borrow_mut()
-            .finish((now * NANOSECONDS) as u64, QueryId(number as u64));
+            .finish((end.to * NANOSECONDS) as u64, QueryId(number as u64));
     };
-    Some(matrix.run(&mut next, &mut ended))
+    let seconds = matrix.run(&mut next, &mut ended);
+    Some(Played { seconds, slowdowns })
 }
 
 #[cfg(test)]
@@ -277,6 +338,18 @@ mod tests {
             of(PolicyName::Sls).expect("possible"),
         );
         assert!((sls - 2.0).abs() < 1e-6 && fifo > 2.4, "{fifo} {sls}");
+        let played = played_by(
+            &matrix,
+            &[0, 1, 0, 1],
+            &footprints,
+            Bytes::mib(8),
+            PolicyName::Fifo,
+            false,
+        );
+        let played = played.expect("possible");
+        let [hash, index] = [0, 1].map(|kind| played.mean(|of| of == kind).expect("two of each"));
+        assert!(played.slowdowns.len() == 4 && hash > 1.4 && (index - 1.0).abs() < 1e-6);
+        assert_eq!(played.mean(|kind| kind == 2), None);
     }
 
     proptest! {

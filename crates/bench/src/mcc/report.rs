@@ -5,7 +5,7 @@
 
 use super::estimation::PAPER_PERCENT;
 use super::keys::{ALONE, MIX_SECONDS, SLOWDOWN};
-use super::{cases, ceiling, estimation};
+use super::{cases, ceiling, estimation, sim};
 use crate::report::bar::{BarPlot, BarRow};
 use crate::report::finding::{Agreement, Finding};
 use crate::report::page::{Figure, Page, Section, Tile};
@@ -49,8 +49,12 @@ pub fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
         ),
     ];
     let mut sections: Vec<Section> = drawn.into_iter().flatten().collect();
+    sections.extend(sim::report::sections(rows));
     // Times of a quick run mean nothing, so neither does agreement.
-    let findings = if quick { Vec::new() } else { findings(rows) };
+    let findings = match quick {
+        true => Vec::new(),
+        false => [findings(rows), sim::report::findings(rows)].concat(),
+    };
     if !findings.is_empty() {
         sections.push(Section {
             heading: "The paper's statements".to_owned(),

@@ -4,7 +4,6 @@
 //! | --- | --- | --- |
 //! | `direct` | nothing | the operating system |
 //! | `fifo` | the proxy, lane off, as many servers as cores: what any pooler does | arrival |
-//! | `lane_fifo` | the proxy, lane on | arrival, through the lane |
 //! | `sls`, `learned`, `auto` | the proxy, lane on | that policy, plans as PostgreSQL prefers them |
 //! | `sls_plans`, `auto_plans` | the proxy, lane on | that policy, and it may take other plans |
 //! | `mls`, `mls_plans` | the proxy, lane on | beside the opposite, in a partitioned cache; unavailable where there is none |
@@ -69,8 +68,6 @@ pub const FIFO: Spec = Spec {
     name: "fifo",
     kind: Kind::Corun(None),
 };
-/// The lane with no policy: what it costs.
-pub const LANE_FIFO: Spec = lane("lane_fifo", "fifo", false);
 /// Beside its like.
 pub const SLS: Spec = lane("sls", "sls", false);
 /// Beside its opposite, in a partitioned cache.
@@ -95,7 +92,7 @@ impl Spec {
         }
     }
 
-    /// The stable word for who chooses: `none`, `fifo`, or the lane's policy. The lane's own `fifo` is told apart by the side's name.
+    /// The stable word for who chooses: `none`, `fifo`, or the lane's policy.
     pub fn policy(&self) -> &'static str {
         match self.kind {
             Kind::Direct => "none",
@@ -210,7 +207,7 @@ mod tests {
     #[test]
     fn names_are_distinct_and_words_are_stable() {
         let all = [
-            DIRECT, FIFO, LANE_FIFO, SLS, MLS, LEARNED, AUTO, SLS_PLANS, MLS_PLANS, AUTO_PLANS,
+            DIRECT, FIFO, SLS, MLS, LEARNED, AUTO, SLS_PLANS, MLS_PLANS, AUTO_PLANS,
         ];
         let mut names = all.map(|spec| spec.name).to_vec();
         names.sort_unstable();

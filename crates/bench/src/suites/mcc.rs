@@ -5,6 +5,7 @@
 use machine::effective_llc::effective_llc;
 use machine::topology::discover;
 use model::placement::{Placement, place};
+use model::topology::Topology;
 use model::units::CpuId;
 
 use super::{SuiteArgs, all_cores};
@@ -14,12 +15,12 @@ use crate::mcc::data::{self, Oracle};
 use crate::mcc::keys::Keys;
 use crate::mcc::sides::Setting;
 use crate::mcc::sizes::{SCALE, SCALE_QUICK, Sizes};
-use crate::mcc::{SUITE, cases, ceiling, estimation};
+use crate::mcc::{SUITE, cases, ceiling, estimation, sim};
 use crate::proxy::postgres::{Programs, Setup};
 use crate::run::Runner;
 use crate::ssb::Ssb;
 
-/// All cases.
+/// The measured cases.
 const CASES: [&str; 6] = [
     ceiling::CASE,
     cases::FIG6,
@@ -35,8 +36,9 @@ const CASES: [&str; 6] = [
 /// When no case matches, an argument is impossible, or a server cannot be set up. Without PostgreSQL there are rows that say so.
 pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let selected: Vec<&str> = CASES.into_iter().filter(|case| args.selects(case)).collect();
-    if selected.is_empty() {
-        return Err(args.no_such_case(CASES.map(str::to_owned)));
+    let simulated: Vec<&'static str> = sim::CASES.into_iter().filter(|case| args.selects(case)).collect();
+    if selected.is_empty() && simulated.is_empty() {
+        return Err(args.no_such_case(CASES.into_iter().chain(sim::CASES).map(str::to_owned)));
     }
     let topology = discover();
     let cache = Sizes::cache_for(args.llc, args.quick, effective_llc(&topology, None).bytes);
@@ -51,7 +53,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         Ok(programs) => programs,
         Err(error) => {
             runner.progress().note(&error.to_string());
-            for case in selected {
+            for case in selected.into_iter().chain(simulated) {
                 let keys = Keys::new(case, "all", sizes.cache);
                 runner.emit_checked(keys.unavailable("slowdown", "x", &error.to_string()));
             }
@@ -59,6 +61,24 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         }
     };
     let ground = Ground::new(SUITE, programs, args.program.as_deref())?;
+    if !selected.is_empty() {
+        measured(args, &selected, &sizes, &topology, &ground, runner)?;
+    }
+    if !simulated.is_empty() {
+        sim::run(&ground, &simulated, args.quick, runner)?;
+    }
+    Ok(())
+}
+
+/// The cases that run on this machine, on one server.
+fn measured(
+    args: &SuiteArgs,
+    selected: &[&str],
+    sizes: &Sizes,
+    topology: &Topology,
+    ground: &Ground,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
     if let Err(reason) = ground.corun() {
         runner.progress().note(reason);
     }
@@ -69,24 +89,24 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     if selected.contains(&estimation::CASE) {
         oracle = oracle.with_ssb(&ssb, args.quick, runner.progress())?;
     }
-    let pair = place(&topology, Placement::Cores)?;
+    let pair = place(topology, Placement::Cores)?;
     let cpus: [CpuId; 2] = [pair.main, pair.partner];
     let stage = cases::Stage {
         setting: Setting {
-            ground: &ground,
+            ground,
             server: server.address(),
-            topology: &topology,
+            topology,
             cache: sizes.cache,
             pool: all_cores(),
             quick: args.quick,
         },
-        sizes: &sizes,
+        sizes,
         oracle: &oracle,
     };
-    for case in selected {
+    for &case in selected {
         match case {
-            ceiling::CASE => ceiling::run(server.address(), cpus, &sizes, &oracle, args.quick, runner)?,
-            estimation::CASE => estimation::run(server.address(), cpus, &sizes, &oracle, args.quick, runner)?,
+            ceiling::CASE => ceiling::run(server.address(), cpus, sizes, &oracle, args.quick, runner)?,
+            estimation::CASE => estimation::run(server.address(), cpus, sizes, &oracle, args.quick, runner)?,
             cases::FIG6 => cases::fig6(&stage, args.quick, runner)?,
             cases::PLAN_CHOICE => cases::plan_choice(&stage, runner)?,
             cases::MIX => cases::mix(&stage, args.quick, runner)?,

@@ -14,7 +14,7 @@
 //! Not here: starting PostgreSQL or valgrind.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::axis::Axis;
 use super::recording::{Block, Execution};
@@ -46,6 +46,33 @@ pub enum LackeyError {
     TooMuch(String),
 }
 
+/// What a line of lackey's says, `I  04001000,3`, ` L 1ffeffff78,8`, `S` or `M` likewise: the access and the lines of 64 bytes it touches.
+/// `None` for any other text.
+pub fn access(line: &[u8]) -> Option<(Use, RangeInclusive<u64>)> {
+    let (what, rest) = match line {
+        [b'I', b' ', b' ', rest @ ..] => (Use::Fetch, rest),
+        [b' ', b'L', b' ', rest @ ..] => (Use::Load, rest),
+        [b' ', b'S' | b'M', b' ', rest @ ..] => (Use::Store, rest),
+        _ => return None,
+    };
+    // Billions of these are read: no text, no copy.
+    let digits = |radix: u64| {
+        move |number: u64, &byte: &u8| {
+            let digit = u64::from(char::from(byte).to_digit(radix as u32)?);
+            number.checked_mul(radix)?.checked_add(digit)
+        }
+    };
+    let comma = rest.iter().position(|&byte| byte == b',')?;
+    let (address, bytes) = (&rest[..comma], rest[comma + 1..].trim_ascii_end());
+    if address.is_empty() || bytes.is_empty() {
+        return None;
+    }
+    let address = address.iter().try_fold(0, digits(16))?;
+    let bytes = bytes.iter().try_fold(0, digits(10))?;
+    let last = address.saturating_add(bytes.max(1) - 1);
+    Some((what, address >> LINE_SHIFT..=last >> LINE_SHIFT))
+}
+
 /// The accesses of one statement as they come from lackey, lines of 64 bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Tape {
@@ -56,23 +83,12 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// Takes one line of lackey's: `I  04001000,3`, ` L 1ffeffff78,8`, `S` or `M` likewise. Others are passed over: the server's own words.
+    /// Takes one line of lackey's. Others are passed over: the server's own words.
     pub fn line(&mut self, line: &[u8]) {
-        let (what, rest) = match line {
-            [b'I', b' ', b' ', rest @ ..] => (Use::Fetch, rest),
-            [b' ', b'L', b' ', rest @ ..] => (Use::Load, rest),
-            [b' ', b'S' | b'M', b' ', rest @ ..] => (Use::Store, rest),
-            _ => return,
-        };
-        let mut fields = rest.split(|&byte| byte == b',');
-        let number = |field: Option<&[u8]>, radix| {
-            u64::from_str_radix(std::str::from_utf8(field?).ok()?.trim(), radix).ok()
-        };
-        let (Some(address), Some(bytes)) = (number(fields.next(), 16), number(fields.next(), 10)) else {
+        let Some((what, lines)) = access(line) else {
             return;
         };
-        let last = address.saturating_add(bytes.max(1) - 1) >> LINE_SHIFT;
-        for line in address >> LINE_SHIFT..=last {
+        for line in lines {
             if what == Use::Fetch {
                 if self.last_code.replace(line) == Some(line) {
                     continue;
@@ -97,11 +113,10 @@ impl Tape {
     /// Cuts it wherever the page in `buffer` is come to again, after [`REVISIT_ACCESSES`] without it: before the first time, each time, and the
     /// last with what follows. Instructions are shared out by accesses.
     pub fn cut(self, memory: &Memory, buffer: u64) -> Vec<Tape> {
-        let blocks = u64::from(BLOCK_LINES);
         let mut starts = vec![0];
         let mut before = None;
         for (at, &(line, _)) in self.accesses.iter().enumerate() {
-            if matches!(memory.piece(line), Piece::Blocks(first) if first / blocks == buffer) {
+            if memory.buffer(line) == Some(buffer) {
                 if before.is_none_or(|before| at - before > REVISIT_ACCESSES) {
                     starts.push(at);
                 }
@@ -208,6 +223,20 @@ impl Memory {
     pub fn address(&self, name: &str) -> Option<u64> {
         let found = self.allocations.iter().find(|(_, known)| known == name);
         found.map(|&(line, _)| line << LINE_SHIFT)
+    }
+
+    /// Whether a line is the process's own, so that another backend has one like it elsewhere: neither shared memory nor the program's
+    /// text and constants.
+    pub fn is_private(&self, line: u64) -> bool {
+        self.piece(line) == Piece::Private
+    }
+
+    /// Number of the buffer whose page a line is of, if it is of one.
+    pub fn buffer(&self, line: u64) -> Option<u64> {
+        match self.piece(line) {
+            Piece::Blocks(first) => Some(first / u64::from(BLOCK_LINES)),
+            _ => None,
+        }
     }
 
     fn piece(&self, line: u64) -> Piece {

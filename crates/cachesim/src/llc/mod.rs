@@ -70,6 +70,7 @@
 
 mod colours;
 mod corun;
+pub mod filtered;
 mod stream;
 
 use crate::cache::{Geometry, MASKED_WAYS_MAX, Replacement};

@@ -172,7 +172,9 @@ fn footer(screen: &Screen, width: usize) -> Line<'static> {
 pub(super) mod tests {
     use std::time::Duration;
 
-    use proxy::admin::{CohortRow, CoreRow, HostRow, KeyRow, PoolRow, RangeRow, SplitRow, TotalsRow};
+    use proxy::admin::{
+        CohortRow, CoreRow, HostRow, KeyRow, PoolRow, QueueRow, RangeRow, SlowdownRow, SplitRow, TotalsRow,
+    };
     use proxy::watch::Sample;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -354,6 +356,70 @@ split        database  key        parts/s  whole/s  parts  in parts  whole
 best_seller  shop      item.i_id       20      5.0      2     21 ms  40 ms";
         assert!(lines.contains(expected), "{lines}");
         assert!(lines.contains(" 6 Ranges (2)  7 Splits (1)"), "{lines}");
+    }
+
+    /// The same with a query that runs and one that waits for it.
+    pub fn queueing() -> Frame {
+        let mut sample = sample(2, 1);
+        let waits = QueueRow {
+            client: 7,
+            database: "shop".to_owned(),
+            user: "user0".to_owned(),
+            state: "waiting".to_owned(),
+            class: "weak".to_owned(),
+            form: "planned".to_owned(),
+            waited_us: 120_000,
+            ..QueueRow::default()
+        };
+        let runs = QueueRow {
+            client: 3,
+            state: "running".to_owned(),
+            class: "moderate".to_owned(),
+            table_bytes: 7 << 20,
+            waited_us: 0,
+            ran_us: Some(800_000),
+            cpu: Some(1),
+            why: "free".to_owned(),
+            ..waits.clone()
+        };
+        sample.queue = vec![runs, waits];
+        let all = ["strong", "moderate", "weak"];
+        let pairs = all.iter().flat_map(|class| all.map(|beside| (*class, beside)));
+        sample.slowdowns = pairs
+            .map(|(class, beside)| SlowdownRow {
+                class: class.to_owned(),
+                beside: beside.to_owned(),
+                percent: if (class, beside) == ("moderate", "weak") {
+                    131
+                } else {
+                    100
+                },
+                cache_bytes: 14 << 20,
+                policy: "sls".to_owned(),
+                partition: "none".to_owned(),
+            })
+            .collect();
+        Frame::of("127.0.0.1:6432", sample, None)
+    }
+
+    #[test]
+    fn the_queue_and_its_classes_are_seen_where_there_is_one() {
+        let mut screen = screen(1);
+        screen.news(News::Frame(Box::new(queueing())));
+        let lines = drawn(&screen, 100, 40).join("\n");
+        let expected = "\
+Queue
+state    class     tables  database  user   client  cpu  waited     ran  form     why
+running  moderate  7.0 MB  shop      user0       3    1    0 µs  800 ms  planned  free
+waiting  weak         0 B  shop      user0       7    -  120 ms       -  planned
+
+Classes
+class     beside strong  moderate   weak    cache  policy  partition
+strong            100 %     100 %  100 %  14.0 MB  sls     none
+moderate          100 %     100 %  131 %  14.0 MB  sls     none
+weak              100 %     100 %  100 %  14.0 MB  sls     none";
+        assert!(lines.contains(expected), "{lines}");
+        assert!(lines.contains(" 8 Queue (2)  9 Classes (3)"), "{lines}");
     }
 
     #[test]

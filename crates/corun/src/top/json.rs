@@ -113,12 +113,26 @@ fn objects(frame: &Frame) -> Vec<Value> {
             "whole_us": row.whole_us, "overhead_us": row.overhead_us, "why": row.why,
         })
     }));
+    objects.extend(sample.queue.iter().map(|row| {
+        json!({
+            "table": "queue", "core": row.core, "client": row.client, "database": row.database, "user": row.user,
+            "shape": row.shape, "state": row.state, "class": row.class, "table_bytes": row.table_bytes, "form": row.form,
+            "policy": row.policy, "waited_us": row.waited_us, "ran_us": row.ran_us, "cpu": row.cpu, "why": row.why,
+            "overtaken": row.overtaken,
+        })
+    }));
+    objects.extend(sample.slowdowns.iter().map(|row| {
+        json!({
+            "table": "classes", "class": row.class, "beside": row.beside, "percent": row.percent,
+            "cache_bytes": row.cache_bytes, "policy": row.policy, "partition": row.partition,
+        })
+    }));
     objects
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::tests::{busy, keyed};
+    use super::super::draw::tests::{busy, keyed, queueing};
     use super::*;
 
     #[test]
@@ -141,6 +155,9 @@ mod tests {
         };
         assert_eq!(of("range")["overflow_part"], json!(0.1));
         assert_eq!(of("split")["in_parts_per_s"], json!(20.0));
+        let queueing = super::objects(&queueing());
+        let of = |table: &str| queueing.iter().filter(|object| object["table"] == table).count();
+        assert_eq!((of("queue"), of("classes")), (2, 9));
         assert_eq!(objects[0]["transactions_per_s"], json!(12_000.0));
         assert_eq!(objects[0]["clients_waiting"], json!(12));
         let first = super::objects(&Frame::of("here", busy().sample, None));

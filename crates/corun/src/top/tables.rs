@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use proxy::admin::SlowdownRow;
 use proxy::watch::Speed;
 
 use super::frame::Frame;
@@ -9,8 +10,8 @@ use super::grid::{Cell, Grid, Heading};
 use super::units::{UNKNOWN, bytes, count, percent, rate, time};
 
 /// How many tables there are.
-pub const TABLES: usize = 7;
-/// Those that follow these are shown only where they have rows: few proxies have ranges or splits.
+pub const TABLES: usize = 9;
+/// Those that follow these are shown only where they have rows: few proxies have ranges, splits or a queue of heavy queries.
 const ALWAYS: usize = 5;
 
 const POOLS: &[Heading] = &[
@@ -98,6 +99,30 @@ const SPLITS: &[Heading] = &[
     ("why", false),
 ];
 
+const QUEUE: &[Heading] = &[
+    ("state", false),
+    ("class", false),
+    ("tables", true),
+    ("database", false),
+    ("user", false),
+    ("client", true),
+    ("cpu", true),
+    ("waited", true),
+    ("ran", true),
+    ("form", false),
+    ("why", false),
+];
+
+const CLASSES: &[Heading] = &[
+    ("class", false),
+    ("beside strong", true),
+    ("moderate", true),
+    ("weak", true),
+    ("cache", true),
+    ("policy", false),
+    ("partition", false),
+];
+
 /// Whether a table is to be seen.
 pub fn is_shown(grids: &[Grid; TABLES], at: usize) -> bool {
     at < ALWAYS || grids.get(at).is_some_and(|grid| !grid.rows.is_empty())
@@ -113,6 +138,8 @@ pub fn tables(frame: &Frame) -> [Grid; TABLES] {
         hosts(frame),
         ranges(frame),
         splits(frame),
+        queue(frame),
+        classes(frame),
     ]
 }
 
@@ -314,6 +341,54 @@ fn splits(frame: &Frame) -> Grid {
         title: "Splits",
         rows: rows.collect(),
         headings: &SPLITS[..columns],
+    }
+}
+
+fn queue(frame: &Frame) -> Grid {
+    let rows = frame.sample.queue.iter().map(|row| {
+        vec![
+            text(&row.state),
+            text(&row.class),
+            Cell::Number(bytes(row.table_bytes as f64), row.table_bytes as f64),
+            text(&row.database),
+            text(&row.user),
+            number(row.client),
+            Cell::maybe(row.cpu, |cpu| cpu as f64, count),
+            duration(Some(Duration::from_micros(row.waited_us))),
+            duration(row.ran_us.map(Duration::from_micros)),
+            text(&row.form),
+            text(&row.why),
+        ]
+    });
+    Grid {
+        title: "Queue",
+        headings: QUEUE,
+        rows: rows.collect(),
+    }
+}
+
+/// A row for each class: what it takes beside each class, of what it takes alone.
+fn classes(frame: &Frame) -> Grid {
+    let all = &frame.sample.slowdowns;
+    let rows = all.iter().filter(|row| row.class == row.beside).map(|row| {
+        let beside = |class: &str| {
+            let same = |pair: &&SlowdownRow| pair.class == row.class && pair.beside == class;
+            share(all.iter().find(same).map(|pair| pair.percent as f64 / 100.0))
+        };
+        vec![
+            text(&row.class),
+            beside("strong"),
+            beside("moderate"),
+            beside("weak"),
+            Cell::Number(bytes(row.cache_bytes as f64), row.cache_bytes as f64),
+            text(&row.policy),
+            text(&row.partition),
+        ]
+    });
+    Grid {
+        title: "Classes",
+        headings: CLASSES,
+        rows: rows.collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! without one.
 //!
 //! A [`Twin`] is handed to a [`super::Client`] in place of the real files. Tests look at and change the machine behind
-//! the client's back: [`Twin::fork`], [`Twin::exit`], [`Twin::shell`] act as programs and other tools do, and
+//! the client's back: [`Twin::fork`], [`Twin::adopt`], [`Twin::exit`], [`Twin::shell`] act as programs and other tools do, and
 //! [`Twin::crash_after`], [`Twin::fail`] and [`Twin::before_call`] break things at a chosen moment.
 //!
 //! # Rules, and where the kernel has them
@@ -277,6 +277,12 @@ impl Twin {
     /// When there is no such task.
     pub fn fork(&self, task: u32) -> u32 {
         self.state().kernel.start(task, false).expect("a living task")
+    }
+
+    /// A process that has a number already, one of the machine's, say: a child of `parent`, in the same groups. One that is known stays as
+    /// it is.
+    pub fn adopt(&self, process: u32, parent: u32) {
+        self.state().kernel.adopt(process, parent);
     }
 
     /// A task starts a thread: in the same process, in the same groups. Its id.

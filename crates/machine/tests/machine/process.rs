@@ -4,8 +4,8 @@ use std::process::{Child, Command};
 
 use machine::affinity::allowed_cpus;
 use machine::process::{
-    Backend, Processes, Refusal, Rights, Route, SimulatedProcesses, Status, SystemProcesses, bind, unbind,
-    verify_backend, workers_of,
+    Backend, Processes, Refusal, Rights, Route, Search, SimulatedProcesses, Status, SystemProcesses, bind,
+    is_still, unbind, verify_backend,
 };
 use model::units::CpuId;
 
@@ -236,28 +236,67 @@ fn processes_of_this_machine_are_bound() {
 
 #[test]
 fn parallel_workers_are_found_by_what_they_say() {
-    let processes = SimulatedProcesses::new(Rights { uid: 7, nice: false });
+    let processes = server(SAME_USER);
+    let cpus = [CpuId(0), CpuId(1), CpuId(2)];
     let start = |pid: u32, parent: u32, title: &str| {
-        let status = Status {
-            parent,
-            real_uid: 7,
-            effective_uid: 7,
-            title: title.to_owned(),
-            started: u64::from(pid),
-            nested: false,
-        };
-        processes.start(pid, status, &[CpuId(0)]);
+        let mut status = status(parent, title);
+        status.started = u64::from(pid);
+        processes.start(pid, status, &cpus);
     };
-    start(100, 1, "postgres: the server");
-    start(200, 100, "postgres: app shop [local] SELECT");
-    start(201, 100, "postgres: parallel worker for PID 200");
-    start(202, 100, "postgres: 15/main: parallel worker for PID 200 ");
-    start(203, 100, "postgres: parallel worker for PID 2001");
+    let backend = verify_backend(&processes, BACKEND, &UNIX).unwrap();
+    let mut search = Search::new(&backend);
+    let mut look = || {
+        let new = search.look(&processes);
+        new.iter().map(|worker| worker.pid).collect::<Vec<_>>()
+    };
+    assert!(look().is_empty());
+    start(201, SERVER, "postgres: parallel worker for PID 200");
+    start(202, SERVER, "postgres: 15/main: parallel worker for PID 200 ");
+    start(203, SERVER, "postgres: parallel worker for PID 2001");
+    // Just started: it has not said yet what it is.
+    start(204, SERVER, "/usr/lib/postgresql/15/bin/postgres -D data");
+    // Somebody with a name.
+    start(
+        205,
+        SERVER,
+        "postgres: parallel worker for PID 200 shop [local] idle",
+    );
     start(300, 1, "postgres: parallel worker for PID 200");
-    assert_eq!(workers_of(&processes, 200), [201, 202]);
+    assert_eq!(look(), [201, 202]);
+    assert!(look().is_empty(), "each once");
+    start(204, SERVER, "postgres: parallel worker for PID 200");
     processes.end(201);
-    assert_eq!(workers_of(&processes, 200), [202]);
-    assert!(workers_of(&processes, 4711).is_empty(), "nobody");
-    // Of this machine: a process that has started nothing like it.
-    assert!(workers_of(&SystemProcesses, std::process::id()).is_empty());
+    assert_eq!(look(), [204]);
+    let known: Vec<u32> = search.workers().iter().map(|worker| worker.pid).collect();
+    assert_eq!(known, [202, 204]);
+
+    let [first, second] = search.workers() else {
+        panic!("two")
+    };
+    search.bind(&processes, *first, &[CpuId(1), CpuId(7)]).unwrap();
+    assert_eq!(processes.cpus(202).unwrap(), [CpuId(1)]);
+    let nowhere = search.bind(&processes, *first, &[CpuId(7)]);
+    assert!(
+        matches!(nowhere, Err(Refusal::CpuNotAllowed { .. })),
+        "{nowhere:?}"
+    );
+    // Another process with its number.
+    start(202, SERVER, "postgres: parallel worker for PID 200");
+    let mut other = processes.status(204).unwrap();
+    other.started += 1;
+    processes.start(204, other, &cpus);
+    assert!(search.is_still(&processes, *first));
+    let gone = search.bind(&processes, *second, &[CpuId(1)]);
+    assert!(
+        matches!(gone, Err(Refusal::NoSuchProcess { pid: 204 })),
+        "{gone:?}"
+    );
+    assert_eq!(processes.cpus(204).unwrap(), cpus);
+    // The backend itself has ended, and another has its number.
+    assert!(is_still(&processes, &backend));
+    let mut next = status(SERVER, "postgres: bench shop [local] idle");
+    next.started = 99;
+    processes.start(BACKEND, next, &cpus);
+    assert!(!is_still(&processes, &backend));
+    assert!(search.look(&processes).is_empty() && search.workers().is_empty());
 }

@@ -167,8 +167,12 @@ row! {
         waited_us: u64,
         /// How long it has run.
         ran_us: Option<u64>,
-        /// The core it was given.
+        /// The core its server process is bound to; empty where it could not be bound.
         cpu: Option<u64>,
+        /// The resctrl group its server process was put into, which is its part of the last-level cache; empty where that is not divided.
+        cache: String,
+        /// Parallel workers that were brought to its cores and its part of the cache.
+        workers: Option<u64>,
         /// Why it was started there and then.
         why: String,
         /// How many that came later were started before it, while it waits.

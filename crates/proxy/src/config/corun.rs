@@ -40,7 +40,7 @@ settings! {
         lane_min: Duration = Duration::from_millis(50), Reload, "Run time from which a query is worth queueing. Learnt by the shape of its text. What takes less than 10 ms, or than twenty times what is measured to pass between one query of the queue and the next, does not queue all the same.";
         lane_policy: LanePolicy = LanePolicy::Auto, Restart, "Which query runs beside which. `mls` needs a partitioned last-level cache (`corun partition apply`).";
         lane_plans: bool = true, Reload, "May run a query with other joins than PostgreSQL prefers (`SET LOCAL enable_...` in its own transaction), where its estimate is at most 30 % dearer and the tables suit the cache better.";
-        lane_cores: AutoCount = AutoCount::Auto, [1, 1024], Restart, "Queries of the queue that run at a time. `auto`: one for each core this process may use.";
+        lane_cores: AutoCount = AutoCount::Auto, [1, 1024], Restart, "Cores of the queue: so many of its queries run at a time, and their parallel workers run on no others. `auto`: one for each core this process may use.";
         lane_cache_bytes: Bytes = Bytes(0), Restart, "Bytes of the last-level cache to count on. 0: what `corun topology --measure` found, otherwise what the machine reports.";
         lane_overtakes_max: u32 = 8, [0, 10000], Restart, "How often a query that waits may be overtaken by later ones.";
         lane_waiting_max: u32 = 1024, [1, 1000000], Restart, "Queries that wait at most; more run at once, as if there were no queue.";

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use machine::process::{self, Backend, Refusal, Route, SystemProcesses};
 use machine::reactor::{Address, Peer, Reactor};
+use model::partition::Class;
 use model::units::CpuId;
 
 use super::event_loop::EventLoop;
@@ -24,9 +25,16 @@ pub(super) struct Bound {
     pub cpu: CpuId,
     /// It runs where the system puts it, for now.
     pub loose: bool,
+    /// The part of the last-level cache it is kept to, other than the default.
+    pub class: Option<Class>,
 }
 
 impl Bound {
+    /// The process, as it was verified.
+    pub fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
     /// The process.
     pub fn pid(&self) -> u32 {
         self.backend.pid
@@ -70,18 +78,18 @@ impl<R: Reactor> EventLoop<R> {
                     backend,
                     cpu,
                     loose: false,
+                    class: None,
                 });
             }
             Err(refusal) => self.unbound(&refusal, switch),
         }
     }
 
-    /// Moves a backend to a core for a while, if it may be moved.
-    pub(super) fn bind_for_now(&mut self, index: usize, cpu: CpuId) {
-        if let Some(bound) = self.servers.get(index).and_then(|server| server.bound.as_ref()) {
-            // It has ended, or stays where it was: a hint is a hint.
-            let _ = process::bind(&SystemProcesses, &bound.backend, cpu);
-        }
+    /// Moves a backend to a core for a while, if it may be moved. Answers whether it is there: it has ended, or stays where it was, as a
+    /// hint is a hint.
+    pub(super) fn bind_for_now(&mut self, index: usize, cpu: CpuId) -> bool {
+        let bound = self.servers.get(index).and_then(|server| server.bound.as_ref());
+        bound.is_some_and(|bound| process::bind(&SystemProcesses, &bound.backend, cpu).is_ok())
     }
 
     /// Moves it back.

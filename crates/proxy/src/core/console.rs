@@ -254,7 +254,7 @@ impl<R: Reactor> EventLoop<R> {
                 for key in self.world.config.restart_needed(&world.config) {
                     tracing::warn!(key, "the changed setting takes effect at the next start");
                 }
-                self.shared.open_lane(&world.config, false);
+                self.shared.open_lane(&world.config);
                 self.shared.change_world(Arc::new(world));
                 Ok(Answer::Done)
             }

@@ -178,7 +178,9 @@ impl<'a, R: Reactor> Way<'a, R> {
             || (matches!(tag, backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION)
                 && (self.server.lifted.is_some() || self.server.proof.is_some()))
             || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
-            || (tag == backend::NOTICE && self.server.lifted.is_some() && total <= LOOKED_INTO_MAX);
+            || (tag == backend::NOTICE
+                && (self.server.lifted.is_some() || self.server.hints > 0)
+                && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.heard.broken = Some("it sent a message that is too long");
@@ -206,6 +208,11 @@ impl<'a, R: Reactor> Way<'a, R> {
         let body = timed_out.as_deref().unwrap_or(body);
         if self.server.form.is_some()
             && let Some(passes) = self.look_at_form(tag, body, end, whole)
+        {
+            return passes;
+        }
+        if self.server.hints > 0
+            && let Some(passes) = self.look_at_hinted(tag, body, whole)
         {
             return passes;
         }
@@ -359,6 +366,25 @@ impl<'a, R: Reactor> Way<'a, R> {
                 Some(false)
             }
         }
+    }
+
+    /// A message of the answer to a query with a comment before it. `None`: as usual.
+    fn look_at_hinted(&mut self, tag: u8, body: &[u8], whole: bool) -> Option<bool> {
+        match tag {
+            backend::READY => self.server.hints = 0,
+            backend::ERROR | backend::NOTICE if whole => {
+                let moved = lane::moved_back(body, self.server.hints)?;
+                let mut out = Vec::with_capacity(moved.len() + HEADER_BYTES);
+                build::message(&mut out, tag, |out| out.extend(&moved));
+                if tag == backend::ERROR {
+                    self.error(Some(&out));
+                }
+                self.send(&out);
+                return Some(false);
+            }
+            _ => {}
+        }
+        None
     }
 
     /// A message of the answer to a query with settings of its own. `None`: as usual.

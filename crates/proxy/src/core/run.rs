@@ -8,11 +8,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use machine::affinity;
+use machine::partition::Partitioner;
 use machine::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
 use model::split::{Core, reserved};
 use model::units::CpuId;
 
 use super::event_loop::{EventLoop, listener_token};
+use super::lane::Machine;
 use super::metrics;
 use super::places::{Place, places};
 use super::shared::{Message, Shared};
@@ -63,14 +65,28 @@ impl Proxy {
     /// # Errors
     /// When an address is taken, or the system refuses threads or descriptors.
     pub fn start(world: World) -> Result<Self, StartError> {
+        Self::start_on(world, Machine::This)
+    }
+
+    /// The same with another way to keep weak queries of the queue out of the last-level cache than the machine's own: for tests, a
+    /// resctrl in memory.
+    ///
+    /// # Errors
+    /// As [`Proxy::start`].
+    pub fn start_partitioned(world: World, partitioner: Arc<dyn Partitioner>) -> Result<Self, StartError> {
+        Self::start_on(world, Machine::Partitioned(partitioner))
+    }
+
+    fn start_on(world: World, machine: Machine) -> Result<Self, StartError> {
         let world = Arc::new(world);
         let (listeners, addresses, sockets) = listen(&world)?;
         let loops = match world.config.corun.event_loops {
             AutoCount::Auto => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             AutoCount::Count(count) => count as usize,
         };
-        let shared = Arc::new(Shared::new(loops, Arc::clone(&world)).ok_or(StartError::Random)?);
-        shared.open_lane(&world.config, false);
+        let shared = Shared::new(loops, Arc::clone(&world), machine).ok_or(StartError::Random)?;
+        let shared = Arc::new(shared);
+        shared.open_lane(&world.config);
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);
         let Cores { simple, complex } = cores(&world);
@@ -143,7 +159,7 @@ impl Proxy {
     /// Takes over another configuration. What needs a restart stays as it is; the answer names those settings.
     pub fn reload(&self, world: World) -> Vec<&'static str> {
         let changed = self.shared.world().config.restart_needed(&world.config);
-        self.shared.open_lane(&world.config, false);
+        self.shared.open_lane(&world.config);
         self.shared.change_world(Arc::new(world));
         changed
     }

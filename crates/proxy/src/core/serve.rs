@@ -588,7 +588,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(server) = self.servers.get_mut(index) {
             server.client = None;
             // A place in the queue ends with the query.
-            server.seat = None;
+            let seat = server.seat.take();
             (server.deadline, server.late) = (None, false);
             server.since = self.now;
             let replica = server.replica;
@@ -596,6 +596,9 @@ impl<R: Reactor> EventLoop<R> {
                 reactor.resume(server.token());
             }
             self.fleet_finished(reactor, client_index, replica);
+            if seat.is_some() {
+                self.unplace(index);
+            }
         }
         self.todo.push_back(Todo::Free(index));
         if let Some(client) = self.clients.get_mut(client_index) {

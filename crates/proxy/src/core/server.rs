@@ -147,6 +147,8 @@ pub(super) struct Server {
     pub timed: Option<usize>,
     /// It runs a query of the queue of heavy ones.
     pub seat: Option<lane::Seat>,
+    /// Characters of a comment before that query which its client does not know of.
+    pub hints: usize,
     /// That query runs with settings of its own.
     pub form: Option<Box<lane::Form>>,
     pub task: Option<Task>,
@@ -221,6 +223,7 @@ impl Server {
             job: None,
             timed: None,
             seat: None,
+            hints: 0,
             form: None,
             task: None,
             cancels: 0,

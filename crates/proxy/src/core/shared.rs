@@ -93,6 +93,8 @@ pub(crate) struct Shared {
     pub resolver: super::resolve::Resolver,
     /// Where the clock begins by which all loops tell the times of writes and of probes.
     pub started: Instant,
+    /// What the queue of heavy queries is for.
+    pub machine: super::lane::Machine,
     // Changing, each by itself.
     world: RwLock<Arc<World>>,
     ids: AtomicU64,
@@ -134,7 +136,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// For `loops` event loops. `None`: the system gives no random numbers.
-    pub fn new(loops: usize, world: Arc<World>) -> Option<Self> {
+    pub fn new(loops: usize, world: Arc<World>, machine: super::lane::Machine) -> Option<Self> {
         let random = SystemRandom::new();
         let mock = world
             .users
@@ -146,6 +148,7 @@ impl Shared {
             mock,
             resolver: super::resolve::Resolver::default(),
             started: Instant::now(),
+            machine,
             definitions: Arc::default(),
             fleets: Mutex::default(),
             ranges: Mutex::default(),

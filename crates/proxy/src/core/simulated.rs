@@ -14,6 +14,7 @@ use machine::reactor::twin::{Entrance, Network};
 use machine::reactor::{Reactor, Twin};
 
 use super::event_loop::{EventLoop, listener_token};
+use super::lane::Machine;
 use super::run::StartError;
 use super::shared::{Message, Shared};
 use super::world::World;
@@ -57,8 +58,8 @@ impl Simulated {
     /// # Errors
     /// When the system gives no random numbers.
     pub fn new(network: &Network, world: World) -> Result<Self, StartError> {
-        let shared = Arc::new(Shared::new(1, Arc::new(world)).ok_or(StartError::Random)?);
-        shared.open_lane(&shared.world().config, true);
+        let shared = Arc::new(Shared::new(1, Arc::new(world), Machine::Simulated).ok_or(StartError::Random)?);
+        shared.open_lane(&shared.world().config);
         let mut reactor = network.reactor();
         shared.mailboxes[0].attend(reactor.waker());
         let mut event_loop = EventLoop::new(0, Arc::clone(&shared));
@@ -107,7 +108,7 @@ impl Simulated {
 
     /// Takes over another configuration.
     pub fn reload(&self, world: World) {
-        self.shared.open_lane(&world.config, true);
+        self.shared.open_lane(&world.config);
         self.shared.change_world(Arc::new(world));
     }
 

@@ -82,6 +82,12 @@ impl Estimate {
         new
     }
 
+    /// Leaves out what only hints can get: they have no place in a statement that was prepared.
+    pub fn keep_settings(&mut self) {
+        self.candidates
+            .retain(|candidate| candidate.form.hints().is_none());
+    }
+
     /// All plans; the first is PostgreSQL's own.
     pub fn candidates(&self) -> &[Candidate] {
         &self.candidates

@@ -107,7 +107,7 @@ impl Explained {
         (form.settings == INDEX && memoize).then(|| Form::by(INDEX_NO_MEMOIZE))
     }
 
-    /// The same by hints, for a server that has pg_hint_plan ([`HINTS_QUESTION`](super::HINTS_QUESTION)): each of the first two
+    /// The same by hints, for a server that has pg_hint_plan ([`HINTS_SETTING`](super::HINTS_SETTING)): each of the first two
     /// joins the other way, then both. Their order stays. Empty where a name cannot stand in a comment.
     pub fn hinted(&self) -> Vec<Form> {
         let joins = self.main_joins();

@@ -34,7 +34,7 @@ pub use forms::Form;
 pub use model::pg_hash::Memory;
 pub use node::Seen;
 pub use shape::HashTable;
-pub use statistics::{Changed, HINTS_QUESTION, Relation, Statistics, has_hints};
+pub use statistics::{Changed, HINTS_SETTING, Relation, Statistics, has_hints};
 
 use model::locality::Footprint;
 use model::pipeline::PlanShape;

@@ -25,11 +25,12 @@ use crate::split::quoted_name;
 /// Relations that are looked at.
 const RELATIONS_MAX: usize = 256;
 
-/// Whether the server has pg_hint_plan in this session: one row, one column; see [`has_hints`]. The setting exists only once the
-/// library is loaded, by `shared_preload_libraries`, `session_preload_libraries` or `LOAD`.
-pub const HINTS_QUESTION: &str = "select pg_catalog.current_setting('pg_hint_plan.enable_hint', true)";
+/// The setting that says whether the server has pg_hint_plan in this session; see [`has_hints`]. It exists only once the library is loaded,
+/// by `shared_preload_libraries`, `session_preload_libraries` or `LOAD`, or where somebody has set a value for it all the same: then
+/// hints change no plan.
+pub const HINTS_SETTING: &str = "pg_hint_plan.enable_hint";
 
-/// Reads the answer to [`HINTS_QUESTION`].
+/// Reads its value; there is none where nobody has heard of it.
 pub fn has_hints(value: Option<&str>) -> bool {
     matches!(value, Some("on" | "true" | "yes" | "1"))
 }

@@ -133,6 +133,8 @@ impl Console {
             ranges,
             keys,
             splits,
+            queue: ask(talk, "SHOW QUEUE")?,
+            slowdowns: ask(talk, "SHOW LANE")?,
         })
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::admin::{CohortRow, CoreRow, HostRow, KeyRow, PoolRow, RangeRow, SplitRow, TotalsRow};
+use crate::admin::{
+    CohortRow, CoreRow, HostRow, KeyRow, PoolRow, QueueRow, RangeRow, SlowdownRow, SplitRow, TotalsRow,
+};
 
 /// Name of the console's own database in the tables; it is no pool of anybody's.
 const OWN: &str = "pgbouncer";
@@ -30,6 +32,10 @@ pub struct Sample {
     pub keys: Vec<KeyRow>,
     /// Each query that may run in parts, of each event loop.
     pub splits: Vec<SplitRow>,
+    /// Each heavy query that runs or waits.
+    pub queue: Vec<QueueRow>,
+    /// What kinds of heavy queries cost each other; empty while there is no queue.
+    pub slowdowns: Vec<SlowdownRow>,
 }
 
 /// What there is now, of all pools together.

@@ -2,8 +2,10 @@
 //! proxy under test. `CORUN_TEST_TARGET` (`direct`, `pgbouncer`, `corun`) chooses; the proxy runs in the test program, with one event
 //! loop unless `CORUN_TEST_EVENT_LOOPS` says more.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use machine::partition::Partitioner;
 use proxy::config::Config;
 use proxy::{Proxy, World};
 
@@ -43,6 +45,8 @@ pub struct Pooling {
     pub corun: String,
     /// Files beside the configuration, by name; `{folder}` in a setting is where they are.
     pub files: Vec<(String, String)>,
+    /// What keeps weak queries out of the cache, in place of the machine's.
+    pub partitioner: Option<Arc<dyn Partitioner>>,
 }
 
 impl Pooling {
@@ -55,6 +59,7 @@ impl Pooling {
             ours: String::new(),
             corun: String::new(),
             files: Vec::new(),
+            partitioner: None,
         }
     }
 
@@ -75,6 +80,12 @@ impl Pooling {
     pub fn corun(mut self, line: &str) -> Pooling {
         self.corun.push_str(line);
         self.corun.push('\n');
+        self
+    }
+
+    /// The same with a partitioner of the test's.
+    pub fn partitioner(mut self, partitioner: Arc<dyn Partitioner>) -> Pooling {
+        self.partitioner = Some(partitioner);
         self
     }
 
@@ -196,8 +207,13 @@ impl Target {
                 folder: None,
             },
             Kind::PgBouncer => pgbouncer(server, pooling),
-            Kind::Corun => corun(server, pooling),
+            Kind::Corun => corun(server.port(), pooling),
         }
+    }
+
+    /// Ours in front of another target.
+    pub fn start_before(target: &Target, pooling: &Pooling) -> Target {
+        corun(target.port, pooling)
     }
 
     /// Whether several clients share a server in transaction mode.
@@ -351,7 +367,7 @@ fn world(text: &str) -> World {
     World::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-fn corun(server: &Postgres, pooling: &Pooling) -> Target {
+fn corun(server_port: u16, pooling: &Pooling) -> Target {
     super::log::keep();
     let folder = pooling.folder();
     let port = free_port();
@@ -372,11 +388,14 @@ fn corun(server: &Postgres, pooling: &Pooling) -> Target {
         corun.push_str(&format!("event_loops = {loops}\n"));
     }
     text.push_str(&format!(
-        "[corun]\n{corun}[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n{}",
-        server.port(),
+        "[corun]\n{corun}[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {server_port}\n{}",
         pooling.ours
     ));
-    let proxy = Proxy::start(world(&text)).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let started = match &pooling.partitioner {
+        Some(partitioner) => Proxy::start_partitioned(world(&text), Arc::clone(partitioner)),
+        None => Proxy::start(world(&text)),
+    };
+    let proxy = started.unwrap_or_else(|error| panic!("{error}\n{text}"));
     Target {
         kind: Kind::Corun,
         port,

@@ -230,3 +230,27 @@ fn plans_can_be_left_alone_and_serializable_ones_are() {
     client.rows(&sql);
     assert_eq!(with_lock(&house, &mut client, &sql), "as planned");
 }
+
+#[test]
+fn hints_that_nobody_reads_are_no_forms() {
+    let house = house();
+    let limit = limit(&house).to_string();
+    let sql = join("count(*), sum(f_v)", &limit);
+    let mut client = house.client();
+    client.rows(&sql);
+    let without = with_lock(&house, &mut client, &sql);
+    assert!(without.contains("enable_nestloop=off"), "{without}");
+    // The setting is there, and the extension is not.
+    let database = &house.database;
+    house.sql(&format!(
+        "alter database {database} set pg_hint_plan.enable_hint = 'on'"
+    ));
+    house.console().rows("reconnect");
+    let mut client = house.client();
+    assert_eq!(client.value("show pg_hint_plan.enable_hint"), "on");
+    // Of a shape that no server was asked about before.
+    let sql = join("count(*), max(f_v)", &limit);
+    client.rows(&sql);
+    assert_eq!(with_lock(&house, &mut client, &sql), without);
+    assert_eq!(client.rows(&sql), house.direct().rows(&sql));
+}

@@ -56,14 +56,24 @@ impl House {
     }
 
     pub fn with(own: Option<Postgres>, corun: &str, change: impl FnOnce(Pooling) -> Pooling) -> House {
+        House::with_cores(1, own, corun, change)
+    }
+
+    /// So many cores for the queue, where the machine has them.
+    pub fn with_cores(
+        cores: usize,
+        own: Option<Postgres>,
+        corun: &str,
+        change: impl FnOnce(Pooling) -> Pooling,
+    ) -> House {
         let pooling = |_: &str| {
             let pooling = Pooling::new(Mode::Transaction, 4).corun("lane = \"on\"");
             let cores = if corun.contains("lane_cores") {
-                ""
+                String::new()
             } else {
-                "lane_cores = 1"
+                format!("lane_cores = {cores}")
             };
-            change(pooling.corun(cores).corun(corun))
+            change(pooling.corun(&cores).corun(corun))
         };
         let house = House(Place::start(own, pooling));
         for statement in TABLES.split(';') {

@@ -9,4 +9,7 @@ mod crowd;
 mod estimates;
 mod forms;
 mod house;
+mod parallel;
+mod place;
 mod queue;
+mod resctrl;

@@ -3,7 +3,7 @@
 use model::locality::{Classifier, Footprint, Locality, Thresholds};
 use model::plan_choice::{COST_MARGIN, ChoiceRule, choose};
 use model::units::Bytes;
-use proxy::plans::{Corrections, Estimate, Form, HINTS_QUESTION, has_hints};
+use proxy::plans::{Corrections, Estimate, Form, HINTS_SETTING, has_hints};
 
 use super::data::{Session, plq};
 
@@ -121,7 +121,9 @@ fn kept_answers_of_an_index_join_are_a_table() {
 fn hints_are_a_comment() {
     let mut session = Session::hashing(&[]);
     // The extension is not there.
-    let loaded = session.0.rows(HINTS_QUESTION);
+    let loaded = session
+        .0
+        .rows(&format!("select current_setting('{HINTS_SETTING}', true)"));
     assert!(!has_hints(loaded[0][0].as_deref()));
     assert!(has_hints(Some("on")));
     let own = session.explain(&plq(1));

@@ -171,7 +171,7 @@ impl Plan {
         match self {
             Self::Set(_, _, true) | Self::Show(_) | Self::Select { .. } | Self::Sleep => 1,
             Self::Explain(_) => 1,
-            Self::Current => 2,
+            Self::Current => 3,
             Self::ReadBack(_) => 2,
             Self::Pins => 5,
             _ => 0,

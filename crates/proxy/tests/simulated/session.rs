@@ -69,6 +69,10 @@ pub struct Session {
     local: BTreeMap<String, String>,
     /// It does not know a setting that it is told.
     refuses: bool,
+    /// Where in its text the statement failed.
+    place: Option<usize>,
+    /// Statements it ran with hints.
+    pub hinted: usize,
     prepared: BTreeMap<String, String>,
     portals: BTreeMap<String, Portal>,
 }
@@ -132,9 +136,16 @@ impl Session {
             temporary: false,
             local: BTreeMap::new(),
             refuses: pid.is_multiple_of(3),
+            place: None,
+            hinted: 0,
             prepared: BTreeMap::new(),
             portals: BTreeMap::new(),
         }
+    }
+
+    /// Whether it has pg_hint_plan.
+    fn reads_hints(&self) -> bool {
+        self.pid.is_multiple_of(2)
     }
 
     /// Takes bytes and does what they ask.
@@ -250,7 +261,8 @@ impl Session {
     }
 
     /// A plan for a text, another where hash joins are off; or an error, or nothing that can be read.
-    fn explain(&self, text: &str) -> Result<String, Failed> {
+    /// Hints count where it has what reads them.
+    fn explain(&self, text: &str, hints: &str) -> Result<String, Failed> {
         let kind = text.bytes().map(usize::from).sum::<usize>() % 8;
         let rows = match kind {
             0 => return Err(("42501", "permission denied".to_owned())),
@@ -260,7 +272,8 @@ impl Session {
         let hash = self
             .local
             .get("enable_hashjoin")
-            .is_none_or(|value| value != "off");
+            .is_none_or(|value| value != "off")
+            && !(self.reads_hints() && hints.contains("NestLoop("));
         if !hash && kind == 2 {
             return Err(("57014", "canceling statement due to statement timeout".to_owned()));
         }
@@ -306,7 +319,9 @@ impl Session {
     }
 
     fn error(&mut self, severity: &str, code: &str, what: &str) {
-        let body = format!("S{severity}\0V{severity}\0C{code}\0M{what}\0\0");
+        let place = self.place.take().map(|at| format!("P{at}\0"));
+        let place = place.unwrap_or_default();
+        let body = format!("S{severity}\0V{severity}\0C{code}\0M{what}\0{place}\0");
         self.output.extend(message(b'E', body.as_bytes()));
     }
 
@@ -471,6 +486,10 @@ impl Session {
     /// Runs a statement: its rows; `None`: it goes on by itself.
     fn run(&mut self, sql: &str, values: &[String]) -> Result<Option<VecDeque<Vec<u8>>>, Failed> {
         let plan = plan(sql);
+        // No answer tells of hints.
+        let end = sql.find("*/ ").filter(|_| sql.starts_with("/*+"));
+        let (hints, sql) = sql.split_at(end.map_or(0, |end| end + 3));
+        self.hinted += usize::from(!hints.is_empty() && !matches!(plan, Plan::Explain(_)));
         if std::mem::take(&mut self.struck) {
             return Err(cancelled());
         }
@@ -504,8 +523,12 @@ impl Session {
                     self.settings.insert(name.to_ascii_lowercase(), value);
                 }
             }
-            Plan::Current => rows.push(vec![Some("0".to_owned()), Some("read committed".to_owned())]),
-            Plan::Explain(text) => rows.push(vec![Some(self.explain(&text)?)]),
+            Plan::Current => rows.push(vec![
+                Some("0".to_owned()),
+                Some("read committed".to_owned()),
+                self.reads_hints().then(|| "on".to_owned()),
+            ]),
+            Plan::Explain(text) => rows.push(vec![Some(self.explain(&text, hints)?)]),
             Plan::Reset(Some(name)) => {
                 self.settings.remove(&name);
             }
@@ -572,7 +595,12 @@ impl Session {
                 self.busy = Busy::Sleep(sql.to_owned());
                 return Ok(None);
             }
-            Plan::Fail => return Err(("22012", format!("failed: {sql}"))),
+            Plan::Fail => {
+                // Where in the text as it came.
+                let whole = format!("{hints}{sql}");
+                self.place = whole.find("fail").map(|at| whole[..at].chars().count() + 1);
+                return Err(("22012", format!("failed: {sql}")));
+            }
             Plan::Wrong => return Err(wrong()),
             Plan::Empty => {}
         }

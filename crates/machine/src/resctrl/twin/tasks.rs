@@ -64,6 +64,19 @@ impl Kernel {
         Some(id)
     }
 
+    /// A process with a number of its own choice, started by another; in the root group where that is not known.
+    pub(super) fn adopt(&mut self, id: u32, parent: u32) {
+        let starter = self.tasks.get(&parent);
+        let child = Task {
+            process: id,
+            parent: starter.map_or(1, |starter| starter.process),
+            class: starter.map_or(ROOT_CLASS, |starter| starter.class),
+            monitor: starter.map_or(0, |starter| starter.monitor),
+        };
+        self.tasks.entry(id).or_insert(child);
+        self.next_task = self.next_task.max(id.saturating_add(1));
+    }
+
     /// A task ends. With a process's first task the whole process does; its children go to task 1.
     pub(super) fn exit(&mut self, id: u32) {
         let Some(task) = self.tasks.remove(&id) else {

@@ -3,22 +3,27 @@
 //! It stands under one mutex that is held for microseconds: nothing in it waits, and messages to event loops are posted after it was let
 //! go.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::mem::Discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use machine::partition::Partitioner;
+use machine::resctrl::ResctrlError;
 use model::coschedule::{Config, LlcDomain, PolicyName, Query, QueryId, Scheduler, Start};
 use model::locality::{Classifier, Locality, Thresholds};
 use model::plan_choice::{COST_MARGIN, ChoiceRule, choose};
 use model::slowdown::{SlowdownModel, StatementId};
+use model::units::CpuId;
 use parking_lot::Mutex;
 
 use super::auto::Auto;
 use super::estimate::{Estimate, words};
+use super::follow::Follow;
 use super::heavy::Heavy;
 use super::known::Known;
+use super::lend::{Holder, lend};
 use super::rows::Counts;
 use super::seat::Seat;
 use crate::admin::{QueueRow, SlowdownRow};
@@ -56,11 +61,17 @@ pub(in crate::core) struct Lane {
     pub auto: Auto,
     /// What it has done.
     pub(super) counts: Counts,
+    /// Where those that run truly are.
+    pub(super) follow: Follow,
+    /// Reasons against moving processes into classes of the cache that were told.
+    pub(super) refused: Mutex<HashSet<Discriminant<ResctrlError>>>,
 }
 
 struct Books {
     scheduler: Scheduler,
     entries: HashMap<QueryId, Entry>,
+    /// The cores of each domain.
+    cores: Vec<Vec<CpuId>>,
     /// The cache of the smallest domain: what a plan is chosen for.
     smallest: Classifier,
     next: u64,
@@ -90,6 +101,12 @@ struct Entry {
     expected_ns: Option<f64>,
     arrived_ns: u64,
     start: Option<(Start, u64)>,
+    /// Workers it is planned with.
+    workers: usize,
+    /// Cores for them that nobody has now.
+    lent: Vec<CpuId>,
+    /// It had such: its time says how many cores it had, not what was beside it.
+    was_lent: bool,
 }
 
 /// What became of a query that came.
@@ -129,6 +146,7 @@ impl Lane {
             policy = PolicyName::Sls;
         }
         let smallest = setup.domains.iter().map(|domain| domain.cache).min();
+        let cores = setup.domains.iter().map(|domain| domain.cpus.clone()).collect();
         let config = Config {
             overtakes_max: setup.overtakes_max,
             waiting_max: setup.waiting_max,
@@ -148,6 +166,7 @@ impl Lane {
                 *self.books.lock() = Some(Books {
                     scheduler,
                     entries: HashMap::new(),
+                    cores,
                     smallest,
                     next: 0,
                     now_ns: 0,
@@ -225,6 +244,9 @@ impl Lane {
                 expected_ns: newcomer.expected_ns,
                 arrived_ns: now_ns,
                 start: None,
+                workers: candidate.workers,
+                lent: Vec::new(),
+                was_lent: false,
             };
             books.entries.insert(id, entry);
             let mut told = self.dispatch(books);
@@ -248,12 +270,14 @@ impl Lane {
 
     /// A query is gone; with a time, it came to its end at it.
     pub(super) fn end(&self, shared: &Arc<Shared>, id: QueryId, finished_ns: Option<u64>) {
+        self.follow.ended(id);
         let told = {
             let mut books = self.books.lock();
             let Some(books) = books.as_mut() else { return };
             let known = books.entries.remove(&id);
             let now_ns = books.at(finished_ns.unwrap_or(0));
-            let teaches = finished_ns.is_some() && known.as_ref().is_some_and(|entry| entry.start.is_some());
+            let teaches = |entry: &Entry| entry.start.is_some() && !entry.was_lent;
+            let teaches = finished_ns.is_some() && known.as_ref().is_some_and(teaches);
             let gone = if teaches {
                 books.scheduler.finish(now_ns, id)
             } else {
@@ -277,7 +301,25 @@ impl Lane {
                 entry.start = Some((start.clone(), books.now_ns));
             }
         }
+        books.lend();
         starts
+    }
+
+    /// The cores for the parallel workers of a query that runs: those lent to it, with its own where they are fewer than its workers.
+    /// `None`: it is planned without.
+    pub(super) fn cpus_of_workers(&self, id: QueryId) -> Option<Vec<CpuId>> {
+        let books = self.books.lock();
+        let entry = books
+            .as_ref()?
+            .entries
+            .get(&id)
+            .filter(|entry| entry.workers > 0)?;
+        let (start, _) = entry.start.as_ref()?;
+        let mut cpus = entry.lent.clone();
+        if cpus.len() < entry.workers {
+            cpus.extend(&start.cpus);
+        }
+        Some(cpus)
     }
 
     /// Whether a query that waits has not waited longer than it is worth.
@@ -347,6 +389,7 @@ impl Lane {
             let start = entry.start.as_ref().map(|(start, _)| start);
             let waited_ns = start.map_or(now_ns.saturating_sub(entry.arrived_ns), |start| start.waited_ns);
             let class = start.map_or(entry.locality, |start| start.locality);
+            let placed = self.follow.of(id).unwrap_or_default();
             Some(QueueRow {
                 core: entry.owner.event_loop as u64,
                 client: entry.owner.client_id,
@@ -360,9 +403,12 @@ impl Lane {
                 policy: policy.clone(),
                 waited_us: waited_ns / 1000,
                 ran_us: start.map(|_| now_ns.saturating_sub(from) / 1000),
-                cpu: start
-                    .and_then(|start| start.cpus.first())
-                    .map(|cpu| u64::from(cpu.0)),
+                cpu: placed.cpu.map(|cpu| u64::from(cpu.0)),
+                cache: placed
+                    .class
+                    .map(|class| class.group().to_owned())
+                    .unwrap_or_default(),
+                workers: start.map(|_| placed.workers as u64),
                 why: start.map(|start| start.why.to_string()).unwrap_or_default(),
                 overtaken: u64::from(overtaken),
             })
@@ -410,6 +456,29 @@ impl Books {
     fn at(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);
         self.now_ns
+    }
+
+    /// Lends the cores that nobody has.
+    fn lend(&mut self) {
+        let (ids, holders): (Vec<QueryId>, Vec<Holder>) = self
+            .scheduler
+            .running()
+            .iter()
+            .filter_map(|run| {
+                let holder = Holder {
+                    domain: run.domain,
+                    cpu: *run.cpus.first()?,
+                    workers: self.entries.get(&run.query.id)?.workers,
+                };
+                Some((run.query.id, holder))
+            })
+            .unzip();
+        for (id, lent) in ids.iter().zip(lend(&self.cores, &holders)) {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.was_lent |= !lent.is_empty();
+                entry.lent = lent;
+            }
+        }
     }
 }
 

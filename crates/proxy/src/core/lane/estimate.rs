@@ -38,6 +38,10 @@ pub(super) fn words(form: &Form) -> String {
     if form.is_own() {
         return "as planned".to_owned();
     }
+    if let Some(hints) = form.hints() {
+        let inside = hints.trim().trim_start_matches("/*+").trim_end_matches("*/");
+        return format!("hints {}", inside.trim());
+    }
     let words = form
         .settings()
         .iter()

@@ -1,13 +1,26 @@
-//! How the queue is set up on this machine.
+//! How the queue is set up on this machine, or on what stands for it.
 
 use machine::effective_llc::effective_llc;
-use machine::partition::{PartitionChoice, choose};
+use std::sync::Arc;
+
+use machine::partition::{PartitionChoice, Partitioner, choose};
 use machine::resctrl::Settings;
 use model::coschedule::{LlcDomain, PolicyName, llc_domains};
 use model::units::Bytes;
 
 use super::Setup;
 use crate::config::{AutoCount, Config, LanePolicy, Switch};
+
+/// What the queue is for.
+#[derive(Debug)]
+pub(in crate::core) enum Machine {
+    /// This machine.
+    This,
+    /// This machine, with another way to keep weak queries out of the cache.
+    Partitioned(Arc<dyn Partitioner>),
+    /// Two cores with 8 MiB of cache, where nothing can be bound.
+    Simulated,
+}
 
 /// Whether anybody's queries may queue.
 fn is_wanted(config: &Config) -> bool {
@@ -17,12 +30,11 @@ fn is_wanted(config: &Config) -> bool {
         || config.users.values().any(|user| on(user.lane))
 }
 
-/// What the configuration asks for, on this machine or, `simulated`, on two cores with 8 MiB of cache. `None`: it asks for nothing, or
-/// the machine does not say what it is.
-fn setup(config: &Config, simulated: bool) -> Option<Setup> {
+/// What the configuration asks for. `None`: the machine does not say what it is.
+fn setup(config: &Config, machine: &Machine) -> Option<Setup> {
     let corun = &config.corun;
     let given = Some(Bytes(corun.lane_cache_bytes.0)).filter(|bytes| bytes.0 > 0);
-    let (mut domains, partitioner, classes) = if simulated {
+    let (mut domains, partitioner, classes) = if matches!(machine, Machine::Simulated) {
         let domain = LlcDomain {
             cache: given.unwrap_or(Bytes::mib(8)),
             cpus: [0, 1].map(model::units::CpuId).to_vec(),
@@ -38,7 +50,10 @@ fn setup(config: &Config, simulated: bool) -> Option<Setup> {
                 return None;
             }
         };
-        let partitioner = choose(&Settings::default(), &topology, PartitionChoice::Auto).ok();
+        let partitioner = match machine {
+            Machine::Partitioned(partitioner) => Some(Arc::clone(partitioner)),
+            _ => choose(&Settings::default(), &topology, PartitionChoice::Auto).ok(),
+        };
         let protects = partitioner.filter(|partitioner| partitioner.protects());
         let classes = match &protects {
             Some(partitioner) => partitioner.describe(),
@@ -78,9 +93,9 @@ fn keep(domains: &mut Vec<LlcDomain>, cores: usize) {
 
 impl crate::core::shared::Shared {
     /// Sets the queue up, once somebody's queries may queue.
-    pub fn open_lane(&self, config: &Config, simulated: bool) {
+    pub fn open_lane(&self, config: &Config) {
         if is_wanted(config) {
-            self.lane.open(|| setup(config, simulated));
+            self.lane.open(|| setup(config, &self.machine));
         }
     }
 }

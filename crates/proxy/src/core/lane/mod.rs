@@ -7,7 +7,7 @@
 //!            │ yes                                        │ then the queue is asked; the server is given back if it says wait
 //!  queue of the machine (`books`, model::coschedule) ─► Turn::Waits, without a server
 //!            │ start: a message to the client's loop
-//!  a server ─► its core and class (`place`) ─► [BEGIN; SET LOCAL ...] the client's messages [COMMIT] (`form`) ─► finish
+//!  a server ─► its core and class (`place`), its workers after it (`follow`, `lend`) ─► [BEGIN; SET LOCAL ...] the client's messages [COMMIT] (`form`) ─► finish
 //! ```
 //!
 //! A place in the queue, waiting or running, is a [`Seat`]. Whoever drops it leaves the queue, so whatever happens to a client, a
@@ -24,9 +24,12 @@ mod auto;
 mod books;
 mod estimate;
 mod explained;
+mod follow;
 mod form;
 mod heavy;
+mod hint;
 mod known;
+mod lend;
 mod machine_of;
 mod place;
 mod question;
@@ -37,6 +40,8 @@ mod turn;
 pub(super) use books::{Lane, Setup};
 pub(super) use form::{Form, Said};
 pub(super) use heavy::View;
+pub(super) use hint::moved_back;
+pub(super) use machine_of::Machine;
 pub(super) use question::Plan;
 pub(super) use seat::Seat;
 pub(super) use turn::{OnServer, Ran, Turn};

@@ -1,11 +1,23 @@
 //! Where a query of the queue runs: its server process on the core the scheduler gave it, and in the class of its locality, where the
-//! cache is partitioned. All of it is a hint: a process that cannot be moved runs where it is.
+//! cache is partitioned; its parallel workers follow ([`super::follow`]). All of it is a hint: a process that cannot be moved runs where
+//! it is.
+//!
+//! ```text
+//!  Seat on a server ─► place: core, class ─► the query ─► its seat ends, however it comes about ─► unplace: home core, default class
+//! ```
+//!
+//! Only a process that the kernel says is the backend behind the connection is ever moved. One whose connection is closed is not moved
+//! back: it ends, and takes its class with it. What cannot be moved back at once is tried again with each tick.
 
-use machine::process::SystemProcesses;
+use machine::partition::{PartitionError, Partitioner};
+use machine::process::{self, SystemProcesses};
 use machine::reactor::Reactor;
+use machine::resctrl::ResctrlError;
 use model::locality::Locality;
 use model::partition::Class;
 
+use super::Lane;
+use super::follow::Placed;
 use crate::core::event_loop::EventLoop;
 
 /// The class of the cache for a query.
@@ -16,58 +28,128 @@ fn class(locality: Locality) -> Class {
     }
 }
 
+/// What became of a process that was to be put into a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Assigned {
+    /// It is there.
+    There,
+    /// It stays where it was.
+    Stays,
+    /// There are no classes any more.
+    NoClasses,
+}
+
+impl Lane {
+    /// Puts a process into a class of the cache. Why it stays where it is is said once for each reason.
+    pub(super) fn assign(&self, partitioner: &dyn Partitioner, pid: u32, class: Class) -> Assigned {
+        let Err(error) = partitioner.assign_process(pid, class) else {
+            return Assigned::There;
+        };
+        let first = match &error {
+            // Somebody looks at the groups just now.
+            PartitionError::Resctrl(ResctrlError::Locked { .. }) => false,
+            PartitionError::Resctrl(reason) => self.refused.lock().insert(std::mem::discriminant(reason)),
+            PartitionError::NoStreaming { .. } => false,
+        };
+        let reason = match error.detail() {
+            Some(detail) => format!("{error}: {detail}"),
+            None => error.to_string(),
+        };
+        if first {
+            let hint = error.hint().unwrap_or_default();
+            tracing::warn!(
+                pid,
+                hint,
+                "a server process stays in its class of the last-level cache: {reason}. Queries run all the same; \
+                 what is lost is that weak ones keep out of the others' part"
+            );
+        } else {
+            tracing::debug!(pid, "a server process stays in its class of the cache: {reason}");
+        }
+        match error {
+            PartitionError::Resctrl(
+                ResctrlError::NotApplied { .. }
+                | ResctrlError::NotMounted { .. }
+                | ResctrlError::Unavailable { .. },
+            ) => Assigned::NoClasses,
+            _ => Assigned::Stays,
+        }
+    }
+}
+
 impl<R: Reactor> EventLoop<R> {
     /// A server is about to run a query of the queue.
     pub(super) fn place(&mut self, index: usize) {
         let Some(server) = self.servers.get(index) else {
             return;
         };
-        let Some(start) = server.seat.as_ref().and_then(super::Seat::start) else {
+        let Some((id, start)) = server
+            .seat
+            .as_ref()
+            .and_then(|seat| Some((seat.id(), seat.start()?)))
+        else {
             return;
         };
-        if let Some(&cpu) = start.cpus.first() {
-            self.bind_for_now(index, cpu);
+        let mut placed = Placed::default();
+        if let Some(&cpu) = start.cpus.first()
+            && self.bind_for_now(index, cpu)
+        {
+            placed.cpu = Some(cpu);
         }
-        self.classify(index, class(start.locality));
+        placed.class = self.classify(index, class(start.locality));
+        let lane = &self.shared.lane;
+        let parallel = lane.cpus_of_workers(id).is_some();
+        let bound = self.servers.get(index).and_then(|server| server.bound.as_ref());
+        let backend = bound.filter(|_| parallel).map(|bound| bound.backend());
+        lane.follow.began(&self.shared, id, placed, backend);
     }
 
     /// It has run it.
-    pub(super) fn unplace(&mut self, index: usize) {
+    pub(in crate::core) fn unplace(&mut self, index: usize) {
         self.bind_home(index);
-        self.classify(index, Class::Default);
+        self.unclassify(index);
     }
 
-    fn classify(&mut self, index: usize, class: Class) {
-        let Some(partitioner) = self.shared.lane.partitioner() else {
-            return;
-        };
+    /// Processes that could not be moved back are tried again.
+    pub(super) fn unplace_again(&mut self) {
+        let weak: Vec<usize> = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.seat.is_none())
+            .filter(|(_, server)| server.bound.as_ref().is_some_and(|bound| bound.class.is_some()))
+            .map(|(index, _)| index)
+            .collect();
+        for index in weak {
+            self.unclassify(index);
+        }
+    }
+
+    fn unclassify(&mut self, index: usize) {
+        let bound = self.servers.get(index).and_then(|server| server.bound.as_ref());
+        if bound.is_some_and(|bound| bound.class.is_some()) {
+            self.classify(index, Class::Default);
+        }
+    }
+
+    /// Puts the process of a server into a class; answers which one it is in now, if it was put into one.
+    fn classify(&mut self, index: usize, class: Class) -> Option<Class> {
+        let lane = &self.shared.lane;
+        let partitioner = lane.partitioner()?;
         // Only a process that is certainly the backend.
-        let Some(bound) = self.servers.get(index).and_then(|server| server.bound.as_ref()) else {
-            return;
-        };
-        let pid = bound.pid();
-        if let Err(error) = partitioner.assign_process(pid, class) {
-            tracing::debug!(pid, %error, "a server process stays in its class of the cache");
+        let bound = self.servers.get_mut(index)?.bound.as_mut()?;
+        if !process::is_still(&SystemProcesses, bound.backend()) {
+            bound.class = None;
+            return None;
         }
-    }
-
-    /// Parallel workers of queries that run go where their leaders are.
-    pub(super) fn place_workers(&mut self) {
-        let Some(partitioner) = self.shared.lane.partitioner() else {
-            return;
-        };
-        for (_, server) in &self.servers {
-            let start = server.seat.as_ref().and_then(super::Seat::start);
-            let (Some(start), Some(bound)) = (start, server.bound.as_ref()) else {
-                continue;
-            };
-            // Strong and moderate ones are where workers begin.
-            if class(start.locality) == Class::Default {
-                continue;
+        match lane.assign(&*partitioner, bound.pid(), class) {
+            Assigned::There => {
+                bound.class = Some(class).filter(|class| *class != Class::Default);
+                return Some(class);
             }
-            for worker in machine::process::workers_of(&SystemProcesses, bound.pid()) {
-                let _ = partitioner.assign_process(worker, Class::Weak);
-            }
+            // The kernel has given it back to the root group.
+            Assigned::NoClasses => bound.class = None,
+            Assigned::Stays => {}
         }
+        bound.class
     }
 }

@@ -6,7 +6,8 @@
 //!                                                       error: Undo (ROLLBACK); PostgreSQL's own plan is all that is known
 //! ```
 //!
-//! The client's values go along as it sent them, so that the plan is the one they get. All questions of a step are one flight.
+//! The client's values go along as it sent them, so that the plan is the one they get. All questions of a step are one flight. Where the
+//! session has pg_hint_plan, forms by hints are asked about before those by settings: without a transaction, with the comment at the head.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,20 +17,25 @@ use machine::reactor::Reactor;
 use model::slowdown::StatementId;
 
 use super::estimate::Estimate;
+use super::hint::can_carry;
 use super::known::StatementKey;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::parts::{Asked, bound, plain, sync};
 use crate::core::server::{Task, TaskKind};
-use crate::plans::{self, Corrections, Explained, Form, Key, Memory, QUESTION, Statistics};
+use crate::plans::{self, Corrections, Explained, Form, HINTS_SETTING, Key, Memory, QUESTION, Statistics};
 use crate::wire::TransactionStatus;
 use crate::wire::error::code;
 
 /// Other forms that are asked about.
 const FORMS_MAX: usize = 6;
 
-/// Settings that decide what the answer means.
-const SETTINGS: &str = "SELECT pg_catalog.current_setting('statement_timeout'), \
-                        pg_catalog.current_setting('default_transaction_isolation')";
+/// Settings that decide what the answer means, in the order they are asked; the last says whether the session has pg_hint_plan, and need
+/// not be there.
+const SETTINGS: [&str; 3] = [
+    "statement_timeout",
+    "default_transaction_isolation",
+    HINTS_SETTING,
+];
 
 /// A question under way.
 #[derive(Debug)]
@@ -43,6 +49,8 @@ pub(in crate::core) struct Plan {
     asked: Asked,
     /// Whether other forms may be run.
     forms: bool,
+    /// Whether they may be had by hints.
+    hints: bool,
     /// PostgreSQL's own plan.
     explained: Option<Explained>,
     /// What is counted.
@@ -93,7 +101,8 @@ impl<R: Reactor> EventLoop<R> {
         forms: bool,
     ) {
         let mut out = Vec::new();
-        plain(&mut out, SETTINGS);
+        let settings = SETTINGS.map(|name| format!("pg_catalog.current_setting('{name}', true)"));
+        plain(&mut out, &format!("SELECT {}", settings.join(", ")));
         explain(&mut out, &asked);
         let plan = Plan {
             step: Step::First,
@@ -102,6 +111,7 @@ impl<R: Reactor> EventLoop<R> {
             began: self.now,
             asked,
             forms,
+            hints: false,
             explained: None,
             counted: Vec::new(),
             estimate: None,
@@ -189,6 +199,10 @@ impl<R: Reactor> EventLoop<R> {
     fn ask_forms(&mut self, reactor: &mut R, index: usize, mut plan: Plan, forms: Vec<Form>) {
         let mut out = Vec::new();
         for form in &forms {
+            if let Some(hints) = form.hints() {
+                explain_with(&mut out, hints, &plan.asked);
+                continue;
+            }
             plain(&mut out, "BEGIN");
             for (name, value) in form.settings() {
                 plain(&mut out, &format!("SET LOCAL {name} = {value}"));
@@ -231,6 +245,8 @@ impl<R: Reactor> EventLoop<R> {
         match plan.step {
             Step::First if idle && !failed => {
                 plan.explained = explained(task, 1);
+                let told = task.rows.first().and_then(|row| row.get(2)?.as_deref());
+                plan.hints = can_carry(&plan.asked, told);
                 if let Some(explained) = &plan.explained {
                     plan.estimate = Some(self.first(&database, explained, task));
                     return self.ask_facts(reactor, index, plan, &database);
@@ -242,7 +258,10 @@ impl<R: Reactor> EventLoop<R> {
                 if let (Some(explained), Some(estimate)) = (&plan.explained, &mut plan.estimate) {
                     estimate.plans = self.own_plan(&database, explained);
                     if plan.forms && estimate.may_change {
-                        forms = explained.alternatives();
+                        if plan.hints {
+                            forms = explained.hinted();
+                        }
+                        forms.extend(explained.alternatives());
                         forms.truncate(FORMS_MAX);
                     }
                 }
@@ -293,7 +312,12 @@ impl<R: Reactor> EventLoop<R> {
 
 /// Appends the question about a request.
 fn explain(out: &mut Vec<u8>, asked: &Asked) {
-    let mut text = QUESTION.as_bytes().to_vec();
+    explain_with(out, "", asked);
+}
+
+/// The same with hints at the head of the text.
+fn explain_with(out: &mut Vec<u8>, hints: &str, asked: &Asked) {
+    let mut text = [hints, QUESTION].concat().into_bytes();
     text.extend(&*asked.sql);
     bound(out, &text, &asked.types, &asked.values, &[]);
 }

@@ -12,6 +12,7 @@ use model::slowdown::StatementId;
 use super::books::{Arrival, Newcomer, Owner};
 use super::estimate::Estimate;
 use super::heavy::statement;
+use super::hint::{may_carry, with_hints};
 use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::{Form, Seat, form};
@@ -51,6 +52,8 @@ pub(in crate::core) struct Turn {
     given_up: bool,
     /// A comment has put it here: it waits and is asked about whatever that costs.
     hinted: bool,
+    /// Its text can have hints for the server at its head.
+    carries: bool,
 }
 
 enum Stage {
@@ -189,6 +192,7 @@ impl<R: Reactor> EventLoop<R> {
             plan: None,
             given_up: false,
             hinted,
+            carries: may_carry(&asked),
         };
         if let Some(client) = self.clients.get_mut(index) {
             client.turn = Some(Box::new(turn));
@@ -215,7 +219,7 @@ impl<R: Reactor> EventLoop<R> {
         let fact = lane.known.of(turn.key, turn.values, now);
         // What is not paid for is not asked.
         let may_ask = turn.hinted || lane.heavy.may_ask(turn.statement);
-        let estimate = match fact {
+        let mut estimate = match fact {
             None | Some(Fact::Due(_)) if may_ask => return false,
             Some(Fact::Plans(estimate) | Fact::Due(estimate)) => estimate,
             Some(Fact::Refused) => {
@@ -228,6 +232,9 @@ impl<R: Reactor> EventLoop<R> {
                 return true;
             }
         };
+        if !turn.carries {
+            estimate.plans.keep_settings();
+        }
         let choice = lane.choose(&estimate, plans && estimate.may_change);
         let newcomer = Newcomer {
             owner: Owner {
@@ -393,6 +400,9 @@ impl<R: Reactor> EventLoop<R> {
         if server.replica || candidate.form.is_own() || asked.names() {
             return OnServer::Only(asked.bytes.len());
         }
+        if let Some(hints) = candidate.form.hints() {
+            return self.run_hinted(reactor, index, server_index, rules, asked, hints);
+        }
         self.shared.lane.counts.forms.fetch_add(1, Ordering::Relaxed);
         let mut settings = candidate.form.settings().to_vec();
         let understood = match asked.form {
@@ -434,7 +444,54 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.totals.counts.add(counts);
         }
+        self.cancel_if_wanted(reactor, index, server_index);
         OnServer::Wait(asked.bytes.len())
+    }
+
+    /// Sends a simple query with hints before it.
+    fn run_hinted(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        server_index: usize,
+        rules: &Rules,
+        asked: &Asked,
+        hints: &str,
+    ) -> OnServer {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
+            return OnServer::Only(asked.bytes.len());
+        };
+        let Some(bytes) = with_hints(asked, hints) else {
+            return OnServer::Only(asked.bytes.len());
+        };
+        let plain = Rules {
+            auto_prepare: AutoPrepare::Off,
+            ..*rules
+        };
+        let (used, _) = request::forward(client, server, &mut self.desk, &plain, reactor, &bytes);
+        if used == 0 {
+            // It is held back or refused, as it will be without.
+            return OnServer::Only(asked.bytes.len());
+        }
+        self.shared.lane.counts.forms.fetch_add(1, Ordering::Relaxed);
+        server.hints = hints.len();
+        // By the text as it came: who asks what it is must not find the hints.
+        server.running = Running::One(self.desk.understanding.of(&asked.sql));
+        let counts = std::mem::take(&mut server.counts);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.totals.counts.add(counts);
+        }
+        self.cancel_if_wanted(reactor, index, server_index);
+        OnServer::Wait(asked.bytes.len())
+    }
+
+    /// A cancel request that came before its query was sent strikes it now.
+    fn cancel_if_wanted(&mut self, reactor: &mut R, index: usize, server_index: usize) {
+        let client = self.clients.get_mut(index);
+        if client.is_some_and(|client| std::mem::take(&mut client.cancel_wanted)) {
+            self.start_cancel(reactor, server_index);
+        }
     }
 
     /// Messages that went out with settings which the server refused: they are served again, without.
@@ -461,6 +518,7 @@ impl<R: Reactor> EventLoop<R> {
                 plan: None,
                 given_up: true,
                 hinted: false,
+                carries: false,
             }));
             self.todo.push_back(Todo::Serve(index, client.id));
         }
@@ -585,7 +643,7 @@ impl<R: Reactor> EventLoop<R> {
                 self.todo.push_back(Todo::Serve(index, client.id));
             }
         }
-        self.place_workers();
+        self.unplace_again();
     }
 }
 
