@@ -375,6 +375,18 @@ pub fn findings(rows: &[Row]) -> Vec<Finding> {
             format!("{fifo:.2}x, {sls:.2}x, {mls:.2}x on average over the four queries"),
         ));
     }
+    let in_mix = |policy, partition| mean(of("mix", SLOWDOWN, policy, partition));
+    if let (Some(fifo), Some(sls), Some(mls)) = (
+        in_mix("fifo", "none"),
+        in_mix("sls", "none"),
+        in_mix("mls", "ways_apart"),
+    ) {
+        all.push(Finding::order(
+            "in a mix, hash joins lose most by arrival, less with SLS, least with MLS and a divided cache (simulated)",
+            fifo > sls + CLEARLY && sls > mls + CLEARLY,
+            format!("{fifo:.2}x, {sls:.2}x, {mls:.2}x"),
+        ));
+    }
     let one = |policy, partition| of("mix", "ratio", policy, partition).first().copied();
     if let (Some(sls), Some(mls)) = (one("sls", "none"), one("mls", "ways_apart")) {
         all.push(Finding::order(
