@@ -72,6 +72,14 @@ impl Stage<'_> {
         queries.iter().map(class).collect()
     }
 
+    /// A query whose time is watched. In a quick run it says itself that it queues.
+    fn watched(&self, query: Query) -> Query {
+        match self.setting.quick {
+            true => query.timed().queued(),
+            false => query.timed(),
+        }
+    }
+
     fn plan(&self, plan: Plan) -> Plan {
         Plan {
             // Only what is decided by 30 pairs goes on to them; figures show what they show.
@@ -94,7 +102,7 @@ pub fn fig6(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Result<(
     };
     for &over in over {
         let k = stage.sizes.k_of(over);
-        let queries = [Form::Hash, Form::Index].map(|form| Query::plq(k, form, stage.oracle).timed());
+        let queries = [Form::Hash, Form::Index].map(|form| stage.watched(Query::plq(k, form, stage.oracle)));
         let work = Work {
             keys: Keys {
                 query: format!("plq{k}"),
@@ -166,7 +174,7 @@ pub fn plan_choice(stage: &Stage<'_>, runner: &mut Runner<'_>) -> Result<(), Ben
         "{}: its dearer form is estimated to cost {dearer:.2} times the other",
         query.name
     ));
-    let queries = [query.timed()];
+    let queries = [stage.watched(query)];
     let work = Work {
         keys: Keys {
             query: queries[0].name.clone(),
@@ -214,7 +222,7 @@ fn mixed(stage: &Stage<'_>) -> (Vec<Query>, Vec<usize>) {
     ];
     let eighths = [2, 2, 1, 2, 1];
     let all = MIX_CLIENTS * MIX_EACH / 8;
-    let queries = queries.into_iter().map(Query::timed).collect();
+    let queries = queries.into_iter().map(|query| stage.watched(query)).collect();
     (queries, eighths.map(|eighths| eighths * all).to_vec())
 }
 

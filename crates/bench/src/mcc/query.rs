@@ -76,6 +76,14 @@ impl Query {
         }
     }
 
+    /// The same with a comment that has it queue however short it is.
+    pub fn queued(self) -> Query {
+        Query {
+            sql: format!("/* corun: lane=analytic */ {}", self.sql),
+            ..self
+        }
+    }
+
     /// How long the server ran a timed query.
     pub fn seconds(&self, said: &Said) -> Option<f64> {
         let last = said.rows.first()?.last()?.as_ref()?;

@@ -122,7 +122,7 @@ pub struct Setting<'s> {
     pub cache: Bytes,
     /// Servers of each pool, as many as cores.
     pub pool: usize,
-    /// Whether a millisecond counts as long.
+    /// Whether queries take too short to queue by themselves.
     pub quick: bool,
 }
 
@@ -135,10 +135,6 @@ fn configuration(listen: &Address, users: &Path, lane: Option<Lane>, setting: &S
             "lane = \"on\"\nlane_policy = \"{policy}\"\nlane_plans = {plans}\nlane_cache_bytes = {}\n",
             setting.cache.0
         ));
-        if setting.quick {
-            // Joins take milliseconds then, short queries still less.
-            file.push_str("lane_min = \"1ms\"\n");
-        }
     }
     file
 }

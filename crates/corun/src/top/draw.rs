@@ -379,6 +379,7 @@ best_seller  shop      item.i_id       20      5.0      2     21 ms  40 ms";
             waited_us: 0,
             ran_us: Some(800_000),
             cpu: Some(1),
+            workers: Some(2),
             why: "free".to_owned(),
             ..waits.clone()
         };
@@ -409,9 +410,9 @@ best_seller  shop      item.i_id       20      5.0      2     21 ms  40 ms";
         let lines = drawn(&screen, 100, 40).join("\n");
         let expected = "\
 Queue
-state    class     tables  database  user   client  cpu  waited     ran  form     why
-running  moderate  7.0 MB  shop      user0       3    1    0 µs  800 ms  planned  free
-waiting  weak         0 B  shop      user0       7    -  120 ms       -  planned
+state    class     tables  database  user   client  cpu  workers  waited     ran  form     why
+running  moderate  7.0 MB  shop      user0       3    1        2    0 µs  800 ms  planned  free
+waiting  weak         0 B  shop      user0       7    -        -  120 ms       -  planned
 
 Classes
 class     beside strong  moderate   weak    cache  policy  partition

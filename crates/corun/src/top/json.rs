@@ -117,7 +117,8 @@ fn objects(frame: &Frame) -> Vec<Value> {
         json!({
             "table": "queue", "core": row.core, "client": row.client, "database": row.database, "user": row.user,
             "shape": row.shape, "state": row.state, "class": row.class, "table_bytes": row.table_bytes, "form": row.form,
-            "policy": row.policy, "waited_us": row.waited_us, "ran_us": row.ran_us, "cpu": row.cpu, "why": row.why,
+            "policy": row.policy, "waited_us": row.waited_us, "ran_us": row.ran_us, "cpu": row.cpu,
+            "cache": row.cache, "workers": row.workers, "why": row.why,
             "overtaken": row.overtaken,
         })
     }));
