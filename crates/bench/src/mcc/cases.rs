@@ -46,7 +46,9 @@ const MIX_EACH: usize = 3;
 /// The seed of who has which query of the mix.
 const SEED: u64 = 0x6d63_6303;
 /// Short queries of each client in a turn.
-const SHORT: usize = 2_000;
+const SHORT: usize = 8_000;
+/// Joins of each client in a turn.
+const STRONG: usize = 6;
 /// Clients of the overhead case.
 const OVERHEAD_CLIENTS: usize = 4;
 
@@ -285,8 +287,8 @@ pub fn overhead(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Resu
         timed: false,
     };
     let strong = Query::plq(1, Form::Hash, stage.oracle);
-    let shorts = if quick { SHORT / 20 } else { SHORT };
-    for (query, times) in [(short, shorts), (strong, 1)] {
+    let (shorts, strongs) = if quick { (100, 1) } else { (SHORT, STRONG) };
+    for (query, times) in [(short, shorts), (strong, strongs)] {
         let name = query.name.clone();
         let queries = [query];
         let work = Work {
