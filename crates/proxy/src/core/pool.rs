@@ -31,6 +31,8 @@ pub(super) struct Waiting {
     pub since: Duration,
     /// The domain of its key, where it waits in the lane that has it; otherwise it may go with any lane's server.
     pub domain: Option<usize>,
+    /// The queue of heavy queries has given it a core, which does nothing until it has a server.
+    pub has_core: bool,
 }
 
 /// Greetings kept at most: as many different sets of start-up settings are validated once.
@@ -153,13 +155,15 @@ impl Pool {
             .unwrap_or_default()
     }
 
-    /// Whether another connection is to be made for those that wait.
+    /// Whether another connection is to be made for those that wait. For one that has been given a core there may be one more than the
+    /// pool's share on this event loop: other shares may lie idle meanwhile. It is closed once it has nothing to do.
     pub fn wants_server(&self, now: Duration, reserve_after: Duration) -> bool {
         if self.paused || self.waiting.len() <= self.connecting {
             return false;
         }
         let reserve = !reserve_after.is_zero() && self.waited(now) >= reserve_after;
-        self.servers < self.size + if reserve { self.reserve } else { 0 }
+        let cores = self.waiting.iter().filter(|waiting| waiting.has_core).count();
+        self.servers < self.size + cores + if reserve { self.reserve } else { 0 }
     }
 
     /// A free connection that makes room for those that wait: in session mode it may serve none of them.

@@ -282,6 +282,7 @@ impl<R: Reactor> EventLoop<R> {
             shape,
             since: self.now,
             domain,
+            has_core: client.was_started(),
         });
         if !pool.idle.is_empty() && !pool.paused {
             // Only when the queue was not empty: those before it are served first.

@@ -336,3 +336,36 @@ fn session_mode_has_no_queue() {
     let lines = house.console().table("show lane");
     assert_eq!(lines.len(), 9);
 }
+
+#[test]
+fn a_query_with_a_core_waits_for_no_share_of_its_event_loop() {
+    // One server for each event loop, and a core for each of two queries.
+    let house = House::with_cores(2, None, "", |pooling| {
+        pooling.ours("pool_size = 1").corun("event_loops = 1")
+    });
+    let mut clients = [house.client(), house.client()];
+    for (client, number) in clients.iter_mut().zip(1..) {
+        house.known(client, &[held(number)]);
+    }
+    let gate = house.lock();
+    for (client, number) in clients.iter_mut().zip(1..) {
+        client.send(&query(&held(number))).expect("sent");
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(2);
+    let servers = |state: &str| {
+        let rows = house.console().table("show servers");
+        let own = rows.iter().filter(|row| row["database"] == house.database);
+        own.filter(|row| row["state"] == state).count()
+    };
+    house.wait_until(|| match servers("active") {
+        active if active == cores => Ok(()),
+        other => Err(format!("{other} servers are at work")),
+    });
+    let [one, other] = &mut clients;
+    open(&house, gate, vec![one, other]);
+    // What was above the share goes again.
+    house.wait_until(|| match servers("idle") {
+        1 => Ok(()),
+        other => Err(format!("{other} servers are idle")),
+    });
+}
