@@ -3,7 +3,7 @@
 //! Few random bytes are a tree, so most inputs are changes to a sound one: its shape, then places and values to overwrite.
 #![no_main]
 
-use exec::csb::{CsbError, CsbTree, Key};
+use corun_exec::csb::{CsbError, CsbTree, Key};
 use libfuzzer_sys::fuzz_target;
 
 fn read<K: Key + From<u16>, const LINES: usize>(bytes: &[u8]) {

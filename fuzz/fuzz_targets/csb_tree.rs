@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use exec::csb::{CsbTree, Key};
+use corun_exec::csb::{CsbTree, Key};
 use libfuzzer_sys::fuzz_target;
 
 /// Runs the operations. `make` makes keys; equal numbers may not make different keys, nor ascending ones descending ones.

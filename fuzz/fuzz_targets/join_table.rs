@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
-use exec::{
+use corun_exec::{
     BuildOptions, Chunk, Codes, JoinTable, Kind, Pairs, ProbeCursor, ScopedThreads, Serial, Validity,
     Visited, Workers,
 };

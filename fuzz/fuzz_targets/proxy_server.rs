@@ -3,23 +3,23 @@
 #![no_main]
 #![allow(dead_code)]
 
-#[path = "../../crates/proxy/tests/simulated/actor.rs"]
+#[path = "../../crates/pooler/tests/all/simulated/actor.rs"]
 mod actor;
-#[path = "../../crates/proxy/tests/simulated/house.rs"]
+#[path = "../../crates/pooler/tests/all/simulated/house.rs"]
 mod house;
 #[path = "proxy/input.rs"]
 mod input;
-#[path = "../../crates/proxy/tests/common/message.rs"]
+#[path = "../../crates/pooler/tests/all/common/message.rs"]
 mod message;
-#[path = "../../crates/proxy/tests/simulated/plan.rs"]
+#[path = "../../crates/pooler/tests/all/simulated/plan.rs"]
 mod plan;
-#[path = "../../crates/proxy/tests/common/random.rs"]
+#[path = "../../crates/pooler/tests/all/common/random.rs"]
 mod random;
-#[path = "../../crates/proxy/tests/simulated/scene.rs"]
+#[path = "../../crates/pooler/tests/all/simulated/scene.rs"]
 mod scene;
-#[path = "../../crates/proxy/tests/simulated/script.rs"]
+#[path = "../../crates/pooler/tests/all/simulated/script.rs"]
 mod script;
-#[path = "../../crates/proxy/tests/simulated/session.rs"]
+#[path = "../../crates/pooler/tests/all/simulated/session.rs"]
 mod session;
 
 use std::time::Duration;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use actor::Step;
 use input::Input;
 use libfuzzer_sys::fuzz_target;
-use machine::reactor::twin::Remote;
+use corun_net::reactor::twin::Remote;
 use message::message;
 use scene::Scene;
 use session::{Ledger, Session};

@@ -5,17 +5,17 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use proxy::admin::Command;
-use proxy::auth::server_login::LoginOptions;
-use proxy::auth::userlist::Userlist;
-use proxy::auth::{
+use corun_pooler::admin::Command;
+use corun_pooler::auth::server_login::LoginOptions;
+use corun_pooler::auth::userlist::Userlist;
+use corun_pooler::auth::{
     Authenticator, Credentials, Facts, Lookup, Method, Mock, Secret, ServerLogin, Step, hba, ident,
 };
-use proxy::config::Config;
-use proxy::understand::{Dialect, Limits, Understanding};
-use proxy::wire::error::Reported;
-use proxy::wire::startup::Packet;
-use proxy::wire::{header, read};
+use corun_pooler::config::Config;
+use corun_pooler::understand::{Dialect, Limits, Understanding};
+use corun_pooler::wire::error::Reported;
+use corun_pooler::wire::startup::Packet;
+use corun_pooler::wire::{header, read};
 use ring::rand::SystemRandom;
 
 /// Longest text that is understood here: PostgreSQL's parser takes its time over long ones.
@@ -51,7 +51,7 @@ fn wire(bytes: &[u8]) {
     }
     let reported = Reported::read(bytes);
     let _ = reported.is_fatal();
-    let _ = proxy::tls::negotiate::answer(bytes);
+    let _ = corun_pooler::tls::negotiate::answer(bytes);
 }
 
 /// A login of a client, by any method. Nobody gets in who does not know the password.
@@ -125,7 +125,7 @@ fn understand(kind: u8, text: &[u8]) {
     // What it found is what it would find again.
     let again = understanding.of_in(text, dialect);
     assert_eq!(format!("{first:?}"), format!("{again:?}"));
-    let _ = proxy::auto_prepare::runs_alike(text, &first);
+    let _ = corun_pooler::auto_prepare::runs_alike(text, &first);
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -150,7 +150,7 @@ fuzz_target!(|data: &[u8]| {
         }
         // Files it includes are the machine's.
         7 if !text.contains("%include") => {
-            let imported = proxy::config::import::import_pgbouncer(&text, "pgbouncer.ini", nowhere, None);
+            let imported = corun_pooler::config::import::import_pgbouncer(&text, "pgbouncer.ini", nowhere, None);
             let _ = format!("{imported:?}");
         }
         8 => drop(Command::parse(&text)),

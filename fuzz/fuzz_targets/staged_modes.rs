@@ -1,15 +1,15 @@
 //! Bytes become chains of records, a mode and its parameters; every mode gives the oracle's answers in order, timed or traced.
 #![no_main]
 
-#[path = "../../crates/exec/tests/chains/mod.rs"]
+#[path = "../../crates/exec/tests/all/chains.rs"]
 mod chains;
 
 use chains::{Answers, Chains, Memory, check_share};
-use exec::stage::traced::trace;
-use exec::stage::{HelperKind, Options, WorkAheadBudget, run};
+use corun_exec::stage::traced::trace;
+use corun_exec::stage::{HelperKind, Options, WorkAheadBudget, run};
 use libfuzzer_sys::fuzz_target;
-use model::mode::{Direction, Hiding, Mode, Schedule, Staging, Threads, WorkAhead};
-use model::trace::Event;
+use corun_model::operators::mode::{Direction, Hiding, Mode, Schedule, Staging, Threads, WorkAhead};
+use corun_model::operators::trace::Event;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[threads, hiding, size, more, helper, stages], lengths)) = data.split_first_chunk() else {

@@ -28,7 +28,7 @@
 //!
 //! Not here: who shares the cache with whom; that is [`crate::hierarchy`] and [`crate::llc`].
 
-use model::units::{Bytes, Ways};
+use corun_model::units::{Bytes, Ways};
 
 /// Smallest line, in bytes: a machine word. Line numbers then never reach the one that marks an empty way.
 const LINE_BYTES_MIN: u64 = 8;

@@ -11,7 +11,7 @@
 //! Each thread takes a time for each entry that depends on whether the other *interferes*, which is decided anew whenever either
 //! takes a step; an entry half done goes on at the new speed. Nothing else has a duration: the four speeds are given, and whether
 //! a preload came in time is counted but does not feed back into `m`. Speeds are in cache lines of the array per second, as in
-//! [`model::work_ahead`], so an entry takes `1 / (speed * entries_per_line)` seconds.
+//! [`corun_model::operators::work_ahead`], so an entry takes `1 / (speed * entries_per_line)` seconds.
 //!
 //! Steps. The main thread comes to an entry, takes out what was there and writes the new reference, then works for the entry's
 //! time. The helper comes to an entry, reads it and issues its load, then is busy for the entry's time. With `spin` it waits at an
@@ -27,8 +27,8 @@
 //!
 //! Not here: the caches the preloads go into ([`crate::hierarchy`]), and real threads.
 
-use model::mode::Direction;
-use model::work_ahead::{Speeds, WorkAheadError};
+use corun_model::operators::mode::Direction;
+use corun_model::operators::work_ahead::{Speeds, WorkAheadError};
 
 use crate::random::SplitMix64;
 
@@ -84,7 +84,7 @@ pub struct SharedArray {
 /// What happened, after the first round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// The main thread's speed in cache lines of the array per second, to be set beside [`model::work_ahead::net_speed`].
+    /// The main thread's speed in cache lines of the array per second, to be set beside [`corun_model::operators::work_ahead::net_speed`].
     pub net_lines_per_second: f64,
     /// Interference events for each entry the main thread posted.
     pub interference_events_per_entry: f64,

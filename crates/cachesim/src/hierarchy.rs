@@ -20,9 +20,9 @@
 //!
 //! Not here: one cache by itself ([`crate::cache`]), time.
 
-use model::topology::Topology;
-use model::trace::{Access, Event, Sink, ThreadRole};
-use model::units::{Bytes, Ways};
+use corun_model::operators::trace::{Access, Event, Sink, ThreadRole};
+use corun_model::topology::Topology;
+use corun_model::units::{Bytes, Ways};
 
 use crate::cache::{Geometry, GeometryError, SetAssociative};
 

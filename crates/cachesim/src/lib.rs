@@ -1,15 +1,15 @@
 //! Simulated caches: what an access trace would have missed, and how two threads disturb each other in one shared array.
 //!
 //! Machines without performance counters cannot say how often an operator missed a cache. Operators can say what they touched,
-//! as [`model::trace::Event`]s; a [`Hierarchy`] replays these and counts. The calls, in order: describe the levels
+//! as [`corun_model::operators::trace::Event`]s; a [`Hierarchy`] replays these and counts. The calls, in order: describe the levels
 //! ([`Hierarchy::of`] a topology, or a [`Preset`]), hand it every event, read [`Hierarchy::counters`]. [`trace`] keeps events in
 //! a file for later. [`llc`] runs several such streams side by side over one shared cache, limited by way masks or page colours, and
 //! times them; [`synthetic`] makes streams up. [`coherence`] stands for itself: it needs no trace, only speeds.
 //!
-//! Traces of instructions, [`model::instructions::Event`]s, are another kind: [`steps`] finds where the code of an operation outgrows
+//! Traces of instructions, [`corun_model::teams::instructions::Event`]s, are another kind: [`instruction_cache`] finds where the code of an operation outgrows
 //! the level-one instruction cache and what teams that switch there miss; [`core`] counts what one core does with all of a trace, data and branches included.
 //!
-//! [`caric`] is about many cores with private caches: what PostgreSQL's queries miss there, dispatched by the operating system, at random or by
+//! [`private_caches`] is about many cores with private caches: what PostgreSQL's queries miss there, dispatched by the operating system, at random or by
 //! key, replayed from recordings of its memory accesses.
 //!
 //! [`cachegrind`] and [`callgrind`] simulate nothing: they read what valgrind's simulators counted of a program.
@@ -22,14 +22,14 @@
 pub mod cache;
 pub mod cachegrind;
 pub mod callgrind;
-pub mod caric;
 pub mod coherence;
 pub mod core;
 pub mod hierarchy;
+pub mod instruction_cache;
 pub mod llc;
 pub mod preset;
+pub mod private_caches;
 mod random;
-pub mod steps;
 pub mod synthetic;
 pub mod trace;
 

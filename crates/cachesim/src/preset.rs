@@ -2,7 +2,7 @@
 //!
 //! Not here: the machine at hand; see [`Hierarchy::of`].
 
-use model::units::{Bytes, Ways};
+use corun_model::units::{Bytes, Ways};
 
 use crate::cache::Geometry;
 use crate::hierarchy::{Hierarchy, HierarchyError, Level, Scope, Sharing};

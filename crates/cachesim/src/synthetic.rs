@@ -16,8 +16,8 @@
 
 use std::ops::Range;
 
-use model::trace::{Access, Event, ThreadRole};
-use model::units::Bytes;
+use corun_model::operators::trace::{Access, Event, ThreadRole};
+use corun_model::units::Bytes;
 
 use crate::llc::Source;
 use crate::random::SplitMix64;

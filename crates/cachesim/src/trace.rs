@@ -12,7 +12,7 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use model::trace::Event;
+use corun_model::operators::trace::Event;
 
 /// Longest line taken, in bytes. An event is about 90 long; a file without line ends must not be read into memory whole.
 const LINE_BYTES_MAX: usize = 4096;
@@ -114,7 +114,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 
 #[cfg(test)]
 mod tests {
-    use model::trace::{Access, ThreadRole};
+    use corun_model::operators::trace::{Access, ThreadRole};
 
     use super::*;
 

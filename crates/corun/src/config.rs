@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use proxy::World;
+use corun_pooler::World;
 
-use crate::out;
 use crate::proxy::default_config;
+use corun_cli::out;
 
 /// Check a configuration file.
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub struct ConfigArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum ConfigCommand {
-    /// Read a file and all it names, as the proxy would; change nothing.
+    /// Read a file and all files it names, as the pooler would; change nothing.
     #[command(after_help = "\
 Examples:
   corun config check corun.toml
@@ -45,11 +45,13 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file, json } = args.command;
     let (world, findings) = match World::load(&file) {
         Ok(loaded) => loaded,
-        Err(proxy::WorldError::Config(proxy::config::ConfigError::Wrong { findings })) if json => {
+        Err(corun_pooler::WorldError::Config(corun_pooler::config::ConfigError::Wrong { findings }))
+            if json =>
+        {
             for finding in &findings {
                 out::json_line(finding)?;
             }
-            return Err(crate::failure::Failed(format!("{} is not right", file.display())).into());
+            return Err(corun_cli::failure::Failed(format!("{} is not right", file.display())).into());
         }
         Err(error) => return Err(error.into()),
     };

@@ -1,39 +1,30 @@
-//! The command-line program: wiring only. Arguments in [`cli`], one module a subcommand, all printing through [`out`],
-//! and every error shown in the same three parts by [`failure`].
+//! `corun`: the command line of the pooler and of what this machine is. Wiring only: arguments in [`cli`], one module a subcommand, all
+//! printing through [`corun_cli::out`], and every error shown in the same three parts by [`corun_cli::failure`].
 
-mod autosteps;
-mod bench;
-mod characterize;
 mod cli;
 mod config;
-mod demo;
-mod facts;
-mod failure;
-mod interrupt;
-mod out;
 mod partition;
-mod progress;
 mod proxy;
-mod report_file;
-mod simulate;
-mod sql;
-mod steps_subject;
 mod top;
 mod topology;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use clap::CommandFactory;
+use corun_cli::{arguments, documents, failure, out, siblings};
 
-/// mimalloc, as analytic engines ship it, counted so that peak memory can be reported, with huge pages for large
-/// blocks. Both sides of every comparison run on it.
+/// mimalloc: event loops allocate small blocks from several threads.
 #[global_allocator]
-static ALLOCATOR: machine::memory::CountingAllocator<mimalloc::MiMalloc> =
-    machine::memory::CountingAllocator::new(mimalloc::MiMalloc);
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     failure::install_panic_hook();
-    let arguments = match cli::parse(std::env::args_os()) {
+    let given: Vec<OsString> = std::env::args_os().collect();
+    if let Some(result) = siblings::run_instead("corun", &given) {
+        return result.unwrap_or_else(|error| failure::finish(Err(error)));
+    }
+    let arguments: cli::Arguments = match arguments::parse(given) {
         Ok(arguments) => arguments,
         Err(stop) => return stop.finish(),
     };
@@ -41,31 +32,12 @@ fn main() -> ExitCode {
         out::start_logging(arguments.verbose);
     }
     let result = match arguments.command {
-        cli::Command::Demo(args) => demo::run(args),
-        cli::Command::Sql(args) => sql::run(args),
-        cli::Command::Topology(args) => topology::run(args),
-        cli::Command::Simulate(args) => simulate::run(args),
-        cli::Command::Characterize(args) => characterize::run(args),
-        cli::Command::Autosteps(args) => autosteps::run(args),
-        cli::Command::Partition(args) => partition::run(args),
         cli::Command::Proxy(args) => proxy::run(args, arguments.verbose),
         cli::Command::Top(args) => top::run(args),
         cli::Command::Config(args) => config::run(args),
-        cli::Command::Bench(args) => bench::run(args),
-        cli::Command::StepsSubject(args) => steps_subject::run(args),
+        cli::Command::Topology(args) => topology::run(args),
+        cli::Command::Partition(args) => partition::run(args),
+        cli::Command::Documents(args) => documents::run(&args, cli::Arguments::command(), &cli::SECTIONS),
     };
     failure::finish(result)
-}
-
-/// A runtime with one worker a core. Plans of many joins recurse deeply, hence the larger stacks.
-///
-/// # Errors
-/// When the operating system refuses threads.
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(::bench::suites::all_cores())
-        .thread_stack_size(8 << 20)
-        .enable_all()
-        .build()
-        .context("cannot start the worker threads")
 }

@@ -9,12 +9,12 @@ mod text;
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
-use machine::resctrl::{Assigned, Cleared, Client, ResctrlError, Settings, Status, Step, SystemFiles, Who};
-use model::partition::{Class, DefaultShare, Plan, Wishes, default_weak_ways};
-use model::units::Ways;
+use corun_model::cache::partition::{Class, DefaultShare, Plan, Wishes, default_weak_ways};
+use corun_model::units::Ways;
+use corun_resctrl::{Assigned, Cleared, Client, ResctrlError, Settings, Status, Step, SystemFiles, Who};
 
-use crate::failure::Failed;
-use crate::out;
+use corun_cli::failure::Failed;
+use corun_cli::out;
 
 /// What queries rely on where the cache cannot be partitioned.
 const INSTEAD: &str = "non-temporal streaming and co-scheduling";
@@ -191,7 +191,8 @@ enum ClassName {
 }
 
 fn domains(text: &str) -> Result<Domains, String> {
-    let ids = model::cpulist::parse(text).map_err(|_| "is not a list of ids such as 0,2-3".to_owned())?;
+    let ids =
+        corun_model::cpulist::parse(text).map_err(|_| "is not a list of ids such as 0,2-3".to_owned())?;
     match ids.as_slice() {
         [] => Err("names no cache".to_owned()),
         ids => Ok(Domains(ids.iter().map(|id| id.0).collect())),
@@ -289,7 +290,7 @@ impl WishArgs {
             domains: self.domains.clone().map(|domains| domains.0),
             weak_bandwidth_percent: self.weak_bandwidth,
         };
-        Ok(model::partition::plan(&capabilities, &wishes)?)
+        Ok(corun_model::cache::partition::plan(&capabilities, &wishes)?)
     }
 }
 

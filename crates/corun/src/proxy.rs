@@ -1,4 +1,4 @@
-//! `corun proxy`: the PostgreSQL proxy as a program: arguments, signals, logs. What it does is the proxy crate's.
+//! `corun proxy`: the pooler as a program: arguments, signals, logs. What the pooler does is in the crate corun-pooler.
 
 mod import;
 mod learn;
@@ -13,14 +13,14 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   corun proxy --config corun.toml                serve; SIGHUP reloads, SIGINT waits for transactions, SIGQUIT does not
-  corun proxy import pgbouncer.ini userlist.txt  a corun.toml that does what PgBouncer did; what cannot be is said
+  corun proxy import pgbouncer.ini userlist.txt  a corun.toml that does what PgBouncer did; names what it cannot take over
   corun config check corun.toml                  is the configuration right?
-  corun proxy preflight --config corun.toml      do servers and accounts allow what it needs?
+  corun proxy preflight --config corun.toml      do servers and accounts allow what the pooler needs?
   corun proxy learn --config corun.toml          which ranges of keys and which queries in parts would pay?
   psql -h 127.0.0.1 -p 6432 pgbouncer -c 'show pools'
 
-Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT and TERM end it when clients are
-between transactions (shutdown_timeout bounds that), a second one and QUIT at once.")]
+Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT and TERM end the pooler when clients are
+between transactions (shutdown_timeout bounds that), a second signal and QUIT at once.")]
 pub struct ProxyArgs {
     #[command(flatten)]
     run: serve::RunArgs,
@@ -47,7 +47,7 @@ Examples:
   corun proxy preflight --config corun.toml --database shop --user alice
   corun proxy preflight --json | jq 'select(.level != \"ok\")'
 
-Each line is ok, warn or fail, with what to do. Run it as the user and on the machine the proxy will run on. Exit codes: 0 nothing
+Each line is ok, warn or fail, with what to do. Run the command as the user and on the machine that the pooler will run on. Exit codes: 0 nothing
 failed, 1 something failed, 2 wrong usage.")]
     Preflight(preflight::PreflightArgs),
     /// Propose ranges of keys and queries in parts; nothing is written.
@@ -55,11 +55,11 @@ failed, 1 something failed, 2 wrong usage.")]
 Examples:
   corun proxy learn --config corun.toml
   corun proxy learn --database shop --user alice
-  corun proxy learn --workers 16 > proposed.toml     for a proxy on a machine with 16 cores
+  corun proxy learn --workers 16 > proposed.toml     for a pooler on a machine with 16 cores
   corun proxy learn --json | jq 'select(.table == \"range\")'
 
-It asks the server of each database for its catalog, its statistics and, where it is installed, pg_stat_statements, and a running
-proxy's console for what it has seen. What it prints can be added to corun.toml. Exit codes: 0 something answered, 1 nothing did,
+The command asks the server of each database for its catalog, its statistics and, where it is installed, pg_stat_statements, and a running
+pooler's console for what the pooler has seen. The printed tables can be added to corun.toml. Exit codes: 0 some database responded, 1 none did,
 2 wrong usage.")]
     Learn(learn::LearnArgs),
 }

@@ -9,15 +9,15 @@ mod tree;
 
 use std::path::PathBuf;
 
-use bench::progress::Progress as _;
-use machine::effective_llc;
-use machine::measure::{self, CampaignOptions, Measurement, Progress, Real};
-use model::spread::Label;
-use model::topology::Topology;
+use corun_model::progress::Progress as _;
+use corun_model::spread::Label;
+use corun_model::topology::Topology;
+use corun_topology::effective_llc;
+use corun_topology::measure::{self, CampaignOptions, Measurement, Progress, Real};
 
-use crate::failure::{Failed, Usage};
-use crate::out;
-use crate::progress::Bars;
+use corun_cli::failure::{Failed, Usage};
+use corun_cli::out;
+use corun_cli::progress::Bars;
 
 /// Show caches, cores, SMT siblings, memory, resctrl and PMU: what this machine can and cannot do.
 #[derive(Debug, clap::Args)]
@@ -55,8 +55,8 @@ pub fn run(args: TopologyArgs) -> anyhow::Result<()> {
         return Err(Usage(text.to_owned()).into());
     }
     let topology = match &args.root {
-        Some(root) => machine::topology::discover_at(root),
-        None => machine::topology::discover(),
+        Some(root) => corun_topology::discover_at(root),
+        None => corun_topology::discover(),
     };
     if args.json {
         for row in json::topology_rows(&topology) {

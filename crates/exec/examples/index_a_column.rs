@@ -5,15 +5,15 @@
 //! ```
 //!
 //! The column is the price of each row, in any order and with duplicates. Every answer is compared with a scan or with
-//! `BTreeSet`. Times are wall clock on this machine, one run each, and say little; `corun bench smt` measures.
+//! `BTreeSet`. Times are wall clock on this machine, one run each, and say little; `corun-lab bench memory-latency` measures.
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use exec::csb::CsbTree;
-use exec::operators::{NO_ROW, lookup_batch};
-use model::mode::{Hiding, Schedule};
+use corun_exec::csb::CsbTree;
+use corun_exec::operators::{NO_ROW, lookup_batch};
+use corun_model::operators::mode::{Hiding, Schedule};
 
 /// Keys a batch: what an operator has at hand at once.
 const BATCH_KEYS: usize = 8192;
@@ -103,7 +103,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             // A new row gets the next number.
             tree.insert(old + 0.5, rows + change)?;
         }
-        Ok::<(), exec::csb::CsbError>(())
+        Ok::<(), corun_exec::csb::CsbError>(())
     })?;
     for change in 0..changes {
         let old = prices[change as usize];

@@ -6,20 +6,20 @@
 //!
 //! The first join answers `select sum(amount * discount) from orders join customers on customer = key`: keys become codes,
 //! the smaller side becomes the table, the larger one is probed batch by batch, and the discount of each match is gathered
-//! by row number. The second join writes out whole rows with [`TableJoin`], which `exec::stage::run` executes plain, staged,
+//! by row number. The second join writes out whole rows with [`TableJoin`], which `corun_exec::stage::run` executes plain, staged,
 //! and on two threads. Both are compared with a `HashMap`. Times are wall clock on this machine, one run each, and say little;
-//! `corun bench join` measures.
+//! `corun-lab bench join` measures.
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use exec::operators::{OutputRow, Row, RowSink, RowTable, Stream, TableJoin};
-use exec::stage::{Options, run};
-use exec::{BuildOptions, Chunk, Codes, JoinTable, Pairs, ProbeCursor, ScopedThreads, gather};
-use model::mode::{Hiding, Mode, Schedule, Threads};
-use model::reuse::Reuse;
+use corun_exec::operators::{OutputRow, Row, RowSink, RowTable, Stream, TableJoin};
+use corun_exec::stage::{Options, run};
+use corun_exec::{BuildOptions, Chunk, Codes, JoinTable, Pairs, ProbeCursor, ScopedThreads, gather};
+use corun_model::cache::reuse::Reuse;
+use corun_model::operators::mode::{Hiding, Mode, Schedule, Threads};
 
 /// Probe rows at a time: enough that prefetching has something ahead of it, few enough that what comes out stays in the cache.
 const BATCH_ROWS: usize = 8192;

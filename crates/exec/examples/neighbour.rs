@@ -13,14 +13,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use exec::csb::CsbTree;
-use exec::operators::{Matches, lookup_matches};
-use exec::prefetch::Once;
-use exec::stage::Context;
-use exec::{BuildOptions, Chunk, Codes, HugeBuf, JoinTable, Kind, Pairs, ProbeCursor, Serial, gather};
-use model::mode::{Hiding, Schedule};
-use model::reuse::Reuse;
-use model::units::Bytes;
+use corun_exec::csb::CsbTree;
+use corun_exec::operators::{Matches, lookup_matches};
+use corun_exec::prefetch::Once;
+use corun_exec::stage::Context;
+use corun_exec::{BuildOptions, Chunk, Codes, HugeBuf, JoinTable, Kind, Pairs, ProbeCursor, Serial, gather};
+use corun_model::cache::reuse::Reuse;
+use corun_model::operators::mode::{Hiding, Schedule};
+use corun_model::units::Bytes;
 
 const BATCH_ROWS: usize = 8192;
 /// Keys looked up together in a tree.

@@ -5,17 +5,17 @@
 //! ```
 //!
 //! All numbers are nanoseconds of CPU time a row, the best of several runs on this machine, with answers checked. Quick to run and
-//! meant for tuning constants; `corun bench floor` and `corun bench join` are what is published.
+//! meant for tuning constants; `corun-lab bench floor` and `corun-lab bench join` are what is published.
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
-use exec::prefetch::prefetch_read;
-use exec::{
+use corun_exec::prefetch::prefetch_read;
+use corun_exec::{
     BuildOptions, Chunk, Codes, HugeBuf, JoinTable, Kind, Pairs, ProbeCursor, ScopedThreads, Visited, gather,
 };
-use model::reuse::Reuse;
+use corun_model::cache::reuse::Reuse;
 
 const BATCH_ROWS: usize = 8192;
 /// Rows of one run. Runs take different rows, so that a large table does not stay in a cache between them.

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use corosensei::stack::{Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult};
-use exec::teams::{Operation, Scheduler, TeamOptions, operation, set_points};
-use exec::{HugeBuf, ctx};
+use corun_exec::teams::{Operation, Scheduler, TeamOptions, operation, set_points};
+use corun_exec::{HugeBuf, ctx};
 
 /// Turns of each member; few, so that some runs are not disturbed.
 const ROUNDS: u64 = 5_000;
@@ -60,7 +60,7 @@ fn team_ns(runs: u32, members: u64, float: bool) -> f64 {
         float,
         ..TeamOptions::default()
     };
-    let mut scheduler = Scheduler::new(options).expect("Linux on x86-64");
+    let mut scheduler = Scheduler::new(options).expect("Linux on x86-64 or aarch64");
     best_ns(runs, || {
         let results = scheduler.scope(|scope| {
             for _ in 0..members {
@@ -77,7 +77,7 @@ fn team_ns(runs: u32, members: u64, float: bool) -> f64 {
 
 /// Points passed by a member that is in no team.
 fn stray_ns(runs: u32) -> f64 {
-    let mut scheduler = Scheduler::new(TeamOptions::default()).expect("Linux on x86-64");
+    let mut scheduler = Scheduler::new(TeamOptions::default()).expect("Linux on x86-64 or aarch64");
     best_ns(runs, || {
         let results = scheduler.scope(|scope| scope.spawn("stray", || spin(10 * ROUNDS, || ctx!())));
         assert!(results.iter().all(Result::is_ok));
@@ -87,7 +87,7 @@ fn stray_ns(runs: u32) -> f64 {
 
 /// Operations without anything in them.
 fn operation_ns(runs: u32, members: u64) -> f64 {
-    let mut scheduler = Scheduler::new(TeamOptions::default()).expect("Linux on x86-64");
+    let mut scheduler = Scheduler::new(TeamOptions::default()).expect("Linux on x86-64 or aarch64");
     best_ns(runs, || {
         let results = scheduler.scope(|scope| {
             for _ in 0..members {
@@ -157,7 +157,7 @@ fn chase_ns(lines: &[[u64; 8]], members: u64, on: bool) -> f64 {
         team_size_max: 64,
         ..TeamOptions::default()
     };
-    let mut scheduler = Scheduler::new(options).expect("Linux on x86-64");
+    let mut scheduler = Scheduler::new(options).expect("Linux on x86-64 or aarch64");
     let mut seed = 1_u64;
     best_ns(9, || {
         let results = scheduler.scope(|scope| {

@@ -5,11 +5,11 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 
-use exec::stage::Options;
-use exec::stage::calibrate::{Scope, calibrate};
-use model::mode::{Hiding, Schedule};
-use model::technique::{Host, Work, choose};
-use model::units::Bytes;
+use corun_exec::stage::Options;
+use corun_exec::stage::calibrate::{Scope, calibrate};
+use corun_model::operators::mode::{Hiding, Schedule};
+use corun_model::operators::technique::{Host, Work, choose};
+use corun_model::units::Bytes;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mib_max = match std::env::args().nth(1) {

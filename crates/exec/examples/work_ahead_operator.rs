@@ -4,7 +4,7 @@
 //! cargo run --release -p exec --example work_ahead_operator [-- RECORDS [TUPLES]]
 //! ```
 //!
-//! The operator says what one tuple does between two dereferences and names what it needs next. `exec::stage::run` executes
+//! The operator says what one tuple does between two dereferences and names what it needs next. `corun_exec::stage::run` executes
 //! the same code plain, staged with prefetch instructions (AMAC), and with a work-ahead set, whose helper thread loads what
 //! the main thread has posted. Answers are compared with a naive loop; times are nanoseconds of wall clock a tuple on this
 //! machine, the best of a few runs, other work on it included. The helper pays only on a hardware thread of the same core, and
@@ -13,8 +13,8 @@
 
 use std::time::Instant;
 
-use exec::stage::{Context, Options, Reference, Staged, Step, run};
-use model::mode::{Hiding, Mode, Schedule, Threads, WorkAhead};
+use corun_exec::stage::{Context, Options, Reference, Staged, Step, run};
+use corun_model::operators::mode::{Hiding, Mode, Schedule, Threads, WorkAhead};
 
 /// A record fills a cache line, so that each step of a tuple is one miss at most.
 #[repr(align(64))]

@@ -3,7 +3,7 @@
 //! After a join of tables beyond the caches, fetching the payload costs as much as probing: each row number is a miss.
 //! The row numbers are known ahead, so the lines are asked for [`AHEAD`] rows early.
 
-use model::reuse::Reuse;
+use corun_model::cache::reuse::Reuse;
 
 use crate::huge::Plain;
 use crate::prefetch::{Ask, Kept, Near, Passing};
@@ -22,10 +22,10 @@ pub const PREFETCH_FROM_BYTES: usize = 1 << 20;
 /// When a row number is out of range.
 ///
 /// ```
-/// use model::reuse::Reuse;
+/// use corun_model::cache::reuse::Reuse;
 ///
 /// let mut names = Vec::new();
-/// exec::gather(&[10_u16, 20, 30], &[2, 0, 2], Reuse::Keep, &mut names);
+/// corun_exec::gather(&[10_u16, 20, 30], &[2, 0, 2], Reuse::Keep, &mut names);
 /// assert_eq!(names, [30, 10, 30]);
 /// ```
 pub fn gather<T: Plain>(source: &[T], rows: &[u32], reuse: Reuse, out: &mut Vec<T>) {

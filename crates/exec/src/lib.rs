@@ -39,26 +39,31 @@ pub use workers::{ScopedThreads, Serial, Workers};
 
 // The Rust blocks of the manual's pages on techniques run as doctests of this crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/techniques/README.md")]
+#[doc = include_str!("../../../docs/src/research/techniques/README.md")]
 mod manual_overview {}
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/techniques/csb-tree.md")]
+#[doc = include_str!("../../../docs/src/research/techniques/csb-tree.md")]
 mod manual_csb_tree {}
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/techniques/staged.md")]
+#[doc = include_str!("../../../docs/src/research/techniques/staged.md")]
 mod manual_staged {}
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/techniques/bi-threading.md")]
+#[doc = include_str!("../../../docs/src/research/techniques/bi-threading.md")]
 mod manual_bi_threading {}
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/techniques/work-ahead-set.md")]
+#[doc = include_str!("../../../docs/src/research/techniques/work-ahead-set.md")]
 mod manual_work_ahead_set {}
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/techniques/hash-joins.md")]
+#[doc = include_str!("../../../docs/src/research/techniques/hash-joins.md")]
 mod manual_hash_joins {}
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/techniques/teams.md")]
+#[doc = include_str!("../../../docs/src/research/techniques/teams.md")]
 mod manual_teams {}
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/techniques/join-index.md")]
+#[doc = include_str!("../../../docs/src/research/techniques/join-index.md")]
 mod manual_join_index {}
+
+// The Rust block of this crate's README runs as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

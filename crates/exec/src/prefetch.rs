@@ -1,9 +1,26 @@
 //! Hints to the memory system: fetch a line soon, or read a slice once without keeping it.
 //!
-//! On machines without such an instruction in stable Rust these do nothing; a hint never changes an answer.
+//! x86-64 has intrinsics for these, aarch64 gets its `prfm` as inline assembly, as the standard library's is not stable; on
+//! other machines they do nothing. A hint never changes an answer. What they gain on aarch64 is unmeasured.
 
 /// Bytes of a cache line on every machine corun runs on.
 pub const LINE_BYTES: usize = 64;
+
+/// One `prfm`. Its operand says what for (`pld`: a load), how near, and whether the line is kept or streams through; a macro, as
+/// the operand is part of the instruction.
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+macro_rules! prfm {
+    ($operation:literal, $address:expr) => {
+        // SAFETY: a prefetch reads nothing the program can see (so `nomem`), never faults, and changes no register.
+        unsafe {
+            core::arch::asm!(
+                concat!("prfm ", $operation, ", [{address}]"),
+                address = in(reg) $address,
+                options(nomem, nostack, preserves_flags)
+            )
+        }
+    };
+}
 
 /// How far ahead of the reader [`Once`] asks for lines, in bytes. Unmeasured beyond "a few hundred cycles of scanning".
 pub const ONCE_AHEAD_BYTES: usize = 1024;
@@ -17,7 +34,9 @@ pub fn prefetch_read<T>(address: *const T) {
         // SAFETY: a prefetch reads nothing the program can see and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    prfm!("pldl1keep", address);
+    #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri)))))]
     let _ = address;
 }
 
@@ -32,12 +51,15 @@ pub fn prefetch_far<T>(address: *const T) {
         // SAFETY: a prefetch reads nothing the program can see and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    prfm!("pldl2keep", address);
+    #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri)))))]
     let _ = address;
 }
 
 /// Asks for the line at `address` for one use: on Intel it comes into L1 without displacing L2 and takes at most a
-/// small part of the last level, so a scan does not flush a neighbour's hash table. Any address is allowed.
+/// small part of the last level, so a scan does not flush a neighbour's hash table; on aarch64 it is a streaming prefetch
+/// (`pldl1strm`), of which each processor makes what it likes. Any address is allowed.
 #[inline(always)]
 pub fn prefetch_once<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -46,7 +68,9 @@ pub fn prefetch_once<T>(address: *const T) {
         // SAFETY: a prefetch reads nothing the program can see and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_NTA>(address.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    prfm!("pldl1strm", address);
+    #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri)))))]
     let _ = address;
 }
 
@@ -70,7 +94,7 @@ impl Ask for Near {
     fn ask<T>(_: *const T) {}
 }
 
-/// [`Reuse::Keep`](model::reuse::Reuse::Keep).
+/// [`Reuse::Keep`](corun_model::cache::reuse::Reuse::Keep).
 #[derive(Clone, Copy)]
 pub(crate) struct Kept;
 
@@ -83,7 +107,7 @@ impl Ask for Kept {
     }
 }
 
-/// [`Reuse::Once`](model::reuse::Reuse::Once). Between asking and reading there must be far fewer lines than L1 holds: one that
+/// [`Reuse::Once`](corun_model::cache::reuse::Reuse::Once). Between asking and reading there must be far fewer lines than L1 holds: one that
 /// fell out of it comes from memory again.
 #[derive(Clone, Copy)]
 pub(crate) struct Passing;
@@ -101,7 +125,7 @@ impl Ask for Passing {
 ///
 /// ```
 /// let column: Vec<u64> = (0..1000).collect();
-/// assert_eq!(exec::prefetch::Once::new(&column).sum::<u64>(), 499_500);
+/// assert_eq!(corun_exec::prefetch::Once::new(&column).sum::<u64>(), 499_500);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Once<'a, T> {

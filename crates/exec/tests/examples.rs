@@ -1,6 +1,7 @@
 //! Every example program runs on little data: each checks its own answers and fails when one is wrong.
 //!
-//! Cargo builds the examples beside the tests, but only when it builds everything (`cargo test -p exec`). Not here: the
+//! A program of its own, so that the others also run where no examples were built.
+//! Cargo builds the examples beside the tests, but only when it builds everything (`cargo test -p corun-exec`). Not here: the
 //! sanitizers' runs, which build libraries and tests alone and leave this test out.
 
 use std::collections::BTreeSet;

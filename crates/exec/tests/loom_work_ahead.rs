@@ -1,12 +1,12 @@
 //! Every interleaving of the two threads of a small work-ahead set, with every value that a relaxed load may see: `make loom`.
 //!
 //! The promise: each reference the helper sees was posted or is the dummy, and each state comes back to the main thread
-//! once and in order, wherever the helper is.
+//! once and in order, wherever the helper is. A program of its own: no other test knows loom's threads.
 #![cfg(loom)]
 
-use exec::stage::Reference;
-use exec::stage::work_ahead::{Looked, WorkAheadSet};
-use model::mode::Direction;
+use corun_exec::stage::Reference;
+use corun_exec::stage::work_ahead::{Looked, WorkAheadSet};
+use corun_model::operators::mode::Direction;
 
 /// Posts on one thread, looks on another. Every other entry of several references has one less; its last slot is the dummy's.
 ///

@@ -1,10 +1,10 @@
-//! Builds stay below the memory they announce, and give back what they took.
+//! Builds stay below the memory they announce, and give back what they took. A program of its own: its allocator counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use exec::table::{bytes_max, bytes_max_of};
-use exec::{BuildError, BuildOptions, Chunk, Codes, JoinTable, Kind, ScopedThreads};
+use corun_exec::table::{bytes_max, bytes_max_of};
+use corun_exec::{BuildError, BuildOptions, Chunk, Codes, JoinTable, Kind, ScopedThreads};
 
 /// What the standard library may still hold for threads that have just ended.
 const THREADS_BYTES: usize = 4096;

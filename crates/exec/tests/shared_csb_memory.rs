@@ -1,7 +1,7 @@
-//! How much memory a shared tree takes. One test, as the memory that waits for readers is the whole process's: a thread of
+//! How much memory a shared tree takes. One test in a program of its own, as the memory that waits for readers is the whole process's: a thread of
 //! another test that loses the processor while it reads would hold it up.
 
-use exec::shared_csb::SharedCsbTree;
+use corun_exec::shared_csb::SharedCsbTree;
 
 #[test]
 fn memory_stays_bounded() {

@@ -1,9 +1,9 @@
-//! Which CTX points are on. One test, as the points are the whole process's.
+//! Which CTX points are on. One test in a program of its own, as the points are the whole process's.
 #![cfg(all(target_os = "linux", not(miri)))]
 
-use exec::ctx;
-use exec::teams::{LoadError, Loaded, Point, default_points, load_profile, points, set_points};
-use model::steps::{CtxProfile, CtxSite};
+use corun_exec::ctx;
+use corun_exec::teams::{LoadError, Loaded, Point, default_points, load_profile, points, set_points};
+use corun_model::teams::{CtxProfile, CtxSite};
 
 fn two_points() -> [u32; 2] {
     ctx!();
@@ -98,25 +98,25 @@ fn a_profile_turns_on_exactly_its_points() {
     assert_eq!(load_profile(&profile(&[])).map(|loaded| loaded.on), Ok(0));
     assert_eq!(on(), [0; 0]);
     // Points are armed only while teams run.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     armed_where_there_are_teams();
     set_points(|_| false);
 
     // A scheduler does not choose again.
-    #[cfg(target_arch = "x86_64")]
-    drop(exec::teams::Scheduler::new(Default::default()).expect("a scheduler"));
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    drop(corun_exec::teams::Scheduler::new(Default::default()).expect("a scheduler"));
     assert_eq!(on(), [0; 0]);
 }
 
 /// How many points are armed.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn armed() -> usize {
     points().filter(|point| point.is_armed()).count()
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 fn armed_where_there_are_teams() {
-    use exec::teams::{Scheduler, TeamOptions, TeamsMode};
+    use corun_exec::teams::{Scheduler, TeamOptions, TeamsMode};
     set_points(|_| true);
     let all = points().count();
     assert_eq!(armed(), 0);

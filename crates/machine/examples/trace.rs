@@ -12,8 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use std::process::Command;
     use std::time::Instant;
 
-    use machine::trace::{After, Lines, Target, TraceOptions, TraceSource, Tracer};
-    use model::instructions::{Event, InstructionSink};
+    use corun_machine::trace::{After, Lines, Target, TraceOptions, TraceSource, Tracer};
+    use corun_model::teams::instructions::{Event, InstructionSink};
 
     #[derive(Default)]
     struct Counts(HashMap<u64, u64>);

@@ -6,17 +6,17 @@
 //! in the tests of whatever is built on this. [`try_open`] only asks whether counting works at all.
 //!
 //! ```no_run
-//! use machine::counters::{Counters, Event, open};
+//! use corun_machine::counters::{Counters, Event, open};
 //!
 //! let mut counters = open(&[Event::LlcMisses, Event::Instructions])?;
 //! counters.start()?;
 //! // The work.
 //! let counts = counters.stop()?;
 //! let misses = counts.get(Event::LlcMisses);
-//! # Ok::<(), machine::counters::CountersError>(())
+//! # Ok::<(), corun_machine::counters::CountersError>(())
 //! ```
 //!
-//! [`monitor`] counts on other processes and on CPUs, any event of the CPU's table ([`model::pmu`]) and the kernel's own.
+//! [`monitor`] counts on other processes and on CPUs, any event of the CPU's table ([`corun_model::pmu`]) and the kernel's own.
 //!
 //! Not here: sampling ([`crate::sampling`]), and events outside the cores (memory controllers).
 

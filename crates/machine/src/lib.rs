@@ -1,33 +1,24 @@
-//! Linux as corun uses it: what the machine is made of, which CPU a thread runs on, how much memory is live, how fast
-//! memory really is, what the CPU counts of a thread, and which ways of the shared cache a class of threads may fill.
+//! Tools of the lab: what the CPU counts and where programs spend their time, instruction by instruction where need be.
 //!
-//! Effects only, and thin: decisions taken from what is found here are pure functions in the model crate. Start with
-//! [`topology::discover`]; [`measure`] times what discovery cannot know, and [`effective_llc`] keeps a part of it;
-//! [`memory`] counts the heap; [`counters`] count cache misses and other events of the cores, here and in other processes,
-//! [`sampling`] says in which functions, and [`activity`] what the kernel knows without counters; [`smt`] switches hardware
-//! threads; [`resctrl`] partitions the last-level cache; [`partition`] chooses how queries are kept apart in it; [`trace`]
-//! follows one operation of another program instruction by instruction; [`reactor`] serves many sockets from one thread;
-//! [`process`] gives a process of somebody else its core.
+//! [`counters`] count cache misses and other events of the cores, here and in other processes, [`sampling`] says in which functions,
+//! and [`activity`] what the kernel knows without counters; [`trace`] follows one operation of another program instruction by
+//! instruction; [`polluter`] takes cache away; [`smt`] switches hardware threads; [`memory`] counts the heap.
 //!
-//! Not here: operators, SQL, or anything that prints.
+//! All but [`memory`] need the feature `tools`, which is on by default.
+//!
+//! Every effect has a simulated one behind the same trait. Not here: what products need of the machine (`corun-topology`,
+//! `corun-resctrl`, `corun-net`), and anything that prints.
 
+#[cfg(feature = "tools")]
 pub mod activity;
-pub mod affinity;
-pub mod calibration;
-pub mod clock;
+#[cfg(feature = "tools")]
 pub mod counters;
-pub mod effective_llc;
-mod kept;
-pub mod measure;
 pub mod memory;
-pub mod notify;
-pub mod partition;
+#[cfg(feature = "tools")]
 pub mod polluter;
-pub mod process;
-pub mod reactor;
-pub mod resctrl;
+#[cfg(feature = "tools")]
 pub mod sampling;
+#[cfg(feature = "tools")]
 pub mod smt;
-pub mod topology;
+#[cfg(feature = "tools")]
 pub mod trace;
-pub mod users;

@@ -1,8 +1,9 @@
 //! Counting the program's live and peak heap bytes, and giving large blocks huge pages.
 //!
 //! The program installs [`CountingAllocator`] around its real allocator once; [`live_bytes`], [`reset_peak`] and
-//! [`peak_bytes`] then answer for the whole process. Both sides of a comparison run in one process, so both are counted
-//! alike and both get huge pages for blocks of 4 MiB or more.
+//! [`peak_bytes`] then return what the whole process has. Where both sides of a comparison run in this process (corun's joins
+//! and DataFusion's), both are counted alike and both get huge pages for blocks of 4 MiB or more. Sides that are processes of their own
+//! (DuckDB, SQLite, redb, RocksDB, PostgreSQL, PgBouncer) have their own allocators, and nothing here counts them.
 //!
 //! ```text
 //! thread --> its shard: live += size ----(beyond +-64 KiB)----> LIVE += shard, PEAK = max(PEAK, LIVE)
@@ -65,14 +66,6 @@ fn report(shard: usize) {
     PEAK.0.fetch_max(live, Relaxed);
 }
 
-/// Resident memory of this process as the kernel counts it; `None` where `/proc` does not tell.
-pub fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
-}
-
 /// Heap bytes live now, over all threads. Exact while no other thread allocates.
 pub fn live_bytes() -> u64 {
     let shards: i64 = SHARD.iter().map(|shard| shard.0.load(Relaxed)).sum();
@@ -95,7 +88,7 @@ pub fn peak_bytes() -> u64 {
 /// A global allocator that counts, and backs large blocks with huge pages.
 ///
 /// ```
-/// use machine::memory::{self, CountingAllocator};
+/// use corun_machine::memory::{self, CountingAllocator};
 ///
 /// #[global_allocator]
 /// static ALLOCATOR: CountingAllocator<std::alloc::System> = CountingAllocator::new(std::alloc::System);

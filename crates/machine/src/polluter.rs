@@ -17,7 +17,7 @@
 //! [`Pollution::bytes_per_s`] says what came of it.
 //!
 //! [`Simulated`] is its twin for tests: it remembers the load and touches nothing. Not here: what a workload loses, which is
-//! [`model::interference`].
+//! [`corun_model::pmu::interference`].
 
 mod order;
 mod simulated;
@@ -25,10 +25,10 @@ mod threads;
 
 use std::time::Duration;
 
-use model::topology::{Relation, Topology};
-use model::units::{Bytes, CpuId};
+use corun_model::topology::{Relation, Topology};
+use corun_model::units::{Bytes, CpuId};
 
-use crate::measure::MeasureError;
+use corun_topology::measure::MeasureError;
 pub use simulated::Simulated;
 use threads::Threads;
 
@@ -186,10 +186,10 @@ fn check(load: &Load, footprint_max: Bytes) -> Result<(), MeasureError> {
 
 #[cfg(test)]
 mod tests {
-    use model::topology::{Cache, CacheKind, CacheSource, Core, CoreKind, LogicalCpu};
+    use corun_model::topology::{Cache, CacheKind, CacheSource, Core, CoreKind, LogicalCpu};
 
     use super::*;
-    use crate::affinity;
+    use corun_topology::affinity;
 
     fn load(footprint: Bytes, intensity: f64) -> Load {
         Load {

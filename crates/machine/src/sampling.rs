@@ -19,7 +19,7 @@ mod rings;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use model::pmu::{Encoding, Event, Quantity, SoftwareEvent};
+use corun_model::pmu::{Encoding, Event, Quantity, SoftwareEvent};
 
 pub use profile::{FunctionSamples, Origin, Profile};
 
@@ -61,7 +61,7 @@ pub enum Every {
 impl Every {
     /// By cycles where this machine counts them, else by time.
     pub fn cycles_or_time(per_s: u32) -> Self {
-        let table = model::pmu::EventTable::of(&crate::counters::this_cpu());
+        let table = corun_model::pmu::EventTable::of(&crate::counters::this_cpu());
         match (try_open(), table.event(Quantity::Cycles)) {
             (Ok(()), Ok(event)) => Self::Event { event, per_s },
             _ => Self::Time { per_s },

@@ -28,8 +28,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use model::topology::Topology;
-use model::units::CpuId;
+use corun_model::topology::Topology;
+use corun_model::units::CpuId;
 
 pub use error::SmtError;
 use watcher::Watcher;

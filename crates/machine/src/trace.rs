@@ -37,7 +37,7 @@ mod symbols;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod live;
 
-use model::instructions::InstructionSink;
+use corun_model::teams::instructions::InstructionSink;
 
 pub use entries::FunctionEntries;
 pub use error::{ProgramEnd, TraceError};

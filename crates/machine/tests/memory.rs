@@ -1,10 +1,10 @@
-//! The counting allocator, installed as the test program's own allocator.
+//! The counting allocator, installed as the test program's own allocator, which is why this is one.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::{Barrier, Mutex, PoisonError};
 
-use machine::memory::{CountingAllocator, live_bytes, peak_bytes, reset_peak};
+use corun_machine::memory::{CountingAllocator, live_bytes, peak_bytes, reset_peak};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator<System> = CountingAllocator::new(System);

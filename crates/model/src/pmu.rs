@@ -15,12 +15,14 @@
 //!
 //! Not here: asking cpuid, opening and reading counters; the machine crate does both.
 
+pub mod advice;
 mod amd;
 mod counts;
 pub mod cpu;
 mod event;
 pub mod groups;
 mod intel;
+pub mod interference;
 mod portable;
 mod quantity;
 pub mod rates;

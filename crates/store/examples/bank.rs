@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::park::ThreadPark;
-use store::{Options, Result, Session, Store, StoreError, Table, TableDef, Type};
+use corun_store::park::ThreadPark;
+use corun_store::{Options, Result, Session, Store, StoreError, Table, TableDef, Type};
 
 const ACCOUNTS: i64 = 100;
 const CLIENTS: usize = 4;

@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use store::{Durability, Options, Store, StoreError, TableDef, Type};
+use corun_store::{Durability, Options, Store, StoreError, TableDef, Type};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

@@ -7,15 +7,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use exec::teams::{Scheduler, TeamOptions};
-use store::{Durability, Index, Options, Store, Table, TableDef, Type};
+use corun_exec::teams::{Scheduler, TeamOptions};
+use corun_store::{Durability, Index, Options, Store, Table, TableDef, Type};
 
 /// Clients of the runs.
 const CLIENTS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// Rows of a transaction that loads.
 const BATCH: u64 = 1000;
 
-fn load(rows: u64, bytes: u32) -> Result<(Store, Table), store::StoreError> {
+fn load(rows: u64, bytes: u32) -> Result<(Store, Table), corun_store::StoreError> {
     let store = Store::in_memory(Options {
         durability: Durability::Asynchronous,
         ..Options::default()
@@ -51,7 +51,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// One client: transactions of one fetch each, until it is told to stop.
-    fn client(&self, number: u64, until: Instant) -> Result<(), store::StoreError> {
+    fn client(&self, number: u64, until: Instant) -> Result<(), corun_store::StoreError> {
         let mut session = self.store.session_here()?;
         let mut random = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut fetched = 0;

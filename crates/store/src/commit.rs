@@ -9,8 +9,8 @@
 //! nothing durable ever depends on something that is not. A transaction that only read waits, if it is durable, for the newest
 //! commit it has seen.
 
-use exec::ctx;
-use exec::teams;
+use corun_exec::ctx;
+use corun_exec::teams;
 
 use crate::error::Result;
 use crate::garbage::Ghost;

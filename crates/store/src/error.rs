@@ -1,6 +1,6 @@
 //! [`StoreError`]: everything a user of the store can be told.
 
-use exec::shared_csb::SharedCsbError;
+use corun_exec::shared_csb::SharedCsbError;
 
 use crate::checkpoint::CheckpointError;
 use crate::key::KeyError;

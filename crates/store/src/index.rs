@@ -7,8 +7,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use exec::shared_csb::{Cursor, SharedCsbError, SharedCsbTree};
-use exec::teams::Operation;
+use corun_exec::shared_csb::{Cursor, SharedCsbError, SharedCsbTree};
+use corun_exec::teams::Operation;
 
 use crate::key::{KeyError, KeyLayout, KeyRange, NOTHING, WORDS_MAX, Words, next, previous};
 use crate::lock::RangeLocks;

@@ -5,7 +5,7 @@
 //! takes a [`Snapshot`].
 //!
 //! ```
-//! use store::{Lock, Options, Store, TableDef, Type};
+//! use corun_store::{Lock, Options, Store, TableDef, Type};
 //!
 //! let store = Store::in_memory(Options::default())?;
 //! let account = store.create_table(
@@ -36,7 +36,7 @@
 //!
 //! assert_eq!(before.fetch(&by_id, &[1_i64.into()])?.unwrap().row.int(2), 100_00);
 //! assert_eq!(store.snapshot()?.fetch(&by_id, &[1_i64.into()])?.unwrap().row.int(2), 70_00);
-//! # Ok::<(), store::StoreError>(())
+//! # Ok::<(), corun_store::StoreError>(())
 //! ```
 //!
 //! What it is not: it knows no SQL and no Arrow (`fusion` shows its tables to SQL), and it never looks for the machine's
@@ -96,5 +96,10 @@ pub use workers::{OperationTeams, Pending, Teams, WorkerOptions, Workers};
 
 // The Rust block of the manual's page runs as a doctest of this crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/store.md")]
+#[doc = include_str!("../../../docs/src/store/README.md")]
 mod manual_store {}
+
+// The Rust block of this crate's README runs as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

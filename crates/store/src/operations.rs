@@ -10,9 +10,9 @@
 //! tables form teams together. Numbers are never given back, so there are at most [`OPERATIONS_MAX`]; what comes later shares
 //! one of its kind.
 //!
-//! What it is not: the teams themselves, see [`exec::teams`]. An operation on a plain thread is nothing but its code.
+//! What it is not: the teams themselves, see [`corun_exec::teams`]. An operation on a plain thread is nothing but its code.
 
-use exec::teams::{self, Operation};
+use corun_exec::teams::{self, Operation};
 use parking_lot::Mutex;
 
 use crate::error::{Result, StoreError};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use exec::teams::{self, Token};
+use corun_exec::teams::{self, Token};
 
 /// How one client waits, and how others wake it. One object for each client.
 ///

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use exec::workers::{ScopedThreads, Workers};
+use corun_exec::workers::{ScopedThreads, Workers};
 use parking_lot::Mutex;
 
 use crate::checkpoint::{CheckpointReader, Manifest};

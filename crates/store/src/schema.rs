@@ -40,7 +40,7 @@ pub struct IndexDef {
 /// A table.
 ///
 /// ```
-/// use store::{TableDef, Type};
+/// use corun_store::{TableDef, Type};
 ///
 /// let accounts = TableDef::new("account")
 ///     .column("id", Type::I64)

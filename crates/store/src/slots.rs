@@ -14,8 +14,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-use exec::huge::ask_for_huge_pages;
-use exec::prefetch::prefetch_read;
+use corun_exec::huge::ask_for_huge_pages;
+use corun_exec::prefetch::prefetch_read;
 use parking_lot::Mutex;
 
 use crate::lock::LockWord;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use exec::ctx;
-use exec::teams;
+use corun_exec::ctx;
+use corun_exec::teams;
 
 use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use exec::teams;
+use corun_exec::teams;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::checkpoint::Manifest;
@@ -670,7 +670,7 @@ impl StoreInner {
     }
 }
 
-fn tree_error(table: &str, index: &str, source: exec::shared_csb::SharedCsbError) -> StoreError {
+fn tree_error(table: &str, index: &str, source: corun_exec::shared_csb::SharedCsbError) -> StoreError {
     StoreError::Tree {
         table: table.to_owned(),
         index: index.to_owned(),

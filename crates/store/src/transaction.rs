@@ -5,14 +5,14 @@
 //! of the transaction.
 //!
 //! On a user-level thread each operation begins with [`teams::operation`], which may let a whole team run first, and has CTX
-//! points, where the next of the team goes on ([`exec::ctx!`]): before a row's slot and its newest version are touched, with a
+//! points, where the next of the team goes on ([`corun_exec::ctx!`]): before a row's slot and its newest version are touched, with a
 //! prefetch, and between its stages, where a profile may turn them on. No mutex of the store is held at any of them, nor while
 //! a lock or the log is waited for.
 
 use std::marker::PhantomData;
 
-use exec::ctx;
-use exec::teams::{self, Operation};
+use corun_exec::ctx;
+use corun_exec::teams::{self, Operation};
 
 use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};

@@ -16,7 +16,7 @@
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use exec::prefetch::{LINE_BYTES, prefetch_read};
+use corun_exec::prefetch::{LINE_BYTES, prefetch_read};
 
 use crate::pool::{Pool, allocate, block_layout, release};
 use crate::ts::Ts;

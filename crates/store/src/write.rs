@@ -8,8 +8,8 @@
 //! The old entry of a changed key stays; it goes when no snapshot needs it ([`crate::garbage`]). If a step fails, the steps
 //! of the operation before it are undone and the transaction goes on, unless it was refused a lock.
 
-use exec::ctx;
-use exec::teams;
+use corun_exec::ctx;
+use corun_exec::teams;
 
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;

@@ -1,6 +1,7 @@
 //! The example bank runs: in memory, and twice on one folder, where it finds its accounts again. It checks its own sums.
 //!
-//! Cargo builds examples beside the tests, but only when it builds everything (`cargo test -p store`). Not here: the
+//! A program of its own, so that the others also run where no examples were built.
+//! Cargo builds examples beside the tests, but only when it builds everything (`cargo test -p corun-store`). Not here: the
 //! sanitizers' runs, which leave this test out by its name.
 
 use std::path::Path;
@@ -24,7 +25,7 @@ fn example_programs_run() {
             .output()
             .unwrap_or_else(|error| {
                 panic!(
-                    "{}: {error}; `cargo test -p store` builds the examples",
+                    "{}: {error}; `cargo test -p corun-store` builds the examples",
                     bank.display()
                 )
             });

@@ -1,17 +1,20 @@
 //! Limits: what each error says (what, where, what to do), that the transaction or the store goes on as documented, and that
-//! nothing is lost. Refusals that no limit causes are in `refusals.rs`. Of [`StoreError`], deadlocks, timeouts, `ChangedMeanwhile`
-//! and `Ended` after them are in `storm.rs`; `Damaged`, `Checkpoint` and failures of the disk are shown where crashes are tested,
+//! nothing is lost. Refusals that no limit causes are in `all/refusals.rs`. Of [`StoreError`], deadlocks, timeouts, `ChangedMeanwhile`
+//! and `Ended` after them are in `all/storm.rs`; `Damaged`, `Checkpoint` and failures of the disk are shown where crashes are tested,
 //! one of each here.
+//!
+//! A program of its own: its allocator refuses what a test asks it to refuse.
 
+#[path = "all/refusal_support.rs"]
 mod refusal_support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
+use corun_store::storage::{Storage, Twin};
+use corun_store::{Direction, Durability, Lock, OnDamage, Options, Result, Rid, RowBuf, Store, StoreError};
 use refusal_support::{definition, ids, insert, open, row, text};
-use store::storage::{Storage, Twin};
-use store::{Direction, Durability, Lock, OnDamage, Options, Result, Rid, RowBuf, Store, StoreError};
 
 /// Refuses what a test asks it to refuse, on that test's thread.
 struct Refusing;
@@ -89,7 +92,7 @@ fn memory_max_refuses_rows_and_room_comes_back() {
     transaction.commit().unwrap();
     // While a snapshot keeps old versions, updates end at the limit, too; after it they go on.
     let snapshot = store.snapshot().unwrap();
-    let update = |session: &mut store::Session| -> Result<()> {
+    let update = |session: &mut corun_store::Session| -> Result<()> {
         let transaction = session.begin()?;
         let rid = transaction
             .fetch_for_update(&table.primary(), &[2000.into()])?

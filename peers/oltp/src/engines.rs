@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use oltp::engine::{Durability, TpccEngine, TxError, YcsbEngine};
-use oltp::tpcc::{self, Kind, KvTpcc, Mix};
-use oltp::ycsb::{self, KvYcsb, Workload};
+use corun_workloads::engine::{Durability, TpccEngine, TxError, YcsbEngine};
+use corun_workloads::tpcc::{self, Kind, KvTpcc, Mix};
+use corun_workloads::ycsb::{self, KvYcsb, Workload};
 
 use crate::redb::Redb;
 #[cfg(feature = "rocksdb")]

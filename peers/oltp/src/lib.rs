@@ -1,4 +1,4 @@
-//! The peers of `corun bench oltp` behind the traits of `oltp`: SQLite, redb and, with the feature `rocksdb`, RocksDB.
+//! The peers of `corun-lab bench oltp` behind the traits of `corun-workloads`: SQLite, redb and, with the feature `rocksdb`, RocksDB.
 //!
 //! What it is not: part of corun. It is built apart (`scripts/bootstrap --peers`) and run as a program of its own.
 

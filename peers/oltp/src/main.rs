@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use model::units::CpuId;
-use oltp::Naive;
-use oltp::driver::{
+use corun_model::units::CpuId;
+use corun_workloads::Naive;
+use corun_workloads::driver::{
     Measure, Outcome, RunError, RunOptions, TpccWorkload, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb,
     same_tpcc_rows, same_ycsb_records,
 };
-use oltp::engine::{Durability, TpccEngine, YcsbEngine};
-use oltp::tpcc::{self, KvTpcc, Mix, Scale};
-use oltp::ycsb::{self, Database, KvYcsb, Workload};
+use corun_workloads::engine::{Durability, TpccEngine, YcsbEngine};
+use corun_workloads::tpcc::{self, KvTpcc, Mix, Scale};
+use corun_workloads::ycsb::{self, Database, KvYcsb, Workload};
 use oltp_peers::engines::Engine;
 use oltp_peers::report::{Line, rss_bytes};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// TPC-C and YCSB on SQLite, redb and RocksDB, for `corun bench oltp`.
+/// TPC-C and YCSB on SQLite, redb and RocksDB, for `corun-lab bench oltp`.
 #[derive(Parser)]
 #[command(
     version,
@@ -84,7 +84,7 @@ struct Run {
     seconds: f64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Instead of rounds: so many transactions, one after the other, on the engine and on the oracle of crate `oltp` (`compared`).
+    /// Instead of rounds: so many transactions, one after the other, on the engine and on the oracle of `corun-workloads` (`compared`).
     #[arg(long, conflicts_with = "rounds")]
     compare: Option<u64>,
     /// So many rounds at once, without waiting for lines `go`.

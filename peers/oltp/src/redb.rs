@@ -14,8 +14,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use oltp::engine::{Durability, TxError};
-use oltp::kv::{End, KvClient, KvEngine, KvTx};
+use corun_workloads::engine::{Durability, TxError};
+use corun_workloads::kv::{End, KvClient, KvEngine, KvTx};
 use redb::backends::InMemoryBackend;
 use redb::{
     Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Table, TableDefinition,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use oltp::driver::{Histogram, Outcome};
+use corun_workloads::driver::{Histogram, Outcome};
 use serde::Serialize;
 
 /// One line.

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use oltp::Naive;
-use oltp::driver::{
+use corun_workloads::Naive;
+use corun_workloads::driver::{
     Measure, RunOptions, TpccWorkload, compare_tpcc, compare_ycsb, run_tpcc, run_ycsb, same_tpcc_rows,
     same_ycsb_records,
 };
-use oltp::engine::{Durability, TpccEngine, YcsbEngine};
-use oltp::tpcc::{self, Kind, KvTpcc, Mix, Scale};
-use oltp::ycsb::{self, Database, KvYcsb, Workload};
+use corun_workloads::engine::{Durability, TpccEngine, YcsbEngine};
+use corun_workloads::tpcc::{self, Kind, KvTpcc, Mix, Scale};
+use corun_workloads::ycsb::{self, Database, KvYcsb, Workload};
 use oltp_peers::engines::Engine;
 use oltp_peers::sqlite::{self, Layout};
 

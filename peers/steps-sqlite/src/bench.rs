@@ -2,9 +2,9 @@
 //!
 //! Every answer is compared with the oracle's, in the traced child and in the timed runs. Not here: what is printed of it.
 
-use cachesim::steps::{CodeCache, Original};
-use exec::teams::patch::{Entries, Prefetch, patch};
-use exec::teams::{Lost, Scheduler, TeamOptions};
+use corun_cachesim::instruction_cache::{CodeCache, Original};
+use corun_exec::teams::patch::{Entries, Prefetch, patch};
+use corun_exec::teams::{Lost, Scheduler, TeamOptions};
 
 use crate::run::{self, Answers, Marks};
 use crate::sqlite::SqliteError;

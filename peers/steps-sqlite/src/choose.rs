@@ -1,7 +1,7 @@
 //! Which functions become CTX points: few enough calls, and as few misses for members behind the leading one as can be had.
 //!
 //! Entries of functions are coarse: there may be none where the paper's knee begins, and one that is near may run a hundred times
-//! in an operation. So its search ([`cachesim::steps::place`], over many knees) makes the beginning, and a search by steps goes on
+//! in an operation. So its search ([`corun_cachesim::instruction_cache::place`], over many knees) makes the beginning, and a search by steps goes on
 //! from there: a team of several tenants is run through the simulated cache with each function added, taken away or exchanged,
 //! and the best is kept. One set of functions serves all kinds of requests, as the engine is one.
 //!
@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cachesim::steps::{
-    Candidates, CodeCache, Fetch, Operation, Preference, Search, Start, StepsError, Team, knees, place,
+use corun_cachesim::instruction_cache::{
+    Candidates, CodeCache, Fetch, Operation, Preference, Search, Start, InstructionCacheError, Team, knees, place,
 };
 
 use crate::subject::{Traced, switch_code};
@@ -58,13 +58,13 @@ pub struct Choice {
 /// Finds functions for all of these kinds together.
 ///
 /// # Errors
-/// [`StepsError::Empty`] if nothing was traced.
+/// [`InstructionCacheError::Empty`] if nothing was traced.
 ///
 /// `traces` has the requests of some tenants, each traced by itself; `team` is the trace of any team, which shows what runs
 /// between two members.
-pub fn choose(traces: &[(Kind, &Traced)], team: &Traced, cache: &CodeCache) -> Result<Choice, StepsError> {
+pub fn choose(traces: &[(Kind, &Traced)], team: &Traced, cache: &CodeCache) -> Result<Choice, InstructionCacheError> {
     let switch = switch_code(team, cache.geometry().line().0);
-    let subjects: Result<Vec<Subject>, StepsError> = traces
+    let subjects: Result<Vec<Subject>, InstructionCacheError> = traces
         .iter()
         .map(|(kind, traced)| Subject::new(*kind, traced, &switch, cache))
         .collect();
@@ -82,7 +82,7 @@ pub fn choose(traces: &[(Kind, &Traced)], team: &Traced, cache: &CodeCache) -> R
     let names: Vec<String> = names.into_iter().cloned().collect();
 
     let mut best = (BTreeSet::new(), f64::INFINITY);
-    let consider = |set: BTreeSet<String>, best: &mut (BTreeSet<String>, f64)| -> Result<(), StepsError> {
+    let consider = |set: BTreeSet<String>, best: &mut (BTreeSet<String>, f64)| -> Result<(), InstructionCacheError> {
         let cost = cost(&subjects, cache, &set)?;
         if cost < best.1 {
             *best = (set, cost);
@@ -117,7 +117,7 @@ pub fn choose(traces: &[(Kind, &Traced)], team: &Traced, cache: &CodeCache) -> R
             break;
         }
     }
-    let outcomes: Result<Vec<Outcome>, StepsError> = subjects
+    let outcomes: Result<Vec<Outcome>, InstructionCacheError> = subjects
         .iter()
         .map(|subject| subject.outcome(cache, &best.0))
         .collect();
@@ -132,7 +132,7 @@ fn knee_sets(
     subjects: &[Subject],
     cache: &CodeCache,
     names: &[String],
-) -> Result<Vec<BTreeSet<String>>, StepsError> {
+) -> Result<Vec<BTreeSet<String>>, InstructionCacheError> {
     let mut sets = Vec::new();
     for knee in knees() {
         let mut set = BTreeSet::new();
@@ -165,7 +165,7 @@ fn knee_sets(
 }
 
 /// The share of misses that stay, summed over kinds, and a little for each call; infinite where calls are too many.
-fn cost(subjects: &[Subject], cache: &CodeCache, set: &BTreeSet<String>) -> Result<f64, StepsError> {
+fn cost(subjects: &[Subject], cache: &CodeCache, set: &BTreeSet<String>) -> Result<f64, InstructionCacheError> {
     let mut sum = 0.0;
     for subject in subjects {
         if subject.calls(set) > CALLS_MAX {
@@ -180,7 +180,7 @@ fn cost(subjects: &[Subject], cache: &CodeCache, set: &BTreeSet<String>) -> Resu
 }
 
 impl Subject {
-    fn new(kind: Kind, traced: &Traced, switch: &[Fetch], cache: &CodeCache) -> Result<Self, StepsError> {
+    fn new(kind: Kind, traced: &Traced, switch: &[Fetch], cache: &CodeCache) -> Result<Self, InstructionCacheError> {
         let line_bytes = cache.geometry().line().0;
         let whole = traced
             .operations
@@ -236,7 +236,7 @@ impl Subject {
         set.iter().filter_map(|name| self.visits.get(name)).sum()
     }
 
-    fn outcome(&self, cache: &CodeCache, set: &BTreeSet<String>) -> Result<Outcome, StepsError> {
+    fn outcome(&self, cache: &CodeCache, set: &BTreeSet<String>) -> Result<Outcome, InstructionCacheError> {
         let on: BTreeSet<u64> = set
             .iter()
             .filter_map(|name| self.addresses.get(name))

@@ -4,7 +4,7 @@
 //! threads (mutexes, allocator); [`tenant`] has the tenants' tables, requests and the oracle; [`run`] runs requests serially or as a
 //! team; [`choose`] finds the functions that become CTX points, from a trace of this very program ([`subject`]); [`bench`] measures.
 //!
-//! The code that patches is `exec::teams::patch`, and knows nothing of SQLite.
+//! The code that patches is `corun_exec::teams::patch`, and knows nothing of SQLite.
 
 mod memory;
 mod mutex;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use cachesim::steps::CodeCache;
+use corun_cachesim::instruction_cache::CodeCache;
 use clap::{Args, Parser, Subcommand};
-use exec::teams::patch::Entries;
-use model::steps::{CtxProfile, Knee, L1i};
+use corun_exec::teams::patch::Entries;
+use corun_model::teams::{CtxProfile, Knee, L1i};
 use steps_sqlite::bench::{self, Misses, Times, Way};
 use steps_sqlite::choose;
 use steps_sqlite::subject::{self, Mode, Subject};

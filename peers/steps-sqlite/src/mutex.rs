@@ -4,7 +4,7 @@
 //! first has locked, another would block the thread and with it the member that is to unlock. So here the owner is the member.
 //!
 //! * Mutexes of the process (SQLite calls them static) are latches: held for a moment, by whoever comes. Members inside one pass
-//!   no CTX point (`exec::teams::latch_enter`), so another member never finds one taken; a member of another thread may, and waits
+//!   no CTX point (`corun_exec::teams::latch_enter`), so another member never finds one taken; a member of another thread may, and waits
 //!   for nanoseconds.
 //! * Mutexes of a connection are held for a whole call, CTX points included. Nobody else wants them as long as each connection is
 //!   used by one member; who does gives way until it is free.
@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use exec::teams;
+use corun_exec::teams;
 use libsqlite3_sys as ffi;
 
 /// One mutex of SQLite's.

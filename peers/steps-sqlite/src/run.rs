@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use exec::teams::{self, Lost, Operation, Scheduler, mark};
+use corun_exec::teams::{self, Lost, Operation, Scheduler, mark};
 
 use crate::sqlite::SqliteError;
 use crate::tenant::{Answer, Kind, Request, Tenant};

@@ -1,17 +1,17 @@
 //! This program as the traced one: a child runs one kind of request between marker instructions ([`run`]), its parent steps through
 //! that and keeps the instructions ([`trace`]).
 //!
-//! What it is not: the tracer (`machine::trace`) and the simulated caches (`cachesim::steps`).
+//! What it is not: the tracer (`corun_machine::trace`) and the simulated caches (`corun_cachesim::instruction_cache`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
-use cachesim::steps::{Fetch, Operation, Recorder, RecorderLimits, StepsError};
-use exec::teams::patch::{Entries, PatchError, Prefetch, patch};
-use exec::teams::{Lost, Scheduler, TeamError, TeamOptions};
-use machine::trace::{LatchFunctions, Target, TraceError, TraceOptions, TraceSource, Tracer};
+use corun_cachesim::instruction_cache::{Fetch, Operation, Recorder, RecorderLimits, InstructionCacheError};
+use corun_exec::teams::patch::{Entries, PatchError, Prefetch, patch};
+use corun_exec::teams::{Lost, Scheduler, TeamError, TeamOptions};
+use corun_machine::trace::{LatchFunctions, Target, TraceError, TraceOptions, TraceSource, Tracer};
 
 use crate::run::{self, Answers, Marks};
 use crate::sqlite::SqliteError;
@@ -87,7 +87,7 @@ pub enum SubjectError {
     Trace(#[from] TraceError),
     /// The simulator's.
     #[error(transparent)]
-    Steps(#[from] StepsError),
+    Steps(#[from] InstructionCacheError),
     /// A member was lost.
     #[error("a tenant's member was lost: {0}")]
     Lost(String),

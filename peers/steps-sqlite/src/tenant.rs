@@ -259,7 +259,7 @@ impl Tenant {
     /// # Errors
     /// SQLite's; [`SqliteError::Stack`] before SQLite is entered where the member's stack might not do.
     pub fn run(&mut self, request: Request) -> Result<Answer, SqliteError> {
-        if let Some(left) = exec::teams::stack_left().filter(|left| *left < STACK_BYTES) {
+        if let Some(left) = corun_exec::teams::stack_left().filter(|left| *left < STACK_BYTES) {
             return Err(SqliteError::Stack {
                 left,
                 needed: STACK_BYTES,

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use exec::teams::patch::{Entries, PatchError, Prefetch, patch};
-use exec::teams::{self, Lost, Operation, Scheduler, TeamOptions};
+use corun_exec::teams::patch::{Entries, PatchError, Prefetch, patch};
+use corun_exec::teams::{self, Lost, Operation, Scheduler, TeamOptions};
 use libsqlite3_sys as ffi;
 use steps_sqlite::run::{self, Answers, Marks};
 use steps_sqlite::sqlite::SqliteError;

@@ -12,14 +12,14 @@
 //! `simulated` where they are shown.
 //!
 //! As in [`crate::hierarchy`] there are no hardware prefetchers, and writing back costs nothing. An instruction or an access that spans
-//! lines needs each of them. Time is not known here; teams and points are [`crate::steps`]'s.
+//! lines needs each of them. Time is not known here; teams and points are [`crate::instruction_cache`]'s.
 
 mod predictor;
 
 use std::collections::BTreeMap;
 use std::ops::{Add, Sub};
 
-use model::instructions::{DataAccess, Event, Flow, Instruction, InstructionSink};
+use corun_model::teams::instructions::{DataAccess, Event, Flow, Instruction, InstructionSink};
 
 use crate::cache::{Geometry, MASKED_WAYS_MAX, Replacement, SetAssociative};
 use predictor::Predictor;

@@ -10,7 +10,7 @@
 //! longer histories, indirect targets by history. So these are mispredictions of a plain, known predictor, to be set beside each other,
 //! not those of a given processor.
 
-use model::instructions::{Flow, Instruction};
+use corun_model::teams::instructions::{Flow, Instruction};
 
 /// Return addresses kept.
 const RETURNS: usize = 16;

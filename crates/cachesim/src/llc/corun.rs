@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use model::trace::{Access, Event};
+use corun_model::operators::trace::{Access, Event};
 
 use super::colours::Colouring;
 use super::stream::{AtEnd, Overlap, Stream, Treatment};

@@ -18,12 +18,12 @@
 //!
 //! Not here: the shared cache; write-backs; the time between two misses, of which only the instructions are known.
 
-use model::trace::{Access, Event, ThreadRole};
+use corun_model::operators::trace::{Access, Event, ThreadRole};
 
 use super::Source;
 use crate::cache::{Geometry, SetAssociative};
-use crate::caric::lackey;
-use crate::caric::touch::Use;
+use crate::private_caches::lackey;
+use crate::private_caches::touch::Use;
 
 const LINE_SHIFT: u32 = 6;
 /// Lines of a page, as a power of two.
@@ -226,7 +226,7 @@ fn physical(line: u64, owner: u64) -> u64 {
 mod tests {
     use std::collections::HashSet;
 
-    use model::units::{Bytes, Ways};
+    use corun_model::units::{Bytes, Ways};
     use proptest::prelude::*;
 
     use super::*;

@@ -25,9 +25,9 @@
 //! line. No level includes another. Here there is no coherence either: a store leaves the other cores' private levels as they are.
 //!
 //! ```
-//! use cachesim::llc::{AtEnd, Domain, Overlap, Stream, Treatment};
-//! use cachesim::{Geometry, Replacement, Synthetic, WayMask};
-//! use model::units::{Bytes, Ways};
+//! use corun_cachesim::llc::{AtEnd, Domain, Overlap, Stream, Treatment};
+//! use corun_cachesim::{Geometry, Replacement, Synthetic, WayMask};
+//! use corun_model::units::{Bytes, Ways};
 //!
 //! let domain = Domain {
 //!     private: Vec::new(),

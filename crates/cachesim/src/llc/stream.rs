@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use model::trace::Event;
+use corun_model::operators::trace::Event;
 
 use super::colours::ColourMask;
 use crate::cache::WayMask;

@@ -2,9 +2,9 @@
 //!
 //! The first row is always of kind `partition` and says whether there is anything to partition.
 
-use machine::resctrl::{Status, Step};
-use model::partition::{Class, Plan, Schemata, WayMask};
-use model::spread::Label;
+use corun_model::cache::partition::{Class, Plan, Schemata, WayMask};
+use corun_model::spread::Label;
+use corun_resctrl::{Status, Step};
 use serde_json::{Value, json};
 
 use super::{INSTEAD, Outcome};

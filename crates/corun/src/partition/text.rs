@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use machine::resctrl::{Assigned, ClassState, Cleared, Status, Step};
-use model::cpulist;
-use model::partition::{Class, Plan, Schemata, WayMask};
-use model::units::CpuId;
+use corun_model::cache::partition::{Class, Plan, Schemata, WayMask};
+use corun_model::cpulist;
+use corun_model::units::CpuId;
+use corun_resctrl::{Assigned, ClassState, Cleared, Status, Step};
 
 use super::{INSTEAD, Outcome};
-use crate::out;
+use corun_cli::out;
 
 /// What is printed, without a line break at the end.
 pub fn report(outcome: &Outcome<'_>) -> String {
@@ -25,7 +25,7 @@ pub fn report(outcome: &Outcome<'_>) -> String {
         Outcome::Unavailable(error) => {
             let mut text = format!("{} (unavailable)\ninstead: {INSTEAD}\n", super::absence(error));
             // The general hint says the same as the line above.
-            if let machine::resctrl::ResctrlError::NotMounted { .. } = error
+            if let corun_resctrl::ResctrlError::NotMounted { .. } = error
                 && let Some(hint) = error.hint()
             {
                 let _ = writeln!(text, "hint: {hint}");

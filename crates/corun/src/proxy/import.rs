@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use proxy::config::{Severity, import};
+use corun_pooler::config::{Severity, import};
 
-use crate::failure::Failed;
-use crate::out;
+use corun_cli::failure::Failed;
+use corun_cli::out;
 
 /// Turn PgBouncer's configuration into corun's.
 #[derive(Debug, clap::Args)]
@@ -15,7 +15,7 @@ pub struct ImportArgs {
     #[arg(value_name = "PGBOUNCER.INI")]
     ini: PathBuf,
 
-    /// Its file of users, if it is not where the configuration says.
+    /// PgBouncer's file of users, if it is not where the configuration says.
     #[arg(value_name = "USERLIST.TXT")]
     userlist: Option<PathBuf>,
 

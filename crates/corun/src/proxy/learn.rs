@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use proxy::World;
-use proxy::learn::{self, Learnt, Options, Proposal};
-use proxy::watch::Address;
+use corun_pooler::World;
+use corun_pooler::learn::{self, Learnt, Options, Proposal};
+use corun_pooler::watch::Address;
 use serde_json::{Value, json};
 
-use crate::failure::{Failed, Usage};
-use crate::out;
+use corun_cli::failure::{Failed, Usage};
+use corun_cli::out;
 
 /// Propose ranges of keys and queries in parts.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub struct LearnArgs {
     #[arg(long, value_name = "NAME")]
     database: Vec<String>,
 
-    /// Where the running proxy's console is [default: as the configuration says].
+    /// Where the running pooler's console is [default: as the configuration says].
     #[arg(long, value_name = "URL")]
     dsn: Option<String>,
 
@@ -36,7 +36,7 @@ pub struct LearnArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
 
-    /// Longest time for connecting and for each answer [default: server_connect_timeout].
+    /// Longest time for connecting and for each response [default: server_connect_timeout].
     #[arg(long, value_name = "SECONDS", value_parser = super::preflight::seconds)]
     timeout: Option<Duration>,
 
@@ -48,7 +48,7 @@ pub struct LearnArgs {
 /// Asks, and prints what is proposed.
 ///
 /// # Errors
-/// A configuration that is not right, or no database that answers.
+/// A configuration that is not right, or no database that responds.
 pub fn run(args: LearnArgs) -> anyhow::Result<()> {
     let (world, findings) = World::load(&args.config)?;
     for finding in &findings {
@@ -82,7 +82,7 @@ pub fn run(args: LearnArgs) -> anyhow::Result<()> {
         out::line(learnt.toml().trim_end())?;
     }
     if learnt.reached == 0 {
-        return Err(Failed("no database answered; the remarks above say why".to_owned()).into());
+        return Err(Failed("no database responded; the remarks above say why".to_owned()).into());
     }
     Ok(())
 }
@@ -108,22 +108,22 @@ fn objects(learnt: &Learnt) -> Vec<Value> {
         .remarks
         .iter()
         .map(|remark| json!({ "table": "remark", "about": remark.about, "text": remark.text }));
-    let lanes = learnt.lanes.iter().map(|lane| {
+    let heavy_queues = learnt.heavy_queues.iter().map(|heavy_queue| {
         json!({
-            "table": "lane", "database": lane.database, "source": lane.source, "lane_min_us": lane.lane_min_us,
-            "time_part": lane.time_part,
-            "heavy": lane.heavy.iter().map(|heavy| json!({
+            "table": "heavy_queue", "database": heavy_queue.database, "source": heavy_queue.source, "heavy_queue_min_us": heavy_queue.heavy_queue_min_us,
+            "time_part": heavy_queue.time_part,
+            "heavy": heavy_queue.heavy.iter().map(|heavy| json!({
                 "query": heavy.query, "calls": heavy.calls, "mean_us": heavy.mean_us, "time_part": heavy.time_part,
                 "reads_only": heavy.reads_only,
             })).collect::<Vec<Value>>(),
         })
     });
-    proposals.chain(lanes).chain(remarks).collect()
+    proposals.chain(heavy_queues).chain(remarks).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use proxy::learn::Remark;
+    use corun_pooler::learn::Remark;
 
     use super::*;
 

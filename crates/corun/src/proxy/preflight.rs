@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use proxy::World;
-use proxy::preflight::{self, Level, Line, Options};
+use corun_pooler::World;
+use corun_pooler::preflight::{self, Level, Line, Options};
 use serde_json::json;
 
-use crate::failure::Failed;
-use crate::out;
+use corun_cli::failure::Failed;
+use corun_cli::out;
 
 /// See what the servers and accounts of a configuration allow.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub struct PreflightArgs {
     #[arg(long, value_name = "NAME")]
     database: Vec<String>,
 
-    /// Longest time for connecting and for each answer [default: server_connect_timeout].
+    /// Longest time for connecting and for each response [default: server_connect_timeout].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
@@ -35,7 +35,7 @@ pub struct PreflightArgs {
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = crate::cli::positive_number(text)?;
+    let seconds = corun_cli::arguments::positive_number(text)?;
     Duration::try_from_secs_f64(seconds.min(3600.0)).map_err(|error| error.to_string())
 }
 

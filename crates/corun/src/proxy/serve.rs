@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use machine::notify::{State, notify};
-use proxy::config::{LogFormat, LogLevel};
-use proxy::{Proxy, World};
+use corun_net::notify::{State, notify};
+use corun_pooler::config::{LogFormat, LogLevel};
+use corun_pooler::{Pooler, World};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::out;
+use corun_cli::out;
 
 /// Time between two looks at whether everything has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Serve clients until a signal ends it.
+/// Serve clients until a signal ends the pooler.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
     /// The configuration file.
@@ -42,7 +42,7 @@ pub fn run(args: &RunArgs, verbose: u8) -> anyhow::Result<()> {
     }
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT]).context("cannot wait for signals")?;
     let timeout = world.config.corun.shutdown_timeout;
-    let proxy = Proxy::start(world)?;
+    let proxy = Pooler::start(world)?;
     for address in proxy.addresses() {
         tracing::info!("listening at {address}");
     }
@@ -67,7 +67,7 @@ fn tell(state: State<'_>) {
 }
 
 /// Until everything has ended.
-fn wait(proxy: &Proxy, signals: &mut Signals, file: &Path, timeout: Duration) {
+fn wait(proxy: &Pooler, signals: &mut Signals, file: &Path, timeout: Duration) {
     let mut ending: Option<Instant> = None;
     while !proxy.has_ended() {
         for signal in signals.pending() {
@@ -107,7 +107,7 @@ fn wait(proxy: &Proxy, signals: &mut Signals, file: &Path, timeout: Duration) {
 }
 
 /// Takes over the file as it is now; a wrong one changes nothing.
-fn reload(proxy: &Proxy, file: &Path) {
+fn reload(proxy: &Pooler, file: &Path) {
     match World::load(file) {
         Ok((world, warnings)) => {
             for warning in warnings {

@@ -172,10 +172,10 @@ fn footer(screen: &Screen, width: usize) -> Line<'static> {
 pub(super) mod tests {
     use std::time::Duration;
 
-    use proxy::admin::{
+    use corun_pooler::admin::{
         CohortRow, CoreRow, HostRow, KeyRow, PoolRow, QueueRow, RangeRow, SlowdownRow, SplitRow, TotalsRow,
     };
-    use proxy::watch::Sample;
+    use corun_pooler::watch::Sample;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 

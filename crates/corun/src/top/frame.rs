@@ -1,6 +1,6 @@
 //! [`Frame`]: what is shown of one moment: a sample, and what happened since the one before.
 
-use proxy::watch::{Rates, Sample};
+use corun_pooler::watch::{Rates, Sample};
 
 /// One moment.
 #[derive(Clone, Debug, Default)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use proxy::watch::Speed;
+use corun_pooler::watch::Speed;
 
 use super::frame::Frame;
-use crate::out;
+use corun_cli::out;
 
 /// Prints it.
 ///

@@ -1,4 +1,4 @@
-//! `corun top`: a running proxy in a terminal: rates, pools, event loops, cohorts, hosts.
+//! `corun top`: a running pooler in a terminal: rates, pools, event loops, cohorts, hosts.
 //!
 //! ```text
 //!  watcher (a thread): console ─► sample, rates ─► News ─┐
@@ -7,7 +7,7 @@
 //!  --once:   sample, wait, sample ─────────────────► Frame  (pure) ─► text, json
 //! ```
 //!
-//! Numbers come from [`proxy::watch`]; here they are put into tables ([`tables`]) and shown.
+//! Numbers come from [`corun_pooler::watch`]; here they are put into tables ([`tables`]) and shown.
 
 mod draw;
 mod frame;
@@ -26,13 +26,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use proxy::World;
-use proxy::watch::{Address, Console};
+use corun_pooler::World;
+use corun_pooler::watch::{Address, Console};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
-use crate::failure::Usage;
 use crate::proxy::default_config;
+use corun_cli::failure::Usage;
 use frame::Frame;
 use screen::{Next, Screen};
 use watcher::{News, Watcher};
@@ -42,11 +42,11 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Longest time a key or a sample waits until it is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Watch a running proxy.
+/// Watch a running pooler.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  corun top                                      the proxy that corun.toml of this folder configures
+  corun top                                      the pooler that corun.toml of this folder configures
   corun top --config /etc/corun/corun.toml
   corun top --dsn postgres://postgres@127.0.0.1:6432/corun --interval 5
   corun top --dsn 'postgres://postgres@/corun?host=/run/corun'
@@ -61,7 +61,7 @@ pub struct TopArgs {
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     dsn: Option<String>,
 
-    /// The proxy's configuration, for its address and the first of its admin_users [default: corun.toml].
+    /// The pooler's configuration, for its address and the first of its admin_users [default: corun.toml].
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -79,7 +79,7 @@ pub struct TopArgs {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let seconds = crate::cli::positive_number(text)?;
+    let seconds = corun_cli::arguments::positive_number(text)?;
     if (0.1..=3600.0).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
     } else {

@@ -156,7 +156,7 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proxy::watch::Sample;
+    use corun_pooler::watch::Sample;
 
     fn frame(seconds: u64) -> News {
         let sample = Sample {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proxy::admin::SlowdownRow;
-use proxy::watch::Speed;
+use corun_pooler::admin::SlowdownRow;
+use corun_pooler::watch::Speed;
 
 use super::frame::Frame;
 use super::grid::{Cell, Grid, Heading};

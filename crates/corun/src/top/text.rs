@@ -5,7 +5,7 @@ use std::io::Write;
 use super::frame::Frame;
 use super::grid::Order;
 use super::tables::{summary, tables};
-use crate::out;
+use corun_cli::out;
 
 /// Prints it.
 ///

@@ -4,11 +4,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use anyhow::Context;
-use proxy::watch::{Address, Console, Sample, WatchError};
+use corun_pooler::watch::{Address, Console, Sample, WatchError};
 
 use super::LIMIT;
 use super::frame::Frame;
-use crate::failure::Report;
+use corun_cli::failure::Report;
 
 /// Pause before the first attempt to connect again.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -1,13 +1,13 @@
 //! `corun topology --json`: one object per line, told apart by `kind`. Keys are stable; new ones may come.
 
-use machine::effective_llc::{Effective, Source};
-use machine::measure::Measurement;
-use model::capability::capabilities;
-use model::cpulist;
-use model::knee::EffectiveLlc;
-use model::spread::{Label, Spread};
-use model::topology::Topology;
-use model::units::{Bytes, CpuId};
+use corun_model::capability::capabilities;
+use corun_model::cpulist;
+use corun_model::knee::EffectiveLlc;
+use corun_model::spread::{Label, Spread};
+use corun_model::topology::Topology;
+use corun_model::units::{Bytes, CpuId};
+use corun_topology::effective_llc::{Effective, Source};
+use corun_topology::measure::Measurement;
 use serde_json::{Value, json};
 
 fn list(cpus: &[CpuId]) -> String {

@@ -2,19 +2,19 @@
 
 use std::fmt::Write as _;
 
-use bench::report::plain;
-use machine::effective_llc::{Effective, Source};
-use machine::measure::Measurement;
-use model::capability::{State, capabilities};
-use model::cpulist;
-use model::knee::EffectiveLlc;
-use model::siblings::Behaviour;
-use model::spread::{Label, Spread};
-use model::topology::{CoreKind, Relation, ResctrlResource, ThpMode, Topology};
-use model::units::{Bytes, CpuId};
+use corun_cli::plain;
+use corun_model::capability::{State, capabilities};
+use corun_model::cpulist;
+use corun_model::knee::EffectiveLlc;
+use corun_model::siblings::Behaviour;
+use corun_model::spread::{Label, Spread};
+use corun_model::topology::{CoreKind, Relation, ResctrlResource, ThpMode, Topology};
+use corun_model::units::{Bytes, CpuId};
+use corun_topology::effective_llc::{Effective, Source};
+use corun_topology::measure::Measurement;
 
 use super::tree;
-use crate::out;
+use corun_cli::out;
 
 /// The whole report without measurements.
 pub fn topology(topology: &Topology) -> String {

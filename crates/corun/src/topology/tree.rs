@@ -9,9 +9,9 @@
 //!    └─ 2 x L2 2 MiB 16 ways, L1d 48 KiB 12 ways, L1i 32 KiB 8 ways: CPUs 0 | 1
 //! ```
 
-use model::cpulist;
-use model::topology::{Cache, CoreKind, Topology};
-use model::units::CpuId;
+use corun_model::cpulist;
+use corun_model::topology::{Cache, CoreKind, Topology};
+use corun_model::units::CpuId;
 
 /// A line of the drawing with what hangs below it.
 struct Node {
@@ -161,8 +161,8 @@ fn cpus_of(members: &[&Node]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::topology::{CacheKind, CacheSource, Core, Package};
-    use model::units::{Bytes, Ways};
+    use corun_model::topology::{CacheKind, CacheSource, Core, Package};
+    use corun_model::units::{Bytes, Ways};
 
     use super::*;
 

@@ -17,7 +17,7 @@ pub struct Run {
 
 /// Runs `corun` in `folder` with `input` on stdin.
 pub fn corun_in(folder: &Path, arguments: &[&str], input: &str) -> Run {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_corun"))
+    let mut child = Command::new(crate::PROGRAM)
         .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::piped())

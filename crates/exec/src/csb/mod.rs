@@ -12,7 +12,7 @@
 //! What it is not: it batches nothing by itself and knows no NULL; rows without a key are not put in.
 //!
 //! ```
-//! use exec::csb::CsbTree;
+//! use corun_exec::csb::CsbTree;
 //!
 //! let mut tree: CsbTree<u32> = CsbTree::bulk_load(&[10, 20, 20, 30], &[0, 1, 2, 3], 0.75)?;
 //! tree.insert(25, 9)?;
@@ -25,7 +25,7 @@
 //!     node = tree.child(node, 20);
 //! }
 //! assert_eq!(tree.leaf_entries_from(node, 20).collect::<Vec<_>>(), [1, 2]);
-//! # Ok::<(), exec::csb::CsbError>(())
+//! # Ok::<(), corun_exec::csb::CsbError>(())
 //! ```
 
 mod arena;

@@ -10,7 +10,7 @@
 //!
 //! What it is not: the layout is the paper's, for its experiments. [`super::TableJoin`] is the same join with corun's table.
 
-use model::trace::Access;
+use corun_model::operators::trace::Access;
 
 use super::chains::{Chains, NONE, hash};
 use super::rows::{Row, RowSink};

@@ -16,9 +16,9 @@
 
 use std::marker::PhantomData;
 
-use model::mode::{Hiding, Mode, Staging, Threads};
-use model::trace::Access;
-use model::units::Bytes;
+use corun_model::operators::mode::{Hiding, Mode, Staging, Threads};
+use corun_model::operators::trace::Access;
+use corun_model::units::Bytes;
 
 use super::join_index::NO_ROW;
 use super::rows::{PairSink, RidPair, Row};
@@ -442,9 +442,9 @@ pub enum LookupError {
 /// [`LookupError`], before anything was looked up.
 ///
 /// ```
-/// use exec::csb::CsbTree;
-/// use exec::operators::{NO_ROW, lookup_batch};
-/// use model::mode::{Hiding, Schedule};
+/// use corun_exec::csb::CsbTree;
+/// use corun_exec::operators::{NO_ROW, lookup_batch};
+/// use corun_model::operators::mode::{Hiding, Schedule};
 ///
 /// let tree: CsbTree<u32> = CsbTree::bulk_load(&[10, 20, 20, 30], &[0, 1, 2, 3], 0.75)?;
 /// let mut rids = [0; 3];

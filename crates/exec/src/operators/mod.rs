@@ -39,7 +39,7 @@ pub use stream::Stream;
 pub use table_join::{RowTable, TableJoin};
 pub use table_probe::TableProbe;
 
-use model::trace::Access;
+use corun_model::operators::trace::Access;
 
 use crate::huge::OutOfMemory;
 use crate::stage::Context;

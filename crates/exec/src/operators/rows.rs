@@ -12,7 +12,7 @@
 
 use std::marker::PhantomData;
 
-use model::trace::Access;
+use corun_model::operators::trace::Access;
 
 use crate::huge::Plain;
 use crate::stage::{Context, Reference};

@@ -3,7 +3,7 @@
 //! A clustered stream is rows in the order of memory, which the hardware prefetches by itself; an unclustered one is RIDs in
 //! any order, each a miss (paper 000, section 5).
 
-use model::trace::Access;
+use corun_model::operators::trace::Access;
 
 use super::{OperatorError, check_rows};
 use crate::stage::Context;

@@ -105,7 +105,11 @@ impl<'a> TableJoin<'a> {
     #[inline(always)]
     fn look<C: Context<'a>>(&self, code: u64, line: usize, context: &mut C) -> Looked {
         let (memory, bytes) = self.table.table.step_memory(line);
-        context.touch(model::trace::Access::Load, memory.address(), bytes);
+        context.touch(
+            corun_model::operators::trace::Access::Load,
+            memory.address(),
+            bytes,
+        );
         self.table.table.step_look(code, line)
     }
 

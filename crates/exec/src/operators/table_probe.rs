@@ -44,7 +44,11 @@ impl<'a> TableProbe<'a> {
     #[inline(always)]
     fn look<C: Context<'a>>(&self, key: u32, line: usize, context: &mut C) -> Looked {
         let (memory, bytes) = self.table.step_memory(line);
-        context.touch(model::trace::Access::Load, memory.address(), bytes);
+        context.touch(
+            corun_model::operators::trace::Access::Load,
+            memory.address(),
+            bytes,
+        );
         self.table.step_look(u64::from(key), line)
     }
 
@@ -142,7 +146,7 @@ impl<'a> Staged<'a, 1> for TableProbe<'a> {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use model::mode::{Hiding, Mode, Schedule, Threads};
+    use corun_model::operators::mode::{Hiding, Mode, Schedule, Threads};
 
     use super::*;
     use crate::codes::{Chunk, Codes};
@@ -204,7 +208,7 @@ mod tests {
     #[test]
     fn its_memory_is_where_it_looks() {
         use crate::stage::traced::trace;
-        use model::trace::Event;
+        use corun_model::operators::trace::Event;
         let build: Vec<u32> = (0..500).map(|row| row / 2 * 5).collect();
         let chunk = Chunk {
             codes: Codes::U32 {

@@ -16,7 +16,7 @@
 //! faster for data that one thread changes.
 //!
 //! ```
-//! use exec::shared_csb::SharedCsbTree;
+//! use corun_exec::shared_csb::SharedCsbTree;
 //!
 //! let tree = SharedCsbTree::<1>::bulk_load(&[([10], 0), ([20], 1), ([20], 2)], 0.75)?;
 //! std::thread::scope(|scope| {
@@ -31,7 +31,7 @@
 //! assert_eq!(cursor.next(), Some(([15], 7)));
 //! assert_eq!(cursor.next(), Some(([20], 2)));
 //! assert_eq!(cursor.next(), None);
-//! # Ok::<(), exec::shared_csb::SharedCsbError>(())
+//! # Ok::<(), corun_exec::shared_csb::SharedCsbError>(())
 //! ```
 
 mod arena;

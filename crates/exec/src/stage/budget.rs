@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use model::units::{Bytes, CacheLines};
+use corun_model::units::{Bytes, CacheLines};
 
 /// Lines of cache to share among work-ahead sets.
 #[derive(Debug)]

@@ -2,14 +2,14 @@
 //!
 //! The kernel follows links through lines in random order: the dependent references of every staged operator and nothing
 //! else. It runs plain and staged in memory the size of a private cache, of a shared one, and beyond; the times go to
-//! `model::technique`, which decides. Results depend on what else the machine does at that moment, so the least of a few
+//! `corun_model::operators::technique`, which decides. Results depend on what else the machine does at that moment, so the least of a few
 //! runs counts. Beside the kernel stands the join table's own probe, with and without prefetching.
 
 use std::time::Instant;
 
-use model::mode::{Hiding, Mode, Schedule, Threads, WorkAhead};
-use model::technique::{Calibration, Point, Timing};
-use model::units::Bytes;
+use corun_model::operators::mode::{Hiding, Mode, Schedule, Threads, WorkAhead};
+use corun_model::operators::technique::{Calibration, Point, Timing};
+use corun_model::units::Bytes;
 
 use super::context::Context;
 use super::reference::Reference;

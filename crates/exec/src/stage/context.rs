@@ -3,7 +3,7 @@
 //! Each technique is one implementation; operators are compiled once for each, so a context costs what it does and
 //! nothing more. Not here: the order in which tuples run, see `drivers`.
 
-use model::trace::{Access, Sink};
+use corun_model::operators::trace::{Access, Sink};
 
 use super::reference::Reference;
 use crate::prefetch::{LINE_BYTES, prefetch_far, prefetch_once, prefetch_read};

@@ -2,7 +2,7 @@
 //! paper 000, as one product of choices that is the same for every operator.
 //!
 //! An operator that implements [`Staged`] says what one tuple does between two dereferences; it knows nothing of threads,
-//! prefetching or helpers. [`run`] executes it in any [`model::mode::Mode`]; [`race`] runs two different operators side by
+//! prefetching or helpers. [`run`] executes it in any [`corun_model::operators::mode::Mode`]; [`race`] runs two different operators side by
 //! side; [`traced::trace`] runs a mode deterministically on one thread and reports every access.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //!
 //! Order of calls: build an operator over borrowed data, make one output for each worker, [`run`], read the outputs.
 //!
-//! What it is not: it chooses no mode (that is `model::technique`) and no CPU (a [`Place`] is handed in).
+//! What it is not: it chooses no mode (that is `corun_model::operators::technique`) and no CPU (a [`Place`] is handed in).
 
 mod budget;
 pub mod calibrate;

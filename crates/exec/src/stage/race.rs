@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use model::mode::{Mode, Threads};
+use corun_model::operators::mode::{Mode, Threads};
 
 use super::run::{Options, RunError, SetAtEnd, Thread, joined, run};
 use super::{Place, Staged};

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 
-use model::mode::{Hiding, Mode, ModeError, Schedule, Staging, WorkAhead};
+use corun_model::operators::mode::{Hiding, Mode, ModeError, Schedule, Staging, WorkAhead};
 
 use super::Staged;
 use super::budget::{Lease, WorkAheadBudget};

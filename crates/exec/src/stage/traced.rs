@@ -4,8 +4,8 @@
 //! same every time, and no run that is timed pays for it. What it shows is which lines are touched by whom and in what
 //! order; it says nothing about time.
 
-use model::mode::{Hiding, Mode, Schedule, Staging};
-use model::trace::{Access, Event, Sink, ThreadRole};
+use corun_model::operators::mode::{Hiding, Mode, Schedule, Staging};
+use corun_model::operators::trace::{Access, Event, Sink, ThreadRole};
 
 use super::Staged;
 use super::context::{Context, Posting, Prefetching, Quiet, Traced};
@@ -135,7 +135,7 @@ impl<'a, E: Events, const M: usize> Context<'a> for Collecting<'_, 'a, '_, E, M>
 /// Runs `operators` in `mode` as [`super::run()`] does, on the calling thread alone, and hands every access to `events`.
 ///
 /// `helper_looks` is how many entries a helper looks at for each one the main thread posts: its relative speed. Accesses to
-/// the work-ahead set's own array are not reported; `cachesim::coherence` models those.
+/// the work-ahead set's own array are not reported; `corun_cachesim::coherence` models those.
 ///
 /// # Errors
 /// As [`super::run()`].

@@ -26,8 +26,8 @@
 //! who still sees the longer one, would outlive:
 //!
 //! ```compile_fail,E0597
-//! use exec::stage::{Reference, work_ahead::WorkAheadSet};
-//! use model::mode::Direction;
+//! use corun_exec::stage::{Reference, work_ahead::WorkAheadSet};
+//! use corun_model::operators::mode::Direction;
 //!
 //! let mut set = WorkAheadSet::<'static, (), 1>::new(4, 1).unwrap();
 //! let (mut main, mut helper) = set.split(Direction::Forward);
@@ -42,7 +42,7 @@
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 
-use model::mode::Direction;
+use corun_model::operators::mode::Direction;
 
 use super::reference::Reference;
 use super::sync::{AtomicPtr, Ordering};

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use model::reuse::Reuse;
+use corun_model::cache::reuse::Reuse;
 
 use super::dense::build_unique;
 use super::direct::Direct;

@@ -9,7 +9,7 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use model::reuse::Reuse;
+use corun_model::cache::reuse::Reuse;
 
 use super::hash::{Mixer, partition, reduce};
 use super::layout::{Line, passed_bit};

@@ -6,8 +6,8 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use model::technique::ProbePoint;
-use model::units::Bytes;
+use corun_model::operators::technique::ProbePoint;
+use corun_model::units::Bytes;
 
 use super::{BuildError, BuildOptions, JoinTable, Kind, Pairs, ProbeCursor};
 use crate::codes::{Chunk, Codes};

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
-//! use exec::{BuildOptions, Chunk, Codes, JoinTable, Pairs, ProbeCursor, Serial};
+//! use corun_exec::{BuildOptions, Chunk, Codes, JoinTable, Pairs, ProbeCursor, Serial};
 //!
 //! let build_keys = Codes::U64 { values: &[10, 20, 10], bias: 0 };
 //! let chunk = Chunk { codes: build_keys, valid: None, first_row: 0 };
@@ -18,7 +18,7 @@
 //! let (mut cursor, mut pairs) = (ProbeCursor::default(), Pairs::default());
 //! assert!(table.probe(&probe_keys, None, None, &mut cursor, 100, &mut pairs));
 //! assert_eq!((pairs.build, pairs.probe), (vec![0, 2, 1], vec![1, 1, 2]));
-//! # Ok::<(), exec::BuildError>(())
+//! # Ok::<(), corun_exec::BuildError>(())
 //! ```
 
 mod build;
@@ -40,7 +40,7 @@ mod tests;
 
 use std::sync::atomic::AtomicBool;
 
-use model::reuse::Reuse;
+use corun_model::cache::reuse::Reuse;
 
 use crate::codes::Chunk;
 use crate::huge::{HugeBuf, OutOfMemory, addresses};

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use model::reuse::Reuse;
+use corun_model::cache::reuse::Reuse;
 
 use super::kernel::{Consecutive, DenseView, LineView, Probe, RowSink, Selected, Sink, Source, ValueSink};
 use super::layout::{LIST_PIECE, SEVERAL};

@@ -309,6 +309,7 @@ mod x86 {
 mod tests {
     use super::*;
 
+    #[cfg(target_arch = "x86_64")]
     fn check<L: Line + PortableKeys, C: Compare<L>>(line: &L, key: L::Key) {
         // SAFETY: the caller only names sets `Isa::available` lists.
         let (matching, filled) = unsafe { (C::matching(line, key), C::filled(line)) };
@@ -353,6 +354,7 @@ mod tests {
                 values: std::array::from_fn(|_| [0, 1, 1 << 31][draw(3)]),
                 passed: draw(3) as u32,
             };
+            #[cfg(target_arch = "x86_64")]
             let line32 = Line32 {
                 keys: std::array::from_fn(|_| keys[draw(6)] as u32),
                 passed: draw(3) as u32,

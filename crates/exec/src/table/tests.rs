@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use model::reuse::Reuse;
+use corun_model::cache::reuse::Reuse;
 use proptest::prelude::*;
 
 use super::simd::Isa;

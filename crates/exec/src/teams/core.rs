@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use model::steps::{Mapping, TeamsMode};
+use corun_model::teams::{Mapping, TeamsMode};
 
 use super::Lost;
 use super::lists::Lists;

@@ -3,7 +3,7 @@
 //!
 //! What it is not: it does not know who runs; a member in a list waits.
 
-use model::steps::{NextTeam, OperationStatistics, TeamList};
+use corun_model::teams::{NextTeam, OperationStatistics, TeamList};
 
 use super::member::{Member, Place};
 use super::ring::Ring;

@@ -48,8 +48,8 @@ use crossbeam_epoch::Guard;
 use member::Member;
 
 pub use blocking::{HELPERS_MAX, blocking};
+pub use corun_model::teams::{NextTeam, OperationStatistics, TeamsMode};
 pub use latch::{Latch, latch, latch_enter, latch_leave};
-pub use model::steps::{NextTeam, OperationStatistics, TeamsMode};
 #[doc(hidden)]
 pub use point::pass_on;
 pub use point::{Point, default_points, points, set_points};
@@ -125,7 +125,7 @@ pub fn yield_now() {
 /// The guard stays within the call, as it ends with a member that uses up its stack:
 ///
 /// ```compile_fail
-/// let guard = exec::teams::pinned(|guard| guard);
+/// let guard = corun_exec::teams::pinned(|guard| guard);
 /// ```
 pub fn pinned<R>(reads: impl FnOnce(&Guard) -> R) -> R {
     reads(&pin())
@@ -143,11 +143,22 @@ pub(crate) fn pin() -> Guard {
     }
 }
 
-/// An address in the caller's frame.
+/// An address in the caller's frame, as low as it can be had: on aarch64, where the compiler puts small variables above the large ones
+/// of a frame, the stack pointer itself.
 #[inline(always)]
 fn stack_pointer() -> usize {
-    let here = 0_u8;
-    std::hint::black_box(&raw const here) as usize
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    {
+        let here: usize;
+        // SAFETY: reads a register.
+        unsafe { ::core::arch::asm!("mov {}, sp", out(reg) here, options(nomem, nostack, preserves_flags)) };
+        here
+    }
+    #[cfg(not(all(target_arch = "aarch64", not(miri))))]
+    {
+        let here = 0_u8;
+        std::hint::black_box(&raw const here) as usize
+    }
 }
 
 /// Bytes left of the member's stack; `None` on a plain thread. Engines compare it where an operation begins with what the

@@ -12,13 +12,25 @@ use std::io;
 
 /// Installs the handler, once for the process, and gives the calling thread a signal stack if it has none.
 pub(super) fn install() -> io::Result<()> {
-    #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
+    ))]
     return linux::install();
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64", not(miri))))]
+    #[cfg(not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
+    )))]
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
 mod linux {
     use std::io;
     use std::mem::{MaybeUninit, zeroed};
@@ -30,8 +42,6 @@ mod linux {
 
     /// Bytes of a signal stack: the kernel's frame with all vector registers, and a handler after ours.
     const SIGNAL_STACK_BYTES: usize = 64 << 10;
-    /// The direction flag, clear at every function call.
-    const DIRECTION: i64 = 1 << 10;
 
     /// What handled SIGSEGV before.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
@@ -96,17 +106,40 @@ mod linux {
             if !member.is_null() && (*member).stack.guards(address) {
                 let core = (*member).core;
                 (*core).overflowed = member;
-                // Go on as the switch back to the scheduler's own stack would: its first word is where.
                 let root: *mut u64 = (*core).root.sp.cast();
                 local::with(|local| local.member.set(null_mut()));
-                let registers = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
-                registers[libc::REG_RIP as usize] = *root as i64;
-                registers[libc::REG_RSP as usize] = root.add(1) as i64;
-                registers[libc::REG_EFL as usize] &= !DIRECTION;
+                go_on_at(&mut (*context.cast::<libc::ucontext_t>()).uc_mcontext, root);
                 return;
             }
             pass_on(signal, info, context);
         }
+    }
+
+    /// Lets the thread go on, when the handler returns, as a switch to this stack would: its first word is where.
+    ///
+    /// # Safety
+    /// The stack was left by a switch and is the scheduler's own.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn go_on_at(registers: &mut libc::mcontext_t, stack: *mut u64) {
+        /// The direction flag, clear at every function call.
+        const DIRECTION: i64 = 1 << 10;
+        // SAFETY: the word that the switch pushed last; it takes it off before it jumps.
+        let (address, stack) = unsafe { (*stack, stack.add(1)) };
+        let registers = &mut registers.gregs;
+        registers[libc::REG_RIP as usize] = address as i64;
+        registers[libc::REG_RSP as usize] = stack as i64;
+        registers[libc::REG_EFL as usize] &= !DIRECTION;
+    }
+
+    /// The same. Here whoever goes on takes the word off, and no flag means anything between instructions of the switch.
+    ///
+    /// # Safety
+    /// As above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe fn go_on_at(registers: &mut libc::mcontext_t, stack: *mut u64) {
+        // SAFETY: the word at the stack pointer that the switch left.
+        registers.pc = unsafe { *stack };
+        registers.sp = stack as u64;
     }
 
     /// Does what would have happened without this handler.

@@ -51,8 +51,8 @@ unsafe impl Sync for Point {}
 ///
 /// ```
 /// let row = 7_u64;
-/// exec::ctx!();
-/// exec::ctx!(prefetch = &raw const row);
+/// corun_exec::ctx!();
+/// corun_exec::ctx!(prefetch = &raw const row);
 /// ```
 #[macro_export]
 macro_rules! ctx {

@@ -1,6 +1,6 @@
-//! [`load_profile`]: turns on the points of a profile that `corun autosteps` wrote.
+//! [`load_profile`]: turns on the points of a profile that `corun-lab autosteps` wrote.
 
-use model::steps::{CtxProfile, CtxSite};
+use corun_model::teams::{CtxProfile, CtxSite};
 
 use super::point::{Point, points, set_points};
 

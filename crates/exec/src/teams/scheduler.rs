@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-use model::steps::{Mapping, NextTeam, OperationStatistics, TeamsMode};
+use corun_model::teams::{Mapping, NextTeam, OperationStatistics, TeamsMode};
 
 use super::core::{self, Core};
 use super::local::{self, CTX_OFF, FLOAT};
@@ -14,6 +14,7 @@ use super::member::{Body, Member};
 use super::overflow;
 use super::point;
 use super::stack::{STACK_BYTES_MIN, Stack};
+use super::switch::SUPPORTED;
 use super::token::Token;
 
 /// Members of a team, by default. In the C probe of the project 16 gained most on data beyond the caches.
@@ -58,7 +59,7 @@ impl Default for TeamOptions {
 #[non_exhaustive]
 pub enum TeamError {
     /// No switch has been written for this machine.
-    #[error("user-level threads need Linux on x86-64; run clients as OS threads here")]
+    #[error("user-level threads need Linux on x86-64 or aarch64; run clients as OS threads here")]
     Unsupported,
     /// A team without members.
     #[error("team_size_max is 0; a team has at least one member")]
@@ -96,22 +97,22 @@ pub(super) struct Shared(UnsafeCell<Core>);
 /// Runs user-level threads on the thread that made it.
 ///
 /// ```
-/// use exec::teams::{Operation, Scheduler, TeamOptions, operation};
+/// use corun_exec::teams::{Operation, Scheduler, TeamOptions, operation};
 ///
-/// # if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) || cfg!(miri) { return Ok(()); }
+/// # if cfg!(any(miri, not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))) { return Ok(()); }
 /// let mut scheduler = Scheduler::new(TeamOptions::default())?;
 /// let sums = scheduler.scope(|scope| {
 ///     for client in 0..3 {
 ///         scope.spawn(format!("client {client}"), move || {
 ///             operation(Operation(0)); // fetch: those who do the same run as a team
-///             exec::ctx!();
+///             corun_exec::ctx!();
 ///             client + 1
 ///         });
 ///     }
 /// });
 /// let sums: Vec<i32> = sums.into_iter().map(|sum| sum.unwrap()).collect();
 /// assert_eq!(sums, [1, 2, 3]);
-/// # Ok::<(), exec::teams::TeamError>(())
+/// # Ok::<(), corun_exec::teams::TeamError>(())
 /// ```
 pub struct Scheduler(Control);
 
@@ -137,7 +138,7 @@ impl Scheduler {
     /// # Errors
     /// [`TeamError`].
     pub fn new(options: TeamOptions) -> Result<Scheduler, TeamError> {
-        if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) || cfg!(miri) {
+        if !SUPPORTED {
             return Err(TeamError::Unsupported);
         }
         if options.team_size_max == 0 {
@@ -434,14 +435,14 @@ impl Control {
         unsafe { (*self.core()).options.team_size_max = members.max(1) };
     }
 
-    /// Which operations share a list, from the next time a member joins one; see [`model::steps::merge`]. An empty mapping
+    /// Which operations share a list, from the next time a member joins one; see [`corun_model::teams::merge`]. An empty mapping
     /// separates all.
     pub fn merge(&self, mapping: Mapping) {
         // SAFETY: as above.
         unsafe { (*self.core()).mapping = mapping };
     }
 
-    /// Which operations engines should split, see [`split`](super::split); see [`model::steps::worth_splitting`].
+    /// Which operations engines should split, see [`split`](super::split); see [`corun_model::teams::worth_splitting`].
     pub fn set_split(&self, operations: Vec<u16>) {
         // SAFETY: as above.
         unsafe { (*self.core()).split = operations };

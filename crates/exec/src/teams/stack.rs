@@ -9,7 +9,6 @@
 //! the same few sets of the level-one cache.
 
 use std::io;
-use std::ptr::null_mut;
 
 /// Bytes below a stack that may not be touched. Compiled Rust touches every page on its way; foreign code with larger frames
 /// than this may step over it.
@@ -39,13 +38,7 @@ impl Stack {
         let wanted = bytes.max(STACK_BYTES_MIN).checked_next_multiple_of(PAGE_BYTES);
         let mapped = wanted.and_then(|bytes| bytes.checked_add(GUARD_BYTES + 2 * PAGE_BYTES));
         let mapped = mapped.ok_or(io::ErrorKind::InvalidInput)?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
-        // SAFETY: a fresh mapping at an address the system chooses.
-        let base = unsafe { libc::mmap(null_mut(), mapped, libc::PROT_NONE, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base: *mut u8 = base.cast();
+        let base = pages::reserve(mapped)?;
         let colour = number.wrapping_mul(COLOUR_STEP) % COLOURS;
         let stack = Stack {
             base,
@@ -53,18 +46,8 @@ impl Stack {
             top: base as usize + mapped - colour * LINE_BYTES,
         };
         // SAFETY: within the mapping above, which nobody uses yet.
-        let made = unsafe {
-            libc::mprotect(
-                base.add(GUARD_BYTES).cast(),
-                mapped - GUARD_BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
-        };
-        if made == 0 {
-            Ok(stack)
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        unsafe { pages::open(base.add(GUARD_BYTES), mapped - GUARD_BYTES) }?;
+        Ok(stack)
     }
 
     /// Where the stack begins and, above that, [`HEAD_BYTES`] lie for its member; a multiple of 64.
@@ -77,7 +60,8 @@ impl Stack {
         self.base as usize + GUARD_BYTES
     }
 
-    /// Whether an address lies in the pages that end a member.
+    /// Whether an address lies in the pages that end a member. Only the handler of overflows asks.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub fn guards(&self, address: usize) -> bool {
         (self.base as usize..self.limit()).contains(&address)
     }
@@ -86,8 +70,68 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: the mapping made above; whoever drops a stack says that nothing runs on it and nothing on it is used.
-        unsafe { libc::munmap(self.base.cast(), self.mapped) };
+        unsafe { pages::release(self.base, self.mapped) };
     }
+}
+
+/// The system's part. All sizes and addresses are multiples of 4 KiB; where pages are larger the system rounds the end of a range up,
+/// and the guard's 64 KiB are a multiple of every page there is.
+#[cfg(target_os = "linux")]
+mod pages {
+    use std::io;
+    use std::ptr::null_mut;
+
+    /// Addresses that nobody may touch yet.
+    pub(super) fn reserve(bytes: usize) -> io::Result<*mut u8> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+        // SAFETY: a fresh mapping at an address the system chooses.
+        let base = unsafe { libc::mmap(null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(base.cast())
+    }
+
+    /// Lets a part of them be used.
+    ///
+    /// # Safety
+    /// It is part of a mapping of the caller's that nobody uses yet.
+    pub(super) unsafe fn open(start: *mut u8, bytes: usize) -> io::Result<()> {
+        // SAFETY: as the caller says.
+        match unsafe { libc::mprotect(start.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Gives them back.
+    ///
+    /// # Safety
+    /// It is a whole mapping of the caller's that nobody uses any more.
+    pub(super) unsafe fn release(base: *mut u8, bytes: usize) {
+        // SAFETY: as the caller says.
+        unsafe { libc::munmap(base.cast(), bytes) };
+    }
+}
+
+/// Where there are no schedulers there are no stacks.
+#[cfg(not(target_os = "linux"))]
+mod pages {
+    use std::io;
+
+    pub(super) fn reserve(_bytes: usize) -> io::Result<*mut u8> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// # Safety
+    /// None is needed.
+    pub(super) unsafe fn open(_start: *mut u8, _bytes: usize) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// # Safety
+    /// None is needed.
+    pub(super) unsafe fn release(_base: *mut u8, _bytes: usize) {}
 }
 
 #[cfg(test)]
@@ -96,6 +140,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
+    #[cfg(target_os = "linux")]
     #[cfg_attr(miri, ignore = "Miri maps no protected pages")]
     fn stacks_hold_what_was_asked_for_and_spread_their_tops() {
         let stacks: Vec<Stack> = (0..16)

@@ -1,8 +1,8 @@
 //! Which CPU it is: cpuid's leaves 0 and 1 as the model crate wants them.
 
-use model::pmu::CpuModel;
+use corun_model::pmu::CpuModel;
 
-use crate::topology::cpuid::{Cpuid, HostCpuid};
+use corun_topology::cpuid::{Cpuid, HostCpuid};
 
 /// The CPU this program runs on; empty where there is no cpuid.
 pub fn this_cpu() -> CpuModel {
@@ -21,7 +21,7 @@ fn ask(cpuid: &dyn Cpuid) -> CpuModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::cpuid::NoCpuid;
+    use corun_topology::cpuid::NoCpuid;
 
     /// A CPU of this vendor and signature (register eax of leaf 1).
     struct Told(&'static [u8; 12], u32);

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use model::pmu::{self, CpuModel, EventTable, Maker, Quantity};
+use corun_model::pmu::{self, CpuModel, EventTable, Maker, Quantity};
 use perf_event::Builder;
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw};
 

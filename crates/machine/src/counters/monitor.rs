@@ -1,12 +1,12 @@
 //! Counting on other processes and on CPUs, not only on the calling thread.
 //!
-//! Order of calls: groups of events from [`model::pmu::groups::plan`]; [`Monitor::open`] on a process (with everything below
+//! Order of calls: groups of events from [`corun_model::pmu::groups::plan`]; [`Monitor::open`] on a process (with everything below
 //! it), a CPU or the calling thread; [`Monitored::start`]; [`Monitored::read`] as often as wanted; [`Monitored::stop`]. Groups
 //! take turns where the CPU has too few counters, and their counts say so ([`Counts::is_estimate`]).
 //!
 //! ```no_run
-//! use machine::counters::{this_cpu, monitor::{Monitor, Monitored, Scope, Target}};
-//! use model::pmu::{EventTable, Quantity, groups::plan};
+//! use corun_machine::counters::{this_cpu, monitor::{Monitor, Monitored, Scope, Target}};
+//! use corun_model::pmu::{EventTable, Quantity, groups::plan};
 //!
 //! let table = EventTable::of(&this_cpu());
 //! let sets = [vec![Quantity::TaskClock, Quantity::PageFaults]];
@@ -16,19 +16,19 @@
 //! // The server works.
 //! let counts = monitor.stop()?;
 //! let faults = counts.get(Quantity::PageFaults);
-//! # Ok::<(), machine::counters::monitor::MonitorError>(())
+//! # Ok::<(), corun_machine::counters::monitor::MonitorError>(())
 //! ```
 //!
 //! [`open_sets`] does the planning too, and leaves out what cannot be counted here. [`SimulatedMonitor`] stands in where there are no counters, and in the tests of whatever is built on this.
 //!
-//! Not here: samples of where events happen ([`crate::sampling`]), formulas ([`model::pmu`]).
+//! Not here: samples of where events happen ([`crate::sampling`]), formulas ([`corun_model::pmu`]).
 
 mod error;
 mod perf;
 mod sets;
 mod simulated;
 
-use model::pmu::{Counts, Event};
+use corun_model::pmu::{Counts, Event};
 
 pub use error::{MonitorError, Who};
 pub use perf::Monitor;

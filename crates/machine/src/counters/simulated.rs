@@ -12,7 +12,7 @@ use super::{Counters, CountersError, Counts, Event, Reading};
 /// Scripted counters: each [`Counters::stop`] answers with the next entry of the script.
 ///
 /// ```
-/// use machine::counters::{Counters, Event, Reading, SimulatedCounters};
+/// use corun_machine::counters::{Counters, Event, Reading, SimulatedCounters};
 ///
 /// let half_of_the_time = Reading {
 ///     values: vec![100],
@@ -23,7 +23,7 @@ use super::{Counters, CountersError, Counts, Event, Reading};
 /// counters.start()?;
 /// let counts = counters.stop()?;
 /// assert_eq!((counts.get(Event::L2Misses), counts.is_estimate()), (Some(200), true));
-/// # Ok::<(), machine::counters::CountersError>(())
+/// # Ok::<(), corun_machine::counters::CountersError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct SimulatedCounters {

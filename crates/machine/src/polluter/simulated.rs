@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use model::units::Bytes;
+use corun_model::units::Bytes;
 
 use super::{Load, Pollute, Pollution, check};
-use crate::measure::MeasureError;
+use corun_topology::measure::MeasureError;
 
 /// The twin. Clones share their load, so that a simulated workload can look at it.
 #[derive(Clone, Debug)]

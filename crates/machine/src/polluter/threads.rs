@@ -14,13 +14,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use model::units::{Bytes, CpuId};
+use corun_model::units::{Bytes, CpuId};
 
 use super::order::Order;
 use super::{LINE, Load, Pollution, Walk};
-use crate::affinity;
-use crate::measure::MeasureError;
-use crate::measure::lines::{Lines, WORDS_PER_LINE};
+use corun_topology::affinity;
+use corun_topology::measure::MeasureError;
+use corun_topology::measure::lines::{Lines, WORDS_PER_LINE};
 
 /// Lines between two looks at the order: some microseconds even when each comes from memory.
 const CHUNK: usize = 64;

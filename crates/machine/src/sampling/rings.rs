@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use model::cpulist;
+use corun_model::cpulist;
 use perf_event::data::Record;
 use perf_event::events::Software;
 use perf_event::{Builder, Counter, SampleFlag, Sampler};

@@ -7,7 +7,7 @@
 //!
 //! A load of a record's first byte is the program passing the point.
 
-use model::steps::CtxSite;
+use corun_model::teams::CtxSite;
 
 /// The section they are in.
 pub(super) const SECTION: &str = "corun_ctx";

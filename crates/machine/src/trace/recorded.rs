@@ -16,8 +16,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use model::instructions::{DataAccess, Event, Flow, Instruction, InstructionSink};
-use model::steps::CtxSite;
+use corun_model::teams::CtxSite;
+use corun_model::teams::instructions::{DataAccess, Event, Flow, Instruction, InstructionSink};
 
 use super::{CtxPoint, Module, OperationEnd, OperationTrace, TraceError, TraceSource};
 

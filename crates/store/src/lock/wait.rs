@@ -50,7 +50,7 @@ impl Holder {
         let locks = Arc::clone(&self.locks);
         let slot = &locks.slots[self.slot as usize];
         // On a user-level thread the others wait for this core.
-        let spins = if exec::teams::is_member() { 0 } else { SPINS };
+        let spins = if corun_exec::teams::is_member() { 0 } else { SPINS };
         for _ in 0..spins {
             if slot.is_granted(number) {
                 return wait;

@@ -11,10 +11,10 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use store::log::{Log, LogOptions, LogReader, OnDamage};
-//! use store::park::ThreadPark;
-//! use store::storage::{Storage, Twin};
-//! use store::Ts;
+//! use corun_store::log::{Log, LogOptions, LogReader, OnDamage};
+//! use corun_store::park::ThreadPark;
+//! use corun_store::storage::{Storage, Twin};
+//! use corun_store::Ts;
 //!
 //! let disk = Twin::new(42);
 //! let storage: Arc<dyn Storage> = Arc::new(disk.clone());
@@ -29,7 +29,7 @@
 //! let segment = reader.next_segment()?.expect("it was durable");
 //! let (ts, range) = &segment.blocks[0];
 //! assert_eq!((*ts, &segment.bytes[range.clone()]), (Ts(1), &b"account 3: +10"[..]));
-//! # Ok::<(), store::log::LogError>(())
+//! # Ok::<(), corun_store::log::LogError>(())
 //! ```
 
 mod buffer;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 
-use exec::teams;
+use corun_exec::teams;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::buffer::{Buffer, Refusal};

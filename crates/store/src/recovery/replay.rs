@@ -7,8 +7,8 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use exec::prefetch::prefetch_read;
-use exec::workers::{ScopedThreads, Workers};
+use corun_exec::prefetch::prefetch_read;
+use corun_exec::workers::{ScopedThreads, Workers};
 use parking_lot::Mutex;
 
 use super::Reading;

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! What a member that uses up its stack leaves behind is cleaned up from outside of it, so its session and the answer it owes lie
-//! on a desk beside its stack. What it is not: a scheduler, see [`exec::teams`].
+//! on a desk beside its stack. What it is not: a scheduler, see [`corun_exec::teams`].
 
 use std::cell::{Cell, OnceCell, RefCell, UnsafeCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use exec::teams::{self, Control, OperationStatistics, Scheduler, Scope};
-use model::steps::AutoTeams;
+use corun_exec::teams::{self, Control, OperationStatistics, Scheduler, Scope};
+use corun_model::teams::AutoTeams;
 use parking_lot::Mutex;
 
 use super::pending::GiveUp;

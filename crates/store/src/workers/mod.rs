@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A transaction that waits for a lock or for the log keeps its client, so a worker has several. Threads share their core by the
-//! operating system; members share it by themselves, in teams that run the same operation ([`exec::teams`]). Where a worker runs
+//! operating system; members share it by themselves, in teams that run the same operation ([`corun_exec::teams`]). Where a worker runs
 //! is the host's decision: it hands in a function that each new thread calls, for instance to bind itself to a core.
 //!
 //! What it is not: needed. A host with threads of its own, or with a scheduler of its own, opens a [`Session`] on each client.
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use exec::teams::TeamOptions;
+use corun_exec::teams::TeamOptions;
 
 use self::members::Statistics;
 use self::pending::Answer;

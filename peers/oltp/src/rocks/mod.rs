@@ -9,8 +9,8 @@ mod ycsb;
 
 use std::path::Path;
 
-use oltp::engine::{Durability, TxError};
-use oltp::kv::{End, KvClient, KvEngine, KvTx};
+use corun_workloads::engine::{Durability, TxError};
+use corun_workloads::kv::{End, KvClient, KvEngine, KvTx};
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DBCompressionType, DataBlockIndexType,
     Error, ErrorKind, Options, ReadOptions, SnapshotWithThreadMode, Transaction, TransactionDB,

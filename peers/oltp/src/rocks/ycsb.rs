@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use oltp::engine::{Durability, TxError, YcsbClient, YcsbEngine};
-use oltp::ycsb::{KV_TABLES, KvYcsb, ScanAnswer};
+use corun_workloads::engine::{Durability, TxError, YcsbClient, YcsbEngine};
+use corun_workloads::ycsb::{KV_TABLES, KvYcsb, ScanAnswer};
 use parking_lot::Mutex;
 
 use super::{Client, Rocks};

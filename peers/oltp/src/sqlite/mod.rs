@@ -19,8 +19,8 @@ mod ycsb;
 
 use std::path::{Path, PathBuf};
 
-use oltp::engine::{Durability, TxError};
-use oltp::kv::End;
+use corun_workloads::engine::{Durability, TxError};
+use corun_workloads::kv::End;
 use parking_lot::Mutex;
 
 pub use tpcc::Tpcc;

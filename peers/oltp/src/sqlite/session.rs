@@ -8,8 +8,8 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Once;
 
-use oltp::engine::{Durability, TxError};
-use oltp::kv::End;
+use corun_workloads::engine::{Durability, TxError};
+use corun_workloads::kv::End;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
 
 /// A set of prepared statements.

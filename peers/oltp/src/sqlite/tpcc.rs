@@ -4,11 +4,11 @@
 
 use std::path::Path;
 
-use oltp::engine::{Durability, TpccClient, TpccEngine, TxError};
-use oltp::kv::End;
-use oltp::text::Text;
-use oltp::tpcc::row::Address;
-use oltp::tpcc::{
+use corun_workloads::engine::{Durability, TpccClient, TpccEngine, TxError};
+use corun_workloads::kv::End;
+use corun_workloads::text::Text;
+use corun_workloads::tpcc::row::Address;
+use corun_workloads::tpcc::{
     CustomerBy, Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, NewOrderLineAnswer, OrderStatus,
     OrderStatusAnswer, OrderStatusLine, Payment, PaymentAnswer, Row, StockLevel, StockLevelAnswer, TableName,
     bad_credit_data, history_data, is_original, stock_after, total_amount,

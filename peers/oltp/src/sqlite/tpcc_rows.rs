@@ -1,7 +1,7 @@
 //! Rows of TPC-C into SQLite and out of it again: the packing of keys, and the order of the columns.
 
-use oltp::text::Text;
-use oltp::tpcc::row::{
+use corun_workloads::text::Text;
+use corun_workloads::tpcc::row::{
     Address, Customer, District, History, Item, NewOrder, Order, OrderLine, Row, Stock, TableName, Warehouse,
 };
 use rusqlite::{Connection, Row as SqlRow, params};

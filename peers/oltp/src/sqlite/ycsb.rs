@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use oltp::engine::{Durability, TxError, YcsbClient, YcsbEngine};
-use oltp::kv::End;
-use oltp::ycsb::{FIELD_BYTES, FIELDS, RECORD_BYTES, ScanAnswer};
+use corun_workloads::engine::{Durability, TxError, YcsbClient, YcsbEngine};
+use corun_workloads::kv::End;
+use corun_workloads::ycsb::{FIELD_BYTES, FIELDS, RECORD_BYTES, ScanAnswer};
 use rusqlite::{Connection, Row, Statement};
 
 use super::session::{Prepare, tx_error};

@@ -14,20 +14,30 @@
 //! Order of calls: [`Entries::of_this_process`], then [`patch`] before other threads run the engine, then teams as ever. What is
 //! given back un-patches when dropped.
 //!
-//! What it is not: it does not choose entries (`corun autosteps` does) and does not know what an engine locks. An engine whose
+//! It is made for x86-64 Linux, whose instructions and object files it knows; elsewhere [`Entries::of_this_process`] returns
+//! [`PatchError::Unsupported`].
+//!
+//! What it is not: it does not choose entries (`corun-lab autosteps` does) and does not know what an engine locks. An engine whose
 //! mutexes block the thread, or tell owners apart by thread, needs mutexes made for user-level threads first, and those held for
 //! others to wait on must count as latches ([`latch_enter`](super::latch_enter)): a CTX point inside a latch does nothing.
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod code;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod elf;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod elsewhere;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod objects;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod trampoline;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-pub use objects::Entry;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+use elsewhere::{code, objects, trampoline};
 
 /// Bytes of a call, and so of a patchable entry.
 const BYTES: usize = 5;
@@ -38,7 +48,7 @@ const PROPOSED_MAX: usize = 3;
 #[derive(Debug, thiserror::Error)]
 pub enum PatchError {
     /// Instructions and object files are those of another system.
-    #[error("functions can be patched on x86-64 Linux only")]
+    #[error("functions can be patched on x86-64 Linux only; elsewhere put ctx! into the engine's source")]
     Unsupported,
     /// An object's file is damaged, or was replaced since it was loaded.
     #[error("cannot read the patchable entries of {}: {what}", path.display())]
@@ -113,6 +123,17 @@ fn proposed(nearest: &[String]) -> String {
 fn listed(places: &[PathBuf]) -> String {
     let shown: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
     shown.join(", ")
+}
+
+/// One patchable entry and the names it is known by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Names of the function in the symbol table, several if it has aliases, none if it was stripped.
+    pub names: Vec<String>,
+    /// Where the patchable bytes are.
+    pub address: usize,
+    /// The program or library the function is in.
+    pub object: PathBuf,
 }
 
 /// The patchable functions of this process: those of the program and of the libraries loaded when they were read.
@@ -308,5 +329,17 @@ impl Drop for Patched {
     fn drop(&mut self) {
         // A function that stays a CTX point does the right thing, only not the cheapest: nothing to report.
         let _ = self.restore();
+    }
+}
+
+#[cfg(all(test, not(all(target_os = "linux", target_arch = "x86_64"))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elsewhere_entries_are_a_clear_error() {
+        let error = Entries::of_this_process().expect_err("they are those of another machine");
+        assert!(matches!(error, PatchError::Unsupported), "{error}");
+        assert!(error.to_string().contains("x86-64 Linux only"), "{error}");
     }
 }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::PatchError;
 use super::elf::{self, Symbol};
+use super::{Entry, PatchError};
 
 /// A loaded object.
 #[derive(Debug)]
@@ -17,17 +17,6 @@ pub(super) struct Object {
     base: u64,
     /// Addresses of the loaded segments, and whether their bytes are instructions.
     segments: Vec<(Range<u64>, bool)>,
-}
-
-/// One patchable entry and the names it is known by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Names of the function in the symbol table, several if it has aliases, none if it was stripped.
-    pub names: Vec<String>,
-    /// Where the patchable bytes are.
-    pub address: usize,
-    /// The program or library the function is in.
-    pub object: PathBuf,
 }
 
 /// Every object the loader knows of, in its order: the program first.

@@ -34,7 +34,6 @@ extern "C" fn ctx_prefetching(first: *const u8) {
 ///
 /// `rax` counts vector arguments of variadic functions, `r10` is the static chain of nested functions, `r11` is kept because
 /// some thunks use it. Callee-saved registers and control words are the switch's business. Flags hold nothing at an entry.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 macro_rules! trampoline {
     ($ctx:path) => {
         core::arch::naked_asm!(
@@ -82,26 +81,13 @@ macro_rules! trampoline {
 }
 
 /// The trampoline that asks for nothing.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[unsafe(naked)]
 unsafe extern "C" fn plain() {
     trampoline!(ctx)
 }
 
 /// The one that asks for the line the first argument points to.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[unsafe(naked)]
 unsafe extern "C" fn prefetching() {
     trampoline!(ctx_prefetching)
-}
-
-/// Elsewhere nothing is patched, see [`PatchError::Unsupported`](super::PatchError::Unsupported).
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-unsafe extern "C" fn plain() {
-    ctx();
-}
-
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-unsafe extern "C" fn prefetching() {
-    ctx_prefetching(std::ptr::null());
 }

@@ -12,7 +12,7 @@
 use std::fs;
 use std::io;
 
-use model::pmu::{CacheLevel, Counts, Encoding, Event, GroupCounts, HardwareEvent, SoftwareEvent};
+use corun_model::pmu::{CacheLevel, Counts, Encoding, Event, GroupCounts, HardwareEvent, SoftwareEvent};
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Raw, Software};
 use perf_event::{Builder, Counter, ReadFormat};
 
@@ -381,7 +381,7 @@ pub(crate) fn explain_one(error: &io::Error, who: Who, event: &Event, scope: Sco
 
 #[cfg(test)]
 mod tests {
-    use model::pmu::{EventTable, Quantity};
+    use corun_model::pmu::{EventTable, Quantity};
 
     use super::*;
     use crate::counters::this_cpu;

@@ -3,10 +3,10 @@
 //! Tables say what a CPU has, only opening it says what this kernel and these rights allow: [`open_sets`] plans, opens, and
 //! plans again without what was refused, until something opens or nothing is left.
 //!
-//! Not here: what is wanted ([`model::pmu::groups::wanted`]).
+//! Not here: what is wanted ([`corun_model::pmu::groups::wanted`]).
 
-use model::pmu::groups::{Plan, plan};
-use model::pmu::{Absent, EventTable, Quantity};
+use corun_model::pmu::groups::{Plan, plan};
+use corun_model::pmu::{Absent, EventTable, Quantity};
 
 use super::perf::happens_in_kernel;
 use super::{Monitor, MonitorError, Scope, Target};

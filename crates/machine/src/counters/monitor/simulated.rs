@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::pmu::{Counts, Event};
+use corun_model::pmu::{Counts, Event};
 
 use super::{MonitorError, Monitored};
 
@@ -71,7 +71,7 @@ impl Monitored for SimulatedMonitor {
 
 #[cfg(test)]
 mod tests {
-    use model::pmu::{CpuModel, EventTable, GroupCounts, Quantity};
+    use corun_model::pmu::{CpuModel, EventTable, GroupCounts, Quantity};
 
     use super::*;
 

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use corun_model::teams::instructions::{DataAccess, Flow};
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions,
     Mnemonic, OpAccess, Register, UsedMemory,
 };
 use libc::user_regs_struct;
-use model::instructions::{DataAccess, Flow};
 
 use crate::trace::elf::marker_kind;
 

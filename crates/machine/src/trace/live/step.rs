@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
+use corun_model::teams::instructions::{DataAccess, Event, Flow, Instruction, InstructionSink};
 use libc::{c_int, user_regs_struct};
-use model::instructions::{DataAccess, Event, Flow, Instruction, InstructionSink};
 
 use super::decode::{ACCESSES_MAX, Decoded, Decoding, Kind};
 use super::image::{self, BEGIN, END, LATCH_ENTER, LATCH_LEAVE};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
 
-use model::instructions::InstructionSink;
+use corun_model::teams::instructions::InstructionSink;
 
 use super::decode::Decoding;
 use super::image::{self, BEGIN, Image};

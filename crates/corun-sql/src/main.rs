@@ -1,0 +1,55 @@
+//! `corun-sql`: SQL on the embedded engine. Wiring only: arguments in [`cli`], all printing through [`corun_cli::out`], and every error
+//! shown in the same three parts by [`corun_cli::failure`].
+
+mod cli;
+mod sql;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use corun_cli::{arguments, documents, failure, out, siblings};
+
+/// mimalloc, as analytic engines ship it, with huge pages for large blocks.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    failure::install_panic_hook();
+    let given: Vec<OsString> = std::env::args_os().collect();
+    if let Some(result) = siblings::run_instead("corun-sql", &given) {
+        return result.unwrap_or_else(|error| failure::finish(Err(error)));
+    }
+    let arguments: cli::Arguments = match arguments::parse(given) {
+        Ok(arguments) => arguments,
+        Err(stop) => return stop.finish(),
+    };
+    out::start_logging(arguments.verbose);
+    let result = match arguments.command {
+        cli::Command::Sql(args) => sql::run(*args),
+        cli::Command::Documents(args) => documents::run(&args, cli::Arguments::command(), &[]),
+    };
+    failure::finish_explained(result, |error| {
+        let error = error.downcast_ref::<corun_datafusion::EngineError>()?;
+        Some(failure::Known::of(error))
+    })
+}
+
+/// A runtime with one worker a core. Plans of many joins recurse deeply, hence the larger stacks.
+///
+/// # Errors
+/// When the operating system refuses threads.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(all_cores())
+        .thread_stack_size(8 << 20)
+        .enable_all()
+        .build()
+        .context("cannot start the worker threads")
+}
+
+/// Cores this process may use.
+fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get())
+}

@@ -1,0 +1,9 @@
+//! The program `corun-sql` from outside.
+
+#[path = "../../../corun/tests/program/mod.rs"]
+mod program;
+mod sql;
+mod store;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_corun-sql");

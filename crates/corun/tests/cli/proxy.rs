@@ -1,0 +1,191 @@
+//! `corun top`, `corun proxy preflight` and `corun proxy learn` as programs: a proxy that runs, one that does not, and what they answer. No database is
+//! needed: the console is the proxy's own. What they find on real servers is tested where it is made, in the proxy crate.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::program::{check_error, corun_in};
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// A proxy that runs until the end of the test.
+struct Proxy {
+    child: Child,
+    folder: tempfile::TempDir,
+    port: u16,
+}
+
+impl Proxy {
+    /// Starts it with this way of asking clients.
+    fn start(auth_type: &str) -> Proxy {
+        let folder = tempfile::tempdir().expect("a folder");
+        let port = free_port();
+        configure(folder.path(), port, free_port(), auth_type);
+        let child = Command::new(crate::PROGRAM)
+            .args(["proxy", "--config", "corun.toml"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let proxy = Proxy { child, folder, port };
+        let until = Instant::now() + Duration::from_secs(30);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < until, "the proxy does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        proxy
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A configuration in `folder`: the proxy at one port, its database at another.
+fn configure(folder: &Path, port: u16, server: u16, auth_type: &str) {
+    let text = format!(
+        "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\nunix_socket_dir = \"\"\nauth_type = \"{auth_type}\"\n\
+         auth_file = \"users.txt\"\nadmin_users = [\"boss\"]\n[databases.shop]\nhost = \"127.0.0.1\"\nport = {server}\n\
+         [corun]\nevent_loops = 2\n"
+    );
+    std::fs::write(folder.join("corun.toml"), text).expect("written");
+    let users = folder.join("users.txt");
+    std::fs::write(&users, "\"boss\" \"secret\"\n\"guest\" \"secret\"\n").expect("written");
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o600)).expect("permissions");
+}
+
+/// The objects a program printed.
+fn objects(text: &str) -> Vec<serde_json::Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+#[test]
+fn one_look_at_a_proxy_as_text_and_as_json() {
+    let proxy = Proxy::start("scram-sha-256");
+    let folder = proxy.folder.path();
+    let text = corun_in(folder, &["top", "--once", "--interval", "0.1"], "");
+    assert_eq!((text.code, text.err.as_str()), (0, ""), "{text:?}");
+    assert!(
+        text.out
+            .starts_with(concat!("corun ", env!("CARGO_PKG_VERSION"), "  127.0.0.1:")),
+        "{text:?}"
+    );
+    assert!(text.out.contains("\nCores\nloop  "), "{text:?}");
+    let dsn = format!("postgres://boss:secret@127.0.0.1:{}/corun", proxy.port);
+    let json = corun_in(
+        folder,
+        &["top", "--dsn", &dsn, "--once", "--json", "--interval", "0.1"],
+        "",
+    );
+    assert_eq!((json.code, json.err.as_str()), (0, ""), "{json:?}");
+    let found = objects(&json.out);
+    assert_eq!(found[0]["table"], "total");
+    assert_eq!(found[0]["transactions_per_s"], 0.0);
+    assert_eq!(found.iter().filter(|object| object["table"] == "core").count(), 2);
+}
+
+#[test]
+fn top_says_why_it_cannot_look() {
+    let proxy = Proxy::start("scram-sha-256");
+    let folder = proxy.folder.path();
+    let dsn = |user: &str| format!("postgres://{user}@127.0.0.1:{}/corun", proxy.port);
+    let wrong = corun_in(folder, &["top", "--once", "--dsn", &dsn("boss:hunter2")], "");
+    check_error(&wrong, 1, "password authentication failed", "PGPASSWORD");
+    assert!(!wrong.err.contains("hunter2"), "{wrong:?}");
+    let guest = corun_in(folder, &["top", "--once", "--dsn", &dsn("guest:secret")], "");
+    check_error(&guest, 1, "not allowed", "admin_users");
+    let nobody = format!("postgres://boss@127.0.0.1:{}/corun", free_port());
+    check_error(
+        &corun_in(folder, &["top", "--once", "--dsn", &nobody], ""),
+        1,
+        "Connection refused",
+        "is the pooler running",
+    );
+    check_error(&corun_in(folder, &["top"], ""), 2, "terminal", "--once");
+    check_error(
+        &corun_in(folder, &["top", "--once", "--dsn", "http://x"], ""),
+        2,
+        "postgres://",
+        "postgres://USER@HOST",
+    );
+    check_error(&corun_in(folder, &["top", "--json"], ""), 2, "--once", "");
+    check_error(
+        &corun_in(folder, &["top", "--interval", "0"], ""),
+        2,
+        "above 0",
+        "",
+    );
+    check_error(
+        &corun_in(folder, &["top", "--once", "--config", "none.toml"], ""),
+        1,
+        "none.toml",
+        "--config",
+    );
+}
+
+#[test]
+fn preflight_says_what_fails_and_ends_with_1() {
+    let folder = tempfile::tempdir().expect("a folder");
+    configure(folder.path(), free_port(), free_port(), "scram-sha-256");
+    let run = corun_in(folder.path(), &["proxy", "preflight"], "");
+    check_error(&run, 1, "1 failed", "");
+    assert!(run.out.contains("\nfail  reachable    127.0.0.1:"), "{run:?}");
+    let run = corun_in(
+        folder.path(),
+        &["proxy", "preflight", "--json", "--user", "boss"],
+        "",
+    );
+    assert_eq!(run.code, 1);
+    let found = objects(&run.out);
+    let failed: Vec<_> = found.iter().filter(|object| object["level"] == "fail").collect();
+    assert_eq!(failed.len(), 1, "{run:?}");
+    assert_eq!(failed[0]["check"], "reachable");
+    assert!(failed[0]["hint"].is_string());
+    check_error(
+        &corun_in(folder.path(), &["proxy", "preflight", "--timeout", "soon"], ""),
+        2,
+        "is not a number",
+        "",
+    );
+}
+
+#[test]
+fn learn_says_why_nothing_is_proposed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    configure(folder.path(), free_port(), free_port(), "scram-sha-256");
+    let before = std::fs::read_to_string(folder.path().join("corun.toml")).expect("read");
+    let run = corun_in(folder.path(), &["proxy", "learn"], "");
+    check_error(&run, 1, "no database responded", "");
+    assert!(run.out.lines().all(|line| line.starts_with('#')), "{run:?}");
+    assert!(run.out.contains("# shop: 127.0.0.1:"), "{run:?}");
+    let json = corun_in(folder.path(), &["proxy", "learn", "--json", "--user", "boss"], "");
+    let found = objects(&json.out);
+    assert!(found.iter().all(|object| object["table"] == "remark"), "{json:?}");
+    assert!(
+        found.iter().any(|object| object["about"] == "console"),
+        "{json:?}"
+    );
+    assert!(!json.out.contains("secret"), "{json:?}");
+    let after = std::fs::read_to_string(folder.path().join("corun.toml")).expect("read");
+    assert_eq!(before, after);
+    check_error(
+        &corun_in(folder.path(), &["proxy", "learn", "--workers", "0"], ""),
+        2,
+        "--workers",
+        "",
+    );
+}

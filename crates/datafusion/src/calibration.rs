@@ -1,0 +1,69 @@
+//! The calibration of this machine: kept from an earlier process, or measured once, when it first matters.
+//!
+//! It matters to work that is long enough to pay for a quarter of a second of measuring: [`for_work`] answers nothing for
+//! less, and the operators then go by the size of the L2. A session switches it off with `corun.calibrate`, or by giving
+//! its own `corun.l2_bytes`.
+
+use crate::CorunOptions;
+use corun_exec::stage::calibrate::{Scope, calibrate};
+use corun_model::operators::technique::Calibration;
+use corun_model::units::Bytes;
+use std::sync::OnceLock;
+
+/// Rows of an operator that are worth a calibration: a quarter of a second, once a machine, against a join of about as long.
+const ROWS_MIN: usize = 2_000_000;
+
+/// The calibration of this machine, for work on this many rows.
+pub fn for_work(options: &CorunOptions, rows: usize) -> Option<&'static Calibration> {
+    if !options.calibrate || options.l2_bytes != 0 {
+        return None;
+    }
+    static KEPT: OnceLock<Option<Calibration>> = OnceLock::new();
+    static MEASURED: OnceLock<Option<Calibration>> = OnceLock::new();
+    let kept = KEPT.get_or_init(|| {
+        let path = corun_topology::calibration::default_path()?;
+        corun_topology::calibration::load(&path, crate::caches::topology())
+    });
+    if kept.is_some() || rows < ROWS_MIN {
+        return kept.as_ref();
+    }
+    MEASURED.get_or_init(measure).as_ref()
+}
+
+/// Measures and keeps. `None` where there is no memory for it.
+fn measure() -> Option<Calibration> {
+    let topology = crate::caches::topology();
+    let l2 = topology.cache_bytes(2).unwrap_or(Bytes::mib(1));
+    let calibration = match calibrate(&Scope::short(l2)) {
+        Ok(calibration) => calibration,
+        Err(error) => {
+            tracing::warn!(%error, "this machine was not calibrated; the size of its L2 decides instead");
+            return None;
+        }
+    };
+    if let Some(path) = corun_topology::calibration::default_path()
+        && let Err(error) = corun_topology::calibration::store(&path, topology, &calibration)
+    {
+        tracing::warn!(%error, path = %path.display(), "the calibration was not kept; the next process measures again");
+    }
+    Some(calibration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_gives_a_size_or_wants_none_gets_none() {
+        let given = CorunOptions {
+            l2_bytes: 1 << 20,
+            ..CorunOptions::default()
+        };
+        let off = CorunOptions {
+            calibrate: false,
+            ..CorunOptions::default()
+        };
+        assert!(for_work(&given, usize::MAX).is_none());
+        assert!(for_work(&off, usize::MAX).is_none());
+    }
+}

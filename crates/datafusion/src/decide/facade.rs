@@ -1,0 +1,156 @@
+//! Decisions without a coordinator: what would be decided about a statement, and what its tables really are.
+
+use super::text::decision_text;
+use super::{PlanRequest, Planned, plan};
+use crate::decide::decision::{Decision, TableBuilt};
+use crate::{Engine, EngineError, QueryOutput};
+use corun_model::cache::locality::{Classifier, Footprint, Thresholds};
+use corun_model::cache::plan_choice::ChoiceRule;
+use corun_model::cache::slowdown::StatementId;
+use corun_model::units::Bytes;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+/// What a decision is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct DecideOptions {
+    /// `C`: the effective last-level cache.
+    pub cache: Bytes,
+    /// Where the classes meet.
+    pub thresholds: Thresholds,
+    /// Partitions of the plan; `None`: the session's.
+    pub partitions: Option<usize>,
+    /// How to choose among forms of the plan; `None`: the cheapest.
+    pub choice: Option<ChoiceRule>,
+}
+
+impl DecideOptions {
+    /// For this much cache, with the paper's thresholds and the cheapest plans.
+    pub fn with_cache(cache: Bytes) -> Self {
+        DecideOptions {
+            cache,
+            thresholds: Thresholds::default(),
+            partitions: None,
+            choice: None,
+        }
+    }
+}
+
+/// A query that was decided about and has run.
+#[derive(Clone, Debug)]
+pub struct DecidedRun {
+    /// Its rows.
+    pub output: QueryOutput,
+    /// What was decided.
+    pub decision: Decision,
+    /// Its hash tables beside what was expected of them.
+    pub tables: Vec<TableBuilt>,
+    /// `S` by the sizes of the tables that were built.
+    pub footprint_built: Footprint,
+    /// Which statement it is, whatever its constants.
+    pub statement: StatementId,
+}
+
+impl Engine {
+    /// What would be decided about a query. It is planned, not run.
+    ///
+    /// # Errors
+    /// A statement that is no query; a cache of 0 bytes; whatever planning reports.
+    pub fn decide<'a>(
+        &'a self,
+        sql: &'a str,
+        options: &'a DecideOptions,
+    ) -> BoxFuture<'a, Result<Decision, EngineError>> {
+        async move { Ok(self.planned(sql, options).await?.decision) }.boxed()
+    }
+
+    /// [`Engine::decide`] in words, with the physical plan behind it.
+    ///
+    /// # Errors
+    /// Those of [`Engine::decide`].
+    pub fn explain_decision<'a>(
+        &'a self,
+        sql: &'a str,
+        options: &'a DecideOptions,
+    ) -> BoxFuture<'a, Result<String, EngineError>> {
+        async move { Ok(self.planned(sql, options).await?.explain(&options.thresholds)) }.boxed()
+    }
+
+    /// Decides about a query and runs it.
+    ///
+    /// # Errors
+    /// Those of [`Engine::decide`], and of running it.
+    pub fn decide_and_run<'a>(
+        &'a self,
+        sql: &'a str,
+        options: &'a DecideOptions,
+    ) -> BoxFuture<'a, Result<DecidedRun, EngineError>> {
+        async move {
+            let planned = self.planned(sql, options).await?;
+            let schema = planned.plan.schema();
+            let batches = collect(planned.plan.clone(), planned.task.clone()).await?;
+            Ok(DecidedRun {
+                output: QueryOutput { schema, batches },
+                tables: planned.built(),
+                footprint_built: planned.footprint_built(),
+                decision: planned.decision,
+                statement: planned.statement,
+            })
+        }
+        .boxed()
+    }
+
+    async fn planned(&self, sql: &str, options: &DecideOptions) -> Result<Planned, EngineError> {
+        let context = self.context();
+        let logical = context.state().create_logical_plan(sql).await?;
+        if !is_query(&logical) {
+            return Err(EngineError::new("only queries have a locality")
+                .with_hint("give a SELECT; other statements run at once"));
+        }
+        planned(context, &logical, options).await
+    }
+}
+
+/// The decision about a parsed query in words.
+pub(crate) async fn explained(
+    context: &SessionContext,
+    query: &LogicalPlan,
+    options: &DecideOptions,
+) -> Result<String, EngineError> {
+    let planned = planned(context, query, options).await?;
+    Ok(decision_text(&planned.decision, &options.thresholds))
+}
+
+async fn planned(
+    context: &SessionContext,
+    logical: &LogicalPlan,
+    options: &DecideOptions,
+) -> Result<Planned, EngineError> {
+    let classifier = Classifier::new(options.cache, options.thresholds)
+        .map_err(|error| EngineError::new(error.to_string()))?;
+    let session = context.copied_config().target_partitions();
+    let request = PlanRequest {
+        context,
+        partitions: options.partitions.unwrap_or(session),
+        classifier,
+        choice: options.choice,
+    };
+    plan(&request, logical).await
+}
+
+/// Whether a statement is a query, and not one that changes or explains something.
+pub(crate) fn is_query(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
+        LogicalPlan::Ddl(_)
+            | LogicalPlan::Dml(_)
+            | LogicalPlan::Copy(_)
+            | LogicalPlan::Statement(_)
+            | LogicalPlan::Explain(_)
+            | LogicalPlan::Analyze(_)
+            | LogicalPlan::DescribeTable(_)
+    )
+}

@@ -1,0 +1,466 @@
+//! The build side: collect the left input, encode its keys, build the table, copy the columns that are needed.
+//!
+//! ```text
+//! left partitions --tasks--> batches --encode--> codes --exec--> JoinTable ┐
+//!        (memory reserved as they arrive)  └--concat needed columns------- ├-> BuildSide, shared by all probe streams
+//!                                                                          ┘
+//! ```
+//!
+//! When the table does not fit the memory pool, the batches are handed to the stock join instead ([`Build::Stock`]),
+//! which then either fits or reports the pool's error. This module does not probe.
+
+use super::keys::{Encoded, KeyEncoder};
+use super::lookup;
+use super::output::Columns;
+use crate::CorunOptions;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, SchemaRef};
+use corun_exec::table::{BuildError, JoinTable, bytes_max};
+use corun_exec::{Chunk, ScopedThreads, Serial, Visited, Workers};
+use corun_model::cache::reuse::Reuse;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
+use datafusion::common::{
+    NullEquality, exec_datafusion_err, internal_datafusion_err, resources_datafusion_err,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_expr::{PhysicalExprRef, expressions::Column};
+use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
+use datafusion::physical_plan::metrics::{Count, Gauge, Time};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Builds of fewer rows run where they are polled; larger ones on the runtime's blocking threads.
+const INLINE_ROWS_MAX: usize = 64 << 10;
+
+/// What a build needs to know; the same for all partitions of a join.
+pub struct BuildSpec {
+    /// Key expressions over the left schema.
+    pub on_left: Vec<PhysicalExprRef>,
+    /// Schema of the left input.
+    pub schema: SchemaRef,
+    /// Left columns that output or residual filter read.
+    pub needed: Vec<bool>,
+    /// Whether NULL keys match.
+    pub null_equality: NullEquality,
+    /// Whether build rows must remember that they met a partner.
+    pub track_visited: bool,
+    /// Whether the NULLs of the build key matter after probing (`NOT IN`).
+    pub null_aware: bool,
+    /// Probe streams that will share the table.
+    pub probe_streams: usize,
+    /// Tables the join builds: one a hash partition, or one in all.
+    pub builds: usize,
+    /// Threads a build may use.
+    pub threads: usize,
+    /// The session's choices and cache sizes.
+    pub corun: CorunOptions,
+    /// The filter to tell the probe side's scan about the keys, when somebody there reads it.
+    pub dynamic: Option<Arc<lookup::FilterSink>>,
+}
+
+/// Metrics of the build phase.
+#[derive(Clone)]
+pub struct BuildMetrics {
+    /// Time from the first input batch to the finished table.
+    pub time: Time,
+    /// Input batches.
+    pub batches: Count,
+    /// Input rows.
+    pub rows: Count,
+    /// Bytes reserved.
+    pub bytes: Gauge,
+    /// Bytes that probes come back to: the table, the columns they gather from, the marks of rows met.
+    pub reused: Gauge,
+}
+
+/// Rows a build is spread over threads from.
+pub const PARALLEL_FROM_ROWS: usize = INLINE_ROWS_MAX + 1;
+
+/// The finished build side. Probe streams share it.
+pub struct BuildSide {
+    /// Code to build rows.
+    pub table: JoinTable,
+    /// How probe keys become codes.
+    pub keys: KeyEncoder,
+    /// Left columns, one array each; `None` where nothing reads the column.
+    pub columns: Vec<Option<ArrayRef>>,
+    /// Key columns, where matches are verified.
+    pub key_values: Vec<ArrayRef>,
+    /// NULLs of the build keys where they matter after probing.
+    pub key_nulls: Option<NullBuffer>,
+    /// Rows, those with NULL keys included.
+    pub rows: usize,
+    /// Build rows that met a partner, where the join type needs it.
+    pub visited: Option<Visited>,
+    /// Null-aware anti join: some probe row was seen.
+    pub probe_non_empty: AtomicBool,
+    /// Null-aware anti join: some probe key was NULL.
+    pub probe_has_null: AtomicBool,
+    /// Whether the lines of table and columns are worth a place in the outer caches.
+    pub reuse: Reuse,
+    streams_left: AtomicUsize,
+    _reservation: MemoryReservation,
+}
+
+impl BuildSide {
+    /// The left columns, as output rows are read from them.
+    pub fn columns(&self) -> Columns<'_> {
+        Columns {
+            arrays: &self.columns,
+            reuse: self.reuse,
+        }
+    }
+
+    /// Called once by each probe stream at its end; true for the last.
+    pub fn probe_completed(&self) -> bool {
+        // Acquire and release: the last stream reads what the others marked in `visited`.
+        self.streams_left.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+/// Outcome of a build.
+pub enum Build {
+    /// corun's table.
+    Table(Arc<BuildSide>),
+    /// The batches, for the stock join.
+    Stock(Vec<RecordBatch>),
+}
+
+/// Collects the left input and builds its table.
+///
+/// # Errors
+/// Errors of the input, of key expressions, and of the pool when not even the input fits.
+pub async fn build(
+    spec: Arc<BuildSpec>,
+    streams: Vec<SendableRecordBatchStream>,
+    pool: Arc<dyn MemoryPool>,
+    metrics: BuildMetrics,
+) -> Result<Build> {
+    let (batches, reservation) = collect(streams, &pool, &metrics).await?;
+    let timer = metrics.time.clone();
+    let cancel = CancelOnDrop::default();
+    let flag = Arc::clone(&cancel.0);
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let work = move || {
+        let _timer = timer.timer();
+        finish(&spec, batches, reservation, &metrics, &flag)
+    };
+    let done = if rows <= INLINE_ROWS_MAX {
+        work()
+    } else {
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|error| exec_datafusion_err!("the build of a join table panicked: {error}"))?
+    };
+    drop(cancel);
+    done
+}
+
+/// Raises its flag when the future that waits for a build is dropped, so that the blocking thread stops soon.
+#[derive(Default)]
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Reads all streams at once, each in a task of its own; batches come out in partition order.
+async fn collect(
+    mut streams: Vec<SendableRecordBatchStream>,
+    pool: &Arc<dyn MemoryPool>,
+    metrics: &BuildMetrics,
+) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
+    let reservation = MemoryConsumer::new("CorunJoinInput").register(pool);
+    let total = Arc::new((reservation, Mutex::new(RecordBatchMemoryCounter::new())));
+    let mut parts: Vec<Vec<RecordBatch>> = vec![Vec::new(); streams.len()];
+    if streams.len() == 1 {
+        parts[0] = drain(streams.remove(0), Arc::clone(&total), metrics.clone()).await?;
+    } else {
+        let mut tasks = tokio::task::JoinSet::new();
+        for (index, stream) in streams.into_iter().enumerate() {
+            let (total, metrics) = (Arc::clone(&total), metrics.clone());
+            tasks.spawn(async move {
+                drain(stream, total, metrics)
+                    .await
+                    .map(|batches| (index, batches))
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            match done {
+                Ok(part) => {
+                    let (index, batches) = part?;
+                    parts[index] = batches;
+                }
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => return Err(exec_datafusion_err!("reading the build side stopped: {error}")),
+            }
+        }
+    }
+    let (reservation, _) =
+        Arc::into_inner(total).ok_or_else(|| internal_datafusion_err!("a build task outlived the build"))?;
+    Ok((parts.into_iter().flatten().collect(), reservation))
+}
+
+async fn drain(
+    mut stream: SendableRecordBatchStream,
+    total: Arc<(MemoryReservation, Mutex<RecordBatchMemoryCounter>)>,
+    metrics: BuildMetrics,
+) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        let bytes = total.1.lock().count_batch(&batch);
+        total.0.try_grow(bytes)?;
+        metrics.bytes.add(bytes);
+        metrics.batches.add(1);
+        metrics.rows.add(batch.num_rows());
+        batches.push(batch);
+    }
+    Ok(batches)
+}
+
+/// Everything after the input has arrived.
+fn finish(
+    spec: &BuildSpec,
+    batches: Vec<RecordBatch>,
+    reservation: MemoryReservation,
+    metrics: &BuildMetrics,
+    cancel: &AtomicBool,
+) -> Result<Build> {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if rows > corun_exec::table::ROW_MAX as usize {
+        return Ok(Build::Stock(batches));
+    }
+    let key_batches = batches
+        .iter()
+        .map(|batch| evaluate_expressions_to_arrays(&spec.on_left, batch))
+        .collect::<Result<Vec<_>>>()?;
+    let keys = KeyEncoder::choose(&key_batches, spec.null_equality);
+    let threads: &dyn Workers = if rows <= INLINE_ROWS_MAX {
+        &Serial
+    } else {
+        &ScopedThreads(spec.threads)
+    };
+    // Hashes and packed codes are memory of ours; integer codes borrow their column.
+    let code_bytes = if matches!(keys, KeyEncoder::Integer) {
+        0
+    } else {
+        rows * 8
+    };
+    let visited_bytes = if spec.track_visited {
+        Visited::bytes_of(rows)
+    } else {
+        0
+    };
+    let options = crate::caches::build_options(&spec.corun, rows);
+    let building = bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes;
+    if rows > 0 && reservation.try_grow(building).is_err() {
+        tracing::info!(
+            rows,
+            bytes = building,
+            "a join table does not fit the memory pool: the stock join takes over"
+        );
+        reservation.free();
+        return Ok(Build::Stock(batches));
+    }
+    let encoded = encode(&keys, &key_batches, threads)?;
+    let mut first_row = 0u32;
+    let chunks: Vec<Chunk<'_>> = encoded
+        .iter()
+        .zip(&batches)
+        .map(|(encoded, batch)| {
+            let chunk = Chunk {
+                codes: encoded.codes(),
+                valid: encoded.validity(),
+                first_row,
+            };
+            first_row += batch.num_rows() as u32;
+            chunk
+        })
+        .collect();
+    let mut table = match JoinTable::build(&chunks, &options, threads, cancel) {
+        Ok(table) => table,
+        Err(BuildError::OutOfMemory(_)) => {
+            reservation.free();
+            return Ok(Build::Stock(batches));
+        }
+        Err(error @ BuildError::Cancelled) => return Err(DataFusionError::Execution(error.to_string())),
+        Err(error) => return Err(resources_datafusion_err!("{error}")),
+    };
+    drop(chunks);
+    drop(encoded);
+    let kept = table.bytes() + visited_bytes;
+    if rows > 0 {
+        reservation.shrink(building.saturating_sub(kept));
+        metrics.bytes.add(kept);
+    }
+    let columns = concat_needed(spec, &batches, threads)?;
+    let payload = columns
+        .iter()
+        .flatten()
+        .map(|column| column.get_array_memory_size());
+    let structure = table.bytes() + payload.sum::<usize>();
+    let reuse = crate::caches::reuse(&spec.corun, structure.saturating_mul(spec.builds));
+    table.set_reuse(reuse);
+    let key_values = if keys.is_exact() && !spec.null_aware {
+        Vec::new()
+    } else {
+        concat_keys(spec, &key_batches, &columns)?
+    };
+    let reused = kept + columns_bytes(&columns, &key_values);
+    metrics.reused.add(reused);
+    let key_nulls = if spec.null_aware {
+        key_values.first().and_then(|key| key.logical_nulls())
+    } else {
+        None
+    };
+    let side = Arc::new(BuildSide {
+        visited: spec.track_visited.then(|| Visited::new(rows)),
+        table,
+        keys,
+        columns,
+        key_values,
+        key_nulls,
+        rows,
+        reuse,
+        probe_non_empty: AtomicBool::new(false),
+        probe_has_null: AtomicBool::new(false),
+        streams_left: AtomicUsize::new(spec.probe_streams),
+        _reservation: reservation,
+    });
+    if let Some(dynamic) = &spec.dynamic {
+        dynamic.publish(&side, &key_batches)?;
+    }
+    Ok(Build::Table(side))
+}
+
+/// Codes of all batches; hashing is spread over the threads.
+fn encode(keys: &KeyEncoder, key_batches: &[Vec<ArrayRef>], threads: &dyn Workers) -> Result<Vec<Encoded>> {
+    if matches!(keys, KeyEncoder::Integer) || threads.threads() == 1 {
+        return key_batches.iter().map(|columns| keys.encode(columns)).collect();
+    }
+    in_parallel(key_batches.len(), threads, |batch| {
+        keys.encode(&key_batches[batch])
+    })
+}
+
+/// One array for each needed left column.
+fn concat_needed(
+    spec: &BuildSpec,
+    batches: &[RecordBatch],
+    threads: &dyn Workers,
+) -> Result<Vec<Option<ArrayRef>>> {
+    in_parallel(spec.needed.len(), threads, |column| {
+        if !spec.needed[column] {
+            return Ok(None);
+        }
+        match batches {
+            [] => Ok(Some(arrow::array::new_empty_array(
+                spec.schema.field(column).data_type(),
+            ))),
+            [only] => Ok(Some(Arc::clone(only.column(column)))),
+            several => {
+                let parts: Vec<&dyn Array> = several
+                    .iter()
+                    .map(|batch| batch.column(column).as_ref())
+                    .collect();
+                Ok(Some(compact_views(concat(&parts)?)))
+            }
+        }
+    })
+}
+
+/// Bytes of the rows of these arrays, each array counted once.
+fn columns_bytes(columns: &[Option<ArrayRef>], key_values: &[ArrayRef]) -> usize {
+    let columns = columns.iter().flatten();
+    let own_keys = key_values
+        .iter()
+        .filter(|key| !columns.clone().any(|column| Arc::ptr_eq(column, key)));
+    columns.clone().chain(own_keys).map(row_bytes).sum()
+}
+
+/// Bytes that the rows of an array take: of slices their part, of views the bytes they point to and not the buffers.
+pub fn row_bytes(array: &ArrayRef) -> usize {
+    let nulls = array.nulls().map_or(0, |_| array.len().div_ceil(8));
+    match array.data_type() {
+        DataType::Utf8View => array.len() * 16 + array.as_string_view().total_buffer_bytes_used() + nulls,
+        DataType::BinaryView => array.len() * 16 + array.as_binary_view().total_buffer_bytes_used() + nulls,
+        _ => array
+            .to_data()
+            .get_slice_memory_size()
+            .unwrap_or_else(|_| array.get_array_memory_size()),
+    }
+}
+
+/// More data buffers than this behind a view column are copied into few: every batch made from the column would
+/// otherwise carry (and count references of) all of them. Unmeasured between 16 and 1,000.
+const VIEW_BUFFERS_MAX: usize = 64;
+
+/// A string or binary view column with its bytes in few buffers.
+fn compact_views(column: ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View if column.as_string_view().data_buffers().len() > VIEW_BUFFERS_MAX => {
+            Arc::new(column.as_string_view().gc())
+        }
+        DataType::BinaryView if column.as_binary_view().data_buffers().len() > VIEW_BUFFERS_MAX => {
+            Arc::new(column.as_binary_view().gc())
+        }
+        _ => column,
+    }
+}
+
+/// One array for each key expression, taken from `columns` where the key is a column that is there already.
+fn concat_keys(
+    spec: &BuildSpec,
+    key_batches: &[Vec<ArrayRef>],
+    columns: &[Option<ArrayRef>],
+) -> Result<Vec<ArrayRef>> {
+    let mut keys = Vec::with_capacity(spec.on_left.len());
+    for (index, expression) in spec.on_left.iter().enumerate() {
+        let there = expression
+            .downcast_ref::<Column>()
+            .and_then(|column| columns[column.index()].clone());
+        keys.push(match (there, key_batches) {
+            (Some(array), _) => array,
+            (None, []) => arrow::array::new_empty_array(&expression.data_type(&spec.schema)?),
+            (None, [only]) => Arc::clone(&only[index]),
+            (None, several) => {
+                let parts: Vec<&dyn Array> = several.iter().map(|arrays| arrays[index].as_ref()).collect();
+                concat(&parts)?
+            }
+        });
+    }
+    Ok(keys)
+}
+
+/// `task(0..n)` on the threads; results in order, the first error wins.
+fn in_parallel<T: Send>(
+    n: usize,
+    threads: &dyn Workers,
+    task: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let slots: Vec<Mutex<Option<Result<T>>>> = (0..n).map(|_| Mutex::new(None)).collect();
+    threads.run(n, &|index| *slots[index].lock() = Some(task(index)));
+    slots
+        .into_iter()
+        .map(|slot| {
+            slot.into_inner()
+                .unwrap_or_else(|| Err(internal_datafusion_err!("a build task did not run")))
+        })
+        .collect()
+}
+
+/// The dynamic filter of a join, if it carries one.
+pub type DynamicFilter = Arc<DynamicFilterPhysicalExpr>;

@@ -1,0 +1,89 @@
+//! corun inside Apache DataFusion: joins that respect the caches, installed by one call.
+//!
+//! - [`install`] adds corun's physical optimizer rule to a `SessionStateBuilder`; everything else stays DataFusion.
+//! - [`CorunOptions`] are the `SET corun.*` options.
+//! - [`IndexedTable`] is an in-memory table with indexes, which joins then look rows up in.
+//! - [`Engine`] is a facade without DataFusion types, for the rest of corun.
+//! - `Coordinator` (the feature `coordinator`) runs concurrent queries beside those that harm them least.
+//! - `store` (a feature, off by default) shows the tables of a transactional store to SQL.
+//!
+//! This is the only crate that names `datafusion`.
+
+mod caches;
+mod calibration;
+#[cfg(feature = "coordinator")]
+mod coordinate;
+mod decide;
+pub mod diagnostics;
+mod engine;
+mod error;
+mod index;
+pub mod join;
+mod options;
+mod prefilter;
+pub mod rule;
+pub mod sides;
+mod steering;
+#[cfg(feature = "store")]
+pub mod store;
+
+#[cfg(feature = "coordinator")]
+pub use coordinate::{
+    Coordinator, CoordinatorOptions, Report, RunningQuery, Slowdown, State, Submitted, WaitingQuery,
+};
+pub use decide::decision::{
+    Alternative, DecideOptions, DecidedRun, Decision, PipelineReport, Source, TableBuilt, TableEstimate,
+    decision_text,
+};
+pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
+pub use error::EngineError;
+pub use index::{IndexJoinExec, IndexedTable};
+pub use options::{CorunOptions, JoinChoice};
+
+use datafusion::execution::SessionStateBuilder;
+use std::sync::Arc;
+
+/// Adds corun's operators to a session: one rule behind DataFusion's choice of build sides, one at the end of the
+/// physical optimizer, and the `corun.*` options; with the feature `store`, also the rule that lets a statement read all tables
+/// of a store as of one moment.
+///
+/// ```
+/// use datafusion::execution::SessionStateBuilder;
+/// use datafusion::prelude::SessionContext;
+///
+/// let state = corun_datafusion::install(SessionStateBuilder::new().with_default_features()).build();
+/// let context = SessionContext::new_with_state(state);
+/// # let _ = context;
+/// ```
+pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let config = builder.config().get_or_insert_default();
+    if config.options().extensions.get::<CorunOptions>().is_none() {
+        config.options_mut().extensions.insert(CorunOptions::default());
+    }
+    let rules = &mut builder.physical_optimizers().get_or_insert_default().rules;
+    let after_selection = rules
+        .iter()
+        .position(|rule| rule.name() == "join_selection")
+        .map_or(0, |at| at + 1);
+    rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
+    #[cfg(feature = "store")]
+    let builder = store::install(builder);
+    builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
+}
+
+// The Rust blocks of README and manual run as doctests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod crate_readme {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/datafusion/README.md")]
+mod manual {}
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/datafusion/embedding.md")]
+mod manual_embedding {}
+#[cfg(all(doctest, feature = "coordinator"))]
+#[doc = include_str!("../../../docs/src/datafusion/coordinator.md")]
+mod manual_coordinator {}

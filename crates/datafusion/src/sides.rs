@@ -1,0 +1,157 @@
+//! The rule that puts the clearly smaller input on the build side where DataFusion could not tell.
+//!
+//! DataFusion's `JoinSelection` compares statistics, which a join over in-memory tables does not have: a chain of joins
+//! then builds its table from the fact table. This rule runs right after it, estimates rows with
+//! [`corun_model::operators::cardinality`], and swaps inner, semi and anti joins whose build side is far larger. It never reorders joins.
+
+use crate::options::{CorunOptions, JoinChoice};
+use corun_model::operators::cardinality::{Cardinality, swap_pays};
+use datafusion::common::JoinType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Literal};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
+use std::sync::Arc;
+
+/// Swaps the inputs of hash joins that would build on the far larger one.
+#[derive(Debug, Default)]
+pub struct SmallerBuildSide {}
+
+impl SmallerBuildSide {
+    /// The rule; it has no state.
+    pub fn new() -> Self {
+        SmallerBuildSide {}
+    }
+}
+
+impl PhysicalOptimizerRule for SmallerBuildSide {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = CorunOptions::of(config);
+        if options.join == JoinChoice::Off || !options.join_build_side || !config.optimizer.join_reordering {
+            return Ok(plan);
+        }
+        plan.transform_up(|node| {
+            let Some(join) = node.downcast_ref::<HashJoinExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            if !may_swap(join) {
+                return Ok(Transformed::no(node));
+            }
+            match (estimate(join.left()), estimate(join.right())) {
+                (Some(build), Some(probe)) if swap_pays(build, probe) => {
+                    let collect_rows = config.optimizer.hash_join_single_partition_threshold_rows as f64;
+                    let mode = if probe.rows <= collect_rows {
+                        PartitionMode::CollectLeft
+                    } else {
+                        PartitionMode::Partitioned
+                    };
+                    Ok(Transformed::yes(join.swap_inputs(mode)?))
+                }
+                _ => Ok(Transformed::no(node)),
+            }
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "corun_smaller_build_side"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Joins whose sides can change places at no cost; outer and mark joins would have to emit the large side at the end.
+fn may_swap(join: &HashJoinExec) -> bool {
+    use JoinType::*;
+    matches!(
+        join.join_type(),
+        Inner | LeftSemi | RightSemi | LeftAnti | RightAnti
+    ) && !join.null_aware
+        && *join.partition_mode() != PartitionMode::Auto
+}
+
+/// (equalities with a constant, other conditions) of a conjunction. Both ends of a range count as one condition.
+pub(crate) fn conditions(predicate: &Arc<dyn PhysicalExpr>) -> (u32, u32) {
+    let mut equalities = 0;
+    let mut others = Vec::new();
+    for condition in split_conjunction(predicate) {
+        let constant = condition.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
+            *binary.op() == Operator::Eq && (binary.right().is::<Literal>() || binary.left().is::<Literal>())
+        });
+        let columns = collect_columns(condition);
+        if constant {
+            equalities += 1;
+        } else if !others.contains(&columns) {
+            others.push(columns);
+        }
+    }
+    (equalities, others.len() as u32)
+}
+
+/// Rows a plan will give; `None` where nothing is known about some input.
+pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Option<Cardinality> {
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let (left, right) = (estimate(join.left())?, estimate(join.right())?);
+        return Some(match join.join_type() {
+            JoinType::LeftSemi => left.semi_joined(right),
+            JoinType::RightSemi => right.semi_joined(left),
+            JoinType::LeftAnti | JoinType::LeftMark => left,
+            JoinType::RightAnti | JoinType::RightMark => right,
+            JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => left.joined(right),
+        });
+    }
+    let children = plan.children();
+    if children.is_empty() {
+        let statistics = StatisticsContext::new()
+            .compute(plan.as_ref(), &StatisticsArgs::new())
+            .ok()?;
+        return statistics
+            .num_rows
+            .get_value()
+            .map(|rows| Cardinality::of_table(*rows as f64));
+    }
+    let passes_rows_on = matches!(
+        plan.name(),
+        "ProjectionExec"
+            | "RepartitionExec"
+            | "CoalescePartitionsExec"
+            | "CoalesceBatchesExec"
+            | "CooperativeExec"
+    );
+    let [input] = children.as_slice() else { return None };
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let (equalities, others) = conditions(filter.predicate());
+        return Some(estimate(input)?.filtered(equalities, others));
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        if aggregate.group_expr().is_empty() {
+            return Some(Cardinality::of_table(1.0));
+        }
+        // The second of two stages gets groups already.
+        let rows = estimate(input)?;
+        return Some(if input.is::<AggregateExec>() {
+            rows
+        } else {
+            rows.grouped()
+        });
+    }
+    if passes_rows_on && plan.fetch().is_none() {
+        estimate(input)
+    } else {
+        None
+    }
+}

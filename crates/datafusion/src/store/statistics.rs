@@ -1,0 +1,96 @@
+//! What DataFusion's optimizer is told about a scan: rows, bytes, smallest and largest values.
+//!
+//! Only what a definition says is exact (no NULLs in a column that takes none). The rest is about right: the store counts rows
+//! as they are now, not as the snapshot sees them.
+
+use super::types::{arrow_type, scalar};
+use arrow::datatypes::SchemaRef;
+use corun_store::{Direction, Index, RowRef, Snapshot, Table, TableDef, Type};
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+
+/// Row numbers looked at to learn how long texts are.
+const SAMPLE: u32 = 128;
+/// Bytes of the view of a text.
+const VIEW_BYTES: usize = 16;
+
+/// Statistics of a scan of these columns that gives `rows` rows; of the whole table when `bounds`.
+pub fn statistics(
+    table: &Table,
+    moment: &Snapshot,
+    schema: &SchemaRef,
+    columns: &[usize],
+    rows: usize,
+    bounds: bool,
+) -> Statistics {
+    let definition = table.definition();
+    let indexes = table.indexes();
+    let mut statistics = Statistics::new_unknown(schema);
+    statistics.num_rows = Precision::Inexact(rows);
+    let widths = widths(table, moment, &definition, columns);
+    statistics.total_byte_size = Precision::Inexact(rows * widths.iter().sum::<usize>());
+    for ((&column, width), of_column) in columns.iter().zip(widths).zip(&mut statistics.column_statistics) {
+        of_column.byte_size = Precision::Inexact(rows * width);
+        if !definition.columns[column].nullable {
+            of_column.null_count = Precision::Exact(0);
+        }
+        for index in indexes.iter().filter(|index| index.columns()[0] == column) {
+            if index.is_unique() && index.columns().len() == 1 {
+                of_column.distinct_count = Precision::Inexact(rows);
+            }
+            if bounds {
+                find_bounds(of_column, index, moment, definition.columns[column].data_type);
+            }
+        }
+    }
+    statistics
+}
+
+/// Sets the smallest and the largest value from the ends of an index that begins with the column.
+fn find_bounds(statistics: &mut ColumnStatistics, index: &Index, moment: &Snapshot, data_type: Type) {
+    // An index orders these otherwise than SQL.
+    if matches!(data_type, Type::F64 | Type::FixedText { .. }) {
+        return;
+    }
+    let end = |range, direction| -> Option<ScalarValue> {
+        let found = moment.scan(index, &range, direction).ok()?.next()?;
+        scalar(found.row.value(index.columns()[0]), data_type)
+    };
+    // NULLs come first, and are no smallest value.
+    let Ok(values) = index.between(&[], std::ops::Bound::Unbounded, std::ops::Bound::Unbounded) else {
+        return;
+    };
+    if let Some(value) = end(values.clone(), Direction::Ascending) {
+        statistics.min_value = Precision::Inexact(value);
+    }
+    if let Some(value) = end(values, Direction::Descending) {
+        statistics.max_value = Precision::Inexact(value);
+    }
+}
+
+/// Bytes of a field of each column in a batch, about.
+fn widths(table: &Table, moment: &Snapshot, definition: &TableDef, columns: &[usize]) -> Vec<usize> {
+    let fixed = |data_type: Type| match data_type {
+        Type::Text { .. } | Type::FixedText { .. } | Type::Bytes { .. } => None,
+        other => arrow_type(other)
+            .primitive_width()
+            .or_else(|| other.fixed_bytes()),
+    };
+    let types: Vec<Type> = columns
+        .iter()
+        .map(|&column| definition.columns[column].data_type)
+        .collect();
+    if types.iter().all(|&data_type| fixed(data_type).is_some()) {
+        return types.iter().filter_map(|&data_type| fixed(data_type)).collect();
+    }
+    let sample: Vec<RowRef<'_>> = match moment.rows(table, 0..SAMPLE) {
+        Ok(rows) => rows.map(|found| found.row).collect(),
+        Err(_) => Vec::new(),
+    };
+    let average = |column: usize| {
+        let bytes: usize = sample.iter().map(|row| row.bytes(column).len()).sum();
+        VIEW_BYTES + bytes / sample.len().max(1)
+    };
+    let width = |(&column, &data_type): (&usize, &Type)| fixed(data_type).unwrap_or_else(|| average(column));
+    columns.iter().zip(&types).map(width).collect()
+}

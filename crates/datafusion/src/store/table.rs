@@ -1,0 +1,177 @@
+//! [`StoreTable`]: a table of a store as DataFusion's `TableProvider`.
+//!
+//! What it is not: writable by SQL. Rows are written by transactions of the store and by [`super::load`].
+
+use super::access::{Access, is_useful};
+use super::external;
+use super::scan::StoreScanExec;
+use super::types::arrow_schema;
+use arrow::datatypes::SchemaRef;
+use corun_store::{Snapshot, Store, Table};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Constraint, Constraints, not_impl_err};
+use datafusion::datasource::TableType;
+use datafusion::error::Result;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use std::fmt;
+use std::sync::Arc;
+
+/// A table of a store: as it is when it is read, or as it was at a snapshot.
+///
+/// ```
+/// use corun_datafusion::store::StoreTable;
+/// use corun_store::{Options, Store, TableDef, Type};
+/// use std::sync::Arc;
+///
+/// let store = Store::in_memory(Options::default())?;
+/// let table = store.create_table(TableDef::new("t").column("k", Type::I64).primary_key(&["k"]))?;
+/// let context = datafusion::prelude::SessionContext::new_with_state(
+///     corun_datafusion::install(datafusion::execution::SessionStateBuilder::new().with_default_features()).build(),
+/// );
+/// context.register_table("t", Arc::new(StoreTable::new(&store, &table)))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct StoreTable {
+    store: Store,
+    table: Table,
+    schema: SchemaRef,
+    constraints: Constraints,
+    moment: Option<Arc<Snapshot>>,
+}
+
+impl fmt::Debug for StoreTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreTable")
+            .field("table", &self.table)
+            .field("moment", &self.moment)
+            .finish()
+    }
+}
+
+impl StoreTable {
+    /// A table of `store`. In sessions with [`super::OneMoment`] every statement reads all such tables of a store as of one
+    /// moment; in others every scan takes a snapshot of its own.
+    pub fn new(store: &Store, table: &Table) -> Self {
+        let definition = table.definition();
+        let key = table.primary().columns().to_vec();
+        StoreTable {
+            store: store.clone(),
+            table: table.clone(),
+            schema: arrow_schema(&definition),
+            constraints: Constraints::new_unverified(vec![Constraint::PrimaryKey(key)]),
+            moment: None,
+        }
+    }
+
+    /// The same table as it was at a snapshot of its store.
+    pub fn at(&self, moment: Arc<Snapshot>) -> Self {
+        StoreTable {
+            moment: Some(moment),
+            ..self.clone()
+        }
+    }
+
+    /// The snapshot it is read at, if that is fixed.
+    pub fn moment(&self) -> Option<&Arc<Snapshot>> {
+        self.moment.as_ref()
+    }
+
+    /// The store's table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn refuse(&self, what: &str) -> Result<Arc<dyn ExecutionPlan>> {
+        not_impl_err!(
+            "{what} table \"{}\" of a store by SQL; use a transaction of the store (the Rust API), or a bulk load (corun-sql sql --load)",
+            self.table.name()
+        )
+    }
+}
+
+#[async_trait::async_trait]
+impl TableProvider for StoreTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    /// Those an index may help with are taken, but never answered for: an index only leaves most other rows out.
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match is_useful(filter, &self.table) {
+            true => TableProviderFilterPushDown::Inexact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let moment = match &self.moment {
+            Some(moment) => Arc::clone(moment),
+            None => Arc::new(self.store.snapshot().map_err(external)?),
+        };
+        let access = Access::choose(&self.table, &moment, filters);
+        let columns = match projection {
+            Some(columns) => columns.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let partitions = state.config().target_partitions();
+        let scan = StoreScanExec::new(
+            self.table.clone(),
+            moment,
+            &self.schema,
+            columns,
+            access,
+            partitions,
+            limit,
+        )?;
+        Ok(Arc::new(scan))
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        _input: Arc<dyn ExecutionPlan>,
+        _insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.refuse("cannot insert into")
+    }
+
+    async fn delete_from(&self, _state: &dyn Session, _filters: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.refuse("cannot delete from")
+    }
+
+    async fn update(
+        &self,
+        _state: &dyn Session,
+        _assignments: Vec<(String, Expr)>,
+        _filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.refuse("cannot update")
+    }
+
+    async fn truncate(&self, _state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        self.refuse("cannot truncate")
+    }
+}

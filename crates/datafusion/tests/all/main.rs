@@ -1,0 +1,11 @@
+//! Answers, plans and decisions against stock DataFusion; with the feature `store`, the tables of a store, too.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod decisions;
+mod index_answers;
+mod join_answers;
+mod plans;
+mod sql_files;
+#[cfg(all(feature = "store", feature = "coordinator"))]
+mod store;

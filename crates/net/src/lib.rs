@@ -1,0 +1,17 @@
+//! What a server on Linux needs of the system: many sockets on one thread, the processes of others, users, the service manager.
+//!
+//! [`reactor`] serves many sockets from one thread, on epoll, on io_uring, or simulated; [`process`] verifies a process of somebody
+//! else and gives it a core; [`notify`] tells systemd; [`users`] names the system's users; [`memory`] says what the process takes.
+//!
+//! Not here: any protocol.
+
+pub mod memory;
+pub mod notify;
+pub mod process;
+pub mod reactor;
+pub mod users;
+
+// The Rust block of this crate's README runs as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

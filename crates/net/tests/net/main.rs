@@ -1,0 +1,5 @@
+//! Reactors over the kernel and simulated; processes of others.
+
+mod process;
+mod reactor;
+mod skipped;

@@ -1,0 +1,39 @@
+//! The proxy as a part of another program: reads a configuration file, serves until the standard input ends.
+//!
+//! `cargo run --release -p proxy --example pooler -- corun.toml`
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program talks to whoever runs it"
+)]
+
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use corun_pooler::{Pooler, World};
+
+fn main() -> ExitCode {
+    let Some(file) = std::env::args().nth(1) else {
+        eprintln!("usage: pooler CONFIG");
+        return ExitCode::from(2);
+    };
+    let started = World::load(Path::new(&file))
+        .map_err(|error| error.to_string())
+        .and_then(|(world, _)| Pooler::start(world).map_err(|error| error.to_string()));
+    match started {
+        Ok(proxy) => {
+            println!("listening at {:?} {:?}", proxy.addresses(), proxy.sockets());
+            // Whoever started this ends it by closing its standard input.
+            let _ = std::io::stdin().read_to_end(&mut Vec::new());
+            proxy.stop(false);
+            proxy.join();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! From PgBouncer's files to `corun.toml`.
+//!
+//! [`import_pgbouncer`] reads pgbouncer.ini with what it includes and writes a file that means the same here. Whatever
+//! cannot be carried over is a finding that says what it meant and what to do. Order within: `ini` reads lines, this file
+//! maps them, `keys` knows the settings without counterpart. Not here: the contents of userlist.txt, which stays as it is
+//! and is named by `auth_file`.
+
+mod ini;
+mod keys;
+
+use std::path::Path;
+
+pub(super) use keys::advice;
+
+use super::finding::{Finding, Severity};
+use super::settings::quote;
+use super::values::Raw;
+use super::{CONSOLES, Config, ConfigError, Database, User, nearest};
+use ini::Entry;
+
+/// A converted file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// The text of `corun.toml`; has the passwords that pgbouncer.ini had.
+    pub toml: String,
+    /// What was not carried over, and what the check says of the result; errors are what must be set right by hand.
+    pub findings: Vec<Finding>,
+}
+
+/// One table of the result.
+#[derive(Default)]
+struct Table {
+    heading: String,
+    comment: Vec<String>,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    comment: Vec<String>,
+    key: String,
+    value: String,
+}
+
+impl Table {
+    /// Sets a row; a key that comes again replaces the first, as in PgBouncer.
+    fn set(&mut self, key: &str, value: String, comment: &[String]) {
+        self.rows.retain(|row| row.key != key);
+        self.rows.push(Row {
+            comment: comment.to_vec(),
+            key: key.to_owned(),
+            value,
+        });
+    }
+}
+
+struct Import {
+    findings: Vec<Finding>,
+    proxy: Table,
+    databases: Vec<Table>,
+    users: Vec<Table>,
+}
+
+/// Converts the text of a pgbouncer.ini. `file` is its name in findings; relative names of files in it are looked for in
+/// `folder`. `userlist`, if given, becomes `auth_file`.
+pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
+    let ini = ini::parse(text, file, folder);
+    let mut import = Import {
+        findings: ini
+            .unusable
+            .iter()
+            .map(|line| {
+                finding(
+                    &line.file,
+                    line.line,
+                    line.what.clone(),
+                    Some(line.hint.to_owned()),
+                )
+            })
+            .collect(),
+        proxy: Table {
+            heading: "[proxy]".to_owned(),
+            ..Table::default()
+        },
+        databases: Vec::new(),
+        users: Vec::new(),
+    };
+    for entry in &ini.entries {
+        match entry.section.as_str() {
+            "pgbouncer" => import.proxy_setting(entry, folder),
+            "databases" => import.database(entry),
+            "users" => import.user(entry),
+            "peers" => import.found(
+                entry,
+                format!("peer {} is not carried over", entry.key),
+                advice("peer_id"),
+            ),
+            section => import.found(
+                entry,
+                format!(
+                    "`{}` stands in [{section}], which PgBouncer does not know either",
+                    entry.key
+                ),
+                Some("the key belongs below [pgbouncer], [databases] or [users]"),
+            ),
+        }
+    }
+    if !import.proxy.rows.iter().any(|row| row.key == "auth_type") {
+        let comment = vec!["PgBouncer's default; without this line it would be scram-sha-256.".to_owned()];
+        import.proxy.set("auth_type", "\"md5\"".to_owned(), &comment);
+    }
+    if let Some(userlist) = userlist {
+        let value = quote(&userlist.display().to_string());
+        import.proxy.set("auth_file", value, &[]);
+    }
+    import.finish(file)
+}
+
+impl Import {
+    fn found(&mut self, entry: &Entry, what: String, hint: Option<&str>) {
+        let hint = hint.map(str::to_owned);
+        self.findings.push(finding(&entry.file, entry.line, what, hint));
+    }
+
+    /// A key that none of ours is: gone, or never known.
+    fn unknown<'a>(&mut self, entry: &Entry, key: &str, known: impl IntoIterator<Item = &'a str>) {
+        match (advice(key), nearest(key, known)) {
+            (Some(advice), _) => self.found(entry, format!("`{key}` has no counterpart"), Some(advice)),
+            (None, Some(near)) => {
+                let hint = format!("did you mean `{near}`?");
+                self.found(entry, format!("`{key}` is not known"), Some(&hint));
+            }
+            (None, None) => self.found(
+                entry,
+                format!("`{key}` is not known"),
+                Some("the key may be of a later PgBouncer; the result does not have it"),
+            ),
+        }
+    }
+
+    fn proxy_setting(&mut self, entry: &Entry, folder: &Path) {
+        let key = entry.key.as_str();
+        let mut value = entry.value.clone();
+        if key.ends_with("_file") && !value.is_empty() && advice(key).is_none() {
+            value = folder.join(&value).display().to_string();
+        }
+        match key {
+            "auth_type" if matches!(value.as_str(), "pam" | "ldap") => {
+                let what = format!("`auth_type = {value}` has no counterpart; the result says scram-sha-256");
+                let hint = "give users a SCRAM secret in `auth_file`, or look them up with `auth_query`";
+                self.found(entry, what, Some(hint));
+                value = "scram-sha-256".to_owned();
+            }
+            "unix_socket_mode"
+                if value.parse::<u32>().is_ok_and(|mode| mode > 0) && !value.starts_with('0') =>
+            {
+                let what = format!(
+                    "`unix_socket_mode = {value}` was a decimal number to PgBouncer; the result says 0{value}"
+                );
+                self.found(
+                    entry,
+                    what,
+                    Some("see whether these are the rights the socket is to have"),
+                );
+            }
+            "client_tls_protocols" | "server_tls_protocols" => {
+                let (protocols, old) = tls_protocols(&value);
+                if old {
+                    let hint = "clients or servers that speak nothing newer cannot connect any more";
+                    self.found(
+                        entry,
+                        format!("`{key}`: TLS 1.0 and 1.1 are not spoken"),
+                        Some(hint),
+                    );
+                }
+                value = protocols.to_owned();
+            }
+            _ => {}
+        }
+        let mut proxy = super::Proxy::default();
+        match proxy.set(key, &Raw::Text(value)) {
+            Some(Ok(())) => {
+                if let Some(value) = proxy.toml(key) {
+                    self.proxy.set(key, value, &entry.comment);
+                }
+            }
+            Some(Err(expected)) => self.found(
+                entry,
+                format!("`{key}` takes {expected}; the default is used"),
+                Some("set the key by hand"),
+            ),
+            None => {
+                let keys = super::Proxy::keys();
+                self.unknown(entry, key, keys.iter().map(|key| key.name));
+            }
+        }
+    }
+
+    fn database(&mut self, entry: &Entry) {
+        if CONSOLES.contains(&entry.key.as_str()) {
+            let hint = "clients reach the console under this name; choose another and set `dbname`";
+            self.found(
+                entry,
+                format!("no database can be called `{}`", entry.key),
+                Some(hint),
+            );
+            return;
+        }
+        let mut database = Database::default();
+        let mut table = Table {
+            heading: format!("[databases.{}]", name(&entry.key)),
+            comment: entry.comment.clone(),
+            rows: Vec::new(),
+        };
+        let keys = Database::keys();
+        for (key, value) in self.pairs(entry) {
+            // An alias of old.
+            let key = if key == "reserve_pool" {
+                "reserve_pool_size"
+            } else {
+                &key
+            };
+            let outcome = database.set(key, &Raw::Text(value.clone()));
+            let written = outcome.map(|outcome| outcome.map(|()| database.toml(key).unwrap_or_default()));
+            self.pair(
+                entry,
+                &mut table,
+                key,
+                &value,
+                written,
+                keys.iter().map(|key| key.name),
+            );
+        }
+        self.databases.retain(|other| other.heading != table.heading);
+        self.databases.push(table);
+    }
+
+    fn user(&mut self, entry: &Entry) {
+        let mut user = User::default();
+        let mut table = Table {
+            heading: format!("[users.{}]", name(&entry.key)),
+            comment: entry.comment.clone(),
+            rows: Vec::new(),
+        };
+        let keys = User::keys();
+        for (key, value) in self.pairs(entry) {
+            let outcome = user.set(&key, &Raw::Text(value.clone()));
+            let written = outcome.map(|outcome| outcome.map(|()| user.toml(&key).unwrap_or_default()));
+            self.pair(
+                entry,
+                &mut table,
+                &key,
+                &value,
+                written,
+                keys.iter().map(|key| key.name),
+            );
+        }
+        self.users.retain(|other| other.heading != table.heading);
+        self.users.push(table);
+    }
+
+    fn pairs(&mut self, entry: &Entry) -> Vec<(String, String)> {
+        match ini::pairs(&entry.value) {
+            Ok(pairs) => pairs,
+            Err(what) => {
+                let what = format!("`{}`: {what}", entry.key);
+                self.found(
+                    entry,
+                    what,
+                    Some("PgBouncer refuses this line too; set the key by hand"),
+                );
+                Vec::new()
+            }
+        }
+    }
+
+    /// One pair of a connection string; `written` is its value as TOML, or what its key takes.
+    fn pair<'a>(
+        &mut self,
+        entry: &Entry,
+        table: &mut Table,
+        key: &str,
+        value: &str,
+        written: Option<Result<String, String>>,
+        known: impl IntoIterator<Item = &'a str>,
+    ) {
+        // "-1 means this value is not set", and an empty value is none.
+        if value.is_empty() || (key == "query_wait_timeout" && value.trim() == "-1") {
+            return;
+        }
+        match written {
+            Some(Ok(written)) => table.set(key, written, &[]),
+            Some(Err(expected)) => self.found(
+                entry,
+                format!(
+                    "`{key}` of {} takes {expected}; the result does not have it",
+                    table.heading
+                ),
+                Some("set the key by hand"),
+            ),
+            None => self.unknown(entry, key, known),
+        }
+    }
+
+    fn finish(mut self, file: &str) -> Imported {
+        let mut toml = format!("# Made from {} by `corun proxy import`.\n", file_name(file));
+        for table in std::iter::once(&self.proxy)
+            .chain(&self.databases)
+            .chain(&self.users)
+        {
+            toml.push('\n');
+            push_comment(&mut toml, &table.comment);
+            toml.push_str(&table.heading);
+            toml.push('\n');
+            for row in &table.rows {
+                push_comment(&mut toml, &row.comment);
+                toml.push_str(&format!("{} = {}\n", row.key, row.value));
+            }
+        }
+        match Config::parse(&toml, "corun.toml") {
+            Ok(loaded) => self.findings.extend(loaded.warnings),
+            Err(ConfigError::Wrong { findings }) => self.findings.extend(findings),
+            // Parsing touches no file.
+            Err(ConfigError::Unreadable { .. }) => {}
+        }
+        Imported {
+            toml,
+            findings: self.findings,
+        }
+    }
+}
+
+fn finding(file: &str, line: usize, what: String, hint: Option<String>) -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        file: file.to_owned(),
+        line,
+        column: 0,
+        what,
+        hint,
+    }
+}
+
+/// The last part of a path: the result may go to others, who need not know where the file was.
+fn file_name(file: &str) -> String {
+    let name = Path::new(file).file_name().unwrap_or_default();
+    // A line break would end the comment it stands in.
+    name.to_string_lossy().replace(char::is_control, " ")
+}
+
+fn push_comment(toml: &mut String, lines: &[String]) {
+    for line in lines {
+        let line = line.replace(|c: char| c.is_control() && c != '\t', " ");
+        toml.push_str(format!("# {line}").trim_end());
+        toml.push('\n');
+    }
+}
+
+/// Our word for PgBouncer's list of TLS versions, and whether old ones were in it.
+fn tls_protocols(list: &str) -> (&'static str, bool) {
+    let words: Vec<String> = list
+        .split([',', ':'])
+        .map(|word| word.trim().to_ascii_lowercase())
+        .collect();
+    let has = |name: &str| words.iter().any(|word| word == name);
+    let all = has("all") || has("legacy");
+    let old = all || has("tlsv1.0") || has("tlsv1.1");
+    match (has("tlsv1.2"), has("tlsv1.3")) {
+        (true, false) if !all => ("tlsv1.2", old),
+        (false, true) if !all => ("tlsv1.3", old),
+        _ => ("secure", old),
+    }
+}
+
+/// A name as a part of a TOML heading.
+fn name(name: &str) -> String {
+    let bare = !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if bare { name.to_owned() } else { quote(name) }
+}

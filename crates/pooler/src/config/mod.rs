@@ -1,0 +1,201 @@
+//! `corun.toml`: the pooler's configuration, read once at the start and again at each `RELOAD`.
+//!
+//! Order of calls: [`Config::load`] (or [`Config::parse`] without touching any file) gives a [`Config`] with everything
+//! doubtful about it, or everything that is wrong at once; [`Config::effective_database`] then returns what holds for one
+//! database and user. [`import`] makes such a file out of PgBouncer's. Every key stands in one table, see [`keys`]. Not
+//! here: what the settings do, and the contents of the files they name.
+
+mod check;
+mod choices;
+mod corun;
+mod database;
+mod docs;
+mod effective;
+mod finding;
+mod host;
+pub mod import;
+mod nearest;
+mod proxy;
+mod range;
+mod read;
+mod renamed;
+mod settings;
+mod user;
+mod values;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub use choices::{
+    AuthType, AutoPrepare, Dispatch, HeavyQueuePolicy, Io, KeyType, LoadBalance, LogFormat, LogLevel,
+    PoolMode, ReplicaDispatch, SplitPlacement, Switch, TlsMode, TlsProtocols,
+};
+pub use corun::Corun;
+pub use database::{CONSOLE, CONSOLES, Database, WILDCARD};
+pub use docs::{documentation, keys};
+pub use effective::Effective;
+pub use finding::{Finding, Severity};
+pub use host::{Endpoint, Host, HostPort, socket_in};
+pub use nearest::nearest;
+pub use proxy::{AUTH_QUERY, Proxy};
+pub use range::{Range, Split};
+pub use renamed::{RENAMED_KEYS, RENAMED_TABLES, renamed_table};
+pub use settings::{Effect, Key, Section, Setting};
+pub(crate) use settings::{quote, quote_list};
+pub use user::User;
+pub use values::{AutoCount, Bytes, FileMode, KeyValue, Raw, Secret};
+
+/// Largest file that is read.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// All settings.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// `[proxy]`
+    pub proxy: Proxy,
+    /// `[databases.NAME]`; [`WILDCARD`] stands for all others.
+    pub databases: BTreeMap<String, Database>,
+    /// `[users.NAME]`
+    pub users: BTreeMap<String, User>,
+    /// `[corun]`
+    pub corun: Corun,
+    /// `[ranges.NAME]`
+    pub ranges: BTreeMap<String, Range>,
+    /// `[splits.NAME]`
+    pub splits: BTreeMap<String, Split>,
+}
+
+/// A usable configuration with what is doubtful about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// Warnings only.
+    pub warnings: Vec<Finding>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {error}\nhint: name the file with --config, or make one with `corun proxy import`", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The file says something wrong.
+    #[error("{}", lines(findings))]
+    Wrong {
+        /// Every error, and the warnings, in the order of the file.
+        findings: Vec<Finding>,
+    },
+}
+
+fn lines(findings: &[Finding]) -> String {
+    let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    lines.join("\n")
+}
+
+impl Config {
+    /// Reads and checks a file; paths in it become relative to its folder, and the files they name are looked at.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or with everything that is wrong in it.
+    pub fn load(file: &Path) -> Result<Loaded, ConfigError> {
+        let unreadable = |error| ConfigError::Unreadable {
+            file: file.to_owned(),
+            error,
+        };
+        let length = std::fs::metadata(file).map_err(unreadable)?.len();
+        if length > FILE_BYTES_MAX {
+            return Err(unreadable(std::io::Error::other(format!(
+                "larger than {FILE_BYTES_MAX} bytes"
+            ))));
+        }
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        let mut reading = read::read(&text, &file.display().to_string());
+        check::check(&mut reading);
+        check::resolve_paths(&mut reading.config, file.parent().unwrap_or(Path::new("")));
+        check::check_files(&mut reading, file);
+        reading.finish()
+    }
+
+    /// Reads and checks a text; `file` is its name in findings. Touches no file.
+    ///
+    /// # Errors
+    /// With everything that is wrong in it.
+    pub fn parse(text: &str, file: &str) -> Result<Loaded, ConfigError> {
+        let mut reading = read::read(text, file);
+        check::check(&mut reading);
+        reading.finish()
+    }
+
+    /// Sets a key of `[proxy]` or `[corun]` as the console's `SET` does.
+    ///
+    /// # Errors
+    /// Says which key was probably meant, that it needs a restart, or which values it takes. Nothing changes then.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let known = keys()
+            .into_iter()
+            .filter(|known| matches!(known.section, Section::Proxy | Section::Corun));
+        let names: Vec<Key> = known.collect();
+        let Some(found) = names.iter().find(|known| known.name == key) else {
+            if let Some(new) = renamed::renamed_key(key) {
+                return Err(format!("{key} is now called {new}"));
+            }
+            let near = nearest(key, names.iter().map(|known| known.name));
+            return Err(match near {
+                Some(near) => format!("no setting is called {key}; did you mean {near}?"),
+                None => format!("no setting is called {key}"),
+            });
+        };
+        if found.effect == Effect::Restart {
+            return Err(format!(
+                "{key} is read at the start only: change the file and restart"
+            ));
+        }
+        let raw = Raw::Text(value.to_owned());
+        let mut changed = self.clone();
+        let outcome = changed
+            .proxy
+            .set(key, &raw)
+            .or_else(|| changed.corun.set(key, &raw));
+        match outcome {
+            Some(Err(expected)) => return Err(format!("{key} takes {expected}")),
+            Some(Ok(())) => {}
+            None => return Err(format!("no setting is called {key}")),
+        }
+        // Together with the other settings it must still be a configuration.
+        let mut reading = read::Reading::of(changed, "SET");
+        check::check(&mut reading);
+        let changed = reading.finish().map_err(|error| error.to_string())?.config;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Keys that a restart would be needed for to go from these settings to `other`.
+    pub fn restart_needed(&self, other: &Config) -> Vec<&'static str> {
+        let values = |config: &Config| {
+            let mut values = config.proxy.show();
+            values.extend(config.corun.show());
+            values
+        };
+        let (old, new) = (values(self), values(other));
+        keys()
+            .iter()
+            .filter(|key| key.effect == Effect::Restart)
+            .filter(|key| {
+                let of = |values: &[(&'static str, String)]| {
+                    values
+                        .iter()
+                        .find(|(name, _)| *name == key.name)
+                        .map(|(_, value)| value.clone())
+                };
+                of(&old) != of(&new)
+            })
+            .map(|key| key.name)
+            .collect()
+    }
+}

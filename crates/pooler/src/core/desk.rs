@@ -1,0 +1,180 @@
+//! [`Desk`]: what an event loop's requests have in common, and the [`Rules`] of a client's pool.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use lru::LruCache;
+
+use super::proof::Wishes;
+use super::repeats::Repeats;
+use super::shapes::Shapes;
+use crate::auto_prepare;
+use crate::config::{AutoPrepare, PoolMode};
+use crate::session::prepared::{Statement, Statements};
+use crate::session::settings::Settings;
+use crate::understand::{Access, Limits, StatementKind, TransactionEffect, Understanding, Understood};
+use crate::wire::error::{Refusal, code};
+use crate::wire::{Header, frontend, header, read};
+
+/// Statements made of simple queries that an event loop remembers.
+pub(super) const LIFTED_MAX: usize = 4096;
+
+/// What an event loop's requests have in common.
+pub(super) struct Desk {
+    pub understanding: Understanding,
+    pub statements: Statements,
+    // Simple queries that run as prepared statements.
+    pub repeats: Repeats,
+    /// Statements made of texts as they came, by number: no client holds them.
+    pub lifted: LruCache<u64, Arc<Statement>>,
+    /// Texts that differ in literals only.
+    pub shapes: Shapes,
+    /// Questions about them.
+    pub wishes: Wishes,
+    /// How often definitions have changed, counted by all loops; and what this loop saw last.
+    pub definitions: Arc<AtomicU64>,
+    pub definitions_seen: u64,
+    /// What is known of texts holds for this stamp, since then.
+    pub stamp: u64,
+    pub renewed: Duration,
+}
+
+impl Desk {
+    /// An empty one. `nonce` should be random; `definitions` is what all loops count with.
+    pub fn new(limits: Limits, nonce: u64, definitions: Arc<AtomicU64>) -> Self {
+        Self {
+            understanding: Understanding::new(limits),
+            statements: Statements::new(nonce),
+            repeats: Repeats::default(),
+            lifted: LruCache::unbounded(),
+            shapes: Shapes::default(),
+            wishes: Wishes::default(),
+            definitions,
+            definitions_seen: 0,
+            stamp: 0,
+            renewed: Duration::ZERO,
+        }
+    }
+
+    /// The statement of a Parse.
+    pub fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8]) -> Arc<Statement> {
+        let Self {
+            understanding,
+            statements,
+            ..
+        } = self;
+        statements.intern(parsed.sql, parsed.types, under, || understanding.of(parsed.sql))
+    }
+}
+
+/// What holds for a client's pool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub mode: PoolMode,
+    pub auto_prepare: AutoPrepare,
+    /// Reads may be on replicas, so a write must not follow them there.
+    pub split: bool,
+    /// BEGIN waits for the first statement, whose key says where the transaction belongs.
+    pub late_begin: bool,
+    /// Statements of the protocol follow the client.
+    pub carry_statements: bool,
+    /// The simple query protocol is refused.
+    pub extended_only: bool,
+    pub packet_bytes_max: usize,
+    pub now: Duration,
+}
+
+/// Longest message, type and length included, of the kinds that are never long. PostgreSQL has the same limit.
+const SMALL_MAX: usize = 10_001;
+
+impl Rules {
+    /// The header at the start of a client's `bytes`; `None` when it is not whole.
+    ///
+    /// # Errors
+    /// When the length cannot be, or is more than is let through.
+    pub fn header(&self, bytes: &[u8]) -> Result<Option<Header>, Refusal> {
+        let invalid = || Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length");
+        let Some(head) = header(bytes).map_err(|_| invalid())? else {
+            return Ok(None);
+        };
+        if head.total > self.packet_bytes_max {
+            return Err(Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("message of {} bytes is too long", head.total),
+            )
+            .hint("Raise max_packet_size."));
+        }
+        if is_small(head.tag) && head.total > SMALL_MAX {
+            return Err(invalid());
+        }
+        if self.extended_only && head.tag == frontend::QUERY {
+            return Err(
+                Refusal::new(code::NOT_SUPPORTED, "the simple query protocol is disabled here")
+                    .detail("The pooler's configuration says disable_pqexec.")
+                    .hint("Use the extended protocol: prepared statements, or queries with parameters."),
+            );
+        }
+        Ok(Some(head))
+    }
+}
+
+fn is_small(tag: u8) -> bool {
+    matches!(
+        tag,
+        frontend::CLOSE
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::FLUSH
+            | frontend::SYNC
+            | frontend::TERMINATE
+            | frontend::COPY_DONE
+            | frontend::COPY_FAIL
+    )
+}
+
+/// Whether something that pins a client may be gone after a text.
+pub(super) fn may_unpin(understood: &Understood) -> bool {
+    match understood.kind {
+        // Unlocking is a function that writes.
+        StatementKind::Select => understood.access != Access::Read,
+        StatementKind::Transaction => matches!(
+            understood.transaction,
+            TransactionEffect::Commit { .. }
+                | TransactionEffect::Rollback { .. }
+                | TransactionEffect::RollbackTo
+        ),
+        StatementKind::Insert
+        | StatementKind::Update
+        | StatementKind::Delete
+        | StatementKind::Merge
+        | StatementKind::CopyIn
+        | StatementKind::CopyOut
+        | StatementKind::Set
+        | StatementKind::Show
+        | StatementKind::Execute
+        | StatementKind::Empty => false,
+        _ => true,
+    }
+}
+
+/// The settings among a session's that decide what a text means when it is parsed, with their values.
+pub(super) fn read_when_parsed(settings: &Settings) -> Vec<u8> {
+    let mut under = Vec::new();
+    if settings.is_empty() {
+        return under;
+    }
+    for (name, value) in &settings.0 {
+        let decides = name == "role"
+            || auto_prepare::SETTINGS_READ_WHEN_PARSED
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name));
+        if decides {
+            under.extend(name.as_bytes());
+            under.push(b'=');
+            under.extend(value.as_bytes());
+            under.push(0);
+        }
+    }
+    under
+}

@@ -1,0 +1,695 @@
+//! [`EventLoop`]: one thread's clients, pools and servers, and what happens to them event by event.
+//!
+//! ```text
+//!  turn ─► event ─► client's bytes ─► entrance | serve ─► request::forward ─► server
+//!                   server's bytes ─► logging in | reply::relay ─► client ─► after_answer ─► todo
+//!        ─► todo: free servers to those that wait, clients with bytes left to serve
+//!        ─► tick, a few times a second: time limits, connections to make or to close
+//! ```
+//!
+//! Nothing in here blocks. What one event makes possible for somebody else is put on a list and done when the event is over, so that
+//! nothing nests.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use corun_model::pooler::split::Core;
+use corun_model::units::CpuId;
+use corun_net::reactor::{Event, Handler, Reactor, Stream, Token};
+use ring::rand::SecureRandom;
+use slab::Slab;
+
+use super::balance::Balance;
+use super::cancel::Cancel;
+use super::client::{Client, Phase};
+use super::desk::{Desk, Rules};
+use super::dispatch::Dispatcher;
+use super::fleet::Fleet;
+use super::heavy_queue;
+use super::memory::Memory;
+use super::parts::{Job, Splits};
+use super::places::Place;
+use super::pool::{Pool, PoolKey, removed};
+use super::queries::Queries;
+use super::server::{Question, Server};
+use super::shared::{Message, Shared};
+use super::stats_log::StatsLog;
+use super::transport::Opened;
+use super::world::World;
+use crate::config::PoolMode;
+use crate::understand::Limits;
+use crate::wire::build;
+use crate::wire::error::{Refusal, code};
+
+/// Time between two looks at all time limits.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+/// How long a client's last words may take to go out.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
+/// A client that waits for a server may send this much before it is paused.
+pub(super) const WAITING_INBOX_MAX: usize = 64 << 10;
+
+const KIND_BITS: u32 = 2;
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const CANCEL: usize = 2;
+const LISTENER: usize = 3;
+
+pub(super) fn client_token(index: usize) -> Token {
+    index << KIND_BITS | CLIENT
+}
+pub(super) fn server_token(index: usize) -> Token {
+    index << KIND_BITS | SERVER
+}
+pub(super) fn cancel_token(index: usize) -> Token {
+    index << KIND_BITS | CANCEL
+}
+/// The token of the listener with this number.
+pub(crate) fn listener_token(index: usize) -> Token {
+    index << KIND_BITS | LISTENER
+}
+
+/// Something to do once the current event is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Todo {
+    /// A server that nobody has.
+    Free(usize),
+    /// A client (slot, number) whose bytes were left lying.
+    Serve(usize, u64),
+    /// A client (slot, number) on its way in that looks for a host again.
+    Enter(usize, u64),
+    /// A pool that may need a connection.
+    Connect(usize),
+}
+
+/// One thread's part of the proxy.
+pub(crate) struct EventLoop<R> {
+    pub(super) index: usize,
+    pub(super) shared: Arc<Shared>,
+    pub(super) world: Arc<World>,
+    pub(super) clients: Slab<Box<Client>>,
+    pub(super) servers: Slab<Box<Server>>,
+    pub(super) cancels: Slab<Cancel>,
+    pub(super) pools: Slab<Pool>,
+    pub(super) pool_of: HashMap<PoolKey, usize>,
+    pub(super) desk: Desk,
+    pub(super) todo: VecDeque<Todo>,
+    /// Questions to servers that wait for a connection: pool, question, text.
+    pub(super) questions: VecDeque<(usize, Question, String)>,
+    /// Databases with several hosts that clients of this loop use.
+    pub(super) fleets: HashMap<Arc<str>, Fleet>,
+    /// Clients (slot, number) for whom there is no host now.
+    pub(super) parked: Vec<(usize, u64)>,
+    /// How far the clock of all loops is ahead of this loop's.
+    pub(super) clock_ahead: Option<Duration>,
+    pub(super) now: Duration,
+    pub(super) plain: Vec<u8>,
+    pub(super) memory: Memory,
+    /// The first loop's only.
+    pub(super) stats_log: StatsLog,
+    /// The cores its backends are bound to, where no ranges of keys say otherwise.
+    pub(super) place: Place,
+    /// The cores of all loops, in order: the workers that ranges of keys belong to.
+    pub(super) cpus: Vec<CpuId>,
+    /// What is known of ranges of keys, by database; `None`: it has none.
+    pub(super) dispatchers: HashMap<Arc<str>, Option<Dispatcher>>,
+    /// Queries that may run in parts.
+    pub(super) splits: Splits,
+    /// Those that do, by number.
+    pub(super) jobs: HashMap<u64, Job>,
+    /// Which statements take time.
+    pub(super) queries: Queries,
+    /// Which statements take long.
+    pub(super) heavy: heavy_queue::View,
+    /// When the statement_timeout of one that queues passes.
+    pub(super) heavy_queue_at: Option<Duration>,
+    /// The hardware threads for their parts.
+    pub(super) complex: Vec<Core>,
+    /// When somebody who waits may go with a server of another core pool.
+    pub(super) overflow_at: Option<Duration>,
+    /// Why a backend was not, lately.
+    pub(super) unbound_because: String,
+    /// Errors sent to clients, by SQLSTATE: each is one of `wire::error::code`.
+    pub(super) errors: BTreeMap<&'static str, u64>,
+    /// How its sockets are driven.
+    pub(crate) io: &'static str,
+    pub(crate) listeners: usize,
+    pub(super) stopping: bool,
+    /// No new clients; it ends when all loops' clients have left.
+    pub(super) draining: bool,
+    /// Until then clients that have gone may still take what was said to them.
+    pub(super) last_words_until: Duration,
+    pub(super) ticked: Duration,
+    reactor: PhantomData<fn(&mut R)>,
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// An event loop without connections.
+    pub fn new(index: usize, shared: Arc<Shared>) -> Self {
+        let world = shared.world();
+        let mut nonce = [0; 8];
+        // Without random numbers no login works either; names would only be guessable.
+        let _ = shared.random.fill(&mut nonce);
+        let limits = Limits {
+            entries_max: world.config.corun.statement_cache_size as usize,
+            ..Limits::default()
+        };
+        let mut desk = Desk::new(limits, u64::from_ne_bytes(nonce), Arc::clone(&shared.definitions));
+        let splits = Splits::of(&world.config, &mut desk, Splits::default());
+        Self {
+            index,
+            shared,
+            world,
+            clients: Slab::new(),
+            servers: Slab::new(),
+            cancels: Slab::new(),
+            pools: Slab::new(),
+            pool_of: HashMap::new(),
+            desk,
+            todo: VecDeque::new(),
+            questions: VecDeque::new(),
+            fleets: HashMap::new(),
+            parked: Vec::new(),
+            clock_ahead: None,
+            now: Duration::ZERO,
+            plain: Vec::new(),
+            memory: Memory::default(),
+            stats_log: StatsLog::default(),
+            place: Place::default(),
+            cpus: Vec::new(),
+            dispatchers: HashMap::new(),
+            splits,
+            jobs: HashMap::new(),
+            queries: Queries::default(),
+            heavy: heavy_queue::View::default(),
+            heavy_queue_at: None,
+            complex: Vec::new(),
+            overflow_at: None,
+            unbound_because: String::new(),
+            errors: BTreeMap::new(),
+            io: "epoll",
+            listeners: 0,
+            stopping: false,
+            draining: false,
+            last_words_until: Duration::ZERO,
+            ticked: Duration::ZERO,
+            reactor: PhantomData,
+        }
+    }
+
+    /// One turn: waits, at most until the next tick, and does what there is to do. `false` once everything has ended.
+    ///
+    /// # Errors
+    /// When the kernel does not let us wait.
+    pub fn turn(&mut self, reactor: &mut R) -> std::io::Result<bool> {
+        // What the last of them was told goes out in the turn after.
+        let deserted = self.stopping && self.clients.is_empty();
+        let over = deserted && self.now >= self.last_words_until;
+        let wait = if over {
+            Duration::ZERO
+        } else {
+            let next = self.ticked + TICK;
+            [self.overflow_at, self.heavy_queue_at]
+                .into_iter()
+                .flatten()
+                .fold(next, Duration::min)
+                .saturating_sub(reactor.now())
+        };
+        reactor.turn(Some(wait), self)?;
+        self.now = reactor.now();
+        if self.now.saturating_sub(self.ticked) >= TICK {
+            self.ticked = self.now;
+            self.tick(reactor);
+            self.settle(reactor);
+        }
+        self.tell_busy();
+        if self.heavy_queue_at.is_some() {
+            self.heavy_queue_timeouts(reactor);
+            self.settle(reactor);
+        }
+        if self.overflow_at.is_some() {
+            self.overflow_tick();
+            self.settle(reactor);
+        }
+        Ok(!(deserted && self.clients.is_empty() && self.now >= self.last_words_until))
+    }
+
+    /// Does what an event has made possible.
+    pub(super) fn settle(&mut self, reactor: &mut R) {
+        while let Some(todo) = self.todo.pop_front() {
+            match todo {
+                Todo::Free(server) => self.server_free(reactor, server),
+                Todo::Serve(client, id) => self.serve_inbox(reactor, client, id),
+                Todo::Enter(client, id) => {
+                    if self.clients.get(client).is_some_and(|client| client.id == id) {
+                        self.enter_queue(reactor, client);
+                    }
+                }
+                Todo::Connect(pool) => {
+                    self.connect_if_wanted(reactor, pool);
+                    self.keep_minimum(reactor, pool);
+                }
+            }
+        }
+    }
+
+    fn accepted(&mut self, reactor: &mut R, stream: Stream) {
+        let target = self.shared.least_busy();
+        if target == self.index {
+            self.add_client(reactor, stream);
+        } else {
+            // Counted at once, so that a burst of connections spreads.
+            self.shared.clients[target].fetch_add(1, Ordering::Relaxed);
+            if self.shared.mailboxes[target]
+                .post(Message::Stream(stream))
+                .is_err()
+            {
+                self.shared.clients[target].fetch_sub(1, Ordering::Relaxed);
+                tracing::warn!("a connection was dropped: too many wait to be served");
+            }
+        }
+    }
+
+    fn add_client(&mut self, reactor: &mut R, stream: Stream) {
+        self.shared.clients[self.index].fetch_add(1, Ordering::Relaxed);
+        self.add_counted_client(reactor, stream);
+    }
+
+    fn add_counted_client(&mut self, reactor: &mut R, stream: Stream) {
+        let (peer, local) = (stream.peer(), stream.local());
+        let entry = self.clients.vacant_entry();
+        let token = client_token(entry.key());
+        if let Err(error) = reactor.add(token, stream) {
+            tracing::warn!(%error, "a connection could not be served");
+            self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let _ = reactor.set_tcp_options(token, &self.world.tcp_options());
+        let mut client = Box::new(Client::new(token, self.shared.id(), self.now));
+        client.peer = peer;
+        client.local = local;
+        entry.insert(client);
+    }
+
+    fn client_data(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.since = self.now;
+        if client.transport.tls.is_none() {
+            return self.client_bytes(reactor, index, bytes);
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let opened = client.transport.open(reactor, bytes, &mut plain);
+        if !plain.is_empty() {
+            self.client_bytes(reactor, index, &plain);
+        }
+        self.plain = plain;
+        match opened {
+            Ok(Opened::Open) => {}
+            Ok(Opened::Ended) => self.close_client(reactor, index, "client closed the connection"),
+            Err(error) => {
+                tracing::info!(%error, "TLS with a client failed");
+                self.close_client(reactor, index, "TLS failed");
+            }
+        }
+    }
+
+    fn client_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        match client.phase {
+            Phase::Ready => {
+                if let Some(pool) = self.pools.get_mut(client.pool) {
+                    pool.totals.received += bytes.len() as u64;
+                }
+                self.client_request(reactor, index, bytes);
+            }
+            Phase::Closing => {}
+            _ => self.entrance_bytes(reactor, index, bytes),
+        }
+    }
+
+    fn server_data(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        if server.transport.tls.is_none() {
+            return self.server_bytes(reactor, index, bytes);
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let opened = server.transport.open(reactor, bytes, &mut plain);
+        match opened {
+            Ok(opened) => {
+                self.tls_progress(reactor, index);
+                if !plain.is_empty() {
+                    self.server_bytes(reactor, index, &plain);
+                }
+                if opened == Opened::Ended {
+                    self.server_lost(reactor, index, "the other side closed the connection");
+                }
+            }
+            Err(error) => self.server_failed(
+                reactor,
+                index,
+                Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(error.to_string()),
+            ),
+        }
+        self.plain = plain;
+    }
+
+    fn server_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        match self.servers.get(index) {
+            Some(server) if server.is_ready() => self.answer(reactor, index, bytes),
+            Some(_) => self.login_bytes(reactor, index, bytes),
+            None => {}
+        }
+    }
+
+    fn message(&mut self, reactor: &mut R, message: Message) {
+        match message {
+            Message::Stream(stream) => self.add_counted_client(reactor, stream),
+            Message::Cancel { pid, secret } => {
+                self.cancel_client(reactor, pid, &secret);
+            }
+            Message::World(world) => self.change_world(reactor, world),
+            Message::Primary => self.primary_changed(),
+            Message::HeavyQueueStarts { client, id, query } => self.heavy_queue_starts(client, id, query),
+            Message::Resolved => {
+                let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
+                self.todo.extend(pools.into_iter().map(Todo::Connect));
+            }
+            Message::Ask(ask) => self.asked(reactor, ask),
+            Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
+            Message::Counted(answers) => self.log_counted(&answers),
+            Message::Shutdown { at_once } => self.shut_down(reactor, at_once),
+        }
+    }
+
+    /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes
+    /// back before is as it was.
+    fn change_world(&mut self, reactor: &mut R, world: Arc<World>) {
+        self.world = world;
+        // Opened again with the hosts and settings of now.
+        self.fleets.clear();
+        let mut refused = Vec::new();
+        let mut shares = Vec::new();
+        let disabled = self.shared.stopped.lock().disabled.clone();
+        for (index, pool) in &mut self.pools {
+            let effective = self.world.effective(&pool.key.database, &pool.key.user);
+            pool.gone = effective.is_none();
+            pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
+            let Some(effective) = effective else {
+                refused.extend(pool.waiting.drain().iter().map(|waiting| waiting.client));
+                for (_, server) in &mut self.servers {
+                    if server.pool == index {
+                        server.closing = Some("the database is not configured any more");
+                    }
+                }
+                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+                continue;
+            };
+            let moved = effective.moves(&pool.effective);
+            pool.effective = effective;
+            pool.hosts = Balance::of(&pool.effective);
+            if moved {
+                pool.queries_of = vec![0; pool.effective.hosts.len()];
+            }
+            pool.waiting
+                .configure(pool.effective.cohorts, &self.world.config.corun);
+            if pool.key.core_pool == 0 {
+                let loops = self.shared.mailboxes.len();
+                let (size, reserve) = self.world.shares(&pool.effective, self.index, loops);
+                (pool.size, pool.reserve) = (size, reserve);
+                shares.push((index, size, reserve));
+            }
+            if moved {
+                pool.greetings.clear();
+                for (_, server) in &mut self.servers {
+                    if server.pool == index {
+                        server.closing = Some("settings of the database changed");
+                    }
+                }
+                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+            }
+        }
+        self.forget_ranges();
+        let old = std::mem::take(&mut self.splits);
+        let before = old.names();
+        self.splits = Splits::of(&self.world.config, &mut self.desk, old);
+        for job in self.jobs.values_mut() {
+            // What it finds out belongs to a rule that may be gone.
+            job.rule = self.splits.same(before.get(job.rule));
+        }
+        for (index, size, reserve) in shares {
+            self.arrange_core_pools(index, size, reserve);
+        }
+        for index in refused {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.waiting = None;
+                let refusal = removed(&client.database);
+                self.refuse_client(reactor, index, &refusal);
+            }
+        }
+    }
+
+    fn unlisten(&mut self, reactor: &mut R) {
+        for listener in 0..self.listeners {
+            reactor.unlisten(listener_token(listener));
+        }
+        self.listeners = 0;
+    }
+
+    /// No new clients. Those there are leave by themselves.
+    pub(super) fn drain(&mut self, reactor: &mut R) {
+        self.unlisten(reactor);
+        self.draining = true;
+    }
+
+    /// Ends when nobody is left but clients of the console.
+    pub(super) fn drain_tick(&mut self, reactor: &mut R) {
+        if self.draining
+            && !self.stopping
+            && self.shared.clients_all() <= self.shared.consoles.load(Ordering::Relaxed)
+        {
+            self.shared.stopping.store(true, Ordering::Relaxed);
+            self.shut_down(reactor, true);
+        }
+    }
+
+    /// No new clients. Those there are end at once, or when their transactions do: those that wait for a server have none.
+    pub(super) fn shut_down(&mut self, reactor: &mut R, at_once: bool) {
+        self.unlisten(reactor);
+        self.stopping = true;
+        let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
+        for index in clients {
+            let free = self
+                .clients
+                .get(index)
+                .is_some_and(|client| client.server.is_none());
+            if at_once || free {
+                self.refuse_client(reactor, index, &goodbye());
+            }
+        }
+        if at_once {
+            self.last_words_until = Duration::ZERO;
+        }
+        self.settle(reactor);
+    }
+
+    /// What holds for a client's requests now.
+    pub(super) fn rules(&self, client: &Client) -> Rules {
+        let proxy = &self.world.config.proxy;
+        let effective = self.pools.get(client.pool).map(|pool| &pool.effective);
+        Rules {
+            mode: effective.map_or(proxy.pool_mode, |effective| effective.pool_mode),
+            auto_prepare: effective.map_or(crate::config::AutoPrepare::Off, |effective| {
+                effective.auto_prepare
+            }),
+            split: effective
+                .is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
+            late_begin: effective.is_some_and(|effective| {
+                effective.pool_mode == PoolMode::Transaction && self.keys_decide(client.pool)
+            }),
+            carry_statements: proxy.max_prepared_statements > 0
+                && effective.is_none_or(|effective| effective.pool_mode != PoolMode::Session),
+            extended_only: proxy.disable_pqexec,
+            packet_bytes_max: proxy.max_packet_size.0 as usize,
+            now: self.now,
+        }
+    }
+
+    /// Tells a client why it has to go, and lets it go. One that has got a part of a message is told nothing: it would take our words for
+    /// the rest of it, and a row for whole that is not.
+    pub(super) fn refuse_client(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if self.world.config.proxy.log_pooler_errors {
+            tracing::info!(
+                client = client.id,
+                user = &*client.user,
+                database = &*client.database,
+                from = client.origin(),
+                code = refusal.code,
+                "closing: {}",
+                refusal.message
+            );
+        }
+        *self.errors.entry(refusal.code).or_default() += 1;
+        let server = client.server.and_then(|server| self.servers.get(server));
+        if server.is_none_or(|server| server.passing == 0) {
+            let mut out = Vec::new();
+            build::fatal(&mut out, refusal);
+            client.transport.send(reactor, &out);
+        }
+        self.remove_client(reactor, index, true);
+    }
+
+    /// A client has said goodbye: it reads nothing more but what is on its way.
+    pub(super) fn said_goodbye(&mut self, reactor: &mut R, index: usize) {
+        if let Some(client) = self.clients.get(index)
+            && reactor.queued(client.token()) == 0
+        {
+            reactor.close(client.token());
+        }
+        self.close_client(reactor, index, "client said goodbye");
+    }
+
+    /// Lets a client go without a word.
+    pub(super) fn close_client(&mut self, reactor: &mut R, index: usize, why: &str) {
+        if let Some(client) = self.clients.get(index)
+            && self.world.config.proxy.log_disconnections
+            && !client.user.is_empty()
+        {
+            tracing::info!(
+                client = client.id,
+                user = &*client.user,
+                database = &*client.database,
+                from = client.origin(),
+                "closing: {why}"
+            );
+        }
+        self.remove_client(reactor, index, true);
+    }
+
+    /// Takes a client out of everything. `open`: its socket is still in the reactor.
+    pub(super) fn remove_client(&mut self, reactor: &mut R, index: usize, open: bool) {
+        let Some(client) = self.clients.try_remove(index) else {
+            return;
+        };
+        self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
+        if matches!(client.phase, Phase::Console) {
+            self.shared.consoles.fetch_sub(1, Ordering::Relaxed);
+        }
+        if open {
+            // What was gathered in this event may not be taken at once either.
+            let slow = reactor.queued(client.token()) > 0;
+            let until = self.now + if slow { LAST_WORDS } else { TICK };
+            self.last_words_until = self.last_words_until.max(until);
+            reactor.close_after_drain(client.token(), LAST_WORDS);
+        }
+        if let Some(pool) = client.waiting.and_then(|pool| self.pools.get_mut(pool)) {
+            pool.unqueue(index);
+        }
+        if client.counted
+            && let Some(pool) = self.pools.get_mut(client.pool)
+        {
+            pool.clients -= 1;
+        }
+        if let Some(server) = client.server {
+            self.deserted(reactor, server, &client);
+        }
+    }
+}
+
+/// What clients are told when the proxy ends.
+pub(super) fn goodbye() -> Refusal {
+    Refusal::new(
+        code::ADMIN_SHUTDOWN,
+        "terminating connection due to administrator command",
+    )
+}
+
+impl<R: Reactor> Handler<R> for EventLoop<R> {
+    fn event(&mut self, reactor: &mut R, event: Event<'_>) {
+        self.now = reactor.now();
+        match event {
+            Event::Data { token, bytes } => match token & 3 {
+                CLIENT => self.client_data(reactor, token >> KIND_BITS, bytes),
+                SERVER => self.server_data(reactor, token >> KIND_BITS, bytes),
+                CANCEL => self.cancel_data(reactor, token >> KIND_BITS),
+                _ => {}
+            },
+            Event::Accepted { stream, .. } => self.accepted(reactor, stream),
+            Event::Connected { token } => match token & 3 {
+                SERVER => self.server_connected(reactor, token >> KIND_BITS),
+                CANCEL => self.cancel_connected(reactor, token >> KIND_BITS),
+                _ => {}
+            },
+            Event::Drained { token } => match token & 3 {
+                CLIENT => self.client_drained(reactor, token >> KIND_BITS),
+                SERVER => self.server_drained(reactor, token >> KIND_BITS),
+                _ => {}
+            },
+            Event::Closed { token, error } => match token & 3 {
+                CLIENT => self.client_closed(reactor, token >> KIND_BITS, error),
+                SERVER => self.server_closed(reactor, token >> KIND_BITS, error),
+                CANCEL => self.cancel_closed(token >> KIND_BITS),
+                _ => {}
+            },
+            Event::Woken => {
+                for message in self.shared.mailboxes[self.index].take() {
+                    self.message(reactor, message);
+                    self.settle(reactor);
+                }
+            }
+        }
+        self.settle(reactor);
+    }
+}
+
+impl<R: Reactor> EventLoop<R> {
+    fn client_closed(&mut self, reactor: &mut R, index: usize, error: Option<std::io::Error>) {
+        if let Some(client) = self.clients.get(index)
+            && self.world.config.proxy.log_disconnections
+            && !client.user.is_empty()
+        {
+            let why = error.map_or_else(
+                || "client closed the connection".to_owned(),
+                |error| error.to_string(),
+            );
+            tracing::info!(
+                client = client.id,
+                user = &*client.user,
+                database = &*client.database,
+                from = client.origin(),
+                "closing: {why}"
+            );
+        }
+        self.remove_client(reactor, index, false);
+    }
+
+    fn client_drained(&mut self, reactor: &mut R, index: usize) {
+        if let Some(server) = self.clients.get(index).and_then(|client| client.server)
+            && let Some(server) = self.servers.get_mut(server)
+            && std::mem::take(&mut server.paused)
+        {
+            reactor.resume(server.token());
+        }
+    }
+
+    fn server_drained(&mut self, reactor: &mut R, index: usize) {
+        if let Some(client) = self.servers.get(index).and_then(|server| server.client)
+            && let Some(client) = self.clients.get_mut(client)
+            && std::mem::take(&mut client.paused)
+        {
+            reactor.resume(client.token());
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Time limits, looked at a few times a second.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use corun_net::reactor::Reactor;
+
+use super::client::Phase;
+use super::event_loop::{EventLoop, Todo};
+use super::fleet::PROBE;
+use super::serve;
+use super::server::{Question, Task, TaskKind};
+use crate::config::PoolMode;
+use crate::wire::TransactionStatus;
+use crate::wire::build;
+use crate::wire::error::{Refusal, code};
+
+/// Pools without clients, connections and work that are kept: more are dropped when their time is over.
+const POOLS_LOOKED_AT: usize = 1 << 16;
+
+/// Pools above which those that nobody uses are forgotten at once.
+const UNUSED_POOLS_MAX: usize = 1 << 14;
+
+impl<R: Reactor> EventLoop<R> {
+    /// Looks at all time limits, makes connections that are wanted and closes those that are not.
+    pub(super) fn tick(&mut self, reactor: &mut R) {
+        self.measure_memory(reactor);
+        self.limit_clients(reactor);
+        self.limit_servers(reactor);
+        self.cancels_tick(reactor);
+        self.dispatch_tick();
+        self.bind_tick();
+        self.heavy_queue_tick(reactor);
+        self.fleet_tick(reactor);
+        self.run_questions(reactor);
+        self.consoles_tick();
+        self.tick_pools();
+        self.forget_unused();
+        self.stats_tick();
+        self.drain_tick(reactor);
+    }
+
+    fn limit_clients(&mut self, reactor: &mut R) {
+        let proxy = &self.world.config.proxy;
+        let login = proxy.client_login_timeout;
+        let mut over: Vec<(usize, Refusal)> = Vec::new();
+        let mut told: Vec<usize> = Vec::new();
+        for (index, client) in &self.clients {
+            let quiet = self.now.saturating_sub(client.since);
+            let passed = |limit: Duration, time: Duration| !limit.is_zero() && time > limit;
+            if !client.is_ready() && client.waiting.is_none() && !matches!(client.phase, Phase::Console) {
+                let entering = self.now.saturating_sub(client.connected);
+                if passed(login, entering) {
+                    over.push((
+                        index,
+                        Refusal::new(code::CANNOT_CONNECT_NOW, "client_login_timeout"),
+                    ));
+                    continue;
+                }
+            }
+            let Some(pool) = self.pools.get(client.pool) else {
+                continue;
+            };
+            let effective = &pool.effective;
+            let queues = client.queues();
+            if client.waiting.is_some() || client.parked || queues {
+                let waited = self.now.saturating_sub(client.waiting_since);
+                if passed(effective.query_wait_timeout, waited) {
+                    let refusal =
+                        Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout").detail(if queues {
+                            "The query waited in the heavy queue."
+                        } else {
+                            "No server connection came free in time."
+                        });
+                    over.push((index, refusal));
+                } else if passed(proxy.query_wait_notify, waited) && !client.told_to_wait && client.is_ready()
+                {
+                    told.push(index);
+                }
+                continue;
+            }
+            let Some(server) = client.server.and_then(|server| self.servers.get(server)) else {
+                if let Some(begun) = &client.begun {
+                    let lasted = self.now.saturating_sub(begun.since);
+                    if passed(effective.transaction_timeout, lasted) {
+                        over.push((index, Refusal::new(code::QUERY_CANCELED, "transaction_timeout")));
+                    } else if passed(effective.idle_transaction_timeout, quiet) {
+                        let refusal =
+                            Refusal::new(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
+                        over.push((index, refusal));
+                    }
+                } else if client.is_ready() && passed(effective.client_idle_timeout, quiet) {
+                    over.push((index, Refusal::new(code::IDLE_TIMEOUT, "client_idle_timeout")));
+                }
+                continue;
+            };
+            let plans = |task: &Task| matches!(task.kind, TaskKind::Plan(_));
+            if server.task.as_ref().is_some_and(|task| !plans(task)) && server.job.is_none() {
+                continue;
+            }
+            let working = server.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
+            let in_transaction = server.status != TransactionStatus::Idle || working || client.began;
+            if working
+                && passed(
+                    effective.query_timeout,
+                    self.now.saturating_sub(server.query_since),
+                )
+            {
+                over.push((index, Refusal::new(code::QUERY_CANCELED, "query_timeout")));
+            } else if in_transaction
+                && passed(
+                    effective.transaction_timeout,
+                    self.now.saturating_sub(server.transaction_since),
+                )
+            {
+                over.push((index, Refusal::new(code::QUERY_CANCELED, "transaction_timeout")));
+            } else if server.expects.outstanding() == 0
+                && in_transaction
+                && passed(effective.idle_transaction_timeout, quiet)
+            {
+                let refusal = Refusal::new(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
+                over.push((index, refusal));
+            } else if !in_transaction && passed(effective.client_idle_timeout, quiet) {
+                over.push((index, Refusal::new(code::IDLE_TIMEOUT, "client_idle_timeout")));
+            }
+        }
+        for index in told {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.told_to_wait = true;
+                let mut out = Vec::new();
+                build::notice(
+                    &mut out,
+                    &Refusal::new("00000", "no server connection available, waiting in the queue"),
+                );
+                client.transport.send(reactor, &out);
+            }
+        }
+        for (index, refusal) in over {
+            self.refuse_client(reactor, index, &refusal);
+        }
+    }
+
+    fn limit_servers(&mut self, reactor: &mut R) {
+        let proxy = &self.world.config.proxy;
+        let connecting = proxy.server_connect_timeout;
+        let health = self.world.config.corun.health_check_timeout;
+        let idle = proxy.server_idle_timeout;
+        let mut late = Vec::new();
+        let mut done: Vec<(usize, &'static str)> = Vec::new();
+        let mut replaced: Vec<(usize, &'static str)> = Vec::new();
+        let mut shrunk: HashSet<usize> = HashSet::new();
+        for (index, server) in &self.servers {
+            if !server.is_ready() {
+                let probes = self
+                    .pools
+                    .get(server.pool)
+                    .is_some_and(|pool| pool.key.host & PROBE != 0);
+                let limit = match connecting {
+                    Duration::ZERO if probes => health,
+                    limit if probes => limit.min(health),
+                    limit => limit,
+                };
+                if !limit.is_zero() && self.now.saturating_sub(server.created) > limit {
+                    late.push(index);
+                }
+                continue;
+            }
+            // The next probe needs a connection that answers.
+            if let Some(task) = &server.task
+                && matches!(task.kind, TaskKind::Ask(Question::Health { .. }))
+                && self.now.saturating_sub(server.query_since) > health
+            {
+                done.push((index, "the other side did not respond to a probe"));
+                continue;
+            }
+            if let (Some(client), Some(why)) = (server.client, server.closing)
+                && proxy.server_fast_close
+                && server.is_between_transactions()
+                && self
+                    .pools
+                    .get(server.pool)
+                    .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session)
+            {
+                replaced.push((client, why));
+            }
+            if server.client.is_some() || server.task.is_some() || server.job.is_some() || server.cancels > 0
+            {
+                continue;
+            }
+            let Some(pool) = self.pools.get(server.pool) else {
+                done.push((index, "the pool is gone"));
+                continue;
+            };
+            let unused = self.now.saturating_sub(server.since);
+            let above_minimum = pool.servers > pool.minimum(self.shared.mailboxes.len());
+            let above_maximum = pool.servers > pool.size.max(1) + pool.reserve;
+            if let Some(why) = server.closing {
+                done.push((index, why));
+            } else if above_maximum && shrunk.insert(server.pool) {
+                // One at a time: what the pool has is counted anew then.
+                done.push((index, "the pool has become smaller"));
+            } else if self.now.saturating_sub(server.created) >= pool.effective.server_lifetime && server.used
+            {
+                done.push((index, "server_lifetime"));
+            } else if !idle.is_zero() && unused > idle && above_minimum {
+                done.push((index, "server_idle_timeout"));
+            }
+        }
+        for index in late {
+            let refusal = Refusal::new(code::CANNOT_CONNECT, "server_connect_timeout")
+                .detail("Connecting or logging in to the server took too long.");
+            self.server_failed(reactor, index, refusal);
+        }
+        for (index, why) in done {
+            self.close_server(reactor, index, why);
+        }
+        for (client, why) in replaced {
+            self.refuse_client(reactor, client, &serve::replaced(why));
+        }
+    }
+
+    fn tick_pools(&mut self) {
+        let loops = self.shared.mailboxes.len();
+        for (index, pool) in self.pools.iter().take(POOLS_LOOKED_AT) {
+            let wanted = !pool.waiting.is_empty();
+            let below = !pool.paused && pool.clients > 0 && pool.servers < pool.minimum(loops);
+            if wanted || below {
+                self.todo.push_back(Todo::Connect(index));
+            }
+        }
+    }
+
+    /// Forgets pools that nobody has used for long: of databases that are in no table of their own, and of those that are gone.
+    fn forget_unused(&mut self) {
+        let limit = self.world.config.proxy.autodb_idle_timeout;
+        let asked = |index: usize| self.questions.iter().any(|(pool, _, _)| *pool == index);
+        let used: HashSet<Arc<str>> = self
+            .pools
+            .iter()
+            .filter(|(index, pool)| !pool.is_unused() || asked(*index))
+            .map(|(_, pool)| Arc::clone(&pool.key.database))
+            .collect();
+        let mut over = Vec::new();
+        let crowded = self.pools.len() > UNUSED_POOLS_MAX;
+        for (index, pool) in &mut self.pools {
+            // Core pools go with the first of them.
+            if pool.key.core_pool > 0 {
+                continue;
+            }
+            if used.contains(&pool.key.database) || !(pool.gone || pool.effective.wildcard) {
+                pool.unused_since = None;
+                continue;
+            }
+            let since = *pool.unused_since.get_or_insert(self.now);
+            if pool.gone || crowded || (!limit.is_zero() && self.now.saturating_sub(since) >= limit) {
+                over.push(index);
+                over.extend(pool.core_pools.iter().filter(|&&core_pool| core_pool != index));
+            }
+        }
+        for index in over {
+            let Some(pool) = self.pools.try_remove(index) else {
+                continue;
+            };
+            self.pool_of.remove(&pool.key);
+            self.fleets.remove(&pool.key.database);
+            tracing::debug!(
+                database = &*pool.key.database,
+                user = &*pool.key.user,
+                "an unused pool is forgotten"
+            );
+        }
+    }
+
+    /// Makes the connections a pool keeps without work.
+    pub(super) fn keep_minimum(&mut self, reactor: &mut R, index: usize) {
+        let loops = self.shared.mailboxes.len();
+        while let Some(pool) = self.pools.get(index)
+            && !pool.paused
+            && !pool.disabled
+            && pool.clients > 0
+            && pool.servers < pool.minimum(loops)
+            && pool.failed.as_ref().is_none_or(|(_, until)| self.now >= *until)
+        {
+            if !self.connect(reactor, index) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,584 @@
+//! From a request to its answer in parts: who takes part, what each does, and every way it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use corun_model::pooler::split::{Parts, Placement, free_cores, parts_most, place};
+use corun_net::reactor::Reactor;
+
+use super::asked::{Asked, Form, asked};
+use super::flight::{self, BEGIN, IMPATIENT, PATIENT};
+use super::job::{After, Job, Member, State, Step};
+use super::rules::Rule;
+use crate::admin::SplitRow;
+use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
+use crate::core::client::Client;
+use crate::core::desk::{Desk, Rules, read_when_parsed};
+use crate::core::event_loop::EventLoop;
+use crate::core::pool::Pool;
+use crate::core::server::{Server, Task, TaskKind};
+use crate::session::prepared::Prepared;
+use crate::session::settings;
+use crate::split::reads_the_clock;
+use crate::understand::Shape;
+use crate::wire::error::code;
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
+
+/// Memory for what the leader returns before the parts begin.
+const LEAD_MAX: usize = 1 << 20;
+
+/// The shape of a request's first statement.
+fn first_shape(client: &Client, desk: &mut Desk, bytes: &[u8]) -> Option<Shape> {
+    let head = header(bytes).ok()??;
+    let body = bytes.get(HEADER_BYTES..head.total)?;
+    match head.tag {
+        frontend::QUERY => Some(desk.understanding.of(read::query(body)?).shape),
+        frontend::PARSE => Some(desk.understanding.of(read::parse(body)?.sql).shape),
+        frontend::BIND => {
+            let (_, name, _) = read::bind(body)?;
+            Some(client.statements.get(name)?.statement.understood.shape)
+        }
+        _ => None,
+    }
+}
+
+/// Whether nothing stands between a client and its server that parts on other servers would not have.
+fn plain_session(client: &Client, server: &Server) -> bool {
+    let is = |name: &str, value: &str| {
+        let set = client.settings.0.get(name);
+        set.is_some_and(|set| set.eq_ignore_ascii_case(value))
+    };
+    server.status == TransactionStatus::Idle
+        && server.expects.settled()
+        && client.pins.is_empty()
+        && !(client.began || client.read_back || client.defines || client.cancel_wanted)
+        && !is("default_transaction_isolation", "serializable")
+        && !is("standard_conforming_strings", "off")
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// Runs a request in parts, if it is one that may and pays. Answers the bytes of the request, which are done with then.
+    pub(in crate::core) fn split(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        leader: usize,
+        rules: &Rules,
+        bytes: &[u8],
+    ) -> Option<usize> {
+        let (client, server) = (self.clients.get_mut(index)?, self.servers.get(leader)?);
+        let switch = self.pools.get(server.pool)?.effective.split;
+        if std::mem::take(&mut client.whole)
+            || switch == Switch::Off
+            || rules.mode == PoolMode::Session
+            || !plain_session(client, server)
+        {
+            return None;
+        }
+        let shape = first_shape(client, &mut self.desk, bytes)?;
+        let rule = self.splits.find(&client.database, shape)?;
+        let asked = asked(client, bytes).filter(|asked| !asked.names())?;
+        if asked.texts().into_iter().any(reads_the_clock) {
+            return None;
+        }
+        let key = key_of(client, &asked);
+        let stamp = self.desk.fresh(self.now);
+        let known = self.splits.known.get(&key).filter(|known| known.stamp == stamp);
+        let known = known.map(|known| known.how.clone());
+        if let Some(Err(_)) = known {
+            return None;
+        }
+        let (parts, timed) = self.parts_for(rule, switch);
+        if parts < 2 {
+            self.servers.get_mut(leader)?.timed = timed.then_some(rule);
+            return None;
+        }
+        let used = asked.bytes.len();
+        let job = Job {
+            id: self.shared.id(),
+            rule,
+            asked,
+            key,
+            stamp,
+            client: index,
+            client_id: self.clients.get(index)?.id,
+            began: self.now,
+            wanted: parts,
+            parts,
+            new: known.is_none(),
+            plan: None,
+            resolved: None,
+            description: Vec::new(),
+            types: Vec::new(),
+            how: known.and_then(Result::ok),
+            lead: None,
+            texts: Vec::new(),
+            members: vec![Member {
+                server: leader,
+                id: self.servers.get(leader)?.id,
+                state: State::Busy,
+            }],
+        };
+        if self.begin_job(reactor, job, leader) {
+            return Some(used);
+        }
+        if let Some(rule) = self.splits.rules.get_mut(rule) {
+            rule.did_not_run(parts);
+        }
+        None
+    }
+
+    /// Begins a job, or says that it cannot be now.
+    fn begin_job(&mut self, reactor: &mut R, job: Job, leader: usize) -> bool {
+        if self.jobs.len() >= self.world.config.corun.split_jobs_max as usize {
+            return false;
+        }
+        let Some(pool) = self.servers.get(leader).map(|server| server.pool) else {
+            return false;
+        };
+        if self.idle_beside(pool, usize::MAX).is_empty() {
+            // Next time there are some.
+            self.want_servers(reactor, pool, job.parts - 1);
+            return false;
+        }
+        let id = job.id;
+        match &job.how {
+            Some(how) if how.confirmed.same_encoding() && !self.same_encoding(leader) => false,
+            Some(_) => {
+                self.adopt(leader, id, job.client, &job.asked);
+                self.jobs.insert(id, job);
+                self.lead(reactor, id);
+                true
+            }
+            None => {
+                self.adopt(leader, id, job.client, &job.asked);
+                let asks = self.ask_about(reactor, job);
+                if !asks {
+                    self.disown(leader);
+                }
+                asks
+            }
+        }
+    }
+
+    fn adopt(&mut self, leader: usize, id: u64, client: usize, asked: &Asked) {
+        let unnamed = self.unnamed(client, asked);
+        if let Some(server) = self.servers.get_mut(leader) {
+            server.job = Some(id);
+            server.query_since = self.now;
+        }
+        if let Some(client) = self.clients.get_mut(client) {
+            client.asked = true;
+            client.statements.unnamed = unnamed;
+        }
+        self.shared.jobs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The client's unnamed statement behind a request.
+    fn unnamed(&mut self, client: usize, asked: &Asked) -> Option<Prepared> {
+        let client = self.clients.get(client)?;
+        match asked.form {
+            Form::Simple => None,
+            Form::Extended { parses: false, .. } => client.statements.unnamed.clone(),
+            Form::Extended { parses: true, .. } => {
+                let under = read_when_parsed(&client.settings);
+                let parsed = read::Parse {
+                    name: b"",
+                    sql: &asked.sql,
+                    types: &asked.types,
+                };
+                Some(Prepared {
+                    statement: self.desk.intern(&parsed, &under),
+                    stamp: self.desk.statements.stamp(),
+                })
+            }
+        }
+    }
+
+    fn disown(&mut self, leader: usize) {
+        if let Some(server) = self.servers.get_mut(leader) {
+            server.job = None;
+        }
+        self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many parts a query is run in now; whether, should it run whole, what it takes is to be known: not while others are in
+    /// the way.
+    fn parts_for(&mut self, rule: usize, switch: Switch) -> (usize, bool) {
+        let corun = &self.world.config.corun;
+        let most = match corun.split_parts {
+            AutoCount::Auto => parts_most(&self.complex, placement(corun.split_placement)),
+            AutoCount::Count(count) => count as usize,
+        };
+        let here = self.busy_here().saturating_sub(1 + self.ending());
+        let busy = self.busy_elsewhere() + here;
+        let free = free_cores(self.complex.len(), busy);
+        let Some(rule) = self.splits.rules.get_mut(rule) else {
+            return (1, false);
+        };
+        let most = rule.parts.unwrap_or(most).min(rule.parts_max());
+        let parts = match switch {
+            Switch::On => most,
+            _ => Parts::choose(&mut rule.history, free, most),
+        };
+        rule.whole += u64::from(parts < 2);
+        (parts, free >= 2 && most >= 2)
+    }
+
+    /// Servers of this loop that work for clients.
+    fn busy_here(&self) -> usize {
+        let busy = |(_, pool): (usize, &Pool)| pool.servers.saturating_sub(pool.idle.len() + pool.connecting);
+        self.pools.iter().map(busy).sum()
+    }
+
+    /// Servers of those that only end the transaction of a part that was answered: of the query before, where one client asks after the other.
+    fn ending(&self) -> usize {
+        let ends = |task: &Task| matches!(task.kind, TaskKind::Part { step: Step::End, .. });
+        let servers = self.servers.iter().filter(|(_, server)| !server.struck);
+        servers
+            .filter(|(_, server)| server.task.as_ref().is_some_and(ends))
+            .count()
+    }
+
+    fn busy_elsewhere(&self) -> usize {
+        let all = self.shared.busy.iter().enumerate();
+        all.filter(|(index, _)| *index != self.index)
+            .map(|(_, busy)| busy.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Tells the other loops how many servers work here.
+    pub(in crate::core) fn tell_busy(&self) {
+        if !self.splits.rules.is_empty()
+            && let Some(busy) = self.shared.busy.get(self.index)
+        {
+            busy.store(self.busy_here(), Ordering::Relaxed);
+        }
+    }
+
+    fn same_encoding(&self, server: usize) -> bool {
+        let Some(server) = self.servers.get(server) else {
+            return false;
+        };
+        let of = |name: &str| {
+            let found = server.parameters.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.as_str())
+        };
+        of("client_encoding").is_some() && of("client_encoding") == of("server_encoding")
+    }
+
+    /// Free servers of a pool and of the core pools beside it, one core pool after the other, so that they are on different cores.
+    fn idle_beside(&self, pool: usize, most: usize) -> Vec<usize> {
+        let core_pools = self.core_pools_of(pool);
+        let lists: Vec<&[usize]> = core_pools
+            .iter()
+            .filter_map(|&core_pool| self.pools.get(core_pool))
+            .filter(|pool| !pool.paused)
+            .map(|pool| pool.idle.as_slice())
+            .collect();
+        let longest = lists.iter().map(|list| list.len()).max().unwrap_or(0);
+        let fit = |server: &usize| {
+            self.servers
+                .get(*server)
+                .is_some_and(|server| server.closing.is_none() && server.cancels == 0 && !server.struck)
+        };
+        (0..longest)
+            .flat_map(|from_end| {
+                lists
+                    .iter()
+                    .filter_map(move |list| list.len().checked_sub(from_end + 1).map(|at| list[at]))
+            })
+            .filter(fit)
+            .take(most)
+            .collect()
+    }
+
+    /// Makes connections so that there are servers for parts.
+    fn want_servers(&mut self, reactor: &mut R, pool: usize, wanted: usize) {
+        let mut left = wanted;
+        for core_pool in self.core_pools_of(pool) {
+            while left > 0
+                && self.pools.get(core_pool).is_some_and(|pool| {
+                    pool.servers < pool.size && pool.connecting == 0 && pool.failed.is_none()
+                })
+            {
+                if !self.connect(reactor, core_pool) {
+                    break;
+                }
+                left -= 1;
+            }
+        }
+    }
+
+    /// The leader begins its transaction, and others are made ready.
+    pub(super) fn lead(&mut self, reactor: &mut R, id: u64) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let (Some(how), Some(leader)) = (job.how.clone(), job.leader()) else {
+            return;
+        };
+        let wanted = job.parts - 1;
+        let Some(pool) = self.servers.get(leader).map(|server| server.pool) else {
+            return;
+        };
+        let others = self.idle_beside(pool, wanted);
+        self.want_servers(reactor, pool, wanted - others.len());
+        if others.is_empty() {
+            return self.end_job(reactor, id, After::Whole);
+        }
+        for &other in &others {
+            self.take_idle(other, id);
+        }
+        self.bind_members(leader, &others);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.parts = others.len() + 1;
+        let mut out = Vec::new();
+        flight::plain(&mut out, BEGIN);
+        flight::plain(&mut out, PATIENT);
+        let confirmed = &how.confirmed;
+        let leads = confirmed.leader().as_bytes();
+        flight::bound(
+            &mut out,
+            leads,
+            &how.types,
+            &job.asked.values,
+            &confirmed.leader_formats(),
+        );
+        flight::sync(&mut out);
+        self.fly(reactor, id, Step::Lead, &out, LEAD_MAX);
+        for other in others {
+            self.make_ready(reactor, id, other);
+        }
+    }
+
+    /// Takes a free server out of its pool's list.
+    fn take_idle(&mut self, server: usize, id: u64) {
+        let Some(found) = self.servers.get_mut(server) else {
+            return;
+        };
+        found.job = Some(id);
+        found.used = true;
+        found.since = self.now;
+        found.query_since = self.now;
+        if let Some(pool) = self.pools.get_mut(found.pool) {
+            pool.idle.retain(|&idle| idle != server);
+        }
+        let number = found.id;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.members.push(Member {
+                server,
+                id: number,
+                state: State::Ready,
+            });
+        }
+    }
+
+    /// Each member to a core of its own.
+    fn bind_members(&mut self, leader: usize, others: &[usize]) {
+        let placement = placement(self.world.config.corun.split_placement);
+        let job = self.shared.jobs.load(Ordering::Relaxed).saturating_sub(1);
+        let mut cores: Vec<_> = place(others.len() + 1, &self.complex, placement, job)
+            .into_iter()
+            .filter_map(|at| self.complex.get(at).map(|core| core.cpu))
+            .collect();
+        // A member that is on one of them already stays there.
+        let mut left: Vec<usize> = Vec::new();
+        for &server in std::iter::once(&leader).chain(others) {
+            let now = self.servers.get(server).and_then(|server| server.bound.as_ref());
+            match now.and_then(|bound| cores.iter().position(|&core| core == bound.cpu)) {
+                Some(at) => {
+                    let core = cores.remove(at);
+                    self.bind_for_now(server, core);
+                }
+                None => left.push(server),
+            }
+        }
+        for (server, core) in left.into_iter().zip(cores) {
+            self.bind_for_now(server, core);
+        }
+    }
+
+    /// A member takes over the client's settings, if it has others.
+    fn make_ready(&mut self, reactor: &mut R, id: u64, server: usize) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (Some(client), Some(found)) = (self.clients.get(job.client), self.servers.get(server)) else {
+            return;
+        };
+        let Some(sql) = settings::change(&found.settings, &client.settings) else {
+            return;
+        };
+        let step = Step::Replay(Arc::clone(&client.settings));
+        let mut out = Vec::new();
+        build::query(&mut out, &sql);
+        self.member_flies(reactor, id, server, step, &out, LEAD_MAX);
+    }
+
+    /// A server has answered what it did for a job.
+    pub(in crate::core) fn part_done(
+        &mut self,
+        reactor: &mut R,
+        server: usize,
+        id: u64,
+        step: Step,
+        task: Task,
+    ) {
+        if let Step::End = step {
+            return self.member_ended(reactor, server, &task);
+        }
+        let Some(job) = self.jobs.get_mut(&id) else {
+            // The job ended before.
+            return self.release(reactor, server);
+        };
+        if let Step::Replay(settings) = &step {
+            if task.error.is_some() {
+                return self.end_job(reactor, id, After::Whole);
+            }
+            if let Some(found) = self.servers.get_mut(server) {
+                found.settings = Arc::clone(settings);
+            }
+            if let Some(member) = job.member(server) {
+                member.state = State::Ready;
+            }
+            return self.begin_parts(reactor, id);
+        }
+        if let Some(error) = struck(&task) {
+            return self.end_job(reactor, id, After::Error(error));
+        }
+        match step {
+            Step::Questions => self.questions_answered(reactor, id, &task),
+            Step::Original => self.original_described(reactor, id, &task),
+            Step::Described => self.parts_described(reactor, id, &task),
+            Step::Lead => self.led(reactor, id, &task),
+            Step::Part => self.part_answered(reactor, server, id, task),
+            Step::Final => self.final_answered(reactor, id, task),
+            Step::Replay(_) | Step::End => {}
+        }
+    }
+
+    /// The leader has told the snapshot.
+    fn led(&mut self, reactor: &mut R, id: u64, task: &Task) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(how) = job.how.clone() else { return };
+        let row = task.reply.as_ref().and_then(|reply| reply.rows().next());
+        let lead = match (row, &task.error) {
+            (Some(row), None) => how.confirmed.lead(row).ok(),
+            _ => None,
+        };
+        let Some(lead) = lead.filter(|lead| is_snapshot(&lead.snapshot)) else {
+            return self.failed(reactor, id, task.error.as_ref());
+        };
+        let cuts = self
+            .splits
+            .rules
+            .get(job.rule)
+            .map(|rule| rule.cuts(job.parts))
+            .unwrap_or_default();
+        match how.confirmed.parts(&cuts, &lead) {
+            Ok(texts) if texts.len() == job.members.len() => {
+                job.texts = texts;
+                job.lead = Some(lead);
+                if let Some(member) = job.members.first_mut() {
+                    member.state = State::Ready;
+                }
+                self.begin_parts(reactor, id);
+            }
+            Ok(_) => self.end_job(reactor, id, After::Whole),
+            Err(error) => {
+                self.know_whole(id, error.to_string());
+                self.end_job(reactor, id, After::Whole);
+            }
+        }
+    }
+
+    /// Members that are ready begin their parts, once the snapshot is known.
+    fn begin_parts(&mut self, reactor: &mut R, id: u64) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
+            return;
+        };
+        let memory = self.world.config.corun.split_memory_max.0 as usize / job.members.len();
+        let formats = how.confirmed.part_formats(&job.asked.formats);
+        let mut flights = Vec::new();
+        for (number, member) in job.members.iter().enumerate() {
+            let (State::Ready, Some(text)) = (&member.state, job.texts.get(number)) else {
+                continue;
+            };
+            let mut out = Vec::new();
+            if number > 0 {
+                flight::plain(&mut out, BEGIN);
+                flight::plain(&mut out, IMPATIENT);
+                flight::plain(&mut out, &format!("SET TRANSACTION SNAPSHOT '{}'", lead.snapshot));
+            }
+            flight::bound_described(&mut out, text.as_bytes(), &how.types, &job.asked.values, &formats);
+            if number > 0 {
+                // Its part is all it does; the leader keeps the snapshot until all have taken it.
+                flight::plain(&mut out, "COMMIT");
+            }
+            flight::sync(&mut out);
+            flights.push((member.server, out));
+        }
+        for (server, out) in flights {
+            self.member_flies(reactor, id, server, Step::Part, &out, memory);
+        }
+    }
+
+    /// What `SHOW SPLITS` tells of this loop.
+    pub(in crate::core) fn look_at_splits(&self) -> Vec<SplitRow> {
+        let whole = |time: f64| time.max(0.0) as u64;
+        let row = |rule: &Rule| {
+            let parts = rule.history.settled();
+            SplitRow {
+                core: self.index as u64,
+                name: rule.name.clone(),
+                database: rule.database.clone(),
+                key: format!("{}.{}", rule.key.table, rule.key.column),
+                split_count: rule.split,
+                whole_count: rule.whole,
+                parts: parts as u64,
+                whole_us: rule.history.time_us(1).map(whole),
+                split_us: rule.history.time_us(parts).filter(|_| parts > 1).map(whole),
+                overhead_us: whole(rule.history.overhead_us()),
+                why: rule.why.clone(),
+            }
+        };
+        self.splits.rules.iter().map(row).collect()
+    }
+
+    /// The pools that share a pool's size, itself where it is alone.
+    fn core_pools_of(&self, pool: usize) -> Vec<usize> {
+        match self.core_pools_beside(pool) {
+            [] => vec![pool],
+            core_pools => core_pools.to_vec(),
+        }
+    }
+}
+
+fn placement(placement: SplitPlacement) -> Placement {
+    match placement {
+        SplitPlacement::Spread => Placement::Spread,
+        SplitPlacement::Siblings => Placement::Siblings,
+    }
+}
+
+/// What a text means is kept behind this: whose it is, and the text.
+fn key_of(client: &Client, asked: &Asked) -> Vec<u8> {
+    let mut key = crate::core::request::whose(client).scope();
+    key.extend((asked.types.len() as u32).to_be_bytes());
+    key.extend(&asked.types);
+    key.extend(&*asked.sql);
+    key
+}
+
+/// The error of a statement that somebody cancelled, that took too long, or whose server ends: it is the client's.
+fn struck(task: &Task) -> Option<Vec<u8>> {
+    let error = task.error.as_ref()?;
+    let told = error.code == code::QUERY_CANCELED || error.code.starts_with("57P");
+    if !told {
+        return None;
+    }
+    task.reply.as_ref().and_then(|reply| reply.error.clone())
+}
+
+/// As PostgreSQL names snapshots: nothing that could end a literal.
+fn is_snapshot(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}

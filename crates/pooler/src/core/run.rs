@@ -1,0 +1,345 @@
+//! [`Pooler`]: threads, listeners, and what the program does with them.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use corun_model::pooler::split::{Core, reserved};
+use corun_model::units::CpuId;
+use corun_net::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
+use corun_resctrl::partition::Partitioner;
+use corun_topology::affinity;
+
+use super::event_loop::{EventLoop, listener_token};
+use super::heavy_queue::Machine;
+use super::metrics;
+use super::places::{Place, places};
+use super::shared::{Message, Shared};
+use super::world::World;
+use crate::config::{AutoCount, Io, Switch};
+
+/// A proxy that runs.
+pub struct Pooler {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+    sockets: Vec<PathBuf>,
+    metrics: Option<SocketAddr>,
+}
+
+/// Why it does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address cannot be listened at.
+    #[error("cannot listen at {place}: {error}\nhint: {hint}")]
+    Listen {
+        /// Where.
+        place: String,
+        /// Why.
+        error: std::io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Nothing to listen at.
+    #[error("nothing to listen at\nhint: set listen_addr, unix_socket_dir, or both")]
+    Nowhere,
+    /// The system refuses something.
+    #[error("cannot start {what}: {error}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// No random numbers.
+    #[error("the system gives no random numbers, which logins need")]
+    Random,
+}
+
+impl Pooler {
+    /// Listens and starts the event loops.
+    ///
+    /// # Errors
+    /// When an address is taken, or the system refuses threads or descriptors.
+    pub fn start(world: World) -> Result<Self, StartError> {
+        Self::start_on(world, Machine::This)
+    }
+
+    /// The same with another way to keep weak queries of the queue out of the last-level cache than the machine's own: for tests, a
+    /// resctrl in memory.
+    ///
+    /// # Errors
+    /// As [`Pooler::start`].
+    pub fn start_partitioned(world: World, partitioner: Arc<dyn Partitioner>) -> Result<Self, StartError> {
+        Self::start_on(world, Machine::Partitioned(partitioner))
+    }
+
+    fn start_on(world: World, machine: Machine) -> Result<Self, StartError> {
+        let world = Arc::new(world);
+        let (listeners, addresses, sockets) = listen(&world)?;
+        let loops = match world.config.corun.event_loops {
+            AutoCount::Auto => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            AutoCount::Count(count) => count as usize,
+        };
+        let shared = Shared::new(loops, Arc::clone(&world), machine).ok_or(StartError::Random)?;
+        let shared = Arc::new(shared);
+        shared.open_heavy_queue(&world.config);
+        let mut threads = Vec::new();
+        let mut listeners = Some(listeners);
+        let Cores { simple, complex } = cores(&world);
+        for (index, place) in places(&simple, loops).into_iter().enumerate() {
+            let setup = Setup {
+                index,
+                shared: Arc::clone(&shared),
+                listeners: listeners.take().unwrap_or_default(),
+                place,
+                cpus: simple.iter().map(|(cpu, _)| *cpu).collect(),
+                complex: complex.clone(),
+                pin: world.config.corun.pin,
+                io: if world.config.corun.io == Io::IoUring {
+                    "io_uring"
+                } else {
+                    "epoll"
+                },
+            };
+            let system = |error| StartError::System {
+                what: "an event loop",
+                error,
+            };
+            threads.push(match world.config.corun.io {
+                Io::Auto | Io::Epoll => setup.start(Epoll::new().map_err(system)?)?,
+                Io::IoUring => setup.start(Uring::new().map_err(system)?)?,
+            });
+        }
+        let metrics = match world.config.corun.prometheus_listen {
+            None => None,
+            Some(address) => {
+                let (local, thread) =
+                    metrics::serve(address, Arc::clone(&shared)).map_err(|error| StartError::Listen {
+                        place: address.to_string(),
+                        error,
+                        hint: "see prometheus_listen",
+                    })?;
+                threads.push(thread);
+                Some(local)
+            }
+        };
+        Ok(Self {
+            shared,
+            threads,
+            addresses,
+            sockets,
+            metrics,
+        })
+    }
+
+    /// Where TCP connections are accepted.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Unix sockets connections are accepted at.
+    pub fn sockets(&self) -> &[PathBuf] {
+        &self.sockets
+    }
+
+    /// Where metrics are scraped.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// The configuration in use.
+    pub fn world(&self) -> Arc<World> {
+        self.shared.world()
+    }
+
+    /// Takes over another configuration. What needs a restart stays as it is; the answer names those settings.
+    pub fn reload(&self, world: World) -> Vec<&'static str> {
+        let changed = self.shared.world().config.restart_needed(&world.config);
+        self.shared.open_heavy_queue(&world.config);
+        self.shared.change_world(Arc::new(world));
+        changed
+    }
+
+    /// Ends: no new clients, and those there are when their transactions have ended, or at once.
+    pub fn stop(&self, at_once: bool) {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        for mailbox in &self.shared.mailboxes {
+            let _ = mailbox.post(Message::Shutdown { at_once });
+        }
+    }
+
+    /// Whether every event loop has ended.
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until every event loop has ended.
+    pub fn join(mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("an event loop panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        self.stop(true);
+        for socket in &self.sockets {
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+}
+
+/// What an event loop begins with.
+struct Setup {
+    index: usize,
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    /// Where its backends are bound to.
+    place: Place,
+    /// All loops' cores.
+    cpus: Vec<CpuId>,
+    /// The hardware threads for queries in parts.
+    complex: Vec<Core>,
+    /// Whether it stays there itself.
+    pin: bool,
+    io: &'static str,
+}
+
+impl Setup {
+    /// Starts the thread.
+    fn start<R: Reactor + Send + 'static>(self, mut reactor: R) -> Result<JoinHandle<()>, StartError> {
+        let system = |what| move |error| StartError::System { what, error };
+        self.shared.mailboxes[self.index].attend(reactor.waker());
+        let mut event_loop = EventLoop::new(self.index, self.shared);
+        event_loop.place.clone_from(&self.place);
+        event_loop.cpus = self.cpus;
+        event_loop.complex = self.complex;
+        event_loop.io = self.io;
+        // The first loop accepts for all.
+        for (number, listener) in self.listeners.into_iter().enumerate() {
+            reactor
+                .listen(listener_token(number), listener)
+                .map_err(system("a listener"))?;
+            event_loop.listeners = number + 1;
+        }
+        let cpus = if self.pin { self.place.cpus } else { Vec::new() };
+        let run = move || {
+            if !cpus.is_empty()
+                && let Err(error) = affinity::allow(&cpus)
+            {
+                tracing::warn!(%error, "an event loop is not kept on its core");
+            }
+            loop {
+                match event_loop.turn(&mut reactor) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        tracing::error!(%error, "an event loop cannot wait for its sockets");
+                        break;
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name(format!("corun-loop-{}", self.index))
+            .spawn(run)
+            .map_err(system("a thread"))
+    }
+}
+
+/// Makes a file one of a group's.
+fn give_to(path: &Path, group: &str) -> std::io::Result<()> {
+    let number = corun_net::users::group_id(group)
+        .ok_or_else(|| std::io::Error::other(format!("there is no group \"{group}\"")))?;
+    std::os::unix::fs::chown(path, None, Some(number))
+}
+
+/// The CPUs this process may use.
+struct Cores {
+    /// For event loops and their backends, with their memory nodes.
+    simple: Vec<(CpuId, Option<u32>)>,
+    /// For the parts of queries: others, where some are kept for them, otherwise the same.
+    complex: Vec<Core>,
+}
+
+fn cores(world: &World) -> Cores {
+    let topology = corun_topology::discover();
+    let allowed = affinity::allowed_cpus().unwrap_or_default();
+    let first = |cpu: CpuId| {
+        let core = topology.cores.iter().find(|core| core.cpus.contains(&cpu))?;
+        core.cpus.first().copied().filter(|first| *first != cpu)
+    };
+    let all: Vec<Core> = allowed
+        .into_iter()
+        .map(|cpu| Core {
+            cpu,
+            sibling_of: first(cpu),
+        })
+        .collect();
+    let wanted = match world.config.splits.is_empty() || world.config.corun.split == Switch::Off {
+        true => Some(0),
+        false => world.config.corun.split_cores.map(|cores| cores as usize),
+    };
+    let (complex, simple) = reserved(&all, wanted);
+    let node = |cpu: CpuId| topology.cpus.iter().find(|found| found.id == cpu)?.numa_node;
+    Cores {
+        simple: simple
+            .iter()
+            .map(|&at| (all[at].cpu, node(all[at].cpu)))
+            .collect(),
+        complex: complex.iter().map(|&at| all[at]).collect(),
+    }
+}
+
+type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<PathBuf>);
+
+fn listen(world: &World) -> Result<Listening, StartError> {
+    let proxy = &world.config.proxy;
+    let options = ListenOptions {
+        backlog: proxy.listen_backlog,
+        reuse_port: proxy.so_reuseport,
+        defer_accept: proxy.tcp_defer_accept.then(|| Duration::from_secs(45)),
+        mode: proxy.unix_socket_mode.0,
+    };
+    let (mut listeners, mut addresses, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
+    for name in &proxy.listen_addr {
+        let refused = |error| StartError::Listen {
+            place: format!("{name}:{}", proxy.listen_port),
+            error,
+            hint: "another process may listen there, or the address is not this machine's; see listen_addr and listen_port",
+        };
+        let host = if name == "*" { "0.0.0.0" } else { name };
+        for address in (host, proxy.listen_port).to_socket_addrs().map_err(refused)? {
+            let listener = Listener::tcp(address, &options).map_err(refused)?;
+            addresses.extend(listener.local());
+            listeners.push(listener);
+        }
+    }
+    let folder = &proxy.unix_socket_dir;
+    if !folder.is_empty() && !folder.starts_with('@') {
+        let path = PathBuf::from(folder).join(format!(".s.PGSQL.{}", proxy.listen_port));
+        let refused = |hint| {
+            let place = path.display().to_string();
+            move |error| StartError::Listen { place, error, hint }
+        };
+        let listener = Listener::unix(&path, &options).map_err(refused("check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there"))?;
+        if let Some(group) = &proxy.unix_socket_group {
+            give_to(&path, group).map_err(refused(
+                "unix_socket_group must be a group that this user may give files to",
+            ))?;
+        }
+        listeners.push(listener);
+        sockets.push(path);
+    }
+    if listeners.is_empty() {
+        return Err(StartError::Nowhere);
+    }
+    Ok((listeners, addresses, sockets))
+}

@@ -1,0 +1,698 @@
+//! How clients get servers and lose them again: the part of the event loop that the pool is about.
+
+use std::sync::Arc;
+
+use corun_net::reactor::Reactor;
+
+use super::change::Change;
+use super::client::Begun;
+use super::dispatch::CorePool;
+use super::event_loop::{EventLoop, Todo, goodbye};
+use super::fleet::Way;
+use super::heavy_queue::{self, OnServer};
+use super::pool::Waiting;
+use super::queries::{Running, SLOW};
+use super::reply;
+use super::request::{self, Stop};
+use super::server::TaskKind;
+use super::start::{fits, pick};
+use super::statistics::micros;
+use super::wish::{self, Wish};
+use crate::config::PoolMode;
+use crate::session::settings;
+use crate::understand::{Access, Pins, Shape, Understood};
+use crate::wire::error::{Refusal, code};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
+
+impl<R: Reactor> EventLoop<R> {
+    /// Bytes of a client that is logged in.
+    pub(super) fn client_request(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let inbox_max = self.waiting_inbox_max();
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let server = client.server.and_then(|server| self.servers.get(server));
+        if client.waits() || server.is_some_and(|server| server.is_taken()) {
+            client.inbox.extend(bytes);
+            if client.inbox.len() > inbox_max && !client.paused {
+                client.paused = true;
+                reactor.pause(client.token());
+            }
+            return self.grew(reactor, bytes.len());
+        }
+        if client.inbox.is_empty() {
+            let used = self.serve(reactor, index, bytes);
+            if used < bytes.len()
+                && let Some(client) = self.clients.get_mut(index)
+            {
+                client.inbox = bytes[used..].to_vec();
+                self.grew(reactor, bytes.len() - used);
+            }
+        } else {
+            client.inbox.extend(bytes);
+            let id = client.id;
+            self.serve_inbox(reactor, index, id);
+            self.grew(reactor, bytes.len());
+        }
+    }
+
+    /// Serves what a client's inbox holds.
+    pub(super) fn serve_inbox(&mut self, reactor: &mut R, index: usize, id: u64) {
+        let inbox_max = self.waiting_inbox_max();
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if client.id != id || client.waits() || !client.is_ready() {
+            return;
+        }
+        let mut inbox = std::mem::take(&mut client.inbox);
+        let used = self.serve(reactor, index, &inbox);
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if client.id != id {
+            return;
+        }
+        if used < inbox.len() {
+            inbox.drain(..used);
+            client.inbox = inbox;
+        }
+        let blocked = client.waits() && client.inbox.len() > inbox_max;
+        let behind = client
+            .server
+            .and_then(|server| self.servers.get(server))
+            .is_some_and(|server| reactor.queued(server.token()) > 0);
+        if client.paused && !blocked && !behind {
+            client.paused = false;
+            reactor.resume(client.token());
+        }
+    }
+
+    /// Goes through a client's messages. Answers how many bytes are done with; the rest is kept by the caller, if the client still is
+    /// there.
+    fn serve(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        let queued_max = self.queued_max();
+        loop {
+            let Some(client) = self.clients.get(index) else {
+                return bytes.len();
+            };
+            let rules = self.rules(client);
+            if (client.server.is_none() || client.passing == 0)
+                && let Some(used) = self.explain(reactor, index, &bytes[at..])
+            {
+                at += used;
+                continue;
+            }
+            let Some(client) = self.clients.get(index) else {
+                return bytes.len();
+            };
+            let Some(server_index) = client.server else {
+                if at == bytes.len() {
+                    return at;
+                }
+                match wish::wish(client, &mut self.desk, &rules, &bytes[at..]) {
+                    Wish::Unknown => return at,
+                    Wish::Answered(used, out) => {
+                        at += used;
+                        if let Some(client) = self.clients.get_mut(index) {
+                            client.transport.send(reactor, &out);
+                        }
+                    }
+                    Wish::Goodbye => {
+                        self.said_goodbye(reactor, index);
+                        return bytes.len();
+                    }
+                    Wish::Violation(refusal) => {
+                        self.refuse_client(reactor, index, &refusal);
+                        return bytes.len();
+                    }
+                    Wish::Begin(used, understood) => {
+                        self.begin_late(reactor, index, &bytes[at..at + used], understood);
+                        at += used;
+                    }
+                    Wish::Server(understood) => {
+                        if !self.heavy_queue_lets(reactor, index, &bytes[at..], understood.as_ref()) {
+                            return at;
+                        }
+                        if !self.attach(reactor, index, &bytes[at..], understood.as_ref()) {
+                            return at;
+                        }
+                    }
+                }
+                continue;
+            };
+            let Some(server) = self.servers.get(server_index) else {
+                return bytes.len();
+            };
+            if server.task.is_some() || server.is_taken() {
+                return at;
+            }
+            let mut end = bytes.len();
+            if client.turn.is_some() {
+                match self.heavy_queue_on_server(reactor, index, server_index, &rules, &bytes[at..]) {
+                    OnServer::Go => {}
+                    OnServer::Only(used) => end = at + used,
+                    OnServer::Wait(used) => return at + used,
+                }
+            }
+            if !self.splits.rules.is_empty()
+                && let Some(used) = self.split(reactor, index, server_index, &rules, &bytes[at..])
+            {
+                return at + used;
+            }
+            let (Some(client), Some(server)) =
+                (self.clients.get_mut(index), self.servers.get_mut(server_index))
+            else {
+                return bytes.len();
+            };
+            let (used, stop) =
+                request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..end]);
+            at += used;
+            let counts = std::mem::take(&mut server.counts);
+            if let Some(pool) = self.pools.get_mut(server.pool) {
+                pool.totals.counts.add(counts);
+            }
+            match stop {
+                Stop::Unfinished => {
+                    let queued = reactor.queued(server.token());
+                    if !client.paused && queued > queued_max {
+                        client.paused = true;
+                        reactor.pause(client.token());
+                    }
+                    if client.cancel_wanted && server.expects.outstanding() > 0 {
+                        client.cancel_wanted = false;
+                        self.start_cancel(reactor, server_index);
+                    }
+                    if queued > 0 {
+                        self.grew(reactor, used);
+                    }
+                }
+                Stop::Held => client.held = true,
+                Stop::Goodbye => {
+                    self.said_goodbye(reactor, index);
+                    return bytes.len();
+                }
+                Stop::Violation(refusal) => {
+                    self.refuse_client(reactor, index, &refusal);
+                    return bytes.len();
+                }
+            }
+            // What was answered here, without the server, leaves nothing to wait for.
+            self.after_answer(reactor, server_index);
+            if let Some(client) = self.clients.get(index)
+                && client.server.is_none()
+                && at < bytes.len()
+            {
+                self.todo.push_back(Todo::Serve(index, client.id));
+            }
+            return at;
+        }
+    }
+
+    /// Gives a client a server, or puts it in the queue. `true`: it has one and may go on at once.
+    fn attach(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        bytes: &[u8],
+        understood: Option<&Arc<Understood>>,
+    ) -> bool {
+        let shape = understood.map_or(Shape::UNKNOWN, |understood| understood.shape);
+        let key = self.key_of_request(index, bytes, understood);
+        let host_pool = match self.way(reactor, index, bytes, key) {
+            Way::Pool(pool) => pool,
+            Way::Park => {
+                self.park(index);
+                return false;
+            }
+            Way::Refuse(refusal) => {
+                self.refuse_client(reactor, index, &refusal);
+                return false;
+            }
+        };
+        let in_turn = self.world.config.proxy.server_round_robin;
+        let CorePool {
+            pool: pool_index,
+            domain,
+        } = self.core_pool(host_pool, index, key);
+        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+            return false;
+        };
+        if !pool.paused
+            && !pool.gone
+            && pool.waiting.is_empty()
+            && let Some(server) = pick(&self.servers, pool, client, in_turn)
+        {
+            pool.waiting.ran(shape);
+            return self.pair(reactor, index, server);
+        }
+        self.enqueue(reactor, index, pool_index, shape, domain);
+        false
+    }
+
+    /// Puts a client in a pool's queue.
+    pub(super) fn enqueue(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        pool_index: usize,
+        shape: Shape,
+        domain: Option<usize>,
+    ) {
+        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+            return;
+        };
+        if let Some(refusal) = pool.refusal(!client.is_ready()) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        if let Some((refusal, until)) = &pool.failed
+            && self.now < *until
+            && pool.servers == 0
+            && pool.effective.replicas.is_empty()
+        {
+            let refusal = refusal.clone();
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        client.waiting = Some(pool_index);
+        client.waiting_since = client.waited_from.take().unwrap_or(self.now);
+        client.told_to_wait = false;
+        pool.waiting.push(Waiting {
+            client: index,
+            shape,
+            since: self.now,
+            domain,
+            has_core: client.was_started(),
+        });
+        if !pool.idle.is_empty() && !pool.paused {
+            // Only when the queue was not empty: those before it are served first.
+            let free: Vec<usize> = pool.idle.drain(..).collect();
+            self.todo.extend(free.into_iter().map(Todo::Free));
+        }
+        self.todo.push_back(Todo::Connect(pool_index));
+        self.offer_to_others(pool_index, domain.is_some());
+    }
+
+    /// Tells a client that its transaction block has begun, and keeps the text until its first statement says where it belongs.
+    fn begin_late(&mut self, reactor: &mut R, index: usize, message: &[u8], understood: Arc<Understood>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.begun = Some(Box::new(Begun {
+            text: message.to_vec(),
+            understood,
+            since: self.now,
+        }));
+        let tag = read::query(&message[HEADER_BYTES..]).and_then(wish::begin_tag);
+        let mut out = Vec::with_capacity(32);
+        build::command_complete(&mut out, tag.unwrap_or("BEGIN"));
+        build::ready(&mut out, TransactionStatus::Open);
+        client.transport.send(reactor, &out);
+    }
+
+    /// Makes a server a client's. `true`: at once; otherwise a query of the proxy's own comes first.
+    fn pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
+        let replica = self
+            .servers
+            .get(server_index)
+            .map(|server| server.pool)
+            .is_some_and(|pool| self.is_replica(pool));
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
+            return false;
+        };
+        debug_assert!(server.client.is_none() && server.is_between_transactions());
+        client.server = Some(server_index);
+        Self::arrived(client);
+        client.asked = false;
+        client.began = false;
+        client.held = false;
+        server.client = Some(index);
+        server.replica = replica;
+        let unused = self.now.saturating_sub(server.since);
+        server.since = self.now;
+        server.transaction_since = self.now;
+        server.query_since = self.now;
+        server.errors = 0;
+        server.running = Running::Nothing;
+        server.came = Some(match client.waiting {
+            Some(_) => client.waiting_since,
+            None => self.now,
+        });
+        if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
+            let waited = self.now.saturating_sub(client.waiting_since);
+            pool.totals.wait_time += waited;
+            pool.times.wait.record(micros(waited));
+        }
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.totals.attached += 1;
+        }
+        let proxy = &self.world.config.proxy;
+        let check = proxy.server_check_query.as_str();
+        if !check.is_empty() && unused > proxy.server_check_delay && server.used {
+            let text = if check == "<empty>" { ";" } else { check };
+            server.start(reactor, TaskKind::Check, text);
+            return false;
+        }
+        self.prepare_pair(reactor, index, server_index)
+    }
+
+    /// Sets a client's settings on its server, where they differ. `true`: they do not.
+    pub(super) fn prepare_pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
+            return false;
+        };
+        server.used = true;
+        if !Arc::ptr_eq(&client.settings, &server.settings) {
+            match settings::change(&server.settings, &client.settings) {
+                // The same content: one copy is enough from now on.
+                None => client.settings = Arc::clone(&server.settings),
+                Some(sql) => {
+                    if let Some(pool) = self.pools.get_mut(server.pool) {
+                        pool.totals.replays += 1;
+                    }
+                    let kind = TaskKind::Replay(Arc::clone(&client.settings));
+                    server.start(reactor, kind, &sql);
+                    return false;
+                }
+            }
+        }
+        if !client.is_ready() {
+            self.greet_from_server(reactor, index, server_index);
+            return false;
+        }
+        if let Some(begun) = client.begun.take() {
+            client.wrote |= begun.understood.access != Access::Read;
+            // In a flight of its own: should it fail, nothing of the client's runs outside of its transaction.
+            server.start_message(reactor, TaskKind::Begin, &begun.text);
+            return false;
+        }
+        true
+    }
+
+    /// What a server sent, once it is logged in.
+    pub(super) fn answer(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let queued_max = self.queued_max();
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let mut client = match server.client {
+            Some(client) => self.clients.get_mut(client).map(|client| &mut **client),
+            None => None,
+        };
+        let heard = reply::relay(server, client.as_deref_mut(), reactor, bytes, self.now);
+        let seat = server.seat.take_if(|_| heard.queries > 0);
+        let of_pool = server.pool;
+        let (mut learnt, mut came) = (None, None);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            let totals = &mut pool.totals;
+            totals.sent += bytes.len() as u64;
+            totals.queries += u64::from(heard.queries);
+            if let Some(queries) = pool.queries_of.get_mut(server.host_number) {
+                *queries += u64::from(heard.queries);
+            }
+            totals.transactions += u64::from(heard.transactions);
+            totals.query_time += heard.query_time;
+            totals.transaction_time += heard.transaction_time;
+            if heard.queries > 0
+                && let Some(rule) = server.timed.take()
+                && let Some(rule) = self.splits.rules.get_mut(rule)
+            {
+                rule.history.record(1, micros(heard.latencies[0]));
+            }
+            if heard.queries > 0
+                && let Some(understood) = server.running.ends(heard.queries)
+            {
+                let database = &pool.key.database;
+                if heard.latencies[0] > SLOW {
+                    self.queries.record(database, &understood, heard.latencies[0]);
+                }
+                learnt = Some(understood);
+            }
+            if heard.queries > 0 {
+                came = server.came.take();
+                (server.deadline, server.late) = (None, false);
+            }
+            for took in heard.latencies.iter().take(heard.queries as usize) {
+                pool.times.query.record(micros(*took));
+            }
+            if heard.transactions == 1 {
+                pool.times.transaction.record(micros(heard.transaction_time));
+            }
+        }
+        if let Some(proof) = &heard.proof {
+            self.desk.answered(proof);
+        }
+        let cancel_again =
+            heard.cancel_again || heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
+        let mut queued_bytes = 0;
+        if let Some(client) = client {
+            if heard.transactions > 0
+                && server.status == TransactionStatus::Idle
+                && std::mem::take(&mut client.defines)
+            {
+                self.desk.defined();
+            }
+            queued_bytes = reactor.queued(client.token());
+            if !server.paused && queued_bytes > queued_max {
+                server.paused = true;
+                reactor.pause(server.token());
+            }
+        }
+        if queued_bytes > 0 {
+            self.grew(reactor, bytes.len());
+        }
+        let ran = heavy_queue::Ran {
+            took: heard.latencies[0],
+            came,
+        };
+        if let Some(seat) = seat {
+            self.heavy_queue_finished(reactor, index, seat, ran);
+            // What came behind it has waited for its end.
+            if let Some(at) = self.servers.get(index).and_then(|server| server.client)
+                && let Some(client) = self.clients.get(at).filter(|client| !client.inbox.is_empty())
+            {
+                self.todo.push_back(Todo::Serve(at, client.id));
+            }
+        } else if let Some(understood) = learnt {
+            self.heavy_queue_learns(reactor, of_pool, &understood, ran);
+        }
+        if let Some(request) = heard.form_again {
+            self.form_refused(index, request);
+        }
+        if let Some(why) = heard.broken {
+            return self.server_lost(reactor, index, why);
+        }
+        if let Some(task) = heard.task {
+            return self.task_done(reactor, index, task);
+        }
+        if let Some(sql) = heard.again {
+            return self.run_as_it_came(reactor, index, &sql);
+        }
+        if cancel_again {
+            // It has struck the question; it was meant for what follows.
+            self.start_cancel(reactor, index);
+        }
+        if heard.queries > 0 || heard.own || heard.owes_less {
+            self.look_again(index);
+            self.after_answer(reactor, index);
+        }
+    }
+
+    /// What a server's client has held back for an earlier answer may go now.
+    fn look_again(&mut self, index: usize) {
+        if let Some(client_index) = self.servers.get(index).and_then(|server| server.client)
+            && let Some(client) = self.clients.get_mut(client_index)
+            && std::mem::take(&mut client.held)
+        {
+            self.todo.push_back(Todo::Serve(client_index, client.id));
+        }
+    }
+
+    /// Parts a server and its client if nothing keeps them together.
+    pub(super) fn after_answer(&mut self, reactor: &mut R, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let Some(client_index) = server.client else {
+            return;
+        };
+        let Some(client) = self.clients.get_mut(client_index) else {
+            return;
+        };
+        let id = client.id;
+        if !server.is_between_transactions() || client.passing > 0 {
+            return;
+        }
+        let mode = self
+            .pools
+            .get(server.pool)
+            .map_or(PoolMode::Session, |pool| pool.effective.pool_mode);
+        if mode != PoolMode::Session && std::mem::take(&mut client.ask_pins) && client.pins.can_be_asked() {
+            client.parting = true;
+            server.start(reactor, TaskKind::Pins, Pins::QUESTION);
+            return;
+        }
+        let stays = mode == PoolMode::Session || !client.pins.is_empty();
+        if stays {
+            if mode == PoolMode::Session
+                && self.world.config.proxy.server_fast_close
+                && let Some(why) = server.closing
+            {
+                return self.refuse_client(reactor, client_index, &replaced(why));
+            }
+            if self.stopping {
+                return self.refuse_client(reactor, client_index, &goodbye());
+            }
+            if std::mem::take(&mut client.held) {
+                self.todo.push_back(Todo::Serve(client_index, id));
+            }
+            return;
+        }
+        if std::mem::take(&mut client.read_back) {
+            client.parting = true;
+            let names = client
+                .touched
+                .iter()
+                .map(|name| &**name)
+                .chain(client.settings.unlisted())
+                .chain(server.settings.unlisted());
+            let sql = settings::read_back(names);
+            if let Some(pool) = self.pools.get_mut(server.pool) {
+                pool.totals.read_backs += 1;
+            }
+            server.start(reactor, TaskKind::ReadBack, &sql);
+            return;
+        }
+        if !server.stray_statements.is_empty() {
+            // Closing what is not there is no error.
+            let mut out = Vec::new();
+            for name in server.stray_statements.drain(..) {
+                build::message(&mut out, frontend::CLOSE, |out| {
+                    out.push(b'S');
+                    out.extend(name);
+                    out.push(0);
+                });
+                server.expects.close(true, Change::Nothing);
+            }
+            build::bare(&mut out, frontend::SYNC);
+            server.expects.own_sync();
+            server.transport.send(reactor, &out);
+            return;
+        }
+        self.part(reactor, index, client_index);
+    }
+
+    /// Ends what binds a server and its client.
+    pub(super) fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
+        if let Some(server) = self.servers.get_mut(index) {
+            server.client = None;
+            // A place in the queue ends with the query.
+            let seat = server.seat.take();
+            (server.deadline, server.late) = (None, false);
+            server.since = self.now;
+            let replica = server.replica;
+            if std::mem::take(&mut server.paused) {
+                reactor.resume(server.token());
+            }
+            self.fleet_finished(reactor, client_index, replica);
+            if seat.is_some() {
+                self.unplace(index);
+            }
+        }
+        self.todo.push_back(Todo::Free(index));
+        if let Some(client) = self.clients.get_mut(client_index) {
+            client.server = None;
+            client.parting = false;
+            client.held = false;
+            client.since = self.now;
+            if !client.inbox.is_empty() || client.paused {
+                self.todo.push_back(Todo::Serve(client_index, client.id));
+            }
+            if self.stopping {
+                self.refuse_client(reactor, client_index, &goodbye());
+            }
+        }
+    }
+
+    /// A server that nobody has: to the next client, to the idle ones, or closed.
+    pub(super) fn server_free(&mut self, reactor: &mut R, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        if server.client.is_some() || server.task.is_some() || server.job.is_some() || !server.is_ready() {
+            return;
+        }
+        let Some(pool) = self.pools.get_mut(server.pool) else {
+            return;
+        };
+        let lifetime = pool.effective.server_lifetime;
+        let old = self.now.saturating_sub(server.created) >= lifetime && server.used;
+        if let Some(why) = server.closing.or(old.then_some("server_lifetime")) {
+            return self.close_server(reactor, index, why);
+        }
+        if server.cancels > 0 {
+            // `cancel_closed` comes back to it.
+            return;
+        }
+        if std::mem::take(&mut server.struck) {
+            return server.start(reactor, TaskKind::Barrier, ";");
+        }
+        if !server.is_between_transactions() {
+            return self.close_server(
+                reactor,
+                index,
+                "the connection is within something that nobody began",
+            );
+        }
+        if pool.paused {
+            return self.close_server(reactor, index, "PAUSE");
+        }
+        // Somebody may have left the queue without leaving its entry.
+        while let Some(next) = match pool.effective.pool_mode {
+            PoolMode::Session => pool.waiting.take(|waiting| {
+                let client = self.clients.get(waiting.client);
+                client.is_none_or(|client| fits(&pool.effective, server, client))
+            }),
+            _ => pool.waiting.pop(self.now, pool.totals.queries),
+        } {
+            if self.clients.get(next.client).is_some() {
+                return self.pair_waiting(reactor, next.client, index);
+            }
+        }
+        let of = server.pool;
+        if let Some(other) = self.take_from_others(of)
+            && self.clients.get(other.client).is_some()
+        {
+            return self.pair_waiting(reactor, other.client, index);
+        }
+        let (Some(server), Some(pool)) = (self.servers.get_mut(index), self.pools.get_mut(of)) else {
+            return;
+        };
+        pool.idle.push(index);
+        if !pool.waiting.is_empty() {
+            // It may serve none of those that wait, and make room for one that does.
+            self.todo.push_back(Todo::Connect(server.pool));
+        }
+    }
+
+    /// A client that waited goes on with this server.
+    fn pair_waiting(&mut self, reactor: &mut R, client: usize, index: usize) {
+        let Some(id) = self.clients.get(client).map(|client| client.id) else {
+            return;
+        };
+        if self.pair(reactor, client, index) {
+            self.serve_inbox(reactor, client, id);
+        }
+    }
+}
+
+/// What a client of session mode is told whose server must go before it.
+pub(super) fn replaced(why: &str) -> Refusal {
+    Refusal::new(
+        code::ADMIN_SHUTDOWN,
+        "terminating connection because its server connection is replaced",
+    )
+    .detail(format!("The reason: {why}. server_fast_close is on."))
+}

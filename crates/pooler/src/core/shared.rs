@@ -1,0 +1,272 @@
+//! What the event loops of one proxy have in common, and how they talk to each other.
+//!
+//! A loop never waits for another: it leaves a [`Message`] in its [`Mailbox`] and goes on.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use corun_net::process::Refusal;
+use corun_net::reactor::{Stream, Waker};
+use parking_lot::{Mutex, RwLock};
+use ring::rand::SystemRandom;
+
+use crate::auth::scram::ClientKeys;
+use crate::auth::{Mock, Secret};
+use crate::core::world::World;
+use crate::hosts::Hosts;
+
+/// Messages a mailbox holds at most before streams are refused; the others are few.
+const MAILBOX_STREAMS_MAX: usize = 65_536;
+/// Keys learnt from logins, at most for this many users.
+const KEYS_MAX: usize = 10_000;
+
+/// What one event loop tells another.
+pub(crate) enum Message {
+    /// A connection for it to serve.
+    Stream(Stream),
+    /// Somebody cancels the query of one of its clients.
+    Cancel { pid: u32, secret: Vec<u8> },
+    /// The configuration changed.
+    World(Arc<World>),
+    /// Another host of a database is primary, or none.
+    Primary,
+    /// A heavy query of one of its clients (slot, number) may start.
+    HeavyQueueStarts {
+        client: usize,
+        id: u64,
+        query: corun_model::cache::coschedule::QueryId,
+    },
+    /// The address of a host was looked up.
+    Resolved,
+    /// Something to run on the loop.
+    Ask(super::ask::Ask),
+    /// All loops have answered a console client (slot, number).
+    Answered(usize, u64, Arc<super::ask::Answers>),
+    /// What all loops' pools have counted, for the log.
+    Counted(Arc<super::ask::Answers>),
+    /// End: `false` waits for clients to finish their transactions.
+    Shutdown { at_once: bool },
+}
+
+/// Where messages for an event loop wait.
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    messages: Mutex<Vec<Message>>,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Mailbox {
+    /// Leaves a message. Gives it back when there are too many.
+    pub fn post(&self, message: Message) -> Result<(), Message> {
+        {
+            let mut messages = self.messages.lock();
+            if messages.len() >= MAILBOX_STREAMS_MAX && matches!(message, Message::Stream(_)) {
+                return Err(message);
+            }
+            messages.push(message);
+        }
+        if let Some(waker) = &*self.waker.lock() {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Who is woken by messages.
+    pub fn attend(&self, waker: Waker) {
+        *self.waker.lock() = Some(waker);
+    }
+
+    /// Takes all.
+    pub fn take(&self) -> Vec<Message> {
+        std::mem::take(&mut self.messages.lock())
+    }
+}
+
+/// What the loops share.
+pub(crate) struct Shared {
+    // Fixed.
+    pub mailboxes: Vec<Mailbox>,
+    pub random: SystemRandom,
+    pub mock: Mock,
+    pub resolver: super::resolve::Resolver,
+    /// Where the clock begins by which all loops tell the times of writes and of probes.
+    pub started: Instant,
+    /// What the queue of heavy queries is for.
+    pub machine: super::heavy_queue::Machine,
+    // Changing, each by itself.
+    world: RwLock<Arc<World>>,
+    ids: AtomicU64,
+    /// Clients of each loop.
+    pub clients: Vec<AtomicUsize>,
+    /// Of these at the console.
+    pub consoles: AtomicUsize,
+    /// Servers of each loop that work for clients; counted only where queries may run in parts.
+    pub busy: Vec<AtomicUsize>,
+    /// Queries that run in parts.
+    pub jobs: AtomicUsize,
+    /// Bytes in the buffers of each loop's connections, as of its last look; counted only with `memory_max`.
+    pub buffered: Vec<AtomicUsize>,
+    pub stopping: AtomicBool,
+    /// What administrators have paused or disabled.
+    pub stopped: Mutex<super::stopped::Stopped>,
+    /// Counters of databases that averages are taken against, and when they were read.
+    pub earlier: Mutex<(
+        std::time::Duration,
+        std::collections::BTreeMap<String, crate::admin::Stats>,
+    )>,
+    /// How often texts that change definitions went through.
+    pub definitions: Arc<AtomicU64>,
+    /// What is known of the hosts of databases that have several.
+    pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
+    /// Which core has which keys, by database.
+    pub ranges: Mutex<HashMap<Arc<str>, Arc<super::ranges::Ranges>>>,
+    /// The queue of heavy queries.
+    pub heavy_queue: super::heavy_queue::HeavyQueue,
+    /// Server connections by database (`true`) or user.
+    counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
+    /// What clients' logins showed, by user.
+    keys: Mutex<HashMap<Arc<str>, ClientKeys>>,
+    /// Reasons against binding backends that were told.
+    told: Mutex<HashSet<std::mem::Discriminant<Refusal>>>,
+    /// What `auth_query` found, by user.
+    secrets: Mutex<HashMap<Arc<str>, Secret>>,
+}
+
+impl Shared {
+    /// For `loops` event loops. `None`: the system gives no random numbers.
+    pub fn new(loops: usize, world: Arc<World>, machine: super::heavy_queue::Machine) -> Option<Self> {
+        let random = SystemRandom::new();
+        let mock = world
+            .users
+            .mock(&random)
+            .or_else(|| Mock::random(&random, false))?;
+        Some(Self {
+            mailboxes: (0..loops).map(|_| Mailbox::default()).collect(),
+            random,
+            mock,
+            resolver: super::resolve::Resolver::default(),
+            started: Instant::now(),
+            machine,
+            definitions: Arc::default(),
+            fleets: Mutex::default(),
+            ranges: Mutex::default(),
+            heavy_queue: super::heavy_queue::HeavyQueue::default(),
+            world: RwLock::new(world),
+            ids: AtomicU64::new(0),
+            clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            consoles: AtomicUsize::new(0),
+            busy: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            jobs: AtomicUsize::new(0),
+            buffered: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
+            stopping: AtomicBool::new(false),
+            stopped: Mutex::default(),
+            earlier: Mutex::default(),
+            counts: Mutex::default(),
+            keys: Mutex::default(),
+            told: Mutex::default(),
+            secrets: Mutex::default(),
+        })
+    }
+
+    /// A number nobody has had.
+    pub fn id(&self) -> u64 {
+        // Only that they differ matters.
+        self.ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The configuration now.
+    pub fn world(&self) -> Arc<World> {
+        Arc::clone(&self.world.read())
+    }
+
+    /// Changes it for all loops.
+    pub fn change_world(&self, world: Arc<World>) {
+        *self.world.write() = Arc::clone(&world);
+        for mailbox in &self.mailboxes {
+            let _ = mailbox.post(Message::World(Arc::clone(&world)));
+        }
+    }
+
+    /// Clients of all loops.
+    pub fn clients_all(&self) -> usize {
+        self.clients
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Bytes in the buffers of all loops' connections.
+    pub fn buffered_all(&self) -> usize {
+        let all = self.buffered.iter().map(|bytes| bytes.load(Ordering::Relaxed));
+        all.fold(0, usize::saturating_add)
+    }
+
+    /// The loop with the fewest clients.
+    pub fn least_busy(&self) -> usize {
+        let counts = self.clients.iter().map(|count| count.load(Ordering::Relaxed));
+        counts
+            .enumerate()
+            .min_by_key(|&(index, count)| (count, index))
+            .map_or(0, |(index, _)| index)
+    }
+
+    /// Counts a server connection of `database` and `user`, unless that is one too many (0: no limit).
+    pub fn count_server(&self, database: &Arc<str>, user: &Arc<str>, limits: (u32, u32)) -> bool {
+        let mut counts = self.counts.lock();
+        let full = |key: (bool, Arc<str>), limit: u32| {
+            limit > 0 && counts.get(&key).copied().unwrap_or(0) >= limit as usize
+        };
+        if full((true, Arc::clone(database)), limits.0) || full((false, Arc::clone(user)), limits.1) {
+            return false;
+        }
+        *counts.entry((true, Arc::clone(database))).or_default() += 1;
+        *counts.entry((false, Arc::clone(user))).or_default() += 1;
+        true
+    }
+
+    /// A server connection has gone.
+    pub fn uncount_server(&self, database: &Arc<str>, user: &Arc<str>) {
+        let mut counts = self.counts.lock();
+        for key in [(true, Arc::clone(database)), (false, Arc::clone(user))] {
+            if let Some(count) = counts.get_mut(&key) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    counts.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Keeps what a login showed.
+    pub fn learn(&self, user: &Arc<str>, learnt: ClientKeys) {
+        let mut keys = self.keys.lock();
+        if keys.len() < KEYS_MAX || keys.contains_key(user) {
+            keys.insert(Arc::clone(user), learnt);
+        }
+    }
+
+    /// What a login showed.
+    pub fn learnt(&self, user: &str) -> Option<ClientKeys> {
+        self.keys.lock().get(user).cloned()
+    }
+
+    /// Keeps what `auth_query` found.
+    pub fn keep_secret(&self, user: &Arc<str>, secret: Secret) {
+        let mut secrets = self.secrets.lock();
+        if secrets.len() < KEYS_MAX || secrets.contains_key(user) {
+            secrets.insert(Arc::clone(user), secret);
+        }
+    }
+
+    /// What `auth_query` found.
+    pub fn secret(&self, user: &str) -> Option<Secret> {
+        self.secrets.lock().get(user).cloned()
+    }
+
+    /// Whether a reason against binding backends comes up for the first time.
+    pub fn first_of_its_kind(&self, refusal: &Refusal) -> bool {
+        self.told.lock().insert(std::mem::discriminant(refusal))
+    }
+}

@@ -1,0 +1,210 @@
+//! Queries of the proxy's own on a server connection, once they have been answered: what each was for goes on here.
+
+use std::sync::Arc;
+
+use corun_net::reactor::Reactor;
+
+use super::event_loop::{EventLoop, Todo};
+use super::server::{Task, TaskKind, lost};
+use crate::session::settings::Settings;
+use crate::wire::TransactionStatus;
+use crate::wire::error::{Refusal, Reported, code};
+
+impl<R: Reactor> EventLoop<R> {
+    /// A query of the proxy's own has been answered.
+    pub(super) fn task_done(&mut self, reactor: &mut R, index: usize, task: Task) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let client_index = server.client;
+        match task.kind {
+            TaskKind::Replay(settings) => {
+                let Some(client) = client_index else {
+                    return self.close_server(reactor, index, "nobody waits for the connection's settings");
+                };
+                if let Some(error) = task.error {
+                    return self.replay_refused(reactor, index, client, &error);
+                }
+                server.settings = settings;
+                self.go_on(reactor, index, client);
+            }
+            TaskKind::Check => {
+                let Some(client) = client_index else {
+                    self.todo.push_back(Todo::Free(index));
+                    return;
+                };
+                self.go_on(reactor, index, client);
+            }
+            TaskKind::Begin => {
+                let Some(client) = client_index else {
+                    return self.close_server(
+                        reactor,
+                        index,
+                        "nobody waits for the connection's transaction",
+                    );
+                };
+                if let Some(error) = task.error {
+                    // The client was told that it has begun.
+                    return self.lose_both(reactor, index, &lost(Some(&error)));
+                }
+                if let Some(client) = self.clients.get_mut(client) {
+                    client.began = true;
+                    client.asked = true;
+                }
+                self.go_on(reactor, index, client);
+            }
+            TaskKind::ReadBack => {
+                let read = task.error.is_none();
+                let mut settings = Settings::default();
+                for row in &task.rows {
+                    if let [Some(name), value] = row.as_slice() {
+                        settings.read(name, value.as_deref());
+                    }
+                }
+                let settings = Arc::new(settings);
+                server.settings = Arc::clone(&settings);
+                let Some(client) = client_index.and_then(|client| self.clients.get_mut(client)) else {
+                    return self.close_server(reactor, index, "the client left");
+                };
+                client.parting = false;
+                client.touched = Vec::new();
+                if !read {
+                    let refusal = lost(task.error.as_ref());
+                    return self.lose_both(reactor, index, &refusal);
+                }
+                // What was reset is again what the client asked for when it began.
+                let mut own = Settings::clone(&settings);
+                for (name, value) in &client.start.0 {
+                    own.0.entry(name.clone()).or_insert_with(|| value.clone());
+                }
+                client.settings = if own == *settings { settings } else { Arc::new(own) };
+                let id = client.id;
+                self.after_answer(reactor, index);
+                self.todo
+                    .extend(client_index.map(|client| Todo::Serve(client, id)));
+            }
+            TaskKind::Pins => {
+                let Some(client) = client_index.and_then(|client| self.clients.get_mut(client)) else {
+                    return self.close_server(reactor, index, "the client left");
+                };
+                client.parting = false;
+                let (id, row) = (client.id, task.rows.first());
+                if let (None, Some(row)) = (&task.error, row) {
+                    client.pins = client.pins.as_answered(row);
+                }
+                let client = client_index.unwrap_or(usize::MAX);
+                self.after_answer(reactor, index);
+                self.todo.push_back(Todo::Serve(client, id));
+            }
+            TaskKind::Rollback { reset } => {
+                if task.error.is_some() || server.status != TransactionStatus::Idle {
+                    return self.close_server(reactor, index, "the transaction could not be rolled back");
+                }
+                let text = self.world.config.proxy.server_reset_query.trim();
+                if reset && !text.is_empty() {
+                    server.start(reactor, TaskKind::Reset, text);
+                } else {
+                    self.todo.push_back(Todo::Free(index));
+                }
+            }
+            TaskKind::Reset => {
+                if task.error.is_some() || server.status != TransactionStatus::Idle {
+                    return self.close_server(reactor, index, "the connection could not be reset");
+                }
+                match client_index {
+                    Some(_) => self.close_server(reactor, index, "the connection was reset for nobody"),
+                    None => {
+                        if self
+                            .world
+                            .config
+                            .proxy
+                            .server_reset_query
+                            .to_ascii_lowercase()
+                            .contains("discard all")
+                        {
+                            server.settings = Arc::clone(&server.start);
+                            server.statements.clear();
+                        }
+                        self.todo.push_back(Todo::Free(index));
+                    }
+                }
+            }
+            TaskKind::Barrier => self.todo.push_back(Todo::Free(index)),
+            TaskKind::Connect => {
+                if let Some(error) = task.error {
+                    tracing::warn!(code = error.code, "connect_query failed: {}", error.message);
+                }
+                self.server_ready(reactor, index);
+            }
+            TaskKind::Part { job, step } => {
+                let task = Task {
+                    kind: TaskKind::Barrier,
+                    ..task
+                };
+                self.part_done(reactor, index, job, step, task);
+            }
+            TaskKind::Plan(plan) => {
+                let task = Task {
+                    kind: TaskKind::Barrier,
+                    ..task
+                };
+                self.plan_answered(reactor, index, *plan, &task);
+            }
+            TaskKind::Ask(question) => {
+                self.todo.push_back(Todo::Free(index));
+                self.question_answered(reactor, question, task.rows, task.error);
+            }
+        }
+    }
+
+    /// A client's server is prepared.
+    fn go_on(&mut self, reactor: &mut R, index: usize, client: usize) {
+        if self.prepare_pair(reactor, client, index)
+            && let Some(id) = self.clients.get(client).map(|client| client.id)
+        {
+            self.todo.push_back(Todo::Serve(client, id));
+        }
+    }
+
+    /// A server did not take a client's settings.
+    fn replay_refused(&mut self, reactor: &mut R, index: usize, client_index: usize, error: &Reported) {
+        let entering = self
+            .clients
+            .get(client_index)
+            .is_some_and(|client| !client.is_ready());
+        let refusal = if entering {
+            // As the server would have said to the start-up packet.
+            Refusal::new(code::of(&error.code), error.message.clone())
+        } else {
+            Refusal::new(
+                code::CONNECTION_FAILURE,
+                "the session's settings could not be carried over to another server connection",
+            )
+            .detail(error.message.clone())
+        };
+        if let Some(server) = self.servers.get_mut(index) {
+            // Nothing was set: one simple query holds as a whole or not at all.
+            server.client = None;
+        }
+        if let Some(client) = self.clients.get_mut(client_index) {
+            client.server = None;
+        }
+        self.refuse_client(reactor, client_index, &refusal);
+        self.todo.push_back(Todo::Free(index));
+    }
+
+    /// A server must not be used any more, and its client cannot go on without it.
+    fn lose_both(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
+        if let Some(client_index) = self
+            .servers
+            .get_mut(index)
+            .and_then(|server| server.client.take())
+        {
+            if let Some(client) = self.clients.get_mut(client_index) {
+                client.server = None;
+            }
+            self.refuse_client(reactor, client_index, refusal);
+        }
+        self.close_server(reactor, index, "the client could not go on");
+    }
+}

@@ -1,0 +1,223 @@
+//! [`World`]: the configuration with all that is read beside it. Event loops take over a new one as a whole.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use corun_net::reactor::{KeepAlive, TcpOptions};
+
+use super::resolve::Kept;
+use crate::auth::ident::IdentMaps;
+use crate::auth::scram::ClientKeys;
+use crate::auth::userlist::Userlist;
+use crate::auth::{Credentials, Lookup, Method, Secret, hba};
+use crate::config::{AuthType, AutoCount, Config, ConfigError, Effective, Finding};
+use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
+
+/// Configuration, users, rules, certificates.
+#[derive(Debug)]
+pub struct World {
+    /// The file.
+    pub config: Config,
+    /// `auth_file`.
+    pub users: Userlist,
+    /// Secrets of `[users]`.
+    own: std::collections::HashMap<String, Secret>,
+    /// `auth_hba_file`, where it is used.
+    pub rules: Option<hba::Rules>,
+    /// `auth_ident_file`.
+    pub maps: IdentMaps,
+    /// TLS with clients, unless it is disabled.
+    pub tls_server: Option<TlsServer>,
+    /// TLS with servers, unless it is disabled.
+    pub tls_client: Option<TlsClient>,
+    /// The file that was read, for `RELOAD`.
+    pub file: Option<std::path::PathBuf>,
+    /// What is not wrong but should be looked at.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is no world.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A file of users or rules is wrong.
+    #[error(transparent)]
+    File(#[from] hba::FileError),
+    /// Certificates.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+impl World {
+    /// Reads the configuration file and what it names.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line.
+    pub fn load(file: &Path) -> Result<(Self, Vec<Finding>), WorldError> {
+        let loaded = Config::load(file)?;
+        let mut world = Self::of(loaded.config)?;
+        world.file = Some(file.to_owned());
+        Ok((world, loaded.warnings))
+    }
+
+    /// Reads what a configuration names.
+    ///
+    /// # Errors
+    /// What is wrong, with file and line.
+    pub fn of(config: Config) -> Result<Self, WorldError> {
+        let proxy = &config.proxy;
+        let users = match &proxy.auth_file {
+            Some(file) => Userlist::load(file)?,
+            None => Userlist::default(),
+        };
+        let mut own = std::collections::HashMap::new();
+        for (name, user) in &config.users {
+            if let Some(password) = &user.password
+                && let Some(secret) = Secret::parse(password.reveal().as_bytes())
+            {
+                own.insert(name.clone(), secret);
+            }
+        }
+        let rules = match (&proxy.auth_hba_file, proxy.auth_type) {
+            (Some(file), AuthType::Hba) => Some(hba::Rules::load(file)?),
+            _ => None,
+        };
+        let maps = match &proxy.auth_ident_file {
+            Some(file) => IdentMaps::load(file)?,
+            None => IdentMaps::default(),
+        };
+        let tls_server = match mode(proxy.client_tls_sslmode) {
+            TlsMode::Disable => None,
+            mode => Some(TlsServer::load(&TlsFiles {
+                mode,
+                ca: proxy.client_tls_ca_file.clone(),
+                cert: proxy.client_tls_cert_file.clone(),
+                key: proxy.client_tls_key_file.clone(),
+                protocols: protocols(proxy.client_tls_protocols),
+            })?),
+        };
+        let tls_client = match mode(proxy.server_tls_sslmode) {
+            TlsMode::Disable => None,
+            mode => Some(TlsClient::load(&TlsFiles {
+                mode,
+                ca: proxy.server_tls_ca_file.clone(),
+                cert: proxy.server_tls_cert_file.clone(),
+                key: proxy.server_tls_key_file.clone(),
+                protocols: protocols(proxy.server_tls_protocols),
+            })?),
+        };
+        let mut warnings = users.warnings().to_vec();
+        warnings.extend(tls_server.iter().flat_map(|tls| tls.warnings().to_vec()));
+        warnings.extend(tls_client.iter().flat_map(|tls| tls.warnings().to_vec()));
+        Ok(Self {
+            users,
+            own,
+            rules,
+            maps,
+            tls_server,
+            tls_client,
+            warnings,
+            file: None,
+            config,
+        })
+    }
+
+    /// What holds for a database and user.
+    pub fn effective(&self, database: &str, user: &str) -> Option<Arc<Effective>> {
+        self.config.effective_database(database, user).map(Arc::new)
+    }
+
+    /// The secret of a user, if a file has it.
+    pub fn lookup(&self, user: &str) -> Lookup<'_> {
+        match self.own.get(user) {
+            Some(secret) => Lookup::Found(secret),
+            None => self.users.lookup(user),
+        }
+    }
+
+    /// What the proxy has to log in at a server as the user of a pool: the password of the configuration, or the secret of a file,
+    /// otherwise `kept`, which `auth_query` found, and what was `learnt` from a client or an earlier login.
+    pub fn credentials(
+        &self,
+        effective: &Effective,
+        kept: Option<&Secret>,
+        learnt: Option<ClientKeys>,
+    ) -> Credentials {
+        match &effective.password {
+            // A verifier or a hash may stand there as well, which is not the password.
+            Some(password) => {
+                let secret = Secret::parse(password.reveal().as_bytes());
+                Credentials::new(secret.as_ref(), learnt)
+            }
+            None => {
+                let secret = match self.lookup(&effective.user) {
+                    Lookup::Found(secret) => Some(secret),
+                    _ => kept,
+                };
+                Credentials::new(secret, learnt)
+            }
+        }
+    }
+
+    /// The method of all clients, where no rules decide.
+    pub fn method(&self) -> Method {
+        match self.config.proxy.auth_type {
+            AuthType::Any => Method::Any,
+            AuthType::Trust => Method::Trust,
+            AuthType::Plain => Method::Password,
+            AuthType::Md5 => Method::Md5,
+            AuthType::Scram => Method::ScramSha256,
+            AuthType::Cert => Method::Cert,
+            AuthType::Hba => Method::Reject,
+        }
+    }
+
+    /// How long addresses of hosts are used.
+    pub(super) fn names_kept(&self) -> Kept {
+        Kept {
+            found: self.config.proxy.dns_max_ttl,
+            failed: self.config.proxy.dns_nxdomain_ttl,
+        }
+    }
+
+    /// Options of all TCP connections.
+    pub fn tcp_options(&self) -> TcpOptions {
+        let proxy = &self.config.proxy;
+        let some = |time: Duration| (!time.is_zero()).then_some(time);
+        TcpOptions {
+            keep_alive: proxy.tcp_keepalive.then(|| KeepAlive {
+                idle: some(proxy.tcp_keepidle),
+                interval: some(proxy.tcp_keepintvl),
+                count: (proxy.tcp_keepcnt > 0).then_some(proxy.tcp_keepcnt),
+            }),
+            user_timeout: some(Duration::from_millis(u64::from(proxy.tcp_user_timeout))),
+            socket_buffer_bytes: (proxy.tcp_socket_buffer.0 > 0)
+                .then_some(proxy.tcp_socket_buffer.0 as usize),
+        }
+    }
+
+    /// Which part of a pool's size and reserve the event loop `index` of `loops` has. Every loop has at least one connection, so that a
+    /// client can be served wherever it is: a pool smaller than the loops is rounded up.
+    pub fn shares(&self, effective: &Effective, index: usize, loops: usize) -> (usize, usize) {
+        let part = |all: u32| {
+            let all = all as usize;
+            all / loops + usize::from(index < all % loops)
+        };
+        let size = match self.config.corun.backends_per_core {
+            AutoCount::Auto => part(effective.pool_size).max(1),
+            AutoCount::Count(count) => count as usize,
+        };
+        (size, part(effective.reserve_pool_size))
+    }
+}
+
+fn mode(mode: crate::config::TlsMode) -> TlsMode {
+    TlsMode::of(mode.word()).unwrap_or(TlsMode::Disable)
+}
+
+fn protocols(protocols: crate::config::TlsProtocols) -> crate::tls::Protocols {
+    crate::tls::Protocols::parse(protocols.word()).unwrap_or_default()
+}

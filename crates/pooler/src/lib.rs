@@ -1,0 +1,36 @@
+//! A pooler for PostgreSQL that clients reach where they reached the server: sessions, pools, and a queue for each core that runs
+//! alike statements one after the other.
+//!
+//! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
+//! [`auto_prepare`] (texts as prepared statements), [`split`] (one query as several), [`session`] (what follows a client from
+//! server to server), `core` (event loops, pools), [`admin`] (console, metrics), [`config`]. Beside the proxy: [`talk`] (a client
+//! that waits), [`watch`] (the console seen from outside), [`preflight`] (what servers allow), [`learn`] (which ranges and splits would
+//! pay). What a query's plan does to the caches is read by [`plans`].
+
+pub mod admin;
+pub mod auth;
+pub mod auto_prepare;
+pub mod config;
+mod core;
+pub mod hosts;
+mod keys;
+pub mod learn;
+pub mod plans;
+pub mod preflight;
+pub mod session;
+pub mod split;
+pub mod talk;
+pub mod tls;
+pub mod understand;
+pub mod watch;
+pub mod wire;
+
+// For tests and fuzz targets only.
+#[doc(hidden)]
+pub use crate::core::{Census, Simulated};
+pub use crate::core::{Pooler, StartError, Totals, World, WorldError};
+
+// The Rust block of this crate's README runs as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,301 @@
+//! One server: who gets in there, what it says of itself, and what its processes allow.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use corun_net::process::{self, Refusal, Route, SystemProcesses};
+use corun_net::reactor::{Peer, Stream};
+use corun_topology::affinity;
+
+use super::judge::{self, Facts};
+use super::plan::{Account, Server};
+use super::{Line, accounts};
+use crate::auth::Credentials;
+use crate::config::Switch;
+use crate::core::World;
+use crate::hosts::ProbeError;
+use crate::hosts::probe::{Level as Ask, read_row};
+use crate::talk::{Conversation, Rows, TalkError, Target};
+
+/// Everything a server says of itself, for PostgreSQL 10 and newer and any account.
+const FACTS: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
+     pg_catalog.current_setting('max_connections'), pg_catalog.current_setting('superuser_reserved_connections'), \
+     pg_catalog.current_setting('reserved_connections', true), \
+     (SELECT pg_catalog.sum(numbackends) FROM pg_catalog.pg_stat_database), \
+     pg_catalog.current_setting('update_process_title'), pg_catalog.current_setting('track_activities'), \
+     pg_catalog.current_setting('default_transaction_read_only'), pg_catalog.pg_backend_pid(), \
+     pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())";
+
+/// The most connections the account and the database may have; -1: no limit.
+const LIMITS: &str = "SELECT (SELECT rolconnlimit FROM pg_catalog.pg_roles WHERE rolname = current_user), \
+     (SELECT datconnlimit FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
+
+/// What each server is: a replica or not.
+#[derive(Debug, Default)]
+pub(super) struct Roles(BTreeMap<String, bool>);
+
+impl Roles {
+    /// Whether the server at `place` is in recovery, if that is known.
+    pub fn of(&self, place: &str) -> Option<bool> {
+        self.0.get(place).copied()
+    }
+
+    pub fn set(&mut self, place: &str, in_recovery: bool) {
+        self.0.insert(place.to_owned(), in_recovery);
+    }
+}
+
+/// Looks at a server.
+pub(super) fn check(
+    world: &World,
+    server: &Server,
+    limit: Duration,
+    roles: &mut Roles,
+    tell: &mut dyn FnMut(Line),
+) {
+    let about = server.endpoint.to_string();
+    if server.accounts.is_empty() {
+        tell(reach(world, server, &about, limit));
+    }
+    let mut told = false;
+    for account in &server.accounts {
+        let target = accounts::target(world, &account.effective, &server.endpoint, limit);
+        let began = Instant::now();
+        let mut talk = match Conversation::open(&target) {
+            Ok(talk) => talk,
+            Err(error) => {
+                let away = matches!(
+                    error,
+                    TalkError::Unreachable { .. } | TalkError::Timeout { .. } | TalkError::Protocol { .. }
+                );
+                let line = judge::refused(&about, &target.user, &target.database, &error);
+                tell(if error.is_password() && may_be_the_consoles(world, account) {
+                    judge::only_console(line)
+                } else {
+                    line
+                });
+                if away {
+                    return;
+                }
+                continue;
+            }
+        };
+        if !told {
+            told = true;
+            let text = format!(
+                "connected and logged in within {:.1} ms",
+                began.elapsed().as_secs_f64() * 1e3
+            );
+            tell(Line::ok("reachable", &about, text));
+            tell(judge::tls(&about, talk.tls().as_deref(), talk.is_local()));
+            login(&about, account, &mut talk, tell);
+            if let Err(error) = look(world, server, &about, &mut talk, roles, tell) {
+                tell(
+                    Line::fail("questions", &about, error.to_string())
+                        .hint("The account must be able to run a plain SELECT."),
+                );
+            }
+        } else {
+            login(&about, account, &mut talk, tell);
+        }
+    }
+}
+
+/// Whether an account may be nothing but a user of the console, whom servers need not know.
+fn may_be_the_consoles(world: &World, account: &Account) -> bool {
+    let (proxy, effective) = (&world.config.proxy, &account.effective);
+    let mut console = proxy.admin_users.iter().chain(&proxy.stats_users);
+    console.any(|user| *user == effective.user)
+        && !effective.forced_user
+        && effective.auth_user.as_ref() != Some(&effective.user)
+}
+
+/// Whether somebody is there, where nobody is known who could log in.
+fn reach(world: &World, server: &Server, about: &str, limit: Duration) -> Line {
+    let target = Target {
+        endpoint: server.endpoint.clone(),
+        database: String::new(),
+        user: String::new(),
+        credentials: Credentials::default(),
+        tls: world.tls_client.clone(),
+        parameters: Vec::new(),
+        limit,
+    };
+    match Conversation::reach(&target) {
+        Ok(()) => Line::ok("reachable", about, "connected; nobody logged in"),
+        Err(error) => judge::refused(about, "nobody", "none", &error),
+    }
+}
+
+fn login(about: &str, account: &Account, talk: &mut Conversation, tell: &mut dyn FnMut(Line)) {
+    let (user, database) = (&account.effective.user, &account.effective.dbname);
+    let limits = talk.query(LIMITS).ok();
+    let limit = |column| {
+        limits
+            .as_ref()
+            .and_then(|rows| rows.value(column)?.parse().ok())
+            .unwrap_or(-1)
+    };
+    let limits = (limit(0), limit(1));
+    tell(judge::login(
+        about,
+        user,
+        database,
+        talk.asked(),
+        account.wanted,
+        limits,
+    ));
+}
+
+/// All that needs one connection only.
+fn look(
+    world: &World,
+    server: &Server,
+    about: &str,
+    talk: &mut Conversation,
+    roles: &mut Roles,
+    tell: &mut dyn FnMut(Line),
+) -> Result<(), TalkError> {
+    let shown = talk
+        .reported("server_version")
+        .unwrap_or("of unknown version")
+        .to_owned();
+    let number = talk.query("SHOW server_version_num")?;
+    let number = number.value(0).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let line = judge::version(about, number, &shown);
+    let old = line.level == super::Level::Fail;
+    tell(line);
+    if old {
+        return Ok(());
+    }
+    let asked = Instant::now();
+    let rows = talk.query(FACTS)?;
+    let (facts, epoch) = facts(&rows);
+    let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    roles.set(about, facts.in_recovery);
+    tell(judge::role(about, &facts, server.grouped));
+    tell(judge::connections(about, &facts, server.wanted, server.wildcard));
+    tell(judge::between(about, talk.pid(), facts.pid));
+    if server.grouped {
+        tell(lag(about, talk)?);
+    }
+    tell(judge::reset(about, reset(talk)?));
+    let tcp = matches!(talk.stream(), Stream::Tcp(_)) && talk.is_local();
+    let binds = world.config.corun.bind_backends != Switch::Off;
+    tell(judge::titles(about, &facts, binds && tcp));
+    tell(binding(world.config.corun.bind_backends, about, talk));
+    let theirs = Duration::try_from_secs_f64(epoch).unwrap_or_default();
+    tell(judge::clock(about, ours, theirs, asked.elapsed()));
+    Ok(())
+}
+
+/// The row of [`FACTS`], and the server's clock.
+fn facts(rows: &Rows) -> (Facts, f64) {
+    let number = |column| -> u64 { rows.value(column).and_then(|text| text.parse().ok()).unwrap_or(0) };
+    let on = |column| rows.value(column) == Some("on");
+    let facts = Facts {
+        in_recovery: rows.value(0) == Some("t"),
+        connections_max: number(1),
+        reserved: number(2).saturating_add(number(3)),
+        // Our own is among them.
+        connected: number(4).saturating_sub(1),
+        titles: on(5),
+        activities: on(6),
+        read_only: on(7),
+        pid: u32::try_from(number(8)).unwrap_or(0),
+    };
+    let epoch = rows.value(9).and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    (facts, epoch)
+}
+
+/// Asks as the proxy does for role and lag.
+fn lag(about: &str, talk: &mut Conversation) -> Result<Line, TalkError> {
+    let mut level = Ask::Full;
+    let mut why = String::new();
+    loop {
+        let failed = match talk.query(level.sql()) {
+            Ok(found) => {
+                let row = found.rows.first().cloned().unwrap_or_default();
+                let row: Vec<Option<&[u8]>> = row
+                    .iter()
+                    .map(|value| value.as_deref().map(str::as_bytes))
+                    .collect();
+                match read_row(&row, Duration::ZERO) {
+                    Ok(_) => return Ok(judge::lag(about, level == Ask::Full, &why)),
+                    Err(error) => error,
+                }
+            }
+            Err(TalkError::Failed(said)) => ProbeError::Server {
+                sqlstate: said.code,
+                message: said.message,
+            },
+            Err(error) => return Err(error),
+        };
+        why = failed.to_string();
+        match level.after(&failed) {
+            Some(less) => level = less,
+            None => return Ok(Line::fail("lag", about, why).hint("Without it nobody knows who is primary.")),
+        }
+    }
+}
+
+/// Prepares a statement, cleans the session, and counts what is left. Nothing of it outlives the connection.
+fn reset(talk: &mut Conversation) -> Result<Result<u64, String>, TalkError> {
+    for sql in [
+        "PREPARE corun_preflight AS SELECT 1",
+        "EXECUTE corun_preflight",
+        "DISCARD ALL",
+    ] {
+        match talk.query(sql) {
+            Ok(_) => {}
+            Err(error) if error.is_harmless() => return Ok(Err(error.to_string())),
+            Err(error) => return Err(error),
+        }
+    }
+    let left = talk.query("SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_statements")?;
+    Ok(Ok(left.value(0).and_then(|text| text.parse().ok()).unwrap_or(0)))
+}
+
+/// Binds the process behind our own connection, as the proxy would.
+fn binding(switch: Switch, about: &str, talk: &Conversation) -> Line {
+    if switch == Switch::Off {
+        return Line::ok("binding", about, "bind_backends is off");
+    }
+    let route = match (talk.stream(), talk.stream().peer()) {
+        (Stream::Unix(_), Some(Peer::Unix { pid, .. })) => Route::Unix { listener: pid },
+        (Stream::Tcp(_), Some(Peer::Tcp(peer))) => match talk.stream().local() {
+            Some(local) => Route::Tcp { local, peer },
+            None => return Line::warn("binding", about, "the connection has no address of its own"),
+        },
+        _ => {
+            return Line::warn(
+                "binding",
+                about,
+                "the kernel does not say who is at the other end",
+            );
+        }
+    };
+    let cpus = affinity::allowed_cpus().unwrap_or_default();
+    let bound = process::verify_backend(&SystemProcesses, talk.pid(), &route).and_then(|backend| {
+        for &cpu in &cpus {
+            process::bind(&SystemProcesses, &backend, cpu)?;
+        }
+        process::unbind(&SystemProcesses, &backend)
+    });
+    match bound {
+        Ok(()) => Line::ok(
+            "binding",
+            about,
+            format!(
+                "backends can be bound to all {} processors of the pooler",
+                cpus.len()
+            ),
+        ),
+        Err(refusal) => {
+            let local = !matches!(refusal, Refusal::Remote { .. });
+            let level = judge::unless(local || switch == Switch::On);
+            Line::new(level, "binding", about, refusal.to_string())
+                .hint("Everything else works without; bind_backends = \"off\" says that it is not wanted.")
+        }
+    }
+}

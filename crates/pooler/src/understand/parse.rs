@@ -1,0 +1,114 @@
+//! From a text to its parse tree, and from there to what it means, whatever the text.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pg_query::ParserOptions;
+use pg_query::protobuf as pb;
+
+use super::statement::Reader;
+use super::{HeavyQueueHint, Hint, ReadFunctions, Shape, Understood, keys, rough, words};
+
+/// How the server reads the text, as far as its settings matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Dialect {
+    /// The session has `standard_conforming_strings = off`: a backslash in a plain string is an escape.
+    pub escapes_in_strings: bool,
+}
+
+impl Dialect {
+    pub(super) fn options(self) -> ParserOptions {
+        if self.escapes_in_strings {
+            ParserOptions::DISABLE_STANDARD_CONFORMING_STRINGS
+        } else {
+            ParserOptions::DEFAULT
+        }
+    }
+}
+
+/// Levels of brackets beyond which a text is not parsed. The decoder of the tree gives up at a hundred messages, which is about
+/// fifty levels, so that nothing deeper would be understood anyway.
+const BRACKETS_MAX: usize = 200;
+
+/// Tokens between brackets, commas and semicolons beyond which a text is not parsed. A chain such as `1+1+1...` nests as deep
+/// as it is long; the parser checks its stack against the thread's, this bound keeps it from taking minutes.
+const CHAIN_MAX: usize = 20_000;
+
+/// Whether the text may be handed to the parser.
+fn shallow(text: &[u8]) -> bool {
+    let (mut depth, mut chain) = (0_usize, 0_usize);
+    for byte in text {
+        match byte {
+            0 => return false,
+            b'(' | b'[' => {
+                depth += 1;
+                chain = 0;
+            }
+            b')' | b']' => {
+                depth = depth.saturating_sub(1);
+                chain = 0;
+            }
+            b',' | b';' => chain = 0,
+            b' ' | b'+' | b'-' | b'*' | b'/' | b'|' | b':' | b'=' | b'<' | b'>' | b'~' | b'!' | b'@'
+            | b'#' | b'%' | b'^' | b'&' => {
+                chain += 1;
+            }
+            _ => {}
+        }
+        if depth > BRACKETS_MAX || chain > CHAIN_MAX {
+            return false;
+        }
+    }
+    true
+}
+
+/// Parses, if that is safe. `None`: not a text of this grammar, or nested too deep.
+pub(crate) fn guarded_parse(text: &str, dialect: Dialect) -> Option<pb::ParseResult> {
+    if !shallow(text.as_bytes()) {
+        return None;
+    }
+    pg_query::parse(text, dialect.options())
+        .ok()
+        .map(|result| result.protobuf)
+}
+
+/// What a text means. Bytes that are not UTF-8 belong to names and strings in every encoding a server may have, so replacing
+/// them leaves the structure as it is.
+pub(super) fn understand(
+    text: &[u8],
+    dialect: Dialect,
+    text_max: usize,
+    configured: &ReadFunctions,
+) -> Understood {
+    let hint = Hint::of(text);
+    let unknown = || {
+        // Without its strings, where they can be told apart: data may hold any word.
+        let mut skeleton = Vec::new();
+        let plain = rough::skeleton(text, &mut skeleton).is_some();
+        let words = if plain { &skeleton } else { text };
+        Understood {
+            defines: words::define(words),
+            ..Understood::unknown(hint, words::pins(words))
+        }
+    };
+    if text.len() > text_max {
+        return unknown();
+    }
+    let utf8: Cow<'_, str> = String::from_utf8_lossy(text);
+    let Some(tree) = guarded_parse(&utf8, dialect) else {
+        return unknown();
+    };
+    let mut understood = Reader::new(text, configured).read(&tree, hint);
+    understood.heavy_queue = HeavyQueueHint::of(text);
+    understood.keys = keys::plan(&tree, text).map(Arc::new);
+    understood.shape = match pg_query::fingerprint(&utf8, dialect.options(), 0) {
+        Ok(fingerprint) => Shape(fingerprint.value),
+        Err(_) => Shape::UNKNOWN,
+    };
+    // The normaliser reads strings the standard way; and it replaces every literal in statements on data only.
+    let strings_standard = !dialect.escapes_in_strings || !text.contains(&b'\\');
+    if understood.kind.is_data() && strings_standard {
+        understood.normalised = pg_query::normalize(&utf8).ok().map(Arc::from);
+    }
+    understood
+}

@@ -1,0 +1,280 @@
+//! What a text looks like without its literals and comments, in one pass over its bytes and without a grammar.
+//!
+//! Two texts with the same skeleton have the same tokens but for the digits of numbers and the characters of plain strings.
+//! Whatever could make that doubtful has no skeleton: prefixed strings, dollar quotes, backslashes, nested comments, comments
+//! that speak to us, control characters, numbers that run into letters.
+
+/// Stands for a comment in brackets.
+const COMMENT: u8 = 1;
+/// Stands for an integer.
+const INTEGER: u8 = 2;
+/// Stands for a plain string.
+const STRING: u8 = 3;
+/// Stands for a number with a point or an exponent.
+const DECIMAL: u8 = 4;
+
+const fn is_word_start(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+}
+
+const fn is_word(byte: u8) -> bool {
+    is_word_start(byte) || byte.is_ascii_digit() || byte == b'$'
+}
+
+/// Bytes that are copied as they are, wherever they stand: letters, blanks, and signs that begin nothing.
+static COPIED: [bool; 256] = {
+    let mut copied = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        copied[byte] = is_word_start(byte as u8)
+            || matches!(byte as u8, b'\t' | b'\n' | b'\r' | b' ' | b'!' | b'#' | b'%')
+            || matches!(byte as u8, b'('..=b',' | b':'..=b'@' | b'[' | b']' | b'^' | b'`' | b'{'..=b'~');
+        byte += 1;
+    }
+    copied
+};
+
+/// Appends the skeleton of `text` to `out` and returns how many literals and comments it stands for; `None` where it is
+/// doubtful, with anything appended.
+pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    out.reserve(text.len());
+    let mut sink = Skeleton { out, count: 0 };
+    scan(text, 0, &mut sink)?;
+    Some(sink.count)
+}
+
+/// What a literal looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LiteralKind {
+    Integer,
+    /// With a point or an exponent.
+    Decimal,
+    /// In plain quotes.
+    String,
+}
+
+/// A literal of a text that has a skeleton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Literal {
+    pub(crate) kind: LiteralKind,
+    /// Its first byte; of a string, the quote. A sign is no part of it.
+    pub(crate) begin: usize,
+    /// The byte behind it.
+    pub(crate) end: usize,
+}
+
+/// The first literal at or behind a byte, which must be 0 or the end of another. Texts with the same skeleton have as many
+/// literals, of the same kinds, in the same order; comments are none.
+pub(crate) fn literal_from(text: &[u8], at: usize) -> Option<Literal> {
+    let mut sink = First(None);
+    scan(text, at, &mut sink)?;
+    sink.0
+}
+
+/// What a pass over a text meets.
+trait Sink {
+    /// Bytes that are part of the skeleton.
+    fn copy(&mut self, bytes: &[u8]);
+    /// A literal. `false`: enough.
+    fn literal(&mut self, literal: Literal) -> bool;
+    /// A comment, in brackets or up to the end of the line.
+    fn comment(&mut self, in_brackets: bool);
+}
+
+struct Skeleton<'o> {
+    out: &'o mut Vec<u8>,
+    count: usize,
+}
+
+impl Sink for Skeleton<'_> {
+    #[inline]
+    fn copy(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    fn literal(&mut self, literal: Literal) -> bool {
+        self.count += 1;
+        self.out.push(match literal.kind {
+            LiteralKind::Integer => INTEGER,
+            LiteralKind::Decimal => DECIMAL,
+            LiteralKind::String => STRING,
+        });
+        true
+    }
+
+    #[inline]
+    fn comment(&mut self, in_brackets: bool) {
+        self.count += 1;
+        if in_brackets {
+            self.out.push(COMMENT);
+        }
+    }
+}
+
+struct First(Option<Literal>);
+
+impl Sink for First {
+    #[inline]
+    fn copy(&mut self, _: &[u8]) {}
+
+    #[inline]
+    fn literal(&mut self, literal: Literal) -> bool {
+        self.0 = Some(literal);
+        false
+    }
+
+    #[inline]
+    fn comment(&mut self, _: bool) {}
+}
+
+/// One pass from a byte on; `None` where the text is doubtful.
+#[inline]
+fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
+    let next = |at: usize| text.get(at).copied().unwrap_or(0);
+    loop {
+        let begin = at;
+        while at < text.len() && COPIED[text[at] as usize] {
+            at += 1;
+        }
+        sink.copy(&text[begin..at]);
+        if at == text.len() {
+            return Some(());
+        }
+        let begin = at;
+        let before = if at == 0 { b' ' } else { text[at - 1] };
+        match text[at] {
+            // Inside a word.
+            b'0'..=b'9' | b'$' if is_word(before) => {
+                at += 1;
+                sink.copy(&text[begin..at]);
+            }
+            b'0'..=b'9' => {
+                let (end, decimal) = number(text, at)?;
+                at = end;
+                let kind = if decimal {
+                    LiteralKind::Decimal
+                } else {
+                    LiteralKind::Integer
+                };
+                if !sink.literal(Literal { kind, begin, end }) {
+                    return Some(());
+                }
+            }
+            // E'', B'', X'', N'', U&''.
+            b'\'' if is_word(before) || before == b'&' => return None,
+            b'\'' => {
+                at = string_end(text, at)?;
+                let literal = Literal {
+                    kind: LiteralKind::String,
+                    begin,
+                    end: at,
+                };
+                if !sink.literal(literal) {
+                    return Some(());
+                }
+            }
+            b'"' if before == b'&' => return None,
+            b'"' => {
+                at += 2 + text[at + 1..].iter().position(|byte| *byte == b'"')?;
+                sink.copy(&text[begin..at]);
+            }
+            b'$' => {
+                // A parameter; its number is part of the skeleton.
+                if !next(at + 1).is_ascii_digit() {
+                    return None;
+                }
+                at += 1;
+                while next(at).is_ascii_digit() {
+                    at += 1;
+                }
+                if is_word(next(at)) {
+                    return None;
+                }
+                sink.copy(&text[begin..at]);
+            }
+            b'.' if next(at + 1).is_ascii_digit() => return None,
+            b'-' if next(at + 1) == b'-' => {
+                let length = text[at..].iter().position(|byte| matches!(byte, b'\n' | b'\r'))?;
+                if speaks_to_us(&text[at..at + length]) {
+                    return None;
+                }
+                at += length;
+                sink.comment(false);
+            }
+            b'/' if next(at + 1) == b'*' => {
+                let inside = &text[at + 2..];
+                let length = inside.windows(2).position(|pair| pair == b"*/")?;
+                let comment = &inside[..length];
+                if speaks_to_us(comment)
+                    || comment.windows(2).any(|pair| pair == b"/*")
+                    || comment.contains(&0)
+                {
+                    return None;
+                }
+                at += length + 4;
+                sink.comment(true);
+            }
+            b'.' | b'-' | b'/' | b'&' => {
+                at += 1;
+                sink.copy(&text[begin..at]);
+            }
+            // A backslash or a control character.
+            _ => return None,
+        }
+    }
+}
+
+/// The end of a number, and whether it has a point or an exponent.
+pub(crate) fn number(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
+    let digits = |mut at: usize| {
+        while text.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
+        at
+    };
+    let mut decimal = false;
+    at = digits(at);
+    if text.get(at) == Some(&b'.') && text.get(at + 1) != Some(&b'.') {
+        decimal = true;
+        at = digits(at + 1);
+    }
+    if matches!(text.get(at), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(text.get(at + 1), Some(b'+' | b'-')));
+        let end = digits(at + 1 + sign);
+        if end == at + 1 + sign {
+            return None;
+        }
+        decimal = true;
+        at = end;
+    }
+    match text.get(at) {
+        Some(&byte) if is_word(byte) || byte == b'.' => None,
+        _ => Some((at, decimal)),
+    }
+}
+
+/// The end of the plain string that begins at `at`, behind its quote. A backslash makes it doubtful: what it means depends on a
+/// setting.
+pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
+    at += 1;
+    loop {
+        at += text[at..]
+            .iter()
+            .position(|byte| matches!(byte, b'\'' | b'\\' | 0))?;
+        if text[at] != b'\'' {
+            return None;
+        }
+        at += 1;
+        if text.get(at) != Some(&b'\'') {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+fn speaks_to_us(comment: &[u8]) -> bool {
+    comment
+        .windows(5)
+        .any(|window| window.eq_ignore_ascii_case(b"corun"))
+}

@@ -1,0 +1,566 @@
+//! Logins against the real thing: our client side logs in to PostgreSQL, libpq logs in to our server side.
+
+mod cluster;
+mod talk;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cluster::Cluster;
+use corun_pooler::auth::md5::Md5Secret;
+use corun_pooler::auth::scram::client::ChannelBinding::{self, Disable, Prefer, Require};
+use corun_pooler::auth::scram::{ClientKeys, ITERATIONS_DEFAULT, Verifier};
+use corun_pooler::auth::{Credentials, Method, Secret};
+use corun_pooler::tls::{TlsClient, TlsFiles, TlsMode, TlsServer};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use talk::{Server, login};
+
+use crate::skipped::skipped;
+
+/// An authority, a server's certificate for 127.0.0.1 and a client's for the user `ada`.
+struct Certificates {
+    folder: tempfile::TempDir,
+}
+
+impl Certificates {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: String| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        write("ca.crt", ca.pem());
+        for (file, name, hosts) in [
+            ("server", "server", vec!["127.0.0.1".to_owned()]),
+            ("client", "ada", vec![]),
+        ] {
+            let mut params = CertificateParams::new(hosts).unwrap();
+            params.distinguished_name.push(DnType::CommonName, name);
+            let key = KeyPair::generate().unwrap();
+            write(&format!("{file}.crt"), params.signed_by(&key, &ca).unwrap().pem());
+            write(&format!("{file}.key"), key.serialize_pem());
+        }
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn files(&self, mode: TlsMode, own: Option<&str>) -> TlsFiles {
+        TlsFiles {
+            mode,
+            ca: Some(self.path("ca.crt")),
+            cert: own.map(|name| self.path(&format!("{name}.crt"))),
+            key: own.map(|name| self.path(&format!("{name}.key"))),
+            ..TlsFiles::default()
+        }
+    }
+
+    /// A cluster that has the server's certificate.
+    fn cluster(&self, hba: &str) -> Cluster {
+        let files: Vec<_> = ["ca.crt", "server.crt", "server.key"]
+            .map(|name| (name, self.text(name)))
+            .into();
+        Cluster::start(hba, "ssl = on\nssl_ca_file = 'ca.crt'", &files)
+    }
+}
+
+fn password(text: &str) -> Credentials {
+    Credentials {
+        password: Some(text.as_bytes().to_vec()),
+        ..Credentials::default()
+    }
+}
+
+#[test]
+fn our_client_side_logs_in_to_postgresql() {
+    if !cluster::installed() {
+        skipped("PostgreSQL 15 is not installed");
+        return;
+    }
+    let certificates = Certificates::new();
+    let cluster = certificates.cluster(
+        "local all postgres trust\n\
+         hostssl all ada 127.0.0.1/32 cert\n\
+         host all scram 127.0.0.1/32 scram-sha-256\n\
+         host all md5 127.0.0.1/32 md5\n\
+         host all clear 127.0.0.1/32 password\n\
+         host all free 127.0.0.1/32 trust\n",
+    );
+    cluster.sql(
+        "create role scram login password 'geheim'; create role clear login password 'geheim'; create role free login;
+         create role ada login; set password_encryption = 'md5'; create role md5 login password 'geheim';",
+    );
+    let port = cluster.port;
+    let tls = TlsClient::load(&certificates.files(TlsMode::VerifyFull, None)).unwrap();
+    let ada = TlsClient::load(&certificates.files(TlsMode::VerifyFull, Some("client"))).unwrap();
+    let md5 = Credentials {
+        md5: Some(Md5Secret::of(b"geheim", "md5")),
+        ..Credentials::default()
+    };
+
+    for way in [None, Some(&tls)] {
+        for (user, credentials) in [
+            ("scram", password("geheim")),
+            ("md5", password("geheim")),
+            ("md5", md5.clone()),
+            ("clear", password("geheim")),
+            ("free", Credentials::default()),
+        ] {
+            let result = login(port, user, credentials, way, Prefer);
+            assert!(result.is_ok(), "{user} {}: {result:?}", way.is_some());
+        }
+        for user in ["scram", "md5", "clear"] {
+            let error = login(port, user, password("falsch"), way, Prefer).unwrap_err();
+            assert_eq!(
+                error,
+                format!("28P01 password authentication failed for user \"{user}\"")
+            );
+        }
+    }
+    assert!(login(port, "ada", Credentials::default(), Some(&ada), Prefer).is_ok());
+    assert!(
+        login(port, "ada", Credentials::default(), Some(&tls), Prefer)
+            .unwrap_err()
+            .starts_with("28000")
+    );
+
+    // Bound to the channel, and unbound though it could be.
+    assert!(login(port, "scram", password("geheim"), Some(&tls), Require).is_ok());
+    assert!(login(port, "scram", password("geheim"), Some(&tls), Disable).is_ok());
+    assert!(
+        login(port, "scram", password("geheim"), None, Require)
+            .unwrap_err()
+            .contains("no TLS")
+    );
+    assert!(
+        login(port, "md5", password("geheim"), Some(&tls), Require)
+            .unwrap_err()
+            .contains("did not ask for SCRAM")
+    );
+
+    // With keys and no password, which is what the proxy has after a client logged in to it with the same verifier.
+    let keys = login(port, "scram", password("geheim"), None, Prefer)
+        .unwrap()
+        .unwrap();
+    let stored = cluster.sql("select rolpassword from pg_authid where rolname = 'scram'");
+    assert_eq!(keys.verifier().to_secret_text(), stored.trim());
+    let with_keys = |keys: &ClientKeys| Credentials {
+        keys: Some(keys.clone()),
+        ..Credentials::default()
+    };
+    for (way, binding) in [(None, Prefer), (Some(&tls), Require)] {
+        assert!(login(port, "scram", with_keys(&keys), way, binding).is_ok());
+    }
+    cluster.sql("alter role scram password 'geheim'"); // another salt
+    assert!(
+        login(port, "scram", with_keys(&keys), None, Prefer)
+            .unwrap_err()
+            .contains("verifier")
+    );
+    let both = Credentials {
+        keys: Some(keys),
+        ..password("geheim")
+    };
+    assert!(login(port, "scram", both, None, Prefer).is_ok());
+}
+
+/// Passwords outside ASCII: what PostgreSQL stores for them is what we would have stored.
+#[test]
+fn passwords_are_prepared_as_postgresql_does() {
+    if !cluster::installed() {
+        skipped("PostgreSQL 15 is not installed");
+        return;
+    }
+    let cluster = Cluster::start("local all postgres trust\n", "", &[]);
+    let mut passwords: Vec<String> = [
+        "pencil",
+        "pässword",
+        "I\u{ad}X",
+        "\u{2168}",
+        "\u{aa}",
+        "a\u{a0}b",
+        "\u{627}1",
+        "\u{ad}",
+        "\u{221}x",
+    ]
+    .map(str::to_owned)
+    .into();
+    // Characters of many blocks in threes, by a fixed sequence.
+    let mut seed = 1u32;
+    let mut next = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let ranges = [
+            0xa0..0x250,
+            0x300..0x370,
+            0x5d0..0x650,
+            0x1e00..0x2100,
+            0x2100..0x2200,
+            0x3000..0x3100,
+            0xf900..0xfb50,
+            0xff00..0x10000,
+            0x1d400..0x1d500,
+            0xe0000..0xe0080,
+        ];
+        let range = &ranges[(seed >> 16) as usize % ranges.len()];
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from_u32(range.start + (seed >> 12) % (range.end - range.start)).unwrap_or('x')
+    };
+    for _ in 0..300 {
+        passwords.push([next(), 'a', next(), next()].iter().collect());
+    }
+    let mut script = String::from("create role r login;\n");
+    for password in &passwords {
+        let quoted = password.replace('\'', "''");
+        script += &format!(
+            "alter role r password '{quoted}'; select rolpassword from pg_authid where rolname = 'r';\n"
+        );
+    }
+    let stored = cluster.sql(&script);
+    assert_eq!(stored.lines().count(), passwords.len());
+    let mut prepared = 0;
+    for (password, stored) in passwords.iter().zip(stored.lines()) {
+        let verifier = Verifier::parse(stored).unwrap();
+        assert!(
+            verifier.matches(password.as_bytes()),
+            "{password:?}: {:x?}",
+            password.chars().map(u32::from).collect::<Vec<_>>()
+        );
+        prepared +=
+            u32::from(*corun_pooler::auth::scram::normalized(password.as_bytes()) != *password.as_bytes());
+    }
+    assert!(
+        prepared > 20,
+        "passwords that differ from what is hashed: {prepared}"
+    );
+}
+
+/// Runs psql against a server of ours; gives its rows, or what it says.
+fn psql(
+    server: Server,
+    user: &str,
+    password: &str,
+    more: &str,
+    certificates: &Path,
+) -> (Result<String, String>, Result<Option<ClientKeys>, String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serving = std::thread::spawn(move || server.serve(listener.accept().unwrap().0));
+    let output = Command::new("psql")
+        .args(["-X", "-A", "-t", "-c", "select 1"])
+        .arg(format!(
+            "host=127.0.0.1 port={port} user={user} dbname=d connect_timeout=15 gssencmode=disable {more}"
+        ))
+        .env("PGPASSWORD", password)
+        .env("HOME", certificates)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let told = if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    };
+    (told, serving.join().unwrap())
+}
+
+#[test]
+fn libpq_logs_in_to_our_server_side() {
+    if !cluster::installed() {
+        skipped("PostgreSQL 15 is not installed");
+        return;
+    }
+    let certificates = Certificates::new();
+    let home = certificates.folder.path();
+    let verifier = Verifier::derive(b"geheim", b"sixteen bytes ok", ITERATIONS_DEFAULT);
+    let plain = || Secret::parse(b"geheim");
+    let scram = || Some(Secret::Scram(verifier.clone()));
+    let md5 = || Some(Secret::Md5(Md5Secret::of(b"geheim", "u")));
+    let load = |mode| Some(TlsServer::load(&certificates.files(mode, Some("server"))).unwrap());
+    let server = |method, secret, tls| Server {
+        user: "u",
+        secret,
+        method,
+        tls,
+        binds: true,
+    };
+    let full = format!(
+        "sslmode=verify-full sslrootcert={}",
+        certificates.path("ca.crt").display()
+    );
+    let bound = format!("{full} channel_binding=require");
+
+    for tls in [false, true] {
+        let (more, tls) = if tls {
+            (full.as_str(), load(TlsMode::Require))
+        } else {
+            ("sslmode=disable", None)
+        };
+        for (method, secret) in [
+            (Method::ScramSha256, scram()),
+            (Method::ScramSha256, plain()),
+            (Method::Md5, scram()),
+            (Method::Md5, md5()),
+            (Method::Md5, plain()),
+            (Method::Password, scram()),
+            (Method::Password, md5()),
+            (Method::Trust, None),
+        ] {
+            let (told, served) = psql(
+                server(method, secret.clone(), tls.clone()),
+                "u",
+                "geheim",
+                more,
+                home,
+            );
+            assert_eq!(told.as_deref(), Ok("in"), "{method:?} {secret:?} {served:?}");
+            if method == Method::ScramSha256 {
+                assert!(served.unwrap().unwrap().verifier().matches(b"geheim"));
+            }
+            if method != Method::Trust {
+                let (told, _) = psql(server(method, secret, tls.clone()), "u", "falsch", more, home);
+                assert!(
+                    told.unwrap_err()
+                        .ends_with("FATAL:  password authentication failed for user \"u\"")
+                );
+            }
+        }
+        let nobody = psql(
+            server(Method::ScramSha256, scram(), tls),
+            "v",
+            "geheim",
+            more,
+            home,
+        )
+        .0
+        .unwrap_err();
+        assert!(
+            nobody.ends_with("FATAL:  password authentication failed for user \"v\""),
+            "{nobody}"
+        );
+    }
+
+    let tls = || load(TlsMode::Require);
+    assert_eq!(
+        psql(
+            server(Method::ScramSha256, scram(), tls()),
+            "u",
+            "geheim",
+            &bound,
+            home
+        )
+        .0
+        .as_deref(),
+        Ok("in")
+    );
+    assert_eq!(
+        psql(
+            server(Method::ScramSha256, plain(), tls()),
+            "u",
+            "geheim",
+            &bound,
+            home
+        )
+        .0
+        .as_deref(),
+        Ok("in")
+    );
+    for refused in [
+        server(Method::Md5, md5(), tls()),
+        Server {
+            binds: false,
+            ..server(Method::ScramSha256, scram(), tls())
+        },
+    ] {
+        assert!(
+            psql(refused, "u", "geheim", &bound, home)
+                .0
+                .unwrap_err()
+                .contains("channel binding")
+        );
+    }
+    let unbound = format!("{full} channel_binding=disable");
+    assert_eq!(
+        psql(
+            server(Method::ScramSha256, scram(), tls()),
+            "u",
+            "geheim",
+            &unbound,
+            home
+        )
+        .0
+        .as_deref(),
+        Ok("in")
+    );
+
+    // Certificates of clients.
+    let own = |name: &str| certificates.path(name).display().to_string();
+    let with_cert = format!(
+        "{full} sslcert={} sslkey={}",
+        own("client.crt"),
+        own("client.key")
+    );
+    let ada = |mode| Server {
+        user: "ada",
+        secret: None,
+        method: Method::Cert,
+        tls: load(mode),
+        binds: true,
+    };
+    for mode in [TlsMode::Require, TlsMode::VerifyCa] {
+        assert_eq!(
+            psql(ada(mode), "ada", "", &with_cert, home).0.as_deref(),
+            Ok("in")
+        );
+        let other = psql(ada(mode), "u", "", &with_cert, home).0.unwrap_err();
+        assert!(
+            other.ends_with("FATAL:  certificate authentication failed for user \"u\""),
+            "{other}"
+        );
+    }
+    let without = psql(ada(TlsMode::Require), "ada", "", &full, home).0.unwrap_err();
+    assert!(
+        without.ends_with("FATAL:  connection requires a valid client certificate"),
+        "{without}"
+    );
+    assert!(psql(ada(TlsMode::VerifyCa), "ada", "", &full, home).0.is_err());
+}
+
+/// The whole way of a pooler that knows only the verifier: a client logs in to it, and it logs in to the server as that client.
+#[test]
+fn a_client_s_proof_opens_the_server_s_door() {
+    if !cluster::installed() {
+        skipped("PostgreSQL 15 is not installed");
+        return;
+    }
+    let certificates = Certificates::new();
+    let cluster = certificates.cluster("local all postgres trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+    cluster.sql("create role u login password 'gehe\u{ad}im \u{2168}'");
+    let stored = cluster.sql("select rolpassword from pg_authid where rolname = 'u'");
+    let secret = Secret::parse(stored.trim().as_bytes());
+    let tls = Some(TlsServer::load(&certificates.files(TlsMode::Require, Some("server"))).unwrap());
+    let server = Server {
+        user: "u",
+        secret: secret.clone(),
+        method: Method::ScramSha256,
+        tls,
+        binds: true,
+    };
+    let more = format!(
+        "sslmode=verify-full sslrootcert={} channel_binding=require",
+        certificates.path("ca.crt").display()
+    );
+    let (told, served) = psql(server, "u", "geheim IX", &more, certificates.folder.path());
+    assert_eq!(told.as_deref(), Ok("in"), "{served:?}");
+    let credentials = Credentials::new(secret.as_ref(), served.unwrap());
+    let to_server = TlsClient::load(&certificates.files(TlsMode::VerifyFull, None)).unwrap();
+    let bindings: [(Option<&TlsClient>, ChannelBinding); 2] = [(Some(&to_server), Require), (None, Prefer)];
+    for (way, binding) in bindings {
+        assert_eq!(
+            login(cluster.port, "u", credentials.clone(), way, binding).map(|keys| keys.is_some()),
+            Ok(true)
+        );
+    }
+}
+
+/// Certificates as people make them with OpenSSL: of version 1, and with signatures whose hash is another than SHA-256, which
+/// decides what a login is bound to. Both sides in turn are PostgreSQL's.
+#[test]
+fn every_certificate_binds() {
+    let openssl = |args: &str, folder: &Path| {
+        Command::new("openssl")
+            .args(args.split(' '))
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .output()
+            .is_ok_and(|out| out.status.success())
+    };
+    let certificates = Certificates::new();
+    let home = certificates.folder.path();
+    if !cluster::installed() || !openssl("version", home) {
+        skipped("PostgreSQL 15 or openssl is not installed");
+        return;
+    }
+    let cluster = certificates.cluster("local all postgres trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
+    cluster.sql("create role u login password 'geheim'");
+    let client = TlsClient::load(&TlsFiles {
+        mode: TlsMode::Require,
+        ..TlsFiles::default()
+    })
+    .unwrap();
+    for (kind, binds) in [
+        ("rsa:2048 -sha256", true),
+        ("rsa:2048 -sha1", true),
+        ("rsa:2048 -sha512", true),
+        (
+            "rsa:2048 -sha384 -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:48",
+            true,
+        ),
+        ("ec -pkeyopt ec_paramgen_curve:secp384r1 -sha384", true),
+        ("ed25519", false),
+        ("version 1", true),
+    ] {
+        let made = if kind == "version 1" {
+            openssl(
+                "req -new -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout made.key -out made.csr",
+                home,
+            ) && openssl(
+                "x509 -req -in made.csr -signkey made.key -days 3 -out made.crt",
+                home,
+            )
+        } else {
+            openssl(
+                &format!(
+                    "req -x509 -nodes -days 3 -subj /CN=127.0.0.1 -keyout made.key -out made.crt -newkey {kind}"
+                ),
+                home,
+            )
+        };
+        assert!(made, "{kind}");
+        // PostgreSQL shows it to our client side.
+        cluster.put("server.crt", &certificates.text("made.crt"));
+        cluster.put("server.key", &certificates.text("made.key"));
+        cluster.reload();
+        let required = login(cluster.port, "u", password("geheim"), Some(&client), Require);
+        assert_eq!(required.is_ok(), binds, "{kind}: {required:?}");
+        let preferred = login(cluster.port, "u", password("geheim"), Some(&client), Prefer);
+        assert!(preferred.is_ok(), "{kind}: {preferred:?}");
+        // We show it to libpq.
+        let tls = Some(
+            TlsServer::load(&TlsFiles {
+                ca: None,
+                ..certificates.files(TlsMode::Require, Some("made"))
+            })
+            .unwrap(),
+        );
+        let server = |tls| Server {
+            user: "u",
+            secret: Secret::parse(b"geheim"),
+            method: Method::ScramSha256,
+            tls,
+            binds: true,
+        };
+        let (told, _) = psql(
+            server(tls.clone()),
+            "u",
+            "geheim",
+            "sslmode=require channel_binding=require",
+            home,
+        );
+        assert_eq!(told.is_ok(), binds, "{kind}: {told:?}");
+        let (told, _) = psql(server(tls), "u", "geheim", "sslmode=require", home);
+        assert_eq!(told.as_deref(), Ok("in"), "{kind}");
+    }
+}

@@ -1,0 +1,317 @@
+//! Queries of the queue give what they would have given without it, whatever the session, the server or somebody else does meanwhile.
+
+use crate::common::message::{bind, close, describe, execute, flush, parse, query, sync};
+use crate::common::raw::Raw;
+use crate::heavy_queue::house::{HINT, House, JOIN};
+
+/// The texts answer alike through the queue and past the proxy, three times each, as often as it takes to be asked about and
+/// queued.
+fn alike(ours: &mut Raw, direct: &mut Raw, texts: &[&str]) {
+    for text in texts {
+        let text = format!("{HINT}{text}");
+        for round in 0..3 {
+            assert_eq!(ours.lines(&text), direct.lines(&text), "{round}: {text}");
+        }
+    }
+}
+
+/// Both run these, with the same answers.
+fn both(ours: &mut Raw, direct: &mut Raw, texts: &[&str]) {
+    for text in texts {
+        assert_eq!(ours.lines(text), direct.lines(text), "{text}");
+    }
+}
+
+#[test]
+fn rights_by_table_row_and_function() {
+    let house = House::start("");
+    for statement in [
+        "create table mine (owner text, v int)",
+        "insert into mine select case when i % 3 = 0 then 'app' else 'other' end, i from generate_series(1, 900) i",
+        "alter table mine enable row level security",
+        "create policy own on mine using (owner = current_user)",
+        "grant select on mine to app",
+        "create table secret (s int)",
+        "insert into secret values (42)",
+        "create view shown as select s from secret",
+        "grant select on shown to app",
+        "create function forbidden(int) returns int language sql stable as 'select $1'",
+        "revoke execute on function forbidden(int) from public",
+        "create function allowed() returns bigint language sql stable security definer as 'select count(*) from secret'",
+        "create function fails(int) returns int language plpgsql stable as 'begin raise exception ''no %'', $1; end'",
+        "create table partly (a int, b int)",
+        "grant select (a) on partly to app",
+    ] {
+        house.sql(statement);
+    }
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    alike(
+        &mut ours,
+        &mut direct,
+        &[
+            "select count(*), sum(v) from mine",
+            "select count(*) from mine, dim where v = d_id",
+            "select * from secret",
+            "select * from shown",
+            "select forbidden(1)",
+            "select d_id from dim where d_id < forbidden(5)",
+            "select allowed()",
+            "select fails(3)",
+            "select count(*) from fact where fails(f_id) > 0",
+            "select a from partly",
+            "select b from partly",
+            "select count(*) from partly where b > 1",
+        ],
+    );
+    // Rights that come and go.
+    for (change, text) in [
+        ("grant select on secret to app", "select * from secret"),
+        ("revoke select on secret from app", "select * from secret"),
+        ("drop policy own on mine", "select count(*), sum(v) from mine"),
+    ] {
+        house.sql(change);
+        alike(&mut ours, &mut direct, &[text]);
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn what_is_defined_changes_between_the_question_and_the_run() {
+    let house = House::start("heavy_queue_cache_bytes = \"64MB\"");
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    house.sql("create index fact_d on fact (f_d)");
+    let texts = [
+        JOIN,
+        "select count(*), sum(f_v) from fact, dim where f_d = d_id and d_id <= 50",
+        "select * from dim where d_id = 7",
+    ];
+    alike(&mut ours, &mut direct, &texts);
+    let prepared = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and d_id <= $1");
+    for client in [&mut ours, &mut direct] {
+        client.ask(&[parse("kept", &prepared, &[23]), sync()].concat());
+    }
+    let run = [
+        bind("", "kept", &[Some("50")], false),
+        describe(b'P', ""),
+        execute("", 0),
+        sync(),
+    ]
+    .concat();
+    for change in [
+        "drop index fact_d",
+        "insert into fact select i, i % 40000, 3 from generate_series(20001, 60000) i",
+        "analyze",
+        "alter table dim add column d_more int default 5",
+        "alter table fact alter column f_v type bigint",
+        "alter table dim drop constraint dim_pkey",
+        "alter table dim rename column d_name to d_title",
+        "alter table dim rename column d_title to d_name",
+        "alter table fact drop column f_v",
+        "drop table fact",
+    ] {
+        house.sql(change);
+        for _ in 0..2 {
+            for text in &texts {
+                let text = format!("{HINT}{text}");
+                assert_eq!(ours.lines(&text), direct.lines(&text), "after {change}: {text}");
+            }
+        }
+        // Servers that a statement was prepared on later have no old result to keep to.
+        if !change.contains("f_v") && !change.contains("drop table") {
+            assert_eq!(ours.ask(&run), direct.ask(&run), "after {change}");
+        }
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn settings_of_the_client_hold() {
+    let house = House::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"");
+    for statement in [
+        "create schema elsewhere",
+        "create table elsewhere.dim (d_id int primary key, d_name text)",
+        "insert into elsewhere.dim select i, 'elsewhere ' || i from generate_series(1, 100) i",
+        "grant all on schema elsewhere to app",
+        "grant all on all tables in schema elsewhere to app",
+    ] {
+        house.sql(statement);
+    }
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    let texts = [
+        "select count(*), min(d_name), sum(f_v) from fact, dim where f_d = d_id and f_id <= 400",
+        "select count(*), min(d_name), current_setting('work_mem'), current_setting('enable_seqscan') from dim",
+        "select d_id from dim where d_id < 4 order by d_name",
+    ];
+    alike(&mut ours, &mut direct, &texts);
+    for setting in [
+        "set search_path = elsewhere, public",
+        "set work_mem = '64kB'",
+        "set enable_hashjoin = off",
+        "set enable_nestloop = off",
+        "set plan_cache_mode = force_generic_plan",
+        "reset search_path",
+        "set datestyle = 'German'",
+        "set statement_timeout = '1min'",
+        "reset all",
+    ] {
+        both(&mut ours, &mut direct, &[setting]);
+        alike(&mut ours, &mut direct, &texts);
+        let shown = [
+            "show enable_hashjoin",
+            "show enable_nestloop",
+            "show work_mem",
+            "show search_path",
+        ];
+        both(&mut ours, &mut direct, &shown);
+    }
+    // Another client of the same servers has its own.
+    both(
+        &mut house.client(),
+        &mut house.direct(),
+        &["show work_mem", "show search_path"],
+    );
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn prepared_statements_that_become_generic() {
+    let house = House::start("heavy_queue_cache_bytes = \"64MB\"");
+    let text = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1");
+    for mode in ["auto", "force_generic_plan", "force_custom_plan"] {
+        let (mut ours, mut direct) = (house.client(), house.direct());
+        for client in [&mut ours, &mut direct] {
+            client.rows(&format!("set plan_cache_mode = {mode}"));
+            client.ask(&[parse("kept", &text, &[23]), sync()].concat());
+        }
+        for round in 0..9 {
+            for value in [Some("10"), Some("19000"), None, Some("many")] {
+                let run = [
+                    bind("", "kept", &[value], false),
+                    describe(b'P', ""),
+                    execute("", 0),
+                    sync(),
+                ]
+                .concat();
+                assert_eq!(ours.ask(&run), direct.ask(&run), "{mode}, {round}, {value:?}");
+            }
+        }
+        both(&mut ours, &mut direct, &["show plan_cache_mode"]);
+        // By the text, as SQL has it.
+        both(
+            &mut ours,
+            &mut direct,
+            &[
+                &format!("prepare by_text (int) as {text}"),
+                &format!("{HINT}execute by_text (500)"),
+                &format!("{HINT}execute by_text (500)"),
+                "deallocate by_text",
+            ],
+        );
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn cursors_and_results_that_are_fetched_in_part() {
+    let house = House::start("");
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    let declared = format!("declare c cursor for {HINT}{JOIN}");
+    let held = format!("declare h cursor with hold for {HINT}select d_id from dim order by d_id");
+    for _ in 0..2 {
+        both(
+            &mut ours,
+            &mut direct,
+            &[
+                "begin",
+                &declared,
+                "fetch 3 from c",
+                "fetch 2 from c",
+                "close c",
+                "commit",
+                &declared,
+                &held,
+                "fetch 2 from h",
+                "close h",
+            ],
+        );
+    }
+    // A portal that is left after some rows: nothing waits for it, and it ends with its Sync.
+    let text = format!("{HINT}select d_id from dim order by d_id");
+    let begin = |portal: &str| [parse("", &text, &[]), bind(portal, "", &[], false)].concat();
+    for bytes in [
+        [begin(""), execute("", 3), sync()].concat(),
+        [begin(""), execute("", 3), execute("", 2), sync()].concat(),
+        [
+            begin("p"),
+            describe(b'P', "p"),
+            execute("p", 3),
+            execute("p", 2),
+            sync(),
+        ]
+        .concat(),
+        [begin("p"), execute("p", 3), close(b'P', "p"), sync()].concat(),
+        [begin(""), execute("", 3), flush(), execute("", 40000), sync()].concat(),
+    ] {
+        for _ in 0..2 {
+            assert_eq!(ours.ask(&bytes), direct.ask(&bytes));
+        }
+        assert_eq!(house.queue(), Vec::new());
+    }
+    // In a block it stays for the next request.
+    for client in [&mut ours, &mut direct] {
+        client.rows("begin");
+    }
+    let first = [begin("p"), execute("p", 3), sync()].concat();
+    let next = [execute("p", 2), sync()].concat();
+    for bytes in [&first, &next, &next] {
+        assert_eq!(ours.ask(bytes), direct.ask(bytes));
+    }
+    both(&mut ours, &mut direct, &["commit"]);
+    assert_eq!(ours.ask(&next), direct.ask(&next), "it is gone");
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn functions_that_hide_joins_and_tables_of_a_session() {
+    let house = House::start("");
+    house.sql(
+        "create function hidden(int) returns bigint language sql stable as \
+         'select count(*) from fact, dim where f_d = d_id and f_id <= $1'",
+    );
+    house.sql(
+        "create function looped() returns setof int language plpgsql stable as \
+         'begin return query select d_id from dim, fact where f_d = d_id and f_id < 9 order by 1; end'",
+    );
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    alike(
+        &mut ours,
+        &mut direct,
+        &[
+            "select hidden(100), hidden(20000)",
+            "select sum(hidden(d_id)) from dim where d_id <= 5",
+            "select count(*) from looped() l, dim where l = d_id",
+        ],
+    );
+    // Whoever has a table of its own keeps its server, and does not wait with it.
+    both(
+        &mut ours,
+        &mut direct,
+        &[
+            "create temp table own as select d_id as o from dim where d_id < 500",
+            "analyze own",
+        ],
+    );
+    alike(
+        &mut ours,
+        &mut direct,
+        &[
+            "select count(*) from own, dim where o = d_id",
+            "select count(*) from own",
+        ],
+    );
+    both(&mut ours, &mut direct, &["drop table own"]);
+    alike(&mut ours, &mut direct, &["select count(*) from own"]);
+    ours.send(&query("select 1")).expect("sent");
+    assert_eq!(ours.until_ready().len(), 4);
+    house.wait_for_queue(0, 0);
+}

@@ -1,0 +1,258 @@
+//! Queries that run with other joins than PostgreSQL prefers: the same answers and errors, and nothing left behind.
+
+use crate::common::message::{bind, describe, execute, parse, query, sync};
+use crate::common::raw::Raw;
+use crate::heavy_queue::house::{House, error};
+
+/// The hash tables here are small beside this cache, so a hash join is preferred where it costs about as much as the index join that
+/// PostgreSQL takes.
+fn house() -> House {
+    House::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"")
+}
+
+/// The join, of as many rows of `fact` as `limit` says.
+fn join(columns: &str, limit: &str) -> String {
+    format!(
+        "/* corun: heavy_queue=analytic */ select {columns} from fact, dim where f_d = d_id and f_id <= {limit}"
+    )
+}
+
+/// What PostgreSQL thinks a plan costs, and its text.
+fn cost(client: &mut Raw, sql: &str) -> (f64, String) {
+    let plan = format!("{:?}", client.rows(&format!("explain {sql}")));
+    let text = plan
+        .split_once("..")
+        .and_then(|(_, rest)| rest.split_once(' '))
+        .map(|(cost, _)| cost.to_owned());
+    let cost = text.and_then(|text| text.parse().ok());
+    (cost.unwrap_or_else(|| panic!("no cost: {plan}")), plan)
+}
+
+/// A limit under which PostgreSQL takes an index join, and a hash join would cost little more.
+fn limit(house: &House) -> u32 {
+    let (mut own, mut hashes) = (house.direct(), house.direct());
+    hashes.rows("set enable_nestloop = off");
+    hashes.rows("set enable_mergejoin = off");
+    (20..4000)
+        .step_by(10)
+        .find(|limit| {
+            let sql = join("count(*), sum(f_v)", &limit.to_string());
+            let ((own, plan), (hash, other)) = (cost(&mut own, &sql), cost(&mut hashes, &sql));
+            plan.contains("Nested Loop") && other.contains("Hash Join") && hash < own * 1.2
+        })
+        .expect("plans of about the same cost")
+}
+
+/// A query of which another form is chosen, once it is known, and the house.
+fn chosen() -> (House, Raw, u32) {
+    let house = house();
+    let limit = limit(&house);
+    let mut client = house.client();
+    let sql = join("count(*), sum(f_v)", &limit.to_string());
+    client.rows(&sql);
+    assert_eq!(client.rows(&sql), house.direct().rows(&sql));
+    let form = with_lock(
+        &house,
+        &mut client,
+        &join("count(*), sum(f_v)", &limit.to_string()),
+    );
+    assert!(form.contains("enable_nestloop=off"), "{form}");
+    (house, client, limit)
+}
+
+/// The form in which a query runs that must wait for a lock.
+fn with_lock(house: &House, client: &mut Raw, sql: &str) -> String {
+    let mut other = house.direct();
+    other.rows("begin");
+    other.rows("lock table fact in access exclusive mode");
+    client.send(&query(sql)).expect("sent");
+    house.wait_for_queue(0, 1);
+    let form = house.queue()[0]["form"].clone();
+    other.rows("commit");
+    assert_eq!(error(&client.until_ready()).0, "");
+    house.wait_for_queue(0, 0);
+    form
+}
+
+#[test]
+fn answers_and_settings_are_as_if_nothing_was() {
+    let (house, mut ours, limit) = chosen();
+    let mut direct = house.direct();
+    for columns in [
+        "count(*), sum(f_v)",
+        "f_id, d_name",
+        "sum(1 / (f_id - 10))",
+        "f_id::text || d_name",
+    ] {
+        let sql = join(columns, &limit.to_string());
+        let (mut expected, mut got) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            expected = direct.lines(&sql);
+            got = ours.lines(&sql);
+            // The order of rows is that of the plan.
+            expected.sort();
+            got.sort();
+            assert_eq!(got, expected, "{sql}");
+        }
+        assert_eq!(got.last(), expected.last());
+        assert_eq!(
+            ours.lines("show enable_nestloop"),
+            direct.lines("show enable_nestloop")
+        );
+        assert_eq!(
+            ours.value("select current_setting('transaction_isolation')"),
+            "read committed"
+        );
+    }
+    // No transaction is left open: each statement has its own.
+    let first = ours.value("select pg_current_xact_id()");
+    assert_ne!(ours.value("select pg_current_xact_id()"), first);
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn prepared_statements_text_and_binary() {
+    let (house, mut ours, limit) = chosen();
+    let mut direct = house.direct();
+    let text = join("f_id, d_name", "$1");
+    for client in [&mut ours, &mut direct] {
+        client.ask(&[parse("mine", &text, &[23]), describe(b'S', "mine"), sync()].concat());
+    }
+    let limit = limit.to_string();
+    for round in 0..8 {
+        for (value, binary) in [
+            (Some(limit.as_str()), round % 2 == 1),
+            (None, false),
+            (Some("wrong"), false),
+        ] {
+            let run = |name: &str, parse: Vec<u8>| {
+                [
+                    parse,
+                    bind("", name, &[value], binary),
+                    describe(b'P', ""),
+                    execute("", 0),
+                    sync(),
+                ]
+                .concat()
+            };
+            for bytes in [run("mine", Vec::new()), run("", parse("", &text, &[23]))] {
+                let (mut got, mut expected) = (ours.ask(&bytes), direct.ask(&bytes));
+                got.sort();
+                expected.sort();
+                assert_eq!(got, expected, "round {round}, {value:?}");
+            }
+        }
+    }
+    assert_eq!(ours.value("show plan_cache_mode"), "auto");
+    let metrics = house.console().table("show heavy_queue");
+    assert_eq!(metrics.len(), 9);
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn cancelled_and_left_in_the_middle() {
+    let (house, mut ours, limit) = chosen();
+    let sql = join("count(*), sum(f_v)", &limit.to_string());
+    let mut gate = house.direct();
+    gate.rows("begin");
+    gate.rows("lock table fact in access exclusive mode");
+    ours.send(&query(&sql)).expect("sent");
+    house.wait_for_queue(0, 1);
+    house.wait_for_lock();
+    house.cancel(&ours);
+    let answer = ours.until_ready();
+    assert_eq!(
+        error(&answer),
+        (
+            "57014".to_owned(),
+            "canceling statement due to user request".to_owned()
+        )
+    );
+    assert_eq!(
+        answer.last().and_then(|message| message.show()),
+        Some("ready I".to_owned())
+    );
+    assert_eq!(ours.value("show enable_nestloop"), "on");
+    let mut leaves = house.client();
+    leaves.send(&query(&sql)).expect("sent");
+    house.wait_for_queue(0, 1);
+    drop(leaves);
+    house.wait_for_queue(0, 0);
+    gate.rows("commit");
+    // Every server is as it was.
+    for _ in 0..6 {
+        let mut client = house.client();
+        assert_eq!(client.value("show enable_nestloop"), "on");
+        assert_eq!(client.rows(&sql), house.direct().rows(&sql));
+    }
+    let open =
+        "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in%'";
+    assert_eq!(house.sql(open)[0][0].as_deref(), Some("0"));
+}
+
+#[test]
+fn what_follows_in_one_write_is_answered_in_order() {
+    let (house, mut ours, limit) = chosen();
+    let mut direct = house.direct();
+    let sql = join("count(*), sum(f_v)", &limit.to_string());
+    let bytes = [
+        query(&sql),
+        query("select 2"),
+        query(&sql),
+        query("begin"),
+        query(&sql),
+        query("commit"),
+    ]
+    .concat();
+    let run = |client: &mut Raw| {
+        client.send(&bytes).expect("sent");
+        let answers: Vec<String> = (0..6)
+            .flat_map(|_| client.until_ready())
+            .filter_map(|message| message.show())
+            .collect();
+        answers
+    };
+    for _ in 0..3 {
+        assert_eq!(run(&mut ours), run(&mut direct));
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn plans_can_be_left_alone_and_serializable_ones_are() {
+    let house = House::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_plans = false");
+    let limit = limit(&house);
+    let mut client = house.client();
+    let sql = join("count(*), sum(f_v)", &limit.to_string());
+    client.rows(&sql);
+    assert_eq!(with_lock(&house, &mut client, &sql), "as planned");
+    let house = self::house();
+    let mut client = house.client();
+    client.rows("set default_transaction_isolation = 'serializable'");
+    client.rows(&sql);
+    assert_eq!(with_lock(&house, &mut client, &sql), "as planned");
+}
+
+#[test]
+fn hints_that_nobody_reads_are_no_forms() {
+    let house = house();
+    let limit = limit(&house).to_string();
+    let sql = join("count(*), sum(f_v)", &limit);
+    let mut client = house.client();
+    client.rows(&sql);
+    let without = with_lock(&house, &mut client, &sql);
+    assert!(without.contains("enable_nestloop=off"), "{without}");
+    // The setting is there, and the extension is not.
+    let database = &house.database;
+    house.sql(&format!(
+        "alter database {database} set pg_hint_plan.enable_hint = 'on'"
+    ));
+    house.console().rows("reconnect");
+    let mut client = house.client();
+    assert_eq!(client.value("show pg_hint_plan.enable_hint"), "on");
+    // Of a shape that no server was asked about before.
+    let sql = join("count(*), max(f_v)", &limit);
+    client.rows(&sql);
+    assert_eq!(with_lock(&house, &mut client, &sql), without);
+    assert_eq!(client.rows(&sql), house.direct().rows(&sql));
+}

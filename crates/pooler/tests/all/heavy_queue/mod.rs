@@ -1,0 +1,11 @@
+//! The queue of heavy queries (paper 002) against a real PostgreSQL: answers, errors, settings, limits, and everything that can happen to
+//! who waits or runs in it.
+
+mod alike;
+mod estimates;
+mod forms;
+mod house;
+mod parallel;
+mod place;
+mod queue;
+mod resctrl;

@@ -1,0 +1,330 @@
+//! Where a query of the queue runs, and where its server process is afterwards: cores as the kernel shows them, classes in a resctrl in
+//! memory that knows the real processes.
+
+use corun_model::units::CpuId;
+use corun_net::process::{Processes, SystemProcesses};
+
+use crate::common::message::query;
+use crate::common::postgres::Postgres;
+use crate::common::raw::Raw;
+use crate::common::target::{Mode, Pooling, Target};
+use crate::heavy_queue::house::{HINT, House, Row, error, held};
+use crate::heavy_queue::resctrl::Resctrl;
+
+const WEAK: &str = "corun-weak";
+const DEFAULT: &str = "corun-default";
+
+/// Error numbers of Linux: ESRCH, EACCES, ENOSPC.
+const NO_PROCESS: i32 = 3;
+const NO_ACCESS: i32 = 13;
+const NO_SPACE: i32 = 28;
+
+/// A house whose cache is divided, and a client that keeps the first server to itself: the next one's home is another core than the
+/// queue's, where there is one.
+struct Divided {
+    house: House,
+    resctrl: Resctrl,
+    _keeper: Raw,
+}
+
+impl Divided {
+    fn start(own: Option<Postgres>, corun: &str) -> Divided {
+        let resctrl = Resctrl::new();
+        let house = House::with(own, corun, |pooling| pooling.partitioner(resctrl.partitioner()));
+        let mut keeper = house.client();
+        keeper.rows("begin");
+        Divided {
+            house,
+            resctrl,
+            _keeper: keeper,
+        }
+    }
+
+    /// A client that runs a weak query for as long as the gate is closed, and its server process, with its home.
+    fn weak(&self) -> (Raw, Raw, Process) {
+        let mut client = self.house.client();
+        self.house.known(&mut client, &[held(1)]);
+        let pid = client.value("select pg_backend_pid()").parse().expect("a number");
+        let gate = self.house.lock();
+        let process = Process {
+            pid,
+            home: SystemProcesses.cpus(pid).expect("it is there"),
+        };
+        assert_eq!(process.home.len(), 1, "it is bound");
+        client.send(&query(&held(1))).expect("sent");
+        self.house.wait_for_queue(0, 1);
+        self.is_at(pid, &self.queue_cpus(), WEAK);
+        self.house.wait_for_lock();
+        let row = &self.house.queue()[0];
+        assert_eq!((&*row["class"], &*row["cache"]), ("weak", WEAK));
+        assert_eq!(row["cpu"], self.queue_cpus()[0].0.to_string());
+        (gate, client, process)
+    }
+
+    /// The core of the queue, which has one.
+    fn queue_cpus(&self) -> Vec<CpuId> {
+        let allowed = corun_topology::affinity::allowed_cpus().expect("the kernel says");
+        vec![allowed[0]]
+    }
+
+    fn is_at(&self, pid: u32, cpus: &[CpuId], group: &str) {
+        self.house.wait_until(|| {
+            let found = (SystemProcesses.cpus(pid).ok(), self.resctrl.group_of(pid));
+            if found == (Some(cpus.to_vec()), Some(group.to_owned())) {
+                Ok(())
+            } else {
+                Err(format!("{pid} is at {found:?}, not {cpus:?} and {group}"))
+            }
+        });
+    }
+
+    fn is_home(&self, process: &Process) {
+        self.is_at(process.pid, &process.home, DEFAULT);
+        assert!(self.resctrl.in_group(WEAK).is_empty());
+    }
+
+    fn has_ended(&self, pid: u32) {
+        self.house.wait_until(|| match self.resctrl.group_of(pid) {
+            None => Ok(()),
+            Some(group) => Err(format!("{pid} is still there, in {group:?}")),
+        });
+        assert!(self.resctrl.in_group(WEAK).is_empty());
+    }
+}
+
+struct Process {
+    pid: u32,
+    home: Vec<CpuId>,
+}
+
+#[test]
+fn a_weak_query_is_kept_to_its_part_and_core_while_it_runs() {
+    let divided = Divided::start(None, "");
+    for _ in 0..2 {
+        let (mut gate, mut client, process) = divided.weak();
+        assert!(
+            divided.queue_cpus() != process.home
+                || corun_topology::affinity::allowed_cpus().expect("cores").len() == 1
+        );
+        gate.rows("commit");
+        assert_eq!(error(&client.until_ready()).0, "");
+        divided.is_home(&process);
+        // What is not of the queue stays there.
+        assert_eq!(client.value("select 7"), "7");
+        divided.is_home(&process);
+    }
+}
+
+#[test]
+fn a_query_that_reuses_its_tables_has_the_rest() {
+    let divided = Divided::start(None, "heavy_queue_cache_bytes = \"64MB\"");
+    let mut client = divided.house.client();
+    let join = format!("{HINT}select count(*) from dim a, dim b, gate where a.d_name = b.d_name and g > 0");
+    divided.house.known(&mut client, std::slice::from_ref(&join));
+    let pid = client.value("select pg_backend_pid()").parse().expect("a number");
+    let home = SystemProcesses.cpus(pid).expect("it is there");
+    let mut gate = divided.house.lock();
+    client.send(&query(&join)).expect("sent");
+    divided.house.wait_for_queue(0, 1);
+    divided.is_at(pid, &divided.queue_cpus(), DEFAULT);
+    let row = &divided.house.queue()[0];
+    assert_eq!((&*row["class"], &*row["cache"]), ("strong", DEFAULT));
+    gate.rows("commit");
+    assert_eq!(error(&client.until_ready()).0, "");
+    divided.is_home(&Process { pid, home });
+}
+
+#[test]
+fn one_that_fails_is_moved_back() {
+    let divided = Divided::start(None, "");
+    let (mut gate, mut client, process) = divided.weak();
+    gate.rows("rollback");
+    assert_eq!(error(&client.until_ready()).0, "");
+    let fails = format!("{HINT}select count(*) from gate, dim where d_id > 1 / (g - 1)");
+    for _ in 0..3 {
+        client.send(&query(&fails)).expect("sent");
+        assert_eq!(error(&client.until_ready()).0, "22012");
+        divided.is_home(&process);
+    }
+    divided.house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn one_that_is_cancelled_is_moved_back() {
+    let divided = Divided::start(None, "");
+    let (gate, mut client, process) = divided.weak();
+    divided.house.cancel(&client);
+    assert_eq!(error(&client.until_ready()).0, "57014");
+    divided.is_home(&process);
+    drop(gate);
+}
+
+#[test]
+fn the_process_of_a_client_that_left_ends_or_is_moved_back() {
+    let divided = Divided::start(None, "");
+    let (gate, client, process) = divided.weak();
+    drop(client);
+    divided.house.wait_for_queue(0, 0);
+    drop(gate);
+    divided.has_ended(process.pid);
+}
+
+#[test]
+fn a_process_that_is_terminated_leaves_nothing_behind() {
+    let divided = Divided::start(Some(House::own_server()), "");
+    let (gate, mut client, process) = divided.weak();
+    divided
+        .house
+        .sql(&format!("select pg_terminate_backend({})", process.pid));
+    assert_eq!(error(&client.until_closed()).0, "57P01");
+    divided.has_ended(process.pid);
+    drop(gate);
+    // The next one begins where everybody does.
+    let (mut gate, mut client, process) = divided.weak();
+    gate.rows("commit");
+    assert_eq!(error(&client.until_ready()).0, "");
+    divided.is_home(&process);
+}
+
+#[test]
+fn a_configuration_without_the_queue_moves_it_back_at_its_end() {
+    let divided = Divided::start(None, "heavy_queue_policy = \"mls\"");
+    let (mut gate, mut client, process) = divided.weak();
+    let target = &divided.house.target;
+    target.reload_with(&[("heavy_queue_policy = \"mls\"", "heavy_queue_policy = \"fifo\"")]);
+    assert_eq!(
+        divided.house.queue()[0]["policy"],
+        "mls",
+        "the next start changes that"
+    );
+    target.reload_with(&[("heavy_queue = \"on\"", "heavy_queue = \"off\"")]);
+    divided.is_at(process.pid, &divided.queue_cpus(), WEAK);
+    gate.rows("commit");
+    assert_eq!(error(&client.until_ready()).0, "");
+    divided.is_home(&process);
+    client.rows(&held(1));
+    divided.is_home(&process);
+}
+
+/// Lines of the log with this text.
+fn logged(divided: &Divided, text: &str) -> usize {
+    let log = divided.house.target.log();
+    log.lines()
+        .filter(|line| line.starts_with("WARN") && line.contains(text))
+        .count()
+}
+
+#[test]
+fn what_the_kernel_refuses_is_said_once_and_queries_run_on() {
+    for (errno, text) in [
+        (NO_SPACE, "No space left on device"),
+        (NO_ACCESS, "Permission denied"),
+    ] {
+        let divided = Divided::start(None, "");
+        divided.resctrl.refuse(errno);
+        let before = logged(&divided, text);
+        let mut client = divided.house.client();
+        divided.house.known(&mut client, &[held(1)]);
+        let expected = divided.house.direct().rows(&held(1));
+        for _ in 0..3 {
+            assert_eq!(client.rows(&held(1)), expected);
+        }
+        assert_eq!(logged(&divided, text), before + 1, "{text}");
+        let mut gate = divided.house.lock();
+        client.send(&query(&held(1))).expect("sent");
+        divided.house.wait_for_queue(0, 1);
+        let row = divided.house.queue().remove(0);
+        assert_eq!((&*row["class"], &*row["cache"]), ("weak", ""));
+        assert!(!row["cpu"].is_empty(), "its core has nothing to do with it");
+        gate.rows("commit");
+        assert_eq!(error(&client.until_ready()).0, "");
+        assert!(divided.resctrl.in_group(WEAK).is_empty());
+    }
+}
+
+#[test]
+fn a_task_that_ends_meanwhile_is_no_matter() {
+    let divided = Divided::start(None, "");
+    divided.resctrl.refuse(NO_PROCESS);
+    let mut client = divided.house.client();
+    divided.house.known(&mut client, &[held(1)]);
+    let expected = divided.house.direct().rows(&held(1));
+    assert_eq!(client.rows(&held(1)), expected);
+    assert_eq!(logged(&divided, "No such process"), 0);
+}
+
+#[test]
+fn what_could_not_be_moved_back_is_moved_later() {
+    let divided = Divided::start(None, "");
+    let (mut gate, mut client, process) = divided.weak();
+    divided.resctrl.refuse(NO_ACCESS);
+    gate.rows("commit");
+    assert_eq!(error(&client.until_ready()).0, "");
+    divided.is_at(process.pid, &process.home, WEAK);
+    divided.resctrl.refuse(0);
+    divided.is_home(&process);
+}
+
+#[test]
+fn a_partition_that_goes_away_takes_its_classes_along() {
+    let divided = Divided::start(None, "");
+    let (mut gate, mut client, process) = divided.weak();
+    divided.resctrl.unmount();
+    gate.rows("commit");
+    assert_eq!(error(&client.until_ready()).0, "");
+    // Where the kernel puts it.
+    divided.is_at(process.pid, &process.home, "");
+    let expected = divided.house.direct().rows(&held(1));
+    for _ in 0..3 {
+        assert_eq!(client.rows(&held(1)), expected);
+    }
+    let row: Row = {
+        let mut gate = divided.house.lock();
+        client.send(&query(&held(1))).expect("sent");
+        divided.house.wait_for_queue(0, 1);
+        let row = divided.house.queue().remove(0);
+        gate.rows("commit");
+        assert_eq!(error(&client.until_ready()).0, "");
+        row
+    };
+    assert_eq!(&*row["cache"], "");
+}
+
+#[test]
+fn who_is_not_certainly_the_backend_is_never_moved() {
+    // Behind another pooler the number that a connection tells is nobody's, or somebody else's.
+    let inner = House::with(None, "", |pooling| pooling.ours("heavy_queue = \"off\""));
+    let resctrl = Resctrl::new();
+    let pooling = Pooling::new(Mode::Transaction, 4)
+        .corun("heavy_queue = \"on\"\nheavy_queue_cores = 1")
+        .partitioner(resctrl.partitioner());
+    let outer = Target::start_before(&inner.target, &pooling);
+    let login = outer.login("app").database(&inner.database);
+    let mut client = outer.client_as(&login);
+    let expected = inner.direct().rows(&held(1));
+    for _ in 0..3 {
+        assert_eq!(client.rows(&held(1)), expected);
+    }
+    let mut gate = inner.lock();
+    client.send(&query(&held(1))).expect("sent");
+    let row = {
+        let mut console = outer.client_as(&outer.login("postgres").database("pgbouncer"));
+        let mut rows = Vec::new();
+        inner.wait_until(|| {
+            rows = console.table("show queue");
+            rows.first()
+                .map(|_| ())
+                .ok_or_else(|| "it does not run".to_owned())
+        });
+        rows.remove(0)
+    };
+    assert_eq!(
+        (&*row["state"], &*row["cpu"], &*row["cache"]),
+        ("running", "", "")
+    );
+    gate.rows("commit");
+    assert_eq!(error(&client.until_ready()).0, "");
+    for group in [WEAK, DEFAULT] {
+        assert!(resctrl.in_group(group).is_empty());
+    }
+}

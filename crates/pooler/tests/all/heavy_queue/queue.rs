@@ -1,0 +1,375 @@
+//! Who waits, who runs, and what may happen to them.
+
+use crate::common::message::{bind, describe, execute, parse, query, sync};
+use crate::common::raw::Raw;
+use crate::heavy_queue::house::{HINT, House, JOIN, error, held};
+
+/// Both in the queue answer once the gate is open, and nobody is left.
+fn open(house: &House, mut gate: Raw, waiting: Vec<&mut Raw>) {
+    gate.rows("commit");
+    for client in waiting {
+        assert_eq!(error(&client.until_ready()).0, "");
+        assert_eq!(client.value("select 7"), "7");
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn a_second_query_waits_without_a_server_and_short_ones_pass() {
+    let house = House::start("");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    assert_eq!(house.active().len(), 1, "{:#?}", house.active());
+    let rows = house.queue();
+    assert_eq!(rows[0]["state"], "running");
+    assert!(!rows[0]["cpu"].is_empty() && rows[1]["cpu"].is_empty());
+    assert_eq!(
+        (&*rows[1]["database"], &*rows[1]["user"]),
+        (&*house.database, "app")
+    );
+    assert_eq!(house.client().value("select 1"), "1");
+    // One that is kept out of the queue.
+    let none = "/* corun: heavy_queue=none */ select count(*) from fact, dim where f_d = d_id";
+    assert_eq!(house.client().value(none), "20000");
+    open(&house, gate, vec![&mut runs, &mut waits]);
+    let learnt = house.console().table("show heavy_queue");
+    assert_eq!(learnt.len(), 9, "{learnt:#?}");
+}
+
+#[test]
+fn cancelled_while_it_waits() {
+    let house = House::start("");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    house.cancel(&waits);
+    let answer = error(&waits.until_ready());
+    assert_eq!(
+        answer,
+        (
+            "57014".to_owned(),
+            "canceling statement due to user request".to_owned()
+        )
+    );
+    house.wait_for_queue(0, 1);
+    assert_eq!(waits.value("select 5"), "5");
+    open(&house, gate, vec![&mut runs]);
+}
+
+#[test]
+fn cancelled_while_it_runs() {
+    let house = House::start("");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    house.cancel(&runs);
+    assert_eq!(error(&runs.until_ready()).0, "57014");
+    house.wait_for_queue(0, 1);
+    assert_eq!(runs.value("select 5"), "5");
+    open(&house, gate, vec![&mut waits]);
+}
+
+#[test]
+fn its_statement_timeout_passes_while_it_waits() {
+    let house = House::start("");
+    // Once as the client says, once as the database does.
+    let own = house.login().parameter("statement_timeout", "800ms");
+    let expected = (
+        "57014".to_owned(),
+        "canceling statement due to statement timeout".to_owned(),
+    );
+    let (gate, mut runs, mut waits) = house.two_in_queue_as(&own);
+    assert_eq!(error(&waits.until_ready()), expected);
+    assert_eq!(waits.value("select 5"), "5");
+    open(&house, gate, vec![&mut runs]);
+}
+
+#[test]
+fn the_servers_statement_timeout_passes_while_it_waits() {
+    let server = House::own_server();
+    server.sql("alter role other set statement_timeout = '800ms'");
+    let house = House::with(Some(server), "", |pooling| pooling);
+    house.sql("grant all on all tables in schema public to other");
+    let other = house.target.login("other").database(&house.database);
+    let (gate, mut runs, mut waits) = house.two_in_queue_as(&other);
+    let answer = error(&waits.until_ready());
+    assert_eq!(
+        answer,
+        (
+            "57014".to_owned(),
+            "canceling statement due to statement timeout".to_owned()
+        )
+    );
+    open(&house, gate, vec![&mut runs]);
+}
+
+#[test]
+fn clients_that_leave_make_room() {
+    let house = House::start("");
+    let (gate, runs, waits) = house.two_in_queue();
+    drop(waits);
+    house.wait_for_queue(0, 1);
+    let mut next = house.client();
+    next.send(&query(&held(2))).expect("sent");
+    house.wait_for_queue(1, 1);
+    drop(runs);
+    house.wait_for_queue(0, 1);
+    open(&house, gate, vec![&mut next]);
+}
+
+#[test]
+fn a_backend_that_dies_makes_room() {
+    let house = House::with(Some(House::own_server()), "", |pooling| pooling);
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    let pid = house.active()[0]["remote_pid"].clone();
+    house.sql(&format!("select pg_terminate_backend({pid})"));
+    let told = error(&runs.until_closed());
+    assert_eq!(told.0, "57P01", "{told:?}");
+    house.wait_for_queue(0, 1);
+    open(&house, gate, vec![&mut waits]);
+}
+
+#[test]
+fn paused_and_killed() {
+    let house = House::start("");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    let mut console = house.console();
+    console
+        .send(&query(&format!("pause {}", house.database)))
+        .expect("sent");
+    drop(gate);
+    assert_eq!(error(&runs.until_ready()).0, "");
+    // Nobody has a core who gets no server.
+    house.wait_for_queue(0, 0);
+    house.console().rows(&format!("resume {}", house.database));
+    assert_eq!(error(&waits.until_ready()).0, "");
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    house.console().rows(&format!("kill {}", house.database));
+    assert_eq!(error(&waits.until_closed()).0, "57P01");
+    assert_eq!(error(&runs.until_closed()).0, "57P01");
+    house.wait_for_queue(0, 0);
+    drop(gate);
+}
+
+#[test]
+fn what_takes_long_is_learnt() {
+    let house = House::start("heavy_queue_min = \"1ms\"");
+    let slow = "select count(*) from fact a, fact b where a.f_v = b.f_v and a.f_id <= 3000";
+    let mut client = house.client();
+    assert!(
+        house
+            .heavy_queue(&mut client, slow)
+            .contains("not known to take long")
+    );
+    let expected = house.direct().rows(slow);
+    assert_eq!(client.rows(slow), expected);
+    let asked = house.heavy_queue(&mut client, slow);
+    assert!(asked.contains("asks for its plan"), "{asked}");
+    assert_eq!(client.rows(slow), expected);
+    let known = house.heavy_queue(&mut client, slow);
+    assert!(known.contains("queues as") && known.contains("plans"), "{known}");
+    let write = "insert into gate select f_id from fact";
+    assert!(house.heavy_queue(&mut client, write).contains("only read"));
+    // Statements in a block keep their server and do not wait.
+    client.rows("begin");
+    assert_eq!(client.rows(slow), expected);
+    client.rows("rollback");
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn what_cannot_be_explained_runs_all_the_same() {
+    let house = House::start("");
+    house.sql("create table secret (s int)");
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    for text in [
+        "select * from secret",
+        "select * from nowhere",
+        "select 1 / (f_id - f_id) from fact",
+        "select d_id, no_such(d_id) from dim",
+        "select generate_series(1, 3)",
+        "values (1), (2)",
+        "select 1;",
+        "select 1 -- with a comment",
+        "select current_setting('enable_hashjoin')",
+    ] {
+        let text = format!("{HINT}{text}");
+        for _ in 0..3 {
+            assert_eq!(ours.lines(&text), direct.lines(&text), "{text}");
+        }
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn values_of_prepared_statements_are_asked_about_as_they_came() {
+    let house = House::start("");
+    let (mut ours, mut direct) = (house.client(), house.direct());
+    let text = format!(
+        "{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1 and d_id > $2"
+    );
+    for client in [&mut ours, &mut direct] {
+        client.ask(&[parse("mine", &text, &[23]), sync()].concat());
+    }
+    for (values, binary) in [
+        ([Some("100"), Some("5")], false),
+        ([Some("15000"), Some("5")], true),
+        ([None, Some("7")], false),
+        ([Some("wrong"), Some("7")], false),
+        ([Some("100"), Some("5")], false),
+    ] {
+        let run = [
+            bind("", "mine", &values, binary && values[0] != Some("wrong")),
+            describe(b'P', ""),
+            execute("", 0),
+            sync(),
+        ]
+        .concat();
+        let unnamed = [
+            parse("", &text, &[23]),
+            bind("", "", &values, false),
+            execute("", 0),
+            sync(),
+        ]
+        .concat();
+        assert_eq!(ours.ask(&run), direct.ask(&run), "{values:?}");
+        assert_eq!(ours.ask(&unnamed), direct.ask(&unnamed), "{values:?}");
+    }
+    let join = format!("{HINT}{JOIN}");
+    assert_eq!(ours.lines(&join), direct.lines(&join));
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn a_cancelled_question_is_asked_again() {
+    let house = House::start("");
+    let mut client = house.client();
+    let gate = house.lock();
+    // The question waits for the lock, as the query would.
+    client.send(&query(&held(3))).expect("sent");
+    house.wait_for_lock();
+    house.cancel(&client);
+    let told = error(&client.until_ready());
+    assert_eq!(
+        told,
+        (
+            "57014".to_owned(),
+            "canceling statement due to user request".to_owned()
+        )
+    );
+    drop(gate);
+    client.rows(&held(3));
+    let gate = house.lock();
+    client.send(&query(&held(3))).expect("sent");
+    house.wait_for_queue(0, 1);
+    open(&house, gate, vec![&mut client]);
+}
+
+#[test]
+fn who_waits_for_what_does_not_end_goes_on_without() {
+    let house = House::start("heavy_queue_min = \"0ms\"");
+    let text = |number: u32| {
+        format!(
+            "select count(*), {number} from gate, fact a, fact b where a.f_v = b.f_v and a.f_id <= 500 + g"
+        )
+    };
+    let mut clients = [house.client(), house.client()];
+    // Until what they have used pays for a question.
+    house.wait_until(|| {
+        clients[0].rows(&text(1));
+        let said = house.heavy_queue(&mut clients[0], &text(1));
+        if said.contains("queues as") {
+            Ok(())
+        } else {
+            Err(said)
+        }
+    });
+    house.wait_for_queue(0, 0);
+    let mut gate = house.lock();
+    clients[0].send(&query(&text(1))).expect("sent");
+    house.wait_for_queue(0, 1);
+    clients[1].send(&query(&text(1))).expect("sent");
+    // Its core is taken by one that waits for a lock itself.
+    house.wait_until(|| match house.active().len() {
+        2 => Ok(()),
+        active => Err(format!("{active} run, {:#?}", house.queue())),
+    });
+    gate.rows("commit");
+    for client in &mut clients {
+        assert_eq!(error(&client.until_ready()).0, "");
+    }
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn a_server_that_ends_while_queries_wait() {
+    let mut house = House::with(Some(House::own_server()), "", |pooling| {
+        pooling.set("server_login_retry", "1")
+    });
+    let (gate, mut runs, mut waits) = house.two_in_queue();
+    house.own_mut().stop();
+    assert_eq!(error(&runs.until_closed()).0, "57P01");
+    house.own_mut().start_again();
+    drop(gate);
+    // As one that comes when its server is away: told so, or served when it is back.
+    let answer = waits.until(|seen| {
+        seen.iter().any(|message| message.tag == b'Z')
+            || error(seen).0.starts_with("08")
+            || error(seen).0.starts_with("57")
+    });
+    let told = error(&answer).0;
+    assert!(
+        told.is_empty() || told.starts_with("08") || told.starts_with("57"),
+        "{told}"
+    );
+    house.wait_for_queue(0, 0);
+    let login = house.login();
+    house.wait_until(|| {
+        let mut next = Raw::connect(&login).map_err(|error| error.to_string())?;
+        next.try_rows(&held(1)).map(drop)
+    });
+    house.wait_for_queue(0, 0);
+}
+
+#[test]
+fn session_mode_has_no_queue() {
+    let house = House::with(None, "", |pooling| crate::common::target::Pooling {
+        mode: crate::common::target::Mode::Session,
+        ..pooling
+    });
+    let mut client = house.client();
+    let join = format!("{HINT}{JOIN}");
+    assert_eq!(client.lines(&join), house.direct().lines(&join));
+    let rows = client.rows(&format!("explain (corun) {JOIN}"));
+    assert!(format!("{rows:?}").contains("pool_mode is session"), "{rows:?}");
+    let lines = house.console().table("show heavy_queue");
+    assert_eq!(lines.len(), 9);
+}
+
+#[test]
+fn a_query_with_a_core_waits_for_no_share_of_its_event_loop() {
+    // One server for each event loop, and a core for each of two queries.
+    let house = House::with_cores(2, None, "", |pooling| {
+        pooling.ours("pool_size = 1").corun("event_loops = 1")
+    });
+    let mut clients = [house.client(), house.client()];
+    for (client, number) in clients.iter_mut().zip(1..) {
+        house.known(client, &[held(number)]);
+    }
+    let gate = house.lock();
+    for (client, number) in clients.iter_mut().zip(1..) {
+        client.send(&query(&held(number))).expect("sent");
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).min(2);
+    let servers = |state: &str| {
+        let rows = house.console().table("show servers");
+        let own = rows.iter().filter(|row| row["database"] == house.database);
+        own.filter(|row| row["state"] == state).count()
+    };
+    house.wait_until(|| match servers("active") {
+        active if active == cores => Ok(()),
+        other => Err(format!("{other} servers are at work")),
+    });
+    let [one, other] = &mut clients;
+    open(&house, gate, vec![one, other]);
+    // What was above the share goes again.
+    house.wait_until(|| match servers("idle") {
+        1 => Ok(()),
+        other => Err(format!("{other} servers are idle")),
+    });
+}

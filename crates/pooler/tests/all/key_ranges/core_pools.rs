@@ -1,0 +1,371 @@
+//! Dispatch of every kind, with several event loops: whatever core pool a statement gets, its answer is the same.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::house::{PATIENCE, errors, wait};
+use crate::common::message::{Message, bind, copy_data, copy_done, execute, parse, query, sync};
+use crate::common::postgres::{new_database, shared};
+use crate::common::random::Random;
+use crate::common::raw::Raw;
+use crate::common::target::{Mode, Pooling, Scene, Target};
+
+const RANGES: &str = "[ranges.account]\ndatabase = \"{database}\"\ncolumns = [\"account.id\", \"entry.account_id\"]\nminimum = 1\nmaximum = 1000\n";
+
+const TABLES: &str = "create table account (id int primary key, balance int);
+    create table entry (id int, account_id int, amount int);
+    insert into account select i, 0 from generate_series(1, 1000) i";
+
+fn scene(dispatch: &str, change: impl FnOnce(Pooling) -> Pooling) -> Scene {
+    let database = new_database();
+    let lines = format!("dispatch = \"{dispatch}\"\n{RANGES}").replace("{database}", &database);
+    let pooling = Pooling::new(Mode::Transaction, 6).corun("event_loops = 2");
+    let scene = Scene {
+        target: Target::start(shared(), &change(pooling).ours(&lines)),
+        database,
+    };
+    let mut owner = direct(&scene);
+    for statement in TABLES.split(';') {
+        owner.rows(statement);
+    }
+    scene
+}
+
+fn direct(scene: &Scene) -> Raw {
+    let login = shared().login("app").database(&scene.database);
+    Raw::connect(&login).expect("a client of the server")
+}
+
+fn console(scene: &Scene) -> Raw {
+    let login = scene.target.login("postgres").database("pgbouncer");
+    scene.target.client_as(&login)
+}
+
+/// A statement of a batch, as drivers send it.
+fn statement(sql: &str, value: Option<&str>) -> Vec<u8> {
+    let values: Vec<Option<&str>> = value.map(Some).into_iter().collect();
+    [parse("", sql, &[]), bind("", "", &values, false), execute("", 0)].concat()
+}
+
+/// Requests of many forms. What a client gets is compared with what the server says directly.
+fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
+    // Each client has accounts of its own, all over the ranges.
+    let mut id = || (1 + random.below(100) * 10 + own).to_string();
+    let (a, b) = (id(), id());
+    let update = "update account set balance = balance + 1 where id = $1 returning balance";
+    let read = "select balance from account where id = $1";
+    let insert = "insert into entry values (1, $1, 2)";
+    let entries = format!("select count(*), sum(amount) from entry where account_id = {a}");
+    match random.below(11) {
+        // As JDBC begins.
+        0 => vec![
+            [statement("BEGIN", None), statement(update, Some(&a)), sync()].concat(),
+            [statement(update, Some(&b)), sync()].concat(),
+            [statement("COMMIT", None), sync()].concat(),
+        ],
+        // All in one batch.
+        1 => vec![
+            [
+                statement("begin", None),
+                statement(insert, Some(&a)),
+                statement(read, Some(&b)),
+                statement("commit", None),
+                sync(),
+            ]
+            .concat(),
+        ],
+        2 => vec![
+            query("begin"),
+            query("set local work_mem to '3MB'"),
+            query(&format!(
+                "update account set balance = balance + 2 where id = {a} returning balance"
+            )),
+            query("show work_mem"),
+            query("commit"),
+            query("show work_mem"),
+        ],
+        3 => vec![
+            query("begin isolation level repeatable read"),
+            query("savepoint s"),
+            query(&format!("insert into entry values (2, {a}, 7)")),
+            query("rollback to s"),
+            query(&entries),
+            query("end"),
+        ],
+        // COPY begins a transaction's work.
+        4 => vec![
+            query("begin"),
+            [
+                query("copy entry from stdin"),
+                copy_data(format!("3\t{a}\t5\n").as_bytes()),
+                copy_done(),
+            ]
+            .concat(),
+            query(&entries),
+            query("rollback"),
+        ],
+        5 => vec![query(&format!(
+            "select balance from account where id = {a}; update account set balance = 0 where id = {b}; {entries}"
+        ))],
+        6 => vec![
+            query("begin"),
+            query("select 1 / 0"),
+            query(&entries),
+            query("rollback"),
+            query(&entries),
+        ],
+        7 => vec![query("begin"), query("begin"), query("commit"), query("commit")],
+        8 => vec![
+            query("begin"),
+            sync(),
+            query("prepare transaction 'x'"),
+            query("rollback"),
+        ],
+        // Empty texts, and an error before anything ran.
+        9 => vec![
+            query("begin"),
+            query(""),
+            query("selekt"),
+            query("commit"),
+            query("begin read only"),
+            query(&format!("delete from entry where account_id = {a}")),
+            query("abort"),
+        ],
+        _ => vec![
+            [
+                statement(read, Some(&a)),
+                sync(),
+                statement(update, Some(&b)),
+                sync(),
+                statement(&entries, None),
+                sync(),
+            ]
+            .concat(),
+        ],
+    }
+}
+
+/// How many times a request is answered by ReadyForQuery.
+fn ends(request: &[u8]) -> usize {
+    let (mut at, mut ends) = (0, 0);
+    while at < request.len() {
+        ends += usize::from(matches!(request[at], b'Q' | b'S'));
+        at += 1 + u32::from_be_bytes(request[at + 1..at + 5].try_into().expect("four bytes")) as usize;
+    }
+    ends
+}
+
+fn ask(client: &mut Raw, request: &[u8]) -> Vec<String> {
+    client.send(request).expect("sent");
+    let ends = ends(request);
+    let messages = client.until(|seen| seen.iter().filter(|message| message.tag == b'Z').count() == ends);
+    messages.iter().filter_map(Message::show).collect()
+}
+
+#[test]
+fn every_dispatch_answers_as_the_server_does() {
+    for dispatch in ["range", "random", "auto", "off"] {
+        let scene = scene(dispatch, |pooling| pooling);
+        let twin = scene_of_twin(&scene);
+        std::thread::scope(|scope| {
+            for own in 1..=4 {
+                let (scene, twin) = (&scene, &twin);
+                scope.spawn(move || {
+                    let mut random = Random::new(own as u64 * 1000 + dispatch.len() as u64);
+                    let mut client = scene.client();
+                    let mut direct =
+                        Raw::connect(&shared().login("app").database(twin)).expect("a client of the server");
+                    for round in 0..60 {
+                        for request in requests(&mut random, own) {
+                            let expected = ask(&mut direct, &request);
+                            assert_eq!(
+                                ask(&mut client, &request),
+                                expected,
+                                "{dispatch}, {own}, {round}: {}",
+                                String::from_utf8_lossy(&request)
+                            );
+                        }
+                    }
+                });
+            }
+        });
+        let sums = "select (select sum(balance) from account), (select sum(amount) from entry)";
+        assert_eq!(scene.sql(sums), shared().sql_in(&twin, sums));
+        scene.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
+    }
+}
+
+/// A database of the same tables, for clients of the server.
+fn scene_of_twin(_: &Scene) -> String {
+    let database = new_database();
+    let mut owner = Raw::connect(&shared().login("app").database(&database)).expect("a client of the server");
+    for statement in TABLES.split(';') {
+        owner.rows(statement);
+    }
+    database
+}
+
+#[test]
+fn limits_hold_for_a_transaction_that_has_not_begun_on_a_server() {
+    for (limit, code) in [
+        ("idle_transaction_timeout", "25P03"),
+        ("transaction_timeout", "57014"),
+    ] {
+        let scene = scene("range", |pooling| pooling.set(limit, "1"));
+        let mut client = scene.client();
+        client.rows("select balance from account where id = 1");
+        client.rows("begin");
+        let messages = client.until_closed();
+        assert_eq!(errors(&messages), [code], "{limit}: {messages:?}");
+        // One that has a server by then, as ever.
+        let mut client = scene.client();
+        client.rows("begin");
+        client.rows("update account set balance = 7 where id = 1");
+        let messages = client.until_closed();
+        assert_eq!(errors(&messages), [code], "{limit}: {messages:?}");
+        let mut client = scene.client();
+        assert_eq!(client.value("select balance from account where id = 1"), "0");
+    }
+}
+
+#[test]
+fn clients_that_leave_before_their_transaction_began_leave_nothing() {
+    let scene = scene("range", |pooling| pooling);
+    for round in 0..20 {
+        let mut client = scene.client();
+        client.rows("begin");
+        if round % 2 == 0 {
+            client
+                .send(&query("update account set balance = 5 where id = 500"))
+                .expect("sent");
+        }
+    }
+    let mut client = scene.client();
+    wait(|| match client.try_rows("select 1") {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    });
+    scene.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
+    assert_eq!(client.value("select balance from account where id = 500"), "0");
+}
+
+#[test]
+fn ranges_and_pools_change_while_clients_run() {
+    let scene = scene("range", |pooling| pooling);
+    let stop = AtomicBool::new(false);
+    let all = 6;
+    std::thread::scope(|scope| {
+        let (scene, stop) = (&scene, &stop);
+        let clients: Vec<_> = (0..all)
+            .map(|own| {
+                scope.spawn(move || {
+                    let mut random = Random::new(own);
+                    let mut client = scene.client();
+                    client.rows(&format!("set app.mine to '{own}'"));
+                    let (mut updates, mut rounds) = (0, 0);
+                    // However soon the other has changed everything.
+                    while !stop.load(Ordering::Relaxed) || rounds <= 10 {
+                        let id = 1 + random.below(1000);
+                        rounds += 1;
+                        if random.percent(50) {
+                            let row = client.rows(&format!(
+                                "select id, current_setting('app.mine') from account where id = {id}"
+                            ));
+                            assert_eq!(row, [[Some(id.to_string()), Some(own.to_string())]]);
+                            continue;
+                        }
+                        client.rows("begin");
+                        client.rows(&format!(
+                            "update account set balance = balance + 1 where id = {id}"
+                        ));
+                        client.rows("commit");
+                        updates += 1;
+                    }
+                    assert!(rounds > 10, "{own} ran {rounds} times");
+                    updates
+                })
+            })
+            .collect();
+        let domain = "[ranges.account]";
+        for _ in 0..4 {
+            for change in [
+                // Changed, removed, added again; more and fewer servers; another dispatch.
+                &[("maximum = 1000", "maximum = 100")][..],
+                &[("\"account.id\", ", "")],
+                &[
+                    ("dispatch = \"range\"", "dispatch = \"random\""),
+                    ("default_pool_size = 6", "default_pool_size = 9"),
+                ],
+                &[("default_pool_size = 6", "default_pool_size = 1")],
+                &[("default_pool_size = 6", "default_pool_size = 2")],
+                &[("dispatch = \"range\"", "dispatch = \"off\"")],
+                &[
+                    (domain, "[ranges.other]"),
+                    ("maximum = 1000", "splits = [10, 20, 30]"),
+                    ("minimum = 1\n", ""),
+                ],
+                &[],
+            ] {
+                scene.target.reload_with(change);
+                std::thread::sleep(Duration::from_millis(60));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        let updates: i64 = clients
+            .into_iter()
+            .map(|client| client.join().expect("a client"))
+            .sum();
+        assert_eq!(
+            scene.sql("select sum(balance) from account"),
+            [[Some(updates.to_string())]]
+        );
+    });
+    // No core pool is left over, and no server.
+    wait(|| {
+        let servers = console(&scene).table("show servers");
+        let count = servers
+            .iter()
+            .filter(|row| row["database"] == scene.database)
+            .count();
+        match count <= 6 {
+            true => Ok(()),
+            false => Err(format!("{count} servers")),
+        }
+    });
+    let mut clients: Vec<Raw> = (0..6).map(|_| scene.client()).collect();
+    for client in &mut clients {
+        client.set_patience(PATIENCE);
+        client.rows("begin");
+        client.rows("select balance from account where id = 3");
+    }
+    for client in &mut clients {
+        client.rows("commit");
+    }
+}
+
+#[test]
+fn ranges_are_counted_on_all_loops() {
+    let scene = scene("range", |pooling| pooling);
+    let mut clients: Vec<Raw> = (0..4).map(|_| scene.client()).collect();
+    for id in 0..50 {
+        for client in &mut clients {
+            client.rows(&format!("select balance from account where id = {}", 1 + id * 20));
+        }
+    }
+    wait(|| {
+        let rows = console(&scene).table("show ranges");
+        let rows: Vec<_> = rows
+            .into_iter()
+            .filter(|row| row["database"] == scene.database)
+            .collect();
+        let counted: u64 = rows
+            .iter()
+            .map(|row| row["query_count"].parse::<u64>().unwrap_or(0))
+            .sum();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        match (rows.len() == cores, counted) {
+            (true, 200) => Ok(()),
+            _ => Err(format!("{counted}: {rows:#?}")),
+        }
+    });
+}

@@ -1,0 +1,286 @@
+//! A database whose queries run in parts as slowly as a test wants, and what must be true of the proxy after anything went wrong.
+
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+use crate::common::message::Message;
+use crate::common::place::Place;
+use crate::common::postgres::{Options, Postgres};
+use crate::common::raw::Raw;
+use crate::common::target::{Mode, Pooling};
+
+/// How long anything may take before a test calls it lost.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a query is watched for its parts before it begins again.
+const BEGIN: Duration = Duration::from_secs(5);
+
+/// A row of `SHOW SERVERS` and the like.
+pub type Row = std::collections::BTreeMap<String, String>;
+
+/// Servers a database may have.
+pub const POOL_SIZE: usize = 5;
+
+/// The tables: `spread` has keys in both parts, `tick` makes joins slow, `ratio` fails at one key, `wide` has much to tell.
+const TABLES: &str = "create table spread (k int primary key, v int);
+    create table tick (n int);
+    create table ratio (k int primary key, v int);
+    create table wide (k int primary key, t text);
+    insert into spread select i, i % 7 from generate_series(1, 1000, 10) i;
+    insert into tick select i from generate_series(1, 6000) i;
+    insert into ratio select i, case when i = 900 then 0 else 1 + i % 9 end from generate_series(1, 1000) i;
+    insert into wide select i, repeat('x', 200) || i from generate_series(1, 1000) i;
+    analyze";
+
+/// The targets, two parts each: keys up to 500, and from 501.
+const SPLITS: &str = "split = \"on\"
+    [splits.slow]\ndatabase = \"{database}\"\nquery = \"\"\"{slow}\"\"\"\nkey = \"spread.k\"\nminimum = 1\nmaximum = 1000\nparts = 2
+    [splits.ratio]\ndatabase = \"{database}\"\nquery = \"\"\"{ratio}\"\"\"\nkey = \"ratio.k\"\nminimum = 1\nmaximum = 1000\nparts = 2
+    [splits.wide]\ndatabase = \"{database}\"\nquery = \"\"\"{wide}\"\"\"\nkey = \"wide.k\"\nminimum = 1\nmaximum = 1000\nparts = 2";
+
+pub const RATIO: &str = "select k, 100 / v from ratio where k > 0 order by k";
+pub const WIDE: &str = "select k, t from wide where k > 0 order by k desc";
+
+/// A query whose time goes with the square of `n`, over keys from `from` to `to`. 6,000 is minutes, 10 is nothing.
+pub fn slow(n: usize, from: usize, to: usize) -> String {
+    format!(
+        "select count(*), sum(a.k) from spread a, tick b, tick c \
+         where b.n <= {n} and c.n <= {n} and b.n <> c.n + a.k and a.k >= {from} and a.k <= {to}"
+    )
+}
+
+/// The same over all keys.
+pub fn all(n: usize) -> String {
+    slow(n, 1, 1000)
+}
+
+pub struct House(Place);
+
+impl Deref for House {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.0
+    }
+}
+
+impl House {
+    pub fn start() -> House {
+        House::with(None, |pooling| pooling)
+    }
+
+    pub fn with_own_server() -> House {
+        let server = Postgres::start_with(Options::default());
+        House::with(Some(server), |pooling| pooling)
+    }
+
+    pub fn with(own: Option<Postgres>, change: impl FnOnce(Pooling) -> Pooling) -> House {
+        let pooling = |database: &str| {
+            let lines = SPLITS
+                .replace("{slow}", &all(1))
+                .replace("{ratio}", RATIO)
+                .replace("{wide}", WIDE)
+                .replace("{database}", database);
+            change(Pooling::new(Mode::Transaction, POOL_SIZE)).ours(&lines)
+        };
+        let house = House(Place::start(own, pooling));
+        for statement in TABLES.split(';') {
+            house.direct().rows(statement);
+        }
+        house
+    }
+
+    pub fn value(&self, text: &str) -> String {
+        let last = self
+            .sql(text)
+            .pop()
+            .and_then(|row| row.into_iter().next().flatten());
+        last.unwrap_or_else(|| panic!("no value: {text}"))
+    }
+
+    pub fn wait_until(&self, query: &str) {
+        wait(|| {
+            match self.value(query).as_str() {
+            "t" => Ok(()),
+            _ => Err(format!(
+                "still not true: {query}\n{:#?}",
+                self.sql("select pid, usename, state, wait_event, query from pg_stat_activity where datname = current_database()")
+            )),
+        }
+        });
+    }
+
+    /// Times a rule ran in parts, and why it lately did not.
+    pub fn splits(&self, rule: &str) -> (u64, String) {
+        let rows = self.console().table("show splits");
+        let row = rows
+            .iter()
+            .find(|row| row["name"] == rule && row["database"] == self.database);
+        row.map_or((0, "no such rule".to_owned()), |row| {
+            (row["split_count"].parse().expect("a number"), row["why"].clone())
+        })
+    }
+
+    /// Runs a quick query until it ran in parts: once there are servers for them, and what it is is known.
+    pub fn warm(&self, client: &mut Raw) {
+        let expected = self.direct().rows(&all(10));
+        let before = self.splits("slow").0;
+        wait(|| {
+            assert_eq!(client.rows(&all(10)), expected);
+            match self.splits("slow") {
+                (now, _) if now >= before + 2 => Ok(()),
+                (now, why) => Err(format!("it ran in parts {now} times: {why}")),
+            }
+        });
+    }
+
+    /// A client that has a session of its own, its servers there and its query known.
+    pub fn warm_client(&self) -> Raw {
+        let mut client = self.client();
+        for setting in [
+            "set datestyle to 'German'",
+            "set work_mem to '5MB'",
+            "set app.mine to 'yes'",
+        ] {
+            client.rows(setting);
+        }
+        self.warm(&mut client);
+        client
+    }
+
+    /// Starts a query of a client that takes minutes, and waits until both parts run.
+    pub fn start_slow(&self, client: &mut Raw) {
+        self.begin(client, &all(6000));
+    }
+
+    /// Starts a query, and waits until both parts run. Where no other server is free at the moment it begins, it runs whole, and a fast one
+    /// may end before anybody looks: then it begins again.
+    pub fn begin(&self, client: &mut Raw, sql: &str) {
+        let running = "select count(*) from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'active' \
+                       and query like '%tick%'";
+        wait(|| {
+            self.quiet();
+            client.send(&crate::common::message::query(sql)).expect("sent");
+            let until = Instant::now() + BEGIN;
+            while Instant::now() < until {
+                if self.value(running) == "2" {
+                    return Ok(());
+                }
+            }
+            crate::key_ranges::cancel(&self.login(), &client.key.clone());
+            client.until_ready();
+            Err(format!("it did not run in two parts: {}", self.splits("slow").1))
+        });
+    }
+
+    /// Servers that run something: process, and whether a client is behind it.
+    pub fn active(&self) -> Vec<(u32, bool)> {
+        let rows = self
+            .servers()
+            .into_iter()
+            .filter(|row| !row["link"].is_empty() || row["state"] == "active");
+        rows.map(|row| {
+            (
+                row["remote_pid"].parse().expect("a number"),
+                !row["link"].is_empty(),
+            )
+        })
+        .collect()
+    }
+
+    /// The process of the part without a client, or of the leader.
+    pub fn member(&self, leads: bool) -> u32 {
+        let running = self.sql("select pid from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'active' and query like '%tick%'");
+        let running: Vec<u32> = running
+            .iter()
+            .filter_map(|row| row[0].as_deref()?.parse().ok())
+            .collect();
+        let linked: Vec<u32> = self
+            .active()
+            .into_iter()
+            .filter(|(_, linked)| *linked)
+            .map(|(pid, _)| pid)
+            .collect();
+        let found = running.iter().find(|pid| linked.contains(pid) == leads);
+        *found.unwrap_or_else(|| panic!("running {running:?}, with a client {linked:?}"))
+    }
+
+    pub fn servers(&self) -> Vec<Row> {
+        let rows = self.console().table("show servers");
+        rows.into_iter()
+            .filter(|row| row["database"] == self.database)
+            .collect()
+    }
+
+    /// Nothing is left of what ran: no server works or is in a transaction, here and there.
+    pub fn quiet(&self) {
+        self.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
+        wait(|| {
+            let busy: Vec<Row> = self
+                .servers()
+                .into_iter()
+                .filter(|row| !row["link"].is_empty() || !["idle", "used"].contains(&row["state"].as_str()))
+                .collect();
+            match busy.is_empty() {
+                true => Ok(()),
+                false => Err(format!("{busy:#?}")),
+            }
+        });
+        assert!(self.servers().len() <= POOL_SIZE, "{:#?}", self.servers());
+        let pools = self.console().table("show pools");
+        for pool in pools.iter().filter(|pool| pool["database"] == self.database) {
+            for column in ["cl_waiting", "sv_active", "sv_active_cancel"] {
+                assert_eq!(pool[column], "0", "{column}: {pool:#?}");
+            }
+        }
+    }
+
+    /// Every server answers, each to one client at a time.
+    pub fn all_serve(&self) {
+        let mut clients: Vec<Raw> = (0..POOL_SIZE).map(|_| self.client()).collect();
+        let mut pids: Vec<String> = clients
+            .iter_mut()
+            .map(|client| {
+                client.rows("begin");
+                client.value("select pg_backend_pid()")
+            })
+            .collect();
+        for client in &mut clients {
+            client.rows("rollback");
+        }
+        pids.sort();
+        pids.dedup();
+        assert_eq!(pids.len(), POOL_SIZE, "each had a server of its own");
+    }
+
+    /// All that must hold after something went wrong; the client's session as [`House::warm_client`] made it.
+    pub fn all_is_well(&self, client: &mut Raw) {
+        for (name, value) in [
+            ("datestyle", "German, DMY"),
+            ("work_mem", "5MB"),
+            ("app.mine", "yes"),
+        ] {
+            assert_eq!(client.value(&format!("show {name}")), value);
+        }
+        self.quiet();
+        self.all_serve();
+        self.warm(client);
+        assert_eq!(client.rows(WIDE), self.direct().rows(WIDE));
+        self.quiet();
+    }
+}
+
+/// Waits until it is true.
+pub fn wait(mut check: impl FnMut() -> Result<(), String>) {
+    let until = Instant::now() + PATIENCE;
+    while let Err(error) = check() {
+        assert!(Instant::now() < until, "{error}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// SQLSTATEs of the errors among messages.
+pub fn errors(messages: &[Message]) -> Vec<String> {
+    let errors = messages.iter().filter(|message| message.tag == b'E');
+    errors.filter_map(|message| message.field(b'C')).collect()
+}

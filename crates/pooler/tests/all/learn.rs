@@ -1,0 +1,468 @@
+//! What `learn` proposes of real servers, that it can be pasted and does what it says; and `SHOW QUERIES`, which it asks.
+
+use crate::common;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::common::child::free_port;
+use crate::common::message::{bind, execute, parse, sync};
+use crate::common::postgres::{self, Options as Server, Postgres};
+use crate::common::raw::{Login, Raw};
+use corun_pooler::config::{Config, KeyType};
+use corun_pooler::learn::{self, Learnt, Options, Proposal, RangeProposal, SplitProposal};
+use corun_pooler::watch::Address;
+use corun_pooler::{Pooler, World};
+
+/// A configuration in front of a database, `more` behind it.
+fn file(port: u16, server: u16, database: &str, more: &str) -> String {
+    format!(
+        "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\nunix_socket_dir = \"\"\nauth_type = \"any\"\n\
+         admin_users = [\"postgres\"]\npool_mode = \"transaction\"\ndefault_pool_size = 8\n[corun]\nevent_loops = 1\n\
+         [databases.shop]\nhost = \"127.0.0.1\"\nport = {server}\ndbname = \"{database}\"\nuser = \"app\"\n{more}"
+    )
+}
+
+fn world(text: &str) -> World {
+    let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
+    World::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn learnt(text: &str, workers: usize) -> Learnt {
+    let options = Options {
+        workers: Some(workers),
+        limit: Some(Duration::from_secs(30)),
+        ..Options::default()
+    };
+    learn::run(&world(text), text, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A proxy that is stopped when the test ends.
+struct Running {
+    proxy: Option<Pooler>,
+    port: u16,
+}
+
+impl Running {
+    fn start(port: u16, text: &str) -> Running {
+        common::log::keep();
+        Running {
+            proxy: Some(Pooler::start(world(text)).unwrap_or_else(|error| panic!("{error}\n{text}"))),
+            port,
+        }
+    }
+
+    fn client(&self) -> Raw {
+        let login = Login::new("127.0.0.1", self.port, "app").database("shop");
+        Raw::connect(&login).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn console(&self) -> Raw {
+        let login = Login::new("127.0.0.1", self.port, "postgres").database("pgbouncer");
+        Raw::connect(&login).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(proxy) = self.proxy.take() {
+            proxy.stop(true);
+            proxy.join();
+        }
+    }
+}
+
+/// Waits until something is there; panics after 20 seconds.
+fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "it does not happen: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn ranges<'a>(learnt: &'a Learnt) -> Vec<&'a RangeProposal> {
+    let range = |proposal: &'a Proposal| match proposal {
+        Proposal::Range(range) => Some(range),
+        Proposal::Split(_) => None,
+    };
+    learnt.proposals.iter().filter_map(range).collect()
+}
+
+fn splits<'a>(learnt: &'a Learnt) -> Vec<&'a SplitProposal> {
+    let split = |proposal: &'a Proposal| match proposal {
+        Proposal::Split(split) => Some(split),
+        Proposal::Range(_) => None,
+    };
+    learnt.proposals.iter().filter_map(split).collect()
+}
+
+/// Rows of a column between the bounds of each worker, as parts of all.
+fn parts(client: &mut Raw, column: &str, range: &RangeProposal) -> Vec<f64> {
+    let (table, column) = column.split_once('.').expect("table.column");
+    let all: f64 = client
+        .value(&format!("select count({column}) from {table}"))
+        .parse()
+        .expect("a number");
+    let from: Vec<&Option<String>> = range.workers.iter().map(|share| &share.from).collect();
+    (0..from.len())
+        .map(|worker| {
+            let mut condition = "true".to_owned();
+            if let Some(from) = from[worker] {
+                condition.push_str(&format!(" and {column} >= '{from}'"));
+            }
+            if let Some(Some(to)) = from.get(worker + 1) {
+                condition.push_str(&format!(" and {column} < '{to}'"));
+            }
+            let held: f64 = client
+                .value(&format!("select count(*) from {table} where {condition}"))
+                .parse()
+                .expect("a number");
+            held / all
+        })
+        .collect()
+}
+
+fn assert_balanced(parts: &[f64]) {
+    let fair = 1.0 / parts.len() as f64;
+    for part in parts {
+        assert!((part / fair - 1.0).abs() < 0.1, "{parts:?}");
+    }
+}
+
+/// A shop whose first customers order most, and whose first items sell best.
+const SHOP: &[&str] = &[
+    "create table customer (c_id int primary key, c_name text)",
+    "create table item (i_id int primary key, i_title text, i_subject text)",
+    "create table orders (o_id int primary key, o_c_id int references customer, o_date date)",
+    "create table order_line (ol_o_id int references orders, ol_id int, ol_i_id int references item, ol_qty int, \
+     primary key (ol_o_id, ol_id))",
+    "insert into customer select i, 'c' || i from generate_series(1, 300) i",
+    "insert into item select i, 'title ' || i, (array['ARTS', 'COOKING'])[1 + i % 2] from generate_series(1, 1000) i",
+    "insert into orders select i, 1 + floor(300 * power((i * 7919 % 60000) / 60000.0, 3)), date '2026-01-01' + i % 365 \
+     from generate_series(1, 60000) i",
+    "insert into order_line select o, l, 1 + floor(1000 * power((o * 7919 + l * 131) % 60000 / 60000.0, 2)), l \
+     from generate_series(1, 60000) o, generate_series(1, 3) l",
+    "create index on orders (o_c_id)",
+    "create index on order_line (ol_i_id)",
+    "analyze customer, item, orders, order_line",
+];
+
+const BEST_SELLER: &str = "select i_id, i_title, sum(ol_qty) from item, order_line where i_id = ol_i_id and i_subject = 'ARTS' \
+    group by i_id, i_title order by sum(ol_qty) desc, i_id limit 50";
+
+/// Asks what a shop asks, and nothing else is in the server's statistics afterwards. Returns the best sellers.
+fn ask(server: &Postgres, direct: &mut Raw) -> Vec<Vec<Option<String>>> {
+    server.sql("select pg_stat_statements_reset()");
+    for customer in 1..=300 {
+        direct.rows(&format!("select * from orders where o_c_id = {customer}"));
+    }
+    let whole = direct.rows(BEST_SELLER);
+    direct.rows(&BEST_SELLER.replace("ARTS", "COOKING"));
+    // Not to be split, as its result is another at each time. All rows are read, so that the query is a heavy one on any machine.
+    direct.rows("select i_id, count(*) from item, order_line where i_id = ol_i_id and random() < 2 group by i_id order by 2, 1 limit 5");
+    whole
+}
+
+#[test]
+fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
+    let server = Postgres::start_with(Server {
+        settings: vec!["shared_preload_libraries = 'pg_stat_statements'".to_owned()],
+        ..Server::default()
+    });
+    server.sql("create extension pg_stat_statements");
+    let mut direct = Raw::connect(&server.login("app").database("app")).expect("a client");
+    for statement in SHOP {
+        direct.rows(statement);
+    }
+    let whole = ask(&server, &mut direct);
+
+    let port = free_port();
+    let text = file(port, server.port(), "app", "");
+    let found = learnt(&text, 4);
+    assert_eq!(found.reached, 1, "{:#?}", found.remarks);
+    assert!(found.remarks.iter().any(|remark| remark.about == "console"));
+
+    let ranges = ranges(&found);
+    let customers = ranges.first().unwrap_or_else(|| panic!("{found:#?}"));
+    // What statements name comes first, though its tables are not the largest.
+    assert_eq!(customers.columns, ["customer.c_id", "orders.o_c_id"]);
+    assert_eq!(
+        (customers.name.as_str(), customers.key_type),
+        ("customer", KeyType::Integer)
+    );
+    assert!(
+        customers.keyed_part.is_some_and(|part| part > 0.9),
+        "{customers:?}"
+    );
+    assert_eq!(customers.source, "pg_stats of orders.o_c_id");
+    assert_eq!(customers.workers.len(), 4);
+    assert_balanced(&parts(&mut direct, "orders.o_c_id", customers));
+    for share in &customers.workers {
+        assert!((13_500..16_500).contains(&share.rows), "{customers:?}");
+    }
+    let lines = ranges
+        .iter()
+        .find(|range| range.name == "item" || range.name == "orders");
+    let lines = lines.unwrap_or_else(|| panic!("{ranges:#?}"));
+    assert!(
+        lines.columns.iter().any(|name| name.starts_with("order_line.")),
+        "{lines:?}"
+    );
+
+    let splits = splits(&found);
+    let [split] = splits.as_slice() else {
+        panic!("{:#?}\n{:#?}", splits, found.remarks)
+    };
+    // Groups are whole in each part; the larger table has more of the work.
+    assert_eq!(split.key, "order_line.ol_i_id", "{:#?}", found.remarks);
+    assert_eq!((split.calls, split.source), (2, "pg_stat_statements"));
+    assert!(split.expected_us < split.mean_us && split.time_part > 0.0);
+    let random = found
+        .remarks
+        .iter()
+        .find(|remark| remark.text.contains("random()"));
+    assert!(
+        random.is_some_and(|remark| remark.text.contains("function random")),
+        "{:#?}",
+        found.remarks
+    );
+
+    // The same queries are heavy ones that a queue could take.
+    let [heavy_queue] = found.heavy_queues.as_slice() else {
+        panic!("{:#?}", found.heavy_queues)
+    };
+    let heavy = heavy_queue
+        .heavy
+        .iter()
+        .find(|heavy| heavy.query.contains("order by sum"));
+    let heavy = heavy.unwrap_or_else(|| panic!("{heavy_queue:#?}"));
+    assert!(
+        heavy.reads_only && heavy.calls == 2 && heavy.mean_us >= 5_000,
+        "{heavy:?}"
+    );
+    assert!(
+        heavy_queue.heavy_queue_min_us.is_some_and(|limit| limit >= 5_000),
+        "{heavy_queue:#?}"
+    );
+    assert!(found.toml().contains("heavy_queue_min = "), "{}", found.toml());
+
+    // Pasted, the same query is the one that is meant, and answers the same.
+    let pasted = format!("{text}\n{}", found.toml());
+    let proxy = Running::start(port, &pasted);
+    let mut client = proxy.client();
+    for _ in 0..4 {
+        assert_eq!(client.rows(BEST_SELLER), whole);
+        // Servers for the parts are made meanwhile.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut console = proxy.console();
+    let count = |row: &BTreeMap<String, String>, name: &str| row[name].parse::<u64>().expect("a number");
+    // Where servers were still to be made, a run is neither.
+    wait("it runs in parts, or whole", || {
+        assert_eq!(client.rows(BEST_SELLER), whole);
+        let row = console.table("show splits").remove(0);
+        (count(&row, "split_count") + count(&row, "whole_count") > 0).then_some(())
+    });
+    let known: Vec<String> = console
+        .table("show keys")
+        .into_iter()
+        .map(|row| row["name"].clone())
+        .collect();
+    assert!(
+        known.is_empty() || known.contains(&"customer".to_owned()),
+        "{known:?}"
+    );
+
+    // Found again from the same questions, it takes the place of what is there. Parts and plans that the pooler asks for are no question
+    // of the shop's: it ends before.
+    drop((client, console, proxy));
+    ask(&server, &mut direct);
+    let again = learnt(&pasted, 4);
+    let places = self::ranges(&again);
+    // Which range comes second beside the customers' depends on the server's samples; one that is there already is replaced, not doubled.
+    let was_there = |range: &&&RangeProposal| ranges.iter().any(|before| before.columns == range.columns);
+    let known: Vec<_> = places.iter().filter(was_there).collect();
+    assert!(
+        !known.is_empty() && known.iter().all(|range| range.replaces),
+        "{again:#?}"
+    );
+    let names: Vec<&str> = self::splits(&again)
+        .into_iter()
+        .filter(|split| split.replaces)
+        .map(|split| split.name.as_str())
+        .collect();
+    assert_eq!(names, ["order_line_ol_i_id"], "{again:#?}");
+    assert!(
+        !format!("{:?}", again.remarks).contains("pg_stats s"),
+        "{again:#?}"
+    );
+}
+
+#[test]
+fn keys_that_statements_ask_for_move_the_cuts() {
+    let database = postgres::new_database();
+    let port = free_port();
+    let text = file(
+        port,
+        postgres::shared().port(),
+        &database,
+        "dispatch = \"range\"\n[ranges.accounts]\ndatabase = \"shop\"\ncolumns = [\"account.id\"]\nminimum = 1\nmaximum = 1000\n",
+    );
+    let proxy = Running::start(port, &text);
+    let mut client = proxy.client();
+    client.rows("create table account (id int primary key, balance int)");
+    client.rows("insert into account select i, 0 from generate_series(1, 1000) i");
+    client.rows("analyze account");
+    for number in 0..2000 {
+        client.rows(&format!(
+            "select balance from account where id = {}",
+            1 + number % 100
+        ));
+    }
+    let mut console = proxy.console();
+    wait("keys are counted", || {
+        let row = console.table("show keys").into_iter().next()?;
+        (row["query_count"].parse::<u64>().ok()? >= 2000).then_some(())
+    });
+    let options = Options {
+        workers: Some(2),
+        console: Address::parse(&format!("postgres://postgres@127.0.0.1:{port}/pgbouncer"), "").ok(),
+        ..Options::default()
+    };
+    let found = learn::run(&world(&text), &text, &options).unwrap_or_else(|error| panic!("{error}"));
+    let ranges = ranges(&found);
+    let [range] = ranges.as_slice() else {
+        panic!("{found:#?}")
+    };
+    assert!(range.replaces && range.name == "accounts", "{range:?}");
+    assert!(
+        range.source.contains("statements the pooler has seen"),
+        "{range:?}"
+    );
+    // Two thirds of the load are in the first tenth.
+    let cut: i64 = range.workers[1]
+        .from
+        .as_deref()
+        .expect("a cut")
+        .parse()
+        .expect("a key");
+    assert!((50..200).contains(&cut), "{range:?}");
+    assert!(
+        !found.remarks.iter().any(|remark| remark.about == "console"),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn texts_days_and_tables_without_statistics() {
+    let database = postgres::new_database();
+    let text = file(free_port(), postgres::shared().port(), &database, "");
+    let login = postgres::shared().login("app").database(&database);
+    let mut direct = Raw::connect(&login).expect("a client");
+    for statement in [
+        "create table person (name text primary key, born date)",
+        "insert into person select substr(md5(i::text), 1, 8), date '1980-01-01' + i from generate_series(1, 4000) i",
+        "create table visit (person text references person, at timestamptz)",
+        "insert into visit select name, '2026-01-01' from person, generate_series(1, 3)",
+        "create index on visit (person)",
+        "analyze person, visit",
+    ] {
+        direct.rows(statement);
+    }
+    let found = learnt(&text, 2);
+    let people = ranges(&found)[0];
+    assert_eq!(people.columns, ["person.name", "visit.person"]);
+    assert_eq!(people.key_type, KeyType::Text);
+    assert_balanced(&parts(&mut direct, "visit.person", people));
+
+    let database = postgres::new_database();
+    let text = file(free_port(), postgres::shared().port(), &database, "");
+    let login = postgres::shared().login("app").database(&database);
+    let mut direct = Raw::connect(&login).expect("a client");
+    direct.rows("create table day (day date primary key, note text) with (autovacuum_enabled = off)");
+    direct.rows("insert into day select date '2026-01-01' + i from generate_series(0, 364) i");
+    let found = learnt(&text, 2);
+    let days = ranges(&found)[0];
+    assert_eq!(
+        (days.columns.as_slice(), days.key_type),
+        (&["day.day".to_owned()][..], KeyType::Date)
+    );
+    assert!(days.source.contains("ANALYZE"), "{days:?}");
+    assert_balanced(&parts(&mut direct, "day.day", days));
+}
+
+#[test]
+fn what_cannot_be_asked_is_said() {
+    let text = file(free_port(), free_port(), "nosuch", "");
+    let found = learnt(&text, 2);
+    assert_eq!((found.reached, found.proposals.len()), (0, 0));
+    assert!(
+        found
+            .remarks
+            .iter()
+            .any(|remark| remark.about == "shop" && remark.text.contains("cannot connect")),
+        "{found:#?}"
+    );
+    assert!(
+        found.toml().lines().all(|line| line.starts_with('#')),
+        "{}",
+        found.toml()
+    );
+    // A database with nothing in it.
+    let database = postgres::new_database();
+    let found = learnt(&file(free_port(), postgres::shared().port(), &database, ""), 2);
+    assert_eq!((found.reached, found.proposals.len()), (1, 0), "{found:#?}");
+    assert!(
+        found
+            .remarks
+            .iter()
+            .any(|remark| remark.text.starts_with("no range is proposed"))
+    );
+}
+
+#[test]
+fn the_console_shows_what_takes_time() {
+    let database = postgres::new_database();
+    let port = free_port();
+    let proxy = Running::start(port, &file(port, postgres::shared().port(), &database, ""));
+    let mut client = proxy.client();
+    client.rows("select pg_sleep(0.02), 'secret' as a");
+    client.rows("select pg_sleep(0.03), 'other' as a");
+    // The same, prepared.
+    let mut out = parse("s", "select length($2), pg_sleep($1) as b", &[701, 25]);
+    out.extend(sync());
+    client.ask(&out);
+    let mut out = bind("", "s", &[Some("0.02"), Some("x")], false);
+    out.extend(execute("", 0));
+    out.extend(sync());
+    client.ask(&out);
+    // Two at once, of which nobody knows whose time it is.
+    let mut out = bind("", "s", &[Some("0.02"), Some("x")], false);
+    out.extend(execute("", 0));
+    out.extend(bind("", "s", &[Some("0.02"), Some("x")], false));
+    out.extend(execute("", 0));
+    out.extend(sync());
+    client.ask(&out);
+    let mut console = proxy.console();
+    let rows = console.table("show queries");
+    assert!(rows.iter().all(|row| row["database"] == "shop"), "{rows:#?}");
+    let of = |end: &str| -> BTreeMap<String, String> {
+        let mut found = rows.iter().filter(|row| row["query"].ends_with(end));
+        let row = found.next().unwrap_or_else(|| panic!("{end}: {rows:#?}")).clone();
+        assert!(found.next().is_none(), "{rows:#?}");
+        row
+    };
+    let number = |row: &BTreeMap<String, String>, name: &str| row[name].parse::<u64>().expect("a number");
+    let simple = of("as a");
+    assert_eq!(simple["query"], "select pg_sleep($1), $2 as a");
+    assert_eq!(number(&simple, "query_count"), 2);
+    assert!(number(&simple, "total_us") >= 50_000 && number(&simple, "mean_us") >= 25_000);
+    assert_eq!(number(&of("as b"), "query_count"), 1);
+    assert!(!format!("{rows:?}").contains("secret"));
+    // Those with the most time first.
+    let times: Vec<u64> = rows.iter().map(|row| number(row, "total_us")).collect();
+    assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
+}

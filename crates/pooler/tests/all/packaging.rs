@@ -1,0 +1,333 @@
+//! What is shipped: the example configuration, the unit, the Debian packages, the tarballs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use corun_pooler::config::Config;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).expect(file)
+}
+
+fn run(program: &str, arguments: &[&Path]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .current_dir(root())
+        // These programs are scripts, which lintian does not expect; it checks the real ones.
+        .env("LINTIAN", "no-lintian")
+        .output()
+        .expect(program)
+}
+
+fn text(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_shipped_configuration_passes_also_with_its_examples_turned_on() {
+    let shipped = read("packaging/corun.toml");
+    let loaded = Config::parse(&shipped, "corun.toml").expect("passes");
+    assert_eq!(loaded.warnings, []);
+    let any = loaded
+        .config
+        .effective_database("shop", "alice")
+        .expect("every database");
+    assert_eq!(any.hosts[0].to_string(), "/var/run/postgresql:5432");
+
+    // A commented-out setting is a line that begins with `#` and no blank.
+    let on: Vec<&str> = shipped
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(setting) if !setting.starts_with([' ', '#']) => setting,
+            _ => line,
+        })
+        .collect();
+    let loaded = Config::parse(&on.join("\n"), "corun.toml").expect("passes");
+    assert_eq!(loaded.warnings, []);
+    assert!(loaded.config.corun.prometheus_listen.is_some());
+    assert_eq!(loaded.config.databases["shop"].replicas.len(), 2);
+}
+
+/// The values of a key of the unit.
+fn unit(key: &str) -> Vec<String> {
+    read("packaging/corun-proxy.service")
+        .lines()
+        .filter_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_unit_fits_the_rest() {
+    let start = unit("ExecStart");
+    assert_eq!(start, ["/usr/bin/corun proxy --config /etc/corun/corun.toml"]);
+    assert!(unit("ExecReload")[0].ends_with("config check /etc/corun/corun.toml"));
+    let user = unit("User");
+    assert!(read("packaging/corun.sysusers").contains(&format!("\nu {} ", user[0])));
+    // The socket's folder is the one systemd makes.
+    let config = Config::parse(&read("packaging/corun.toml"), "x")
+        .expect("passes")
+        .config;
+    assert_eq!(
+        config.proxy.unix_socket_dir,
+        format!("/run/{}", unit("RuntimeDirectory")[0])
+    );
+    let files: u32 = unit("LimitNOFILE")[0].parse().expect("a number");
+    assert!(files > config.proxy.max_client_conn * 2);
+    // Backends are other users' processes: no namespace may hide them, and the one capability for that is kept.
+    assert!(unit("PrivateUsers").is_empty() && unit("ProtectProc").is_empty());
+    assert_eq!(unit("AmbientCapabilities"), unit("CapabilityBoundingSet"));
+    // The container runs the same.
+    let container = read("packaging/Containerfile");
+    let arguments: Vec<String> = start[0].split(' ').map(|part| format!("\"{part}\"")).collect();
+    assert!(
+        container.contains(&format!("ENTRYPOINT [{}]", arguments.join(", "))),
+        "{container}"
+    );
+    assert!(container.contains(&format!("STOPSIGNAL {}", unit("KillSignal")[0])));
+}
+
+#[test]
+fn a_unit_that_waits_to_be_told_is_told() {
+    // As soon as the program has the subcommand, it must say when it listens, or systemd gives up on it.
+    let program = root().join("crates/corun/src");
+    let has = |needle: &str| {
+        let mut folders = vec![program.clone(), root().join("crates/pooler/src")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder").flatten() {
+                if entry.path().is_dir() {
+                    folders.push(entry.path());
+                } else if fs::read_to_string(entry.path()).is_ok_and(|source| source.contains(needle)) {
+                    return true;
+                }
+            }
+        }
+        false
+    };
+    let subcommand = program.join("proxy.rs").exists() || program.join("proxy").exists();
+    assert_eq!(unit("Type"), ["notify"]);
+    assert!(!subcommand || has("notify::"), "nobody calls corun_net::notify");
+}
+
+/// Three programs that do nothing but write man pages and completions; packages are made of such.
+fn programs(folder: &Path) {
+    const PROGRAM: &str = "#!/bin/sh\nname=$(basename \"$0\")\n[ \"$1\" = documents ] || exit 0\nmkdir -p \"$2\"\n\
+                           for file in $name.1 $name-command.1 $name.bash _$name $name.fish; do echo $file >\"$2/$file\"; done\n";
+    for name in NAMES {
+        let program = folder.join(name);
+        fs::write(&program, PROGRAM).expect("written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).expect("set");
+    }
+}
+
+const NAMES: [&str; 3] = ["corun", "corun-sql", "corun-lab"];
+
+fn script(name: &str) -> String {
+    root()
+        .join("scripts")
+        .join(name)
+        .to_str()
+        .expect("a path")
+        .to_owned()
+}
+
+/// The packages that a script makes, by its own list.
+fn made(script: &str, programs: &Path, folder: &Path) -> Vec<PathBuf> {
+    let list = text(&run(script, &[programs, folder]));
+    list.lines().map(PathBuf::from).collect()
+}
+
+/// A second run gives the same bytes.
+fn assert_made_again(script: &str, programs: &Path, folder: &Path, packages: &[PathBuf]) {
+    let read = || -> Vec<Vec<u8>> {
+        packages
+            .iter()
+            .map(|package| fs::read(package).expect("made"))
+            .collect()
+    };
+    let before = read();
+    assert_eq!(made(script, programs, folder), packages);
+    assert!(read() == before, "made twice, a package differs");
+}
+
+/// A script without programs says what to do.
+fn assert_refuses_nothing(script: &str) {
+    let refused = run(script, &[Path::new("nothing")]);
+    assert_eq!(refused.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        error.starts_with("error: ") && error.contains("\nhint: "),
+        "{error}"
+    );
+    let refused = run(script, &[Path::new("packaging"), Path::new("nothing")]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr)
+            .contains("detail: packaging has no corun corun-sql corun-lab\n")
+    );
+    assert!(!root().join("nothing").exists());
+}
+
+fn maintainer() -> String {
+    let manifest = read("Cargo.toml");
+    let authors = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("authors = [\""))
+        .expect("authors");
+    authors.trim_end_matches("\"]").to_owned()
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().expect("a name").to_string_lossy().into_owned()
+}
+
+#[test]
+fn the_debian_packages_have_what_they_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (built, packed) = (folder.path().join("built"), folder.path().join("packed"));
+    fs::create_dir(&built).expect("made");
+    programs(&built);
+    let script = script("package-deb");
+    let packages = made(&script, &built, &packed);
+    assert_made_again(&script, &built, &packed, &packages);
+
+    for (name, package) in NAMES.iter().zip(&packages) {
+        assert!(file_name(package).starts_with(&format!("{name}_{}-1_", env!("CARGO_PKG_VERSION"))));
+        let control = text(&run("dpkg-deb", &[Path::new("-f"), package]));
+        for line in [
+            format!("Package: {name}"),
+            format!("Maintainer: {}", maintainer()),
+            "Depends: libc6".to_owned(),
+            "Section: database".to_owned(),
+        ] {
+            assert!(
+                control.lines().any(|found| found.starts_with(&line)),
+                "{line}: {control}"
+            );
+        }
+        let mut files = vec![
+            ("-rwxr-xr-x", format!("usr/bin/{name}")),
+            ("-rw-r--r--", format!("usr/share/man/man1/{name}.1.gz")),
+            ("-rw-r--r--", format!("usr/share/man/man1/{name}-command.1.gz")),
+            (
+                "-rw-r--r--",
+                format!("usr/share/bash-completion/completions/{name}"),
+            ),
+            ("-rw-r--r--", format!("usr/share/zsh/vendor-completions/_{name}")),
+            (
+                "-rw-r--r--",
+                format!("usr/share/fish/vendor_completions.d/{name}.fish"),
+            ),
+            ("-rw-r--r--", format!("usr/share/doc/{name}/copyright")),
+            ("-rw-r--r--", format!("usr/share/doc/{name}/changelog.Debian.gz")),
+        ];
+        if *name == "corun" {
+            files.extend([
+                ("-rw-r--r--", "lib/systemd/system/corun-proxy.service".to_owned()),
+                ("-rw-r--r--", "usr/lib/sysusers.d/corun.conf".to_owned()),
+                ("-rw-r-----", "etc/corun/corun.toml".to_owned()),
+                ("-rw-r-----", "etc/corun/userlist.txt".to_owned()),
+                ("-rw-r--r--", "usr/share/doc/corun/reference.md".to_owned()),
+                ("-rw-r--r--", "usr/share/doc/corun/examples/corun.toml".to_owned()),
+                ("drwxr-xr-x", "etc/corun/".to_owned()),
+            ]);
+        }
+        let listing = text(&run("dpkg-deb", &[Path::new("-c"), package]));
+        for (mode, file) in files {
+            let found = listing.lines().find(|line| line.ends_with(&format!(" ./{file}")));
+            assert!(
+                found.is_some_and(|line| line.starts_with(&format!("{mode} root/root"))),
+                "{mode} {file}:\n{listing}"
+            );
+        }
+        let parts = folder.path().join(name);
+        text(&run("dpkg-deb", &[Path::new("-R"), package, &parts]));
+        let program = |folder: &Path| fs::read(folder.join(name)).expect("there");
+        assert_eq!(program(&parts.join("usr/bin")), program(&built));
+        let sums = fs::read_to_string(parts.join("DEBIAN/md5sums")).expect("there");
+        assert!(
+            sums.contains(&format!("  usr/bin/{name}\n")) && !sums.contains("DEBIAN"),
+            "{sums}"
+        );
+        let copyright =
+            fs::read_to_string(parts.join("usr/share/doc").join(name).join("copyright")).expect("there");
+        assert!(
+            copyright.contains("License: Apache-2.0 or Expat") && copyright.contains("WITHOUT WARRANTY"),
+            "{copyright}"
+        );
+        assert_eq!(parts.join("DEBIAN/conffiles").exists(), *name == "corun");
+    }
+
+    let parts = folder.path().join("corun");
+    let conffiles = fs::read_to_string(parts.join("DEBIAN/conffiles")).expect("there");
+    assert_eq!(
+        conffiles.lines().collect::<Vec<_>>(),
+        ["/etc/corun/corun.toml", "/etc/corun/userlist.txt"]
+    );
+    for script in ["postinst", "prerm", "postrm"] {
+        let script = parts.join("DEBIAN").join(script);
+        text(&run("sh", &[Path::new("-n"), &script]));
+    }
+    // Installed, it loads: the file it names is beside it.
+    let loaded = Config::load(&parts.join("etc/corun/corun.toml")).expect("loads");
+    assert_eq!(loaded.warnings, []);
+    assert_refuses_nothing(&script);
+}
+
+#[test]
+fn the_tarballs_have_what_they_say_and_their_sums() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (built, packed) = (folder.path().join("built"), folder.path().join("packed"));
+    fs::create_dir(&built).expect("made");
+    programs(&built);
+    let script = script("package-tar");
+    let packages = made(&script, &built, &packed);
+    assert_made_again(&script, &built, &packed, &packages);
+    assert_eq!(packages.len(), NAMES.len());
+
+    let sums = fs::read_to_string(packed.join("SHA256SUMS")).expect("there");
+    assert_eq!(sums.lines().count(), NAMES.len());
+    for (name, package) in NAMES.iter().zip(&packages) {
+        let file = file_name(package);
+        assert!(sums.contains(&format!("  {file}\n")), "{sums}");
+        let stem = file.strip_suffix(".tar.gz").expect("the ending");
+        assert!(
+            stem.starts_with(&format!("{name}-{}-", env!("CARGO_PKG_VERSION"))),
+            "{stem}"
+        );
+        let listing = text(&run("tar", &[Path::new("-tvzf"), package]));
+        for (mode, part) in [
+            ("-rwxr-xr-x", format!("bin/{name}")),
+            ("-rw-r--r--", format!("man/{name}.1")),
+            ("-rw-r--r--", format!("completions/{name}.bash")),
+            ("-rw-r--r--", format!("completions/_{name}")),
+            ("-rw-r--r--", format!("completions/{name}.fish")),
+            ("-rw-r--r--", "LICENSE-APACHE".to_owned()),
+            ("-rw-r--r--", "LICENSE-MIT".to_owned()),
+        ] {
+            let found = listing
+                .lines()
+                .find(|line| line.ends_with(&format!(" {stem}/{part}")));
+            assert!(
+                found.is_some_and(|line| line.starts_with(&format!("{mode} 0/0"))),
+                "{part}:\n{listing}"
+            );
+        }
+        assert_eq!(
+            listing.contains("packaging/corun-proxy.service"),
+            *name == "corun"
+        );
+    }
+    assert_refuses_nothing(&script);
+}

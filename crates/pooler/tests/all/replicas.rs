@@ -1,0 +1,328 @@
+//! A primary and two streaming replicas of real PostgreSQL: what probes of them make of a fleet, through lag, a stopped
+//! replica, a crash of the primary, a promotion and the old primary's return.
+//!
+//! The proxy's time is played: a round of probes is a second. PostgreSQL's own time passes as it likes, and every
+//! step waits for the state it needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::postgres::Postgres;
+use corun_model::pooler::replicas::split::{Place, ReadYourWrites, Rules, Session};
+use corun_model::pooler::replicas::{Choice, Lsn, Role, Want, Warning};
+use corun_pooler::hosts::{Hosts, LSN_SQL, Order, Pace, ProbeError, Settings, View, lsn_of_row, probe};
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+const READ: Want = Want::Read { min_lsn: None };
+const RULES: Rules = Rules {
+    split: true,
+    read_your_writes: ReadYourWrites::Log,
+};
+
+/// Runs one statement on a connection of its own; its only row as text.
+fn query(server: &Postgres, user: &str, sql: &str) -> Result<Vec<Option<String>>, ProbeError> {
+    let login = server.login(user).for_driver();
+    let work = async {
+        let connection = |error: tokio_postgres::Error| ProbeError::Connection(error.to_string());
+        let (client, io) = tokio_postgres::connect(&login, NoTls).await.map_err(connection)?;
+        tokio::spawn(io);
+        let messages = client
+            .simple_query(sql)
+            .await
+            .map_err(|error| match error.as_db_error() {
+                Some(refused) => ProbeError::Server {
+                    sqlstate: refused.code().code().to_owned(),
+                    message: refused.message().to_owned(),
+                },
+                None => connection(error),
+            })?;
+        let row = messages.into_iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|i| row.get(i).map(str::to_owned)).collect())
+            }
+            _ => None,
+        });
+        Ok(row.unwrap_or_default())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(work)
+}
+
+fn columns(row: &[Option<String>]) -> Vec<Option<&[u8]>> {
+    row.iter()
+        .map(|column| column.as_deref().map(str::as_bytes))
+        .collect()
+}
+
+struct Scene {
+    servers: Vec<Postgres>,
+    hosts: Arc<Hosts>,
+    view: View,
+    now: Duration,
+}
+
+impl Scene {
+    fn start() -> Scene {
+        let primary = Postgres::start();
+        primary.sql("create table t (a int, b text); grant all on t to public");
+        let servers = vec![primary.replica(), primary.replica()];
+        let servers: Vec<Postgres> = std::iter::once(primary).chain(servers).collect();
+        let settings = Settings {
+            fleet: corun_model::pooler::replicas::Settings {
+                lag_max_bytes: Some(64 << 10),
+                lag_max: Some(Duration::from_secs(5)),
+                ban_time: Duration::from_secs(2),
+                failures_before_ban: 2,
+                ..corun_model::pooler::replicas::Settings::default()
+            },
+            pace: Pace::default(),
+        };
+        let names = servers
+            .iter()
+            .map(|server| format!("127.0.0.1:{}", server.port()))
+            .collect();
+        let hosts = Hosts::new("app", names, &[], &settings, Duration::ZERO);
+        let view = hosts.view();
+        Scene {
+            servers,
+            hosts,
+            view,
+            now: Duration::ZERO,
+        }
+    }
+
+    fn run(&self, order: &Order) -> Result<Vec<Option<String>>, ProbeError> {
+        query(&self.servers[order.host], "postgres", order.sql())
+    }
+
+    /// A second passes and every host is asked.
+    fn round(&mut self) {
+        self.now += Duration::from_millis(1200);
+        while let Some(order) = self.hosts.next_probe(self.now, 0) {
+            let row = self.run(&order);
+            let row = row.as_ref().map(|row| columns(row)).map_err(Clone::clone);
+            self.hosts
+                .probed(&order, row.as_deref().map_err(Clone::clone), self.now, 0);
+        }
+    }
+
+    fn rounds(&mut self, count: usize) {
+        (0..count).for_each(|_| self.round());
+    }
+
+    fn write(&mut self) -> Choice {
+        self.view.route(Want::Write, self.now, &[])
+    }
+
+    /// Every host that reads go to, in turns.
+    fn reads(&mut self) -> Vec<usize> {
+        let mut hosts: Vec<usize> = (0..12)
+            .map(|_| match self.view.route(READ, self.now, &[]) {
+                Choice::Host(host) => host,
+                other => panic!("{other:?}: {:#?}", self.hosts.status()),
+            })
+            .collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.hosts.fleet().warnings()
+    }
+
+    /// The end of the log of server `host`, a primary.
+    fn log_end(&self, host: usize) -> String {
+        self.servers[host].value("select pg_current_wal_lsn()")
+    }
+
+    fn wait_replayed(&self, host: usize, lsn: &str) {
+        self.servers[host].wait_until(&format!("select pg_last_wal_replay_lsn() >= '{lsn}'"));
+    }
+
+    /// A hundred kilobytes and more.
+    fn fill(&self, host: usize) {
+        self.servers[host].sql("insert into t select n, repeat('x', 200) from generate_series(1, 1000) n");
+    }
+}
+
+#[test]
+fn a_fleet_through_lag_stops_promotion_and_an_old_primarys_return() {
+    let mut scene = Scene::start();
+    assert!(matches!(scene.write(), Choice::WaitForPrimary(_)));
+    scene.wait_replayed(1, &scene.log_end(0));
+    scene.wait_replayed(2, &scene.log_end(0));
+    scene.rounds(2);
+    assert_eq!(scene.write(), Choice::Host(0));
+    assert_eq!(scene.reads(), [1, 2]);
+    assert_eq!(scene.warnings(), []);
+    for status in scene.hosts.status() {
+        let known = *status.host.known().expect("answered");
+        assert_eq!(known.probe.timeline, Some(1));
+        assert_eq!(status.host.lag().bytes, Some(0), "{status:?}");
+        assert_eq!(
+            status.role,
+            if status.primary {
+                Role::Primary
+            } else {
+                Role::Replica
+            }
+        );
+    }
+
+    // Replica 1 stops replaying; it goes on receiving.
+    scene.servers[1].sql("select pg_wal_replay_pause()");
+    scene.fill(0);
+    let end = scene.log_end(0);
+    scene.wait_replayed(2, &end);
+    scene.servers[1].wait_until(&format!("select pg_last_wal_receive_lsn() >= '{end}'"));
+    scene.rounds(2);
+    assert_eq!(scene.warnings(), [Warning::Lagging { host: 1 }]);
+    assert_eq!(scene.reads(), [2]);
+    let paused = &scene.hosts.status()[1].host;
+    assert!(paused.known().is_some_and(|known| known.probe.paused));
+    assert!(paused.lag().bytes > Some(64 << 10), "{paused:?}");
+
+    // A session's write is shown by replica 2, and by the primary alone as long as that is not known.
+    let mut session = Session::new();
+    session.wrote(scene.now);
+    let choose = |scene: &mut Scene, session: &mut Session| {
+        scene
+            .view
+            .choose(session, &RULES, Place::Replica, scene.now, &[])
+            .expect("a choice")
+    };
+    assert_eq!(choose(&mut scene, &mut session), Choice::Host(0));
+    let row = query(&scene.servers[0], "app", LSN_SQL).expect("the end of the log");
+    let own = lsn_of_row(&columns(&row)).expect("a place in the log");
+    assert_eq!(
+        Ok(own),
+        end.parse::<Lsn>().map(|end| end.max(own)),
+        "it is not before the end of the write"
+    );
+    scene.wait_replayed(2, &own.to_string());
+    scene.round();
+    session.learnt(own);
+    for _ in 0..6 {
+        assert_eq!(choose(&mut scene, &mut session), Choice::Host(2));
+    }
+
+    scene.servers[1].sql("select pg_wal_replay_resume()");
+    scene.wait_replayed(1, &end);
+    scene.rounds(2);
+    assert_eq!(scene.reads(), [1, 2]);
+
+    // Replica 2 is stopped, found out, and used again when it has been back for a while.
+    scene.servers[2].stop();
+    scene.rounds(3);
+    assert_eq!(scene.hosts.status()[2].role, Role::Down);
+    assert_eq!(scene.reads(), [1]);
+    scene.servers[2].start_again();
+    scene.wait_replayed(2, &end);
+    scene.rounds(8);
+    assert_eq!(scene.reads(), [1, 2]);
+
+    // The primary crashes: writes wait, reads go on, and writes follow the promotion.
+    scene.servers[0].kill();
+    scene.rounds(3);
+    assert!(
+        matches!(scene.write(), Choice::WaitForPrimary(_)),
+        "{:?}",
+        scene.write()
+    );
+    assert_eq!(scene.reads(), [1, 2]);
+    scene.servers[1].sql("select pg_promote()");
+    scene.servers[1].wait_until("select not pg_is_in_recovery()");
+    scene.round();
+    assert_eq!(scene.write(), Choice::Host(1));
+    assert_eq!(scene.hosts.fleet().newest_timeline(), Some(2));
+    // Replica 2 is still on the old timeline, so it might show what the new primary never had.
+    assert_eq!(scene.reads(), [1]);
+    let own = Lsn(u64::MAX);
+    let newer = scene
+        .view
+        .route(Want::Read { min_lsn: Some(own) }, scene.now, &[]);
+    assert_eq!(newer, Choice::Host(1));
+
+    // It follows the new primary.
+    scene.servers[2].sql(&format!(
+        "alter system set primary_conninfo = 'host=127.0.0.1 port={} user=postgres'",
+        scene.servers[1].port()
+    ));
+    scene.servers[2].sql("select pg_reload_conf()");
+    scene.fill(1);
+    scene.wait_replayed(2, &scene.log_end(1));
+    scene.servers[2].wait_until("select received_tli = 2 from pg_stat_wal_receiver");
+    scene.rounds(4);
+    assert_eq!(scene.reads(), [2]);
+    assert_eq!(scene.warnings(), []);
+
+    // The old primary comes back as if nothing had happened. It gets nothing, not even when it is the last one that
+    // takes writes.
+    scene.servers[0].start_again();
+    scene.rounds(4);
+    assert_eq!(scene.warnings(), [Warning::SplitBrain { primary: 1, other: 0 }]);
+    assert_eq!(scene.write(), Choice::Host(1));
+    assert_eq!(scene.reads(), [2]);
+    scene.servers[1].kill();
+    scene.rounds(4);
+    assert!(
+        matches!(scene.write(), Choice::WaitForPrimary(_)),
+        "{:?}",
+        scene.write()
+    );
+    assert_eq!(
+        scene.warnings(),
+        [Warning::Superseded {
+            host: 0,
+            timeline: 1,
+            newest: 2
+        }]
+    );
+    scene.rounds(40);
+    assert!(matches!(scene.write(), Choice::None(_)), "{:?}", scene.write());
+    assert_eq!(scene.reads(), [2]);
+}
+
+/// What each level asks can be asked by an account without any rights, of a primary and of a replica, and says the same.
+#[test]
+fn any_account_may_ask_on_both_sides() {
+    let primary = Postgres::start();
+    let replica = primary.replica();
+    replica.wait_until(&format!(
+        "select pg_last_wal_replay_lsn() >= '{}'",
+        primary.value("select pg_current_wal_lsn()")
+    ));
+    let mut systems = Vec::new();
+    for (server, in_recovery) in [(&primary, false), (&replica, true)] {
+        for level in [probe::Level::Full, probe::Level::Log, probe::Level::Role] {
+            let row = query(server, "app", level.sql()).expect("allowed");
+            let told = probe::read_row(&columns(&row), Duration::ZERO).expect("a probe's row");
+            assert_eq!(told.in_recovery, in_recovery);
+            assert_eq!(told.lsn.is_some(), level != probe::Level::Role);
+            if level == probe::Level::Full {
+                assert_eq!(told.timeline, Some(1));
+                systems.push(told.system.expect("an identity"));
+            }
+        }
+    }
+    assert_eq!(systems[0], systems[1]);
+    let error = query(&replica, "app", LSN_SQL).expect_err("a replica has no place to write");
+    assert!(matches!(error, ProbeError::Server { .. }), "{error}");
+}
+
+/// A log switched to a new file is not lag: the primary names the place behind the header of a file with nothing in it.
+#[test]
+fn an_idle_replica_is_not_behind_after_a_switch_of_the_log() {
+    let mut scene = Scene::start();
+    for _ in 0..3 {
+        scene.servers[0].sql("create table if not exists u (); drop table u; select pg_switch_wal()");
+        let end = scene.log_end(0);
+        scene.wait_replayed(1, &end);
+        scene.wait_replayed(2, &end);
+        scene.rounds(2);
+        for status in scene.hosts.status() {
+            assert_eq!(status.host.lag().bytes, Some(0), "{status:?}");
+        }
+    }
+}

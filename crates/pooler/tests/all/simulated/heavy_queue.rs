@@ -1,0 +1,348 @@
+//! The queue of heavy queries: whatever happens to those in it, clients get the answers of a server of their own, and in the end nobody
+//! waits, nobody runs and no core is taken.
+
+use std::cell::Cell;
+
+use corun_pooler::World;
+use corun_pooler::config::Config;
+
+use super::actor::{Actor, Step, log_in};
+use super::house::FOLDER;
+use super::message::{cancel_request, query, terminate};
+use super::scene::{Scene, world};
+use super::script::heavy_script;
+use super::seeds;
+
+/// A world whose queue has so many cores.
+fn heavy(size: usize, cores: usize, more: &str) -> World {
+    let more = format!(
+        "query_wait_timeout = 1000\n{more}\n[corun]\nheavy_queue = \"on\"\nheavy_queue_cores = {cores}\nheavy_queue_min = \"0ms\"\nheavy_queue_cache_bytes = \"256kB\"\n"
+    );
+    world("transaction", size, &more)
+}
+
+fn scene(seed: u64) -> Scene {
+    let size = 1 + (seed % 3) as usize;
+    let cores = 1 + (seed / 3 % 2) as usize;
+    Scene::new(seed, heavy(size, cores, "server_login_retry = 0"))
+}
+
+/// A client with statements that last until somebody ends them.
+fn sleeper(name: &str, statements: usize) -> Vec<Step> {
+    let mut steps = vec![log_in("app", &[])];
+    steps.extend((0..statements).map(|at| Step {
+        after: 1 + at,
+        bytes: query(&format!(
+            "/* corun: heavy_queue=analytic */ select '{name}:{at}' sleep"
+        )),
+    }));
+    steps.push(Step {
+        after: 1 + statements,
+        bytes: terminate(),
+    });
+    steps
+}
+
+/// How much went on in the queue.
+#[derive(Debug, Default)]
+struct Seen {
+    waited: Cell<usize>,
+    ran: Cell<usize>,
+    hinted: Cell<usize>,
+}
+
+impl Seen {
+    fn look(&self, scene: &Scene, cores: usize) {
+        let (waiting, running) = scene.proxy.census().queued;
+        assert!(running <= cores, "{running} run on {cores} cores");
+        self.waited.set(self.waited.get().max(waiting));
+        self.ran.set(self.ran.get().max(running));
+        let backends = scene.house.backends.iter();
+        let hinted = backends.map(|backend| backend.session.hinted).sum();
+        self.hinted.set(self.hinted.get().max(hinted));
+    }
+}
+
+#[test]
+fn clients_with_heavy_queries_get_their_own_answers() {
+    let seen = Seen::default();
+    let enough = seeds(200, |seed| {
+        let mut scene = scene(seed);
+        for client in 0..6 {
+            let script = heavy_script(seed * 100 + client, &format!("c{client}"), 12);
+            scene.actor(script);
+        }
+        scene.run(|scene| seen.look(scene, 2));
+        for (number, actor) in scene.actors.iter().enumerate() {
+            actor.check(&format!("seed {seed}, client {number}"));
+            assert!(actor.is_done(), "seed {seed}, client {number} is still there");
+        }
+        scene.check_empty();
+    });
+    assert!(
+        !enough || seen.waited.get() > 1 && seen.ran.get() > 1 && seen.hinted.get() > 0,
+        "nobody queued, or had hints: {seen:?}"
+    );
+}
+
+#[test]
+fn whatever_happens_nobody_stays_in_the_queue() {
+    let (seen, cancelled) = (Seen::default(), Cell::new(0));
+    let enough = seeds(300, |seed| {
+        let mut scene = scene(seed);
+        scene.house.deaths = 4;
+        let mut sizes = Vec::new();
+        for client in 0..6 {
+            let script = match client {
+                0 => sleeper(&format!("c{client}"), 8),
+                _ => heavy_script(seed * 100 + client, &format!("c{client}"), 10),
+            };
+            sizes.push(script.iter().map(|step| step.bytes.len()).sum::<usize>());
+            scene.actor(script);
+        }
+        for (at, size) in sizes.into_iter().enumerate().skip(3) {
+            let after = 1 + scene.random.below(size);
+            scene.actors[at].leaves_after = Some(after);
+        }
+        scene.run(|scene| {
+            seen.look(scene, 2);
+            while let Some(at) = scene.actors.iter().position(Actor::leaves) {
+                let actor = scene.actors.remove(at);
+                if scene.random.percent(50) {
+                    actor.remote.reset();
+                }
+            }
+            match scene.random.below(400) {
+                0..8 => {
+                    let who = scene.random.below(scene.actors.len());
+                    let messages = &scene.actors[who].messages;
+                    let Some(key) = messages.iter().find(|message| message.tag == b'K') else {
+                        return;
+                    };
+                    let (pid, secret) = (key.u32_at(0), key.body[4..].to_vec());
+                    let remote = scene.connect();
+                    remote.send(&cancel_request(pid, &secret));
+                    remote.finish();
+                }
+                8 => {
+                    // Time for the server to be missed by those that were started.
+                    scene.network.advance(std::time::Duration::from_millis(400));
+                }
+                9 => {
+                    let size = 1 + scene.random.below(3);
+                    let more = scene.random.pick(&["", "server_lifetime = 0"]);
+                    scene.proxy.reload(heavy(size, 2, &format!("server_login_retry = 0\n{more}")));
+                }
+                10 => {
+                    // Its database is gone; it comes back.
+                    let text = format!(
+                        "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\n[corun]\nheavy_queue = \"on\"\n[databases.other]\nhost = \"{FOLDER}\"\nuser = \"app\"\n"
+                    );
+                    let config = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}"));
+                    let other = World::of(config.config).unwrap_or_else(|error| panic!("{error}"));
+                    if scene.random.percent(20) {
+                        scene.proxy.reload(other);
+                    }
+                }
+                _ => {}
+            }
+        });
+        cancelled.set(cancelled.get() + scene.house.cancelled);
+        scene.house.deaths = 0;
+        // Last words, and servers that nobody waits for any more.
+        scene.pass(6.0);
+        let census = scene.proxy.census();
+        assert_eq!(census.queued, (0, 0), "seed {seed}: {census:?}");
+        assert_eq!(
+            (census.clients, census.waiting),
+            (0, 0),
+            "seed {seed}: {census:?}"
+        );
+    });
+    assert!(
+        !enough || seen.waited.get() > 1 && cancelled.get() > 0,
+        "nothing happened"
+    );
+}
+
+#[test]
+fn the_end_of_the_proxy_ends_the_queue() {
+    seeds(60, |seed| {
+        let mut scene = scene(seed);
+        for client in 0..5 {
+            scene.actor(heavy_script(seed * 100 + client, &format!("c{client}"), 10));
+        }
+        let (mut steps, at_once) = (20 + scene.random.below(200), scene.random.percent(50));
+        scene.run(|scene| {
+            steps = steps.saturating_sub(1);
+            if steps == 1 {
+                scene.proxy.stop(at_once);
+            }
+        });
+        if steps > 1 {
+            scene.proxy.stop(at_once);
+        }
+        scene.pass(6.0);
+        assert!(scene.proxy.has_ended(), "seed {seed}: {:?}", scene.proxy.census());
+        assert_eq!(scene.proxy.census().queued, (0, 0), "seed {seed}");
+    });
+}
+
+/// One core, a query that holds it, and one that waits for it.
+/// `None`: the query has ended already.
+fn queue_of_one(seed: u64, more: &str) -> Option<(Scene, usize, usize)> {
+    let mut scene = Scene::new(seed, heavy(4, 1, more));
+    let holder = scene.actor(sleeper("holder", 1));
+    // A silent server keeps the query from ending.
+    let sleeps = |scene: &Scene| {
+        scene
+            .house
+            .backends
+            .iter()
+            .any(|backend| backend.session.sleeps())
+    };
+    for _ in 0..1000 {
+        if sleeps(&scene) {
+            break;
+        }
+        scene.step();
+    }
+    if !sleeps(&scene) {
+        return None;
+    }
+    scene.house.silent = true;
+    let waiter = scene.actor(sleeper("holder", 1));
+    scene.run(|_| {});
+    Some((scene, holder, waiter))
+}
+
+/// What a client was told last, before it was told that all is idle.
+fn told(scene: &Scene, actor: usize) -> String {
+    let lines = scene.actors[actor].lines();
+    let error = lines.len().checked_sub(2).and_then(|at| lines.get(at));
+    error.cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_statement_timeout_counts_what_was_waited() {
+    let mut scene = Scene::new(7, heavy(4, 1, ""));
+    let sleeper = |limit: &str| {
+        let mut steps = sleeper("holder", 1);
+        steps[0] = log_in("app", &[("statement_timeout", limit)]);
+        steps
+    };
+    scene.house.sound = true;
+    let holder = scene.actor(sleeper("0"));
+    scene.run(|_| {});
+    let waiters = [scene.actor(sleeper("10s")), scene.actor(sleeper("30s"))];
+    scene.run(|_| {});
+    assert_eq!(scene.proxy.census().queued, (2, 1));
+    scene.pass(9.0);
+    assert_eq!(scene.proxy.census().queued, (2, 1));
+    // One while it waits, the other after it has waited for 20 seconds and has run for ten.
+    scene.pass(2.0);
+    let timeout = "Mcanceling statement due to statement timeout";
+    assert!(
+        told(&scene, waiters[0]).contains(timeout),
+        "{}",
+        told(&scene, waiters[0])
+    );
+    scene.pass(9.0);
+    let key = scene.actors[holder]
+        .messages
+        .iter()
+        .find(|message| message.tag == b'K');
+    let key = key.expect("a key");
+    let (pid, secret) = (key.u32_at(0), key.body[4..].to_vec());
+    let remote = scene.connect();
+    remote.send(&cancel_request(pid, &secret));
+    remote.finish();
+    scene.run(|_| {});
+    assert!(
+        told(&scene, holder).contains("Mcanceling statement due to user request"),
+        "{}",
+        told(&scene, holder)
+    );
+    assert_eq!(scene.proxy.census().queued, (0, 1));
+    scene.pass(8.0);
+    assert_eq!(scene.proxy.census().queued, (0, 1), "it still runs");
+    scene.pass(4.0);
+    scene.run(|_| {});
+    assert!(
+        told(&scene, waiters[1]).contains(timeout),
+        "{}",
+        told(&scene, waiters[1])
+    );
+    scene.pass(6.0);
+    let census = scene.proxy.census();
+    assert_eq!((census.queued, census.clients), ((0, 0), 0), "{census:?}");
+}
+
+fn last(scene: &Scene, actor: usize) -> String {
+    scene.actors[actor].lines().pop().unwrap_or_default()
+}
+
+#[test]
+fn one_waits_without_a_server_until_the_other_has_ended() {
+    let tried = Cell::new(0);
+    let enough = seeds(20, |seed| {
+        let Some((mut scene, holder, waiter)) = queue_of_one(seed, "") else {
+            return;
+        };
+        tried.set(tried.get() + 1);
+        let census = scene.proxy.census();
+        assert_eq!(
+            census.queued,
+            (1, 1),
+            "seed {seed}: {census:?} {:?} {:?}",
+            scene.actors[holder].lines(),
+            scene.actors[waiter].lines()
+        );
+        assert_eq!(census.servers - census.idle, 1, "only one server works");
+        scene.house.silent = false;
+        scene.run(|_| {});
+        for actor in [holder, waiter] {
+            scene.actors[actor].check(&format!("seed {seed}"));
+        }
+        scene.check_empty();
+    });
+    assert!(!enough || tried.get() > 5, "{tried:?}");
+}
+
+#[test]
+fn who_waits_too_long_in_the_queue_is_refused() {
+    let (mut scene, _, waiter) = queue_of_one(1, "query_wait_notify = 0").expect("a queue");
+    assert_eq!(scene.proxy.census().queued, (1, 1));
+    scene.pass(999.0);
+    assert_eq!(last(&scene, waiter), "ready I");
+    scene.pass(2.0);
+    assert!(
+        last(&scene, waiter).contains("Mquery_wait_timeout"),
+        "{}",
+        last(&scene, waiter)
+    );
+    assert_eq!(scene.proxy.census().queued, (0, 1));
+}
+
+#[test]
+fn a_query_that_waits_can_be_cancelled_at_once() {
+    let (mut scene, _, waiter) = queue_of_one(1, "").expect("a queue");
+    assert_eq!(scene.proxy.census().queued, (1, 1));
+    let key = scene.actors[waiter]
+        .messages
+        .iter()
+        .find(|message| message.tag == b'K')
+        .expect("a key");
+    let (pid, secret) = (key.u32_at(0), key.body[4..].to_vec());
+    let remote = scene.connect();
+    remote.send(&cancel_request(pid, &secret));
+    scene.run(|_| {});
+    let lines = scene.actors[waiter].lines();
+    let error = &lines[lines.len() - 2];
+    assert!(
+        error.contains("C57014") && error.contains("Mcanceling statement due to user request"),
+        "{lines:?}"
+    );
+    assert_eq!(last(&scene, waiter), "ready I");
+    assert_eq!(scene.proxy.census().queued, (0, 1), "the other still runs");
+}

@@ -1,0 +1,151 @@
+//! One event loop, the stand-in for its server, and clients, all in a network in memory; everything follows from a seed.
+
+use std::time::Duration;
+
+use corun_net::reactor::Peer;
+use corun_net::reactor::twin::{Network, Remote};
+use corun_pooler::config::Config;
+use corun_pooler::{Census, Simulated, World};
+
+use super::actor::{Actor, Step};
+use super::house::{FOLDER, House};
+use super::random::Random;
+
+/// Turns after which an event loop that still has something to do does it for ever.
+const TURNS_MAX: usize = 200_000;
+/// Steps of a scene after which it hangs.
+const STEPS_MAX: usize = 60_000;
+
+/// Steps in which nothing happens, by luck or for good. After so many nothing is left to luck.
+const QUIET_STEPS: usize = 8;
+
+/// All of it.
+pub struct Scene {
+    pub network: Network,
+    pub proxy: Simulated,
+    pub house: House,
+    pub actors: Vec<Actor>,
+    pub random: Random,
+}
+
+/// A world of `pool_mode`, so many connections, and more keys of `[proxy]`.
+pub fn world(pool_mode: &str, size: usize, more: &str) -> World {
+    let text = format!(
+        "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\nserver_tls_sslmode = \"disable\"\npool_mode = \"{pool_mode}\"\n\
+         default_pool_size = {size}\nadmin_users = [\"admin\"]\n{more}\n[databases.app]\nhost = \"{FOLDER}\"\nport = 5432\nuser = \"app\"\n"
+    );
+    let config = Config::parse(&text, "corun.toml")
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+        .config;
+    World::of(config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A local process.
+pub fn peer() -> Peer {
+    Peer::Unix {
+        uid: u32::MAX - 1,
+        gid: 0,
+        pid: None,
+    }
+}
+
+impl Scene {
+    pub fn new(seed: u64, world: World) -> Scene {
+        let network = Network::random(seed);
+        let house = House::new(&network, FOLDER, seed ^ 0x5eed);
+        let proxy = Simulated::new(&network, world).unwrap_or_else(|error| panic!("{error}"));
+        Scene {
+            network,
+            proxy,
+            house,
+            actors: Vec::new(),
+            random: Random::new(seed.wrapping_mul(31)),
+        }
+    }
+
+    /// A connection to the proxy.
+    pub fn connect(&self) -> Remote {
+        let entrance = self.proxy.entrance();
+        entrance
+            .connect(peer())
+            .unwrap_or_else(|| panic!("nobody listens"))
+    }
+
+    /// A client with a script.
+    pub fn actor(&mut self, script: Vec<Step>) -> usize {
+        let seed = self.random.bits();
+        self.actors.push(Actor::new(self.connect(), script, seed));
+        self.actors.len() - 1
+    }
+
+    /// Lets the event loop do what it can.
+    pub fn settle(&mut self) {
+        assert!(
+            self.proxy.settle(TURNS_MAX),
+            "an event loop that does not come to rest: {:?}",
+            self.proxy.census()
+        );
+    }
+
+    /// A part of everything there is to do; all of it, where `eager`. `false`: there is nothing, or it was left lying by luck.
+    fn part(&mut self, eager: bool) -> bool {
+        let mut moved = false;
+        for actor in &mut self.actors {
+            moved |= (eager || self.random.percent(70)) && actor.step(eager);
+        }
+        moved |= (eager || self.random.percent(70)) && self.house.step(eager);
+        if !eager && self.random.percent(30) {
+            self.proxy.settle(1 + self.random.below(3));
+        } else {
+            self.settle();
+        }
+        moved
+    }
+
+    /// A part of everything there is to do.
+    pub fn step(&mut self) {
+        self.part(false);
+    }
+
+    /// Steps until nothing is left to do. `each` is called after each step.
+    pub fn run(&mut self, mut each: impl FnMut(&mut Scene)) {
+        let mut quiet = 0;
+        for _ in 0..STEPS_MAX {
+            let eager = quiet >= QUIET_STEPS;
+            quiet = if self.part(eager) { 0 } else { quiet + 1 };
+            each(self);
+            // The event loop may have had something for the others in the last one.
+            if quiet > QUIET_STEPS + 2 {
+                return;
+            }
+        }
+        panic!("the scene does not come to rest: {:?}", self.proxy.census());
+    }
+
+    /// Lets time pass, and what comes with it happen.
+    pub fn pass(&mut self, seconds: f64) {
+        self.network.advance(Duration::from_secs_f64(seconds));
+        self.run(|_| {});
+    }
+
+    /// All clients have gone and nothing of them is left: every server connection is free, or closed.
+    pub fn check_empty(&mut self) {
+        // Last words may take a while.
+        self.pass(6.0);
+        let census = self.proxy.census();
+        let expected = Census {
+            servers: census.servers,
+            idle: census.servers,
+            ..Census::default()
+        };
+        assert_eq!(census, expected, "something is left");
+        assert!(self.house.is_settled(), "a server is left within something");
+        assert_eq!(self.house.backends.len(), census.servers, "a connection is lost");
+        let seen = self.network.connections();
+        assert_eq!(
+            seen,
+            census.servers + self.actors.len(),
+            "connections that nobody uses"
+        );
+    }
+}

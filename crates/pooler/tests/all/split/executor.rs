@@ -1,0 +1,344 @@
+//! Runs plans over plain connections that wait, as an executor would, and the same query whole on the same snapshot.
+
+use corun_pooler::split::{Confirmed, KeyColumn, LeadError, MergeKind, Merger, Refusal, plan};
+use corun_pooler::understand::Dialect;
+
+use crate::common::message;
+use crate::common::random::Random;
+use crate::common::raw::{Login, Raw};
+
+/// A connection that speaks the extended protocol.
+pub struct Client(pub Raw);
+
+/// What a statement answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Types of the columns.
+    pub columns: Vec<u32>,
+    /// Bodies of the DataRow messages.
+    pub rows: Vec<Vec<u8>>,
+}
+
+/// Code and message of an error.
+pub type Failed = String;
+
+impl Client {
+    pub fn connect(login: &Login) -> Client {
+        Client(Raw::connect(login).expect("logged in"))
+    }
+
+    /// Runs simple statements that must succeed.
+    pub fn run(&mut self, sql: &str) -> Vec<Vec<Option<String>>> {
+        self.0.rows(sql)
+    }
+
+    fn ask(&mut self, bytes: &[u8]) -> Result<Vec<message::Message>, Failed> {
+        self.0.send(bytes).expect("sent");
+        let answer = self.0.until_ready();
+        match answer.iter().find(|message| message.tag == b'E') {
+            Some(error) => Err(format!(
+                "{} {}",
+                error.field(b'C').unwrap_or_default(),
+                error.field(b'M').unwrap_or_default()
+            )),
+            None => Ok(answer),
+        }
+    }
+
+    /// Types of a text's parameters and columns.
+    pub fn describe(&mut self, sql: &str, types: &[u32]) -> Result<(Vec<u32>, Vec<u32>), Failed> {
+        let bytes = [
+            message::parse("", sql, types),
+            message::describe(b'S', ""),
+            message::sync(),
+        ]
+        .concat();
+        let answer = self.ask(&bytes)?;
+        let of = |tag: u8| answer.iter().find(|message| message.tag == tag);
+        let parameters = of(b't').expect("a description of parameters");
+        let count = u16::from_be_bytes([parameters.body[0], parameters.body[1]]);
+        let parameters = (0..usize::from(count))
+            .map(|number| parameters.u32_at(2 + 4 * number))
+            .collect();
+        Ok((parameters, of(b'T').map(columns).unwrap_or_default()))
+    }
+
+    /// Runs a text with these values, as text, and result formats.
+    pub fn execute(
+        &mut self,
+        sql: &str,
+        types: &[u32],
+        values: &[Option<String>],
+        formats: &[i16],
+    ) -> Result<Answer, Failed> {
+        let mut bind = vec![0, 0, 0, 0];
+        bind.extend((values.len() as u16).to_be_bytes());
+        for value in values {
+            match value {
+                None => bind.extend((-1i32).to_be_bytes()),
+                Some(value) => {
+                    bind.extend((value.len() as u32).to_be_bytes());
+                    bind.extend(value.as_bytes());
+                }
+            }
+        }
+        bind.extend((formats.len() as u16).to_be_bytes());
+        formats
+            .iter()
+            .for_each(|format| bind.extend(format.to_be_bytes()));
+        let bytes = [
+            message::parse("", sql, types),
+            message::message(b'B', &bind),
+            message::describe(b'P', ""),
+            message::execute("", 0),
+            message::sync(),
+        ]
+        .concat();
+        let answer = self.ask(&bytes)?;
+        let mut found = Answer::default();
+        for message in answer {
+            match message.tag {
+                b'T' => found.columns = columns(&message),
+                b'D' => found.rows.push(message.body),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Types in a RowDescription.
+fn columns(message: &message::Message) -> Vec<u32> {
+    let mut at = 2;
+    let count = u16::from_be_bytes([message.body[0], message.body[1]]);
+    (0..count)
+        .map(|_| {
+            at += message.body[at..]
+                .iter()
+                .position(|byte| *byte == 0)
+                .expect("a name")
+                + 1;
+            let kind = message.u32_at(at + 6);
+            at += 18;
+            kind
+        })
+        .collect()
+}
+
+/// `table.column` as a key.
+pub fn key(name: &str) -> KeyColumn {
+    let (table, column) = name.split_once('.').expect("table.column");
+    KeyColumn {
+        schema: None,
+        table: table.to_owned(),
+        column: column.to_owned(),
+    }
+}
+
+/// A query that is ready to be run split.
+pub struct Prepared {
+    pub text: String,
+    pub confirmed: Confirmed,
+    pub parameters: Vec<u32>,
+}
+
+/// Why a query is not run split.
+#[derive(Debug)]
+pub enum Unprepared {
+    /// The server does not run it whole either.
+    Failed(Failed),
+    Refused(Refusal),
+    /// The server does not take a text that was made: a mistake.
+    Wrong(Failed),
+}
+
+/// Asks the server what is to be known.
+pub fn prepare(client: &mut Client, text: &str, key: &KeyColumn) -> Result<Prepared, Unprepared> {
+    let plan = plan(text, Dialect::default(), key).map_err(Unprepared::Refused)?;
+    let (parameters, original) = client.describe(text, &[]).map_err(Unprepared::Failed)?;
+    let answer = client.0.try_rows(&plan.questions()).map_err(Unprepared::Wrong)?;
+    let resolved = plan.resolve(&answer).map_err(Unprepared::Refused)?;
+    let mut described = |text: &str| {
+        client
+            .describe(text, &parameters)
+            .map(|described| described.1)
+            .map_err(|failed| Unprepared::Wrong(format!("{failed}: {text}")))
+    };
+    let part = described(resolved.describe())?;
+    let leader = described(resolved.leader())?;
+    let confirmed = resolved
+        .confirm(&original, &part, &leader)
+        .map_err(Unprepared::Refused)?;
+    Ok(Prepared {
+        text: text.to_owned(),
+        confirmed,
+        parameters,
+    })
+}
+
+/// Leader and parts, and what happened in between.
+pub struct Team {
+    pub leader: Client,
+    pub parts: Vec<Client>,
+}
+
+/// The outcome of one execution: the rows of the whole and of the split query.
+pub enum Outcome {
+    Both {
+        whole: Answer,
+        split: Answer,
+    },
+    /// The whole has failed, or the split has, with this: then the query runs whole.
+    Failed {
+        whole: Result<Answer, Failed>,
+        split: Failed,
+    },
+}
+
+impl Team {
+    pub fn connect(login: &Login, parts: usize) -> Team {
+        Team {
+            leader: Client::connect(login),
+            parts: (0..parts).map(|_| Client::connect(login)).collect(),
+        }
+    }
+
+    /// Runs a query whole and split on one snapshot.
+    pub fn run(
+        &mut self,
+        prepared: &Prepared,
+        splits: &[String],
+        values: &[Option<String>],
+        formats: &[i16],
+        random: &mut Random,
+    ) -> Outcome {
+        let begin = "begin isolation level repeatable read read only";
+        self.leader.run(begin);
+        let split = self.split(prepared, splits, values, formats, random);
+        if split.is_err() {
+            // The transaction may have failed; the whole is run in another, on data that does not change.
+            self.leader.run("rollback");
+            self.leader.run(begin);
+        }
+        let whole = self
+            .leader
+            .execute(&prepared.text, &prepared.parameters, values, formats);
+        self.leader.run("rollback");
+        for part in &mut self.parts {
+            part.run("rollback");
+        }
+        match (whole, split) {
+            (Ok(whole), Ok(split)) => Outcome::Both { whole, split },
+            (whole, Err(split)) => Outcome::Failed { whole, split },
+            (Err(whole), Ok(_)) => Outcome::Failed {
+                whole: Err(whole),
+                split: "succeeded".to_owned(),
+            },
+        }
+    }
+
+    fn split(
+        &mut self,
+        prepared: &Prepared,
+        splits: &[String],
+        values: &[Option<String>],
+        formats: &[i16],
+        random: &mut Random,
+    ) -> Result<Answer, Failed> {
+        let Prepared {
+            confirmed,
+            parameters,
+            ..
+        } = prepared;
+        let led = self.leader.execute(
+            confirmed.leader(),
+            parameters,
+            values,
+            &confirmed.leader_formats(),
+        )?;
+        let lead = confirmed
+            .lead(&led.rows[0])
+            .map_err(|error: LeadError| error.to_string())?;
+        let texts = confirmed
+            .parts(splits, &lead)
+            .map_err(|error| error.to_string())?;
+        let part_formats = confirmed.part_formats(formats);
+        let mut answers = Vec::new();
+        for (text, part) in texts.iter().zip(&mut self.parts) {
+            part.run(&format!(
+                "begin isolation level repeatable read read only; set transaction snapshot '{}'",
+                lead.snapshot
+            ));
+            let answer = part
+                .execute(text, parameters, values, &part_formats)
+                .map_err(|failed| format!("{failed} in {text}"))?;
+            answers.push(answer.rows);
+        }
+        assert_eq!(answers.len(), texts.len(), "too few connections");
+
+        let mut merger = Merger::new(confirmed, &lead, texts.len());
+        let mut out = Vec::new();
+        let mut left: Vec<_> = answers.into_iter().map(Vec::into_iter).enumerate().collect();
+        while !left.is_empty() {
+            let at = random.below(left.len());
+            let (part, rows) = &mut left[at];
+            match rows.next() {
+                Some(row) => merger.push(*part, &row).map_err(|error| error.to_string())?,
+                None => {
+                    merger.end(*part).map_err(|error| error.to_string())?;
+                    left.swap_remove(at);
+                }
+            }
+            if random.percent(50) {
+                merger.drain(&mut out);
+            }
+        }
+        merger.drain(&mut out);
+        if confirmed.merge() == MergeKind::Final {
+            assert!(out.is_empty(), "rows before the final statement");
+            let sql =
+                String::from_utf8(merger.final_sql().map_err(|error| error.to_string())?).expect("text");
+            let answer = self
+                .leader
+                .execute(&sql, parameters, values, formats)
+                .map_err(|failed| format!("{failed} in {sql}"))?;
+            assert_eq!(answer.columns, confirmed.columns(), "{sql}");
+            return Ok(answer);
+        }
+        assert_eq!(merger.bytes(), if merger.is_done() { merger.bytes() } else { 0 });
+        assert_eq!(merger.command_tag(), format!("SELECT {}", merger.sent()));
+        let rows = messages(&out);
+        assert_eq!(rows.len() as u64, merger.sent());
+        Ok(Answer {
+            columns: confirmed.columns().to_vec(),
+            rows,
+        })
+    }
+}
+
+/// Bodies of a row of DataRow messages.
+fn messages(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut rows = Vec::new();
+    while !bytes.is_empty() {
+        assert_eq!(bytes[0], b'D');
+        let length = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize;
+        rows.push(bytes[5..=length].to_vec());
+        bytes = &bytes[length + 1..];
+    }
+    rows
+}
+
+/// The columns of a row.
+pub fn values(row: &[u8]) -> Vec<Option<Vec<u8>>> {
+    let mut at = 2;
+    let count = u16::from_be_bytes([row[0], row[1]]);
+    (0..count)
+        .map(|_| {
+            let length = i32::from_be_bytes(row[at..at + 4].try_into().expect("a length"));
+            at += 4;
+            let length = usize::try_from(length).ok()?;
+            at += length;
+            Some(row[at - length..at].to_vec())
+        })
+        .collect()
+}

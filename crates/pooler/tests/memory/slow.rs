@@ -1,0 +1,164 @@
+//! One side that is slower than the other: the proxy stops reading in time, and not a byte is lost.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::common::message;
+use crate::common::target::{Mode, Pooling, Scene};
+
+/// What the target may keep of what one side has not taken, and what the tests beside this one may need meanwhile.
+const KEPT_MAX: u64 = 100 << 20;
+
+/// Logs in over a plain socket.
+fn plain(scene: &Scene) -> TcpStream {
+    let login = scene.login();
+    let mut socket = TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("timeout");
+    socket
+        .write_all(&message::startup(
+            0,
+            &[("user", "app"), ("database", &scene.database)],
+        ))
+        .expect("sent");
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"Z\0\0\0\x05I") {
+        let mut more = [0; 4096];
+        let count = socket.read(&mut more).expect("an answer");
+        assert!(count > 0, "closed at login");
+        seen.extend_from_slice(&more[..count]);
+    }
+    socket
+}
+
+#[test]
+fn a_client_that_does_not_read_costs_little_memory() {
+    let _alone = crate::alone();
+    const ROWS: u64 = 400_000;
+    let scene = Scene::start(&Pooling::new(Mode::Transaction, 2));
+    let mut socket = plain(&scene);
+    let before = scene.target.resident_bytes();
+    socket
+        .write_all(&message::query(&format!(
+            "select repeat('x', 1000) from generate_series(1, {ROWS})"
+        )))
+        .expect("sent");
+    let mut most = 0;
+    for _ in 0..30 {
+        std::thread::sleep(Duration::from_millis(100));
+        most = most.max(scene.target.resident_bytes().saturating_sub(before));
+    }
+    // Others are served meanwhile.
+    assert_eq!(scene.client().value("select 1"), "1");
+    assert!(most < KEPT_MAX, "{most} bytes for a client that does not read");
+    // Each row is 7 + 4 + 1000 bytes long; and then the end.
+    let expected = ROWS * 1011;
+    let mut got = 0u64;
+    let mut end = Vec::new();
+    let mut more = vec![0; 1 << 20];
+    while !end.ends_with(b"Z\0\0\0\x05I") {
+        let count = socket.read(&mut more).expect("the rest");
+        assert!(count > 0, "closed after {got} bytes");
+        got += count as u64;
+        end.extend_from_slice(&more[..count]);
+        let surplus = end.len().saturating_sub(64);
+        end.drain(..surplus);
+    }
+    assert!(
+        (expected..expected + 200).contains(&got),
+        "{got} bytes, not {expected} and a little"
+    );
+}
+
+#[test]
+fn a_server_that_does_not_read_costs_little_memory() {
+    let _alone = crate::alone();
+    let scene = Scene::start(&Pooling::new(Mode::Transaction, 2));
+    scene.sql("create table t (v text); grant all on t to public");
+    let mut lock = scene.client();
+    lock.rows("begin; lock table t in access exclusive mode");
+    let mut socket = plain(&scene);
+    let before = scene.target.resident_bytes();
+    // COPY answers before it takes the lock or after: either way rows pile up.
+    socket
+        .write_all(&message::query("copy t from stdin"))
+        .expect("sent");
+    socket
+        .set_write_timeout(Some(Duration::from_secs(2)))
+        .expect("timeout");
+    let chunk = message::copy_data(&[vec![b'y'; 65_535], vec![b'\n']].concat());
+    let mut sent = 0usize;
+    let mut rest: &[u8] = &[];
+    while sent < (400 << 20) {
+        match socket.write(&chunk) {
+            Ok(count) => {
+                sent += count;
+                rest = &chunk[count..];
+                if !rest.is_empty() && socket.write_all(rest).is_ok() {
+                    sent += rest.len();
+                    rest = &[];
+                } else if !rest.is_empty() {
+                    break;
+                }
+            }
+            Err(_) => break,
+        }
+    }
+    assert!(
+        sent < (100 << 20),
+        "nobody stopped the client: {sent} bytes were taken"
+    );
+    let kept = scene.target.resident_bytes().saturating_sub(before);
+    assert!(kept < KEPT_MAX, "{kept} bytes for a server that does not read");
+    assert_eq!(
+        scene
+            .target
+            .client_as(&scene.login().database("postgres"))
+            .value("select 1"),
+        "1"
+    );
+    let _ = rest;
+    drop(socket);
+    lock.rows("commit");
+    let mut other = scene.client();
+    assert_eq!(other.value("select count(*) from t"), "0");
+}
+
+#[test]
+fn large_messages_pass() {
+    let _alone = crate::alone();
+    let scene = Scene::start(&Pooling::new(Mode::Transaction, 1));
+    scene.sql("create table t (v text); grant all on t to public");
+    let mut client = scene.client();
+    for length in [1, 4_095, 4_096, 65_535, 65_536, 1 << 20, 40 << 20] {
+        let text = "z".repeat(length);
+        assert_eq!(
+            client.value(&format!("select length('{text}')")),
+            length.to_string()
+        );
+        let bytes = [
+            message::parse("", "select $1::text", &[]),
+            message::bind("", "", &[Some(&text)], false),
+            message::execute("", 0),
+            message::sync(),
+        ]
+        .concat();
+        client.send(&bytes).expect("sent");
+        let answer = client.until_ready();
+        let row = answer.iter().find(|m| m.tag == b'D').expect("a row");
+        assert!(
+            row.body[6..] == *text.as_bytes(),
+            "{length} bytes came back as {}",
+            row.body.len() - 6
+        );
+        client.send(&message::query("copy t from stdin")).expect("sent");
+        client
+            .send(&message::copy_data(format!("{text}\n").as_bytes()))
+            .expect("sent");
+        client.send(&message::copy_done()).expect("sent");
+        client.until_ready();
+        assert_eq!(client.value("select max(length(v)) from t"), length.to_string());
+    }
+}

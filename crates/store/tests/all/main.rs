@@ -1,0 +1,27 @@
+//! The store from outside: rows, keys and transactions, locks, log and checkpoints, crashes.
+//!
+//! Three programs stand beside this one, and each says why: `examples`, `limits` (an allocator) and `workers` (CTX points).
+
+mod checker;
+mod checkpoint;
+mod churn;
+mod clients;
+mod crash_twin;
+mod faults;
+mod findings;
+mod history;
+mod keys;
+mod lock;
+mod log_clients;
+mod log_crash;
+mod log_damage;
+mod log_faults;
+mod log_support;
+mod model;
+mod refusal_support;
+mod refusals;
+mod scan_after;
+mod serializable;
+mod skipped;
+mod small;
+mod storm;

@@ -1,0 +1,19 @@
+//! What every experiment of the lab has in common: contests, their order, rows, records and reports.
+//!
+//! A suite builds [`run::Comparison`]s, which a [`run::Runner`] executes interleaved in an order shuffled anew each round ([`order`])
+//! and turns into [`row::Row`]s; [`record`] keeps them, [`report`] draws them. Nothing here prints: the program does.
+
+pub mod cpu_time;
+pub mod error;
+pub mod order;
+pub mod peers;
+pub mod record;
+pub mod report;
+pub mod results;
+pub mod row;
+pub mod run;
+pub mod scratch;
+pub mod stats;
+pub mod suite;
+
+pub use error::BenchError;

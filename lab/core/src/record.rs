@@ -1,0 +1,213 @@
+//! Records of runs: `records/DATE-HOST/` keeps the rows, the machine, the commit and the arguments.
+//!
+//! ```text
+//!   records/2026-01-31-somehost/
+//!     join.csv         every row; one column a key, parameters after the fixed ones
+//!     join.jsonl       the same rows as `--json` printed them
+//!     topology.jsonl   `corun topology --json` of the machine
+//!     join.run         commit, date, arguments, one `key: value` a line
+//! ```
+//!
+//! Order of calls: [`folder`], then [`Record::write`]. A record of the same suite, day and host is replaced. Collecting
+//! the facts (commit, host, topology) is the caller's: this module only lays them out, and its dates are handed in.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::error::BenchError;
+use crate::row::Row;
+
+/// What surrounds the rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The suite; names the files.
+    pub suite: String,
+    /// Day of the run, `YYYY-MM-DD`, in UTC.
+    pub date: String,
+    /// The host's name, or a word for the kind of machine.
+    pub host: String,
+    /// The commit of the program, with `-dirty` where files were changed.
+    pub commit: String,
+    /// The command line.
+    pub arguments: Vec<String>,
+    /// Lines of `corun topology --json`.
+    pub topology: Vec<String>,
+}
+
+/// The folder of a record below `records`: `DATE-HOST`, with every character that is awkward in a path replaced.
+pub fn folder(records: &Path, date: &str, host: &str) -> PathBuf {
+    let plain = |text: &str| -> String {
+        text.chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '-' || c == '.' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect()
+    };
+    records.join(format!("{}-{}", plain(date), plain(host)))
+}
+
+/// The date of a time given in seconds since 1970, as `YYYY-MM-DD` in UTC (Howard Hinnant's civil-from-days).
+pub fn civil_date(seconds_since_epoch: u64) -> String {
+    let days = (seconds_since_epoch / 86_400) as i64 + 719_468;
+    let era = days / 146_097;
+    let day_of_era = days % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+impl Record {
+    /// Writes the record below `records` and returns its folder.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write(&self, records: &Path, rows: &[Row]) -> Result<PathBuf, BenchError> {
+        let folder = folder(records, &self.date, &self.host);
+        std::fs::create_dir_all(&folder)
+            .map_err(|source| BenchError::io(format!("could not make {}", folder.display()), source))?;
+        let write = |name: String, text: String| {
+            let path = folder.join(name);
+            std::fs::write(&path, text)
+                .map_err(|source| BenchError::io(format!("could not write {}", path.display()), source))
+        };
+        write(format!("{}.csv", self.suite), csv(rows))?;
+        write(
+            format!("{}.jsonl", self.suite),
+            lines(rows.iter().map(Row::to_json)),
+        )?;
+        write(format!("{}.run", self.suite), self.facts())?;
+        if !self.topology.is_empty() {
+            write("topology.jsonl".to_string(), lines(self.topology.iter().cloned()))?;
+        }
+        Ok(folder)
+    }
+
+    fn facts(&self) -> String {
+        lines([
+            format!("suite: {}", self.suite),
+            format!("date: {}", self.date),
+            format!("host: {}", self.host),
+            format!("commit: {}", self.commit),
+            format!("arguments: {}", self.arguments.join(" ")),
+        ])
+    }
+}
+
+fn lines(lines: impl IntoIterator<Item = String>) -> String {
+    lines
+        .into_iter()
+        .fold(String::new(), |text, line| text + &line + "\n")
+}
+
+/// The rows as CSV: the fixed columns, `versus`, then every parameter any row has, by name.
+pub fn csv(rows: &[Row]) -> String {
+    let parameters: BTreeSet<&str> = rows
+        .iter()
+        .flat_map(|row| row.parameters.iter().map(|(key, _)| key.as_str()))
+        .collect();
+    let fixed = [
+        "suite",
+        "case",
+        "metric",
+        "unit",
+        "n",
+        "min",
+        "median",
+        "max",
+        "answer_ok",
+        "label",
+        "versus",
+    ];
+    let mut text = fixed
+        .into_iter()
+        .chain(parameters.iter().copied())
+        .collect::<Vec<_>>()
+        .join(",")
+        + "\n";
+    for row in rows {
+        let json = serde_json::to_value(row).unwrap_or_default();
+        let cells = fixed
+            .into_iter()
+            .chain(parameters.iter().copied())
+            .map(|key| match &json[key] {
+                serde_json::Value::Null => String::new(),
+                serde_json::Value::String(text) => quoted(text),
+                other => other.to_string(),
+            });
+        text += &(cells.collect::<Vec<_>>().join(",") + "\n");
+    }
+    text
+}
+
+/// A CSV field, quoted where RFC 4180 asks for it.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Spread;
+
+    fn rows() -> Vec<Row> {
+        let spread = Spread::of(&[1.0, 2.0, 4.0]).expect("three values");
+        vec![
+            Row::measured("join", "a", "ratio", "x", spread, true)
+                .versus("duckdb")
+                .with("threads", 2usize),
+            Row::unavailable("join", "b", "ratio", "x", "no \"duckdb\", sorry").with("engine", "duckdb"),
+        ]
+    }
+
+    #[test]
+    fn csv_has_a_column_for_every_key_and_empty_cells_for_missing_ones() {
+        assert_eq!(
+            csv(&rows()),
+            "suite,case,metric,unit,n,min,median,max,answer_ok,label,versus,engine,reason,threads\n\
+             join,a,ratio,x,3,1.0,2.0,4.0,true,measured,duckdb,,,2\n\
+             join,b,ratio,x,0,,,,,unavailable,,duckdb,\"no \"\"duckdb\"\", sorry\",\n"
+        );
+    }
+
+    #[test]
+    fn a_record_is_a_folder_of_plain_files() {
+        let scratch = tempfile::tempdir().expect("a temporary folder");
+        let record = Record {
+            suite: "join".to_string(),
+            date: "2026-01-31".to_string(),
+            host: "some host/1".to_string(),
+            commit: "abc-dirty".to_string(),
+            arguments: vec!["bench".to_string(), "join".to_string()],
+            topology: vec!["{}".to_string()],
+        };
+        let folder = record.write(scratch.path(), &rows()).expect("written");
+        assert!(folder.ends_with("2026-01-31-some_host_1"));
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect(name);
+        assert_eq!(read("join.csv"), csv(&rows()));
+        assert_eq!(read("join.jsonl").lines().count(), 2);
+        assert_eq!(read("topology.jsonl"), "{}\n");
+        assert!(read("join.run").contains("commit: abc-dirty\narguments: bench join\n"));
+    }
+
+    #[test]
+    fn dates_of_known_seconds() {
+        let dates = [0, 951_782_400, 1_709_164_800, 4_107_542_399].map(civil_date);
+        assert_eq!(dates, ["1970-01-01", "2000-02-29", "2024-02-29", "2100-02-28"]);
+    }
+}

@@ -1,0 +1,432 @@
+//! From traced operations to a [`Study`]: which points, and what members of a team miss with them. The algorithm is
+//! `corun_cachesim::instruction_cache`; here the points of several operations become one set, and get their names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, bail};
+use corun_cachesim::instruction_cache::{
+    self, Candidates, CodeCache, Original, Placed, Placement, Preference, Search, Start, SwitchCode, Team,
+    Wanted, evaluate, place, sweep,
+};
+use corun_model::teams::{CtxProfile, Knee, L1i};
+
+use super::study::{Choice, Latched, Operation, Place, Point, Study, TeamRun, Trial, Unplaced};
+use super::traced::{Key, Traced};
+use corun_cli::failure::{Failed, Usage};
+
+/// Code that runs at each switch: that of `corun_exec::teams` in bytes, rounded up to lines (the paper's has 76), far from the program, in
+/// the first sets of the cache.
+const SWITCH: SwitchCode = SwitchCode {
+    address: 0x7fff_0000_0000,
+    bytes: 128,
+};
+/// Points of one operation at most.
+const POINTS_MAX: usize = 1024;
+/// Knees of the trade-off, beside the one that was asked for.
+const WIDTHS: [u64; 4] = [50, 100, 200, 400];
+const HEIGHTS: [u32; 4] = [1, 2, 4, 8];
+
+/// What to look for.
+pub struct Question {
+    /// The cache.
+    pub l1i: L1i,
+    /// How it came to be this one.
+    pub l1i_origin: &'static str,
+    /// The knee.
+    pub knee: Knee,
+    /// Most calls of one operation: the knee becomes the one whose teams miss least within them.
+    pub calls_max: Option<u64>,
+    /// Members of the team.
+    pub members: u32,
+    /// What to choose from; `None`: the best there is.
+    pub choice: Option<Choice>,
+    /// Points that prefetch data are on in any case.
+    pub prefetch_points: bool,
+    /// Whether to try other knees.
+    pub sweep: bool,
+}
+
+/// What a study and the profile need of a point.
+struct Chosen {
+    place: Place,
+    name: Option<String>,
+}
+
+/// Finds the points, and says what they are worth. `advance` hears of each piece of work that is done, of [`pieces`].
+///
+/// # Errors
+/// A cache that cannot exist, nothing to choose from.
+pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) -> Result<Study> {
+    let cache = CodeCache::lru(question.l1i).map_err(|error| {
+        Usage(format!(
+            "{error}\nhint: give another cache with --l1i SIZE/WAYS/LINE"
+        ))
+    })?;
+    let choice = choice(question, traced)?;
+    let knee = match question.calls_max {
+        Some(calls_max) => best_knee(question, traced, &cache, choice, calls_max)?,
+        None => question.knee,
+    };
+    let mut chosen: BTreeMap<Key, Chosen> = BTreeMap::new();
+    let (mut unplaced, mut latched) = (Vec::new(), Vec::new());
+    for (index, one) in traced.iter().enumerate() {
+        let patchable = one.patchable();
+        let candidates = candidates(choice, question, &patchable);
+        let placement = place(&one.operation, &cache, &search(knee, candidates, choice))?;
+        for &point in placement.points.keys() {
+            chosen
+                .entry(key(one, choice, point))
+                .or_insert_with(|| describe(one, choice, point));
+        }
+        unplaced.extend(unplaced_of(one, index, choice, &placement.wanted));
+        latched.extend(latched_of(one, index, &placement.wanted));
+        advance();
+    }
+    if choice == Choice::Sites && question.prefetch_points {
+        for one in traced {
+            for record in one.operation.visits().iter().map(|visit| visit.site_address) {
+                if one.site(record).is_some_and(|point| point.prefetches) {
+                    chosen
+                        .entry(key(one, choice, record))
+                        .or_insert_with(|| describe(one, choice, record));
+                }
+            }
+        }
+    }
+    let keys: Vec<Key> = chosen.keys().cloned().collect();
+    let mut points: Vec<Point> = chosen
+        .into_values()
+        .map(|chosen| Point {
+            place: chosen.place,
+            name: chosen.name,
+            calls: vec![0; traced.len()],
+        })
+        .collect();
+    let mut operations = Vec::new();
+    for (index, one) in traced.iter().enumerate() {
+        let patchable = one.patchable();
+        let candidates = candidates(choice, question, &patchable);
+        let number = |point: u64| keys.binary_search(&key(one, choice, point)).ok();
+        let placement = evaluate(&one.operation, &cache, candidates, |point| {
+            number(point).is_some()
+        })?;
+        for (&point, &calls) in &placement.points {
+            if let Some(number) = number(point) {
+                points[number].calls[index] += calls;
+            }
+        }
+        let calls = placement.segments.calls.iter();
+        let calls: Vec<(u32, usize)> = calls
+            .filter_map(|call| Some((call.at, number(call.point)?)))
+            .collect();
+        let mut operation = counted(one, &cache, question, candidates, &placement, |point| {
+            number(point).is_some()
+        })?;
+        operation.calls = calls;
+        if question.sweep && operation.misses_anything() {
+            let grid = HEIGHTS
+                .iter()
+                .flat_map(|&height| WIDTHS.map(|width| Knee { width, height }));
+            let mut knees: Vec<Knee> = grid.chain([knee]).collect();
+            knees.sort_unstable_by_key(|knee| (knee.height, knee.width));
+            knees.dedup();
+            operation.trials = trials(
+                one,
+                &cache,
+                &search(knee, candidates, choice),
+                &knees,
+                question.members,
+            )?;
+        }
+        operations.push(operation);
+        advance();
+    }
+    in_order_of_calls(&mut points, &mut operations);
+    Ok(Study {
+        l1i: question.l1i,
+        l1i_origin: question.l1i_origin,
+        knee,
+        members: question.members,
+        choice,
+        operations,
+        points,
+        unplaced,
+        latched,
+    })
+}
+
+/// Sorts points by where they are first come by.
+fn in_order_of_calls(points: &mut Vec<Point>, operations: &mut [Operation]) {
+    let mut order: Vec<usize> = Vec::with_capacity(points.len());
+    let called = operations.iter().flat_map(|operation| &operation.calls);
+    for number in called.map(|&(_, number)| number).chain(0..points.len()) {
+        if !order.contains(&number) {
+            order.push(number);
+        }
+    }
+    let mut new = vec![0; points.len()];
+    for (to, &from) in order.iter().enumerate() {
+        new[from] = to;
+    }
+    *points = order.iter().map(|&from| points[from].clone()).collect();
+    for (_, number) in operations.iter_mut().flat_map(|operation| &mut operation.calls) {
+        *number = new[*number];
+    }
+}
+
+/// How often [`study`] reports progress.
+pub fn pieces(operations: usize) -> u64 {
+    2 * operations as u64
+}
+
+/// What a program would turn on; empty for lines of source, which have no names yet.
+///
+/// # Errors
+/// A compiled-in point whose name is none.
+pub fn profile(study: &Study) -> Result<CtxProfile> {
+    let names = || study.points.iter().filter_map(|point| point.name.as_ref());
+    let mut profile = CtxProfile {
+        l1i: study.l1i,
+        knee: study.knee,
+        sites: Vec::new(),
+        entries: Vec::new(),
+    };
+    match study.choice {
+        Choice::Lines => {}
+        Choice::Sites => profile.sites = names().map(|name| name.parse()).collect::<Result<_, _>>()?,
+        Choice::Entries => profile.entries = names().cloned().collect(),
+    }
+    profile.sites.sort();
+    profile.sites.dedup();
+    profile.entries.sort();
+    profile.entries.dedup();
+    Ok(profile)
+}
+
+fn choice(question: &Question, traced: &[Traced]) -> Result<Choice> {
+    let sites = traced.iter().any(Traced::has_sites);
+    match question.choice {
+        Some(Choice::Sites) if !sites => bail!(Failed(
+            "the program has no CTX points compiled in\nhint: leave out --sites to see at which source lines points \
+             belong"
+                .to_owned()
+        )),
+        Some(choice) => Ok(choice),
+        None if sites => Ok(Choice::Sites),
+        None if traced.iter().any(|one| !one.patchable().is_empty()) => Ok(Choice::Entries),
+        None => Ok(Choice::Lines),
+    }
+}
+
+/// Entries that can be patched, if the program has any; with `--entries` and none of those, all that were called.
+fn candidates<'a>(choice: Choice, question: &Question, patchable: &'a BTreeSet<u64>) -> Candidates<'a> {
+    match choice {
+        Choice::Lines => Candidates::Instructions,
+        Choice::Sites => Candidates::Sites,
+        Choice::Entries if patchable.is_empty() && question.choice == Some(Choice::Entries) => {
+            Candidates::Entries
+        }
+        Choice::Entries => Candidates::Addresses(patchable),
+    }
+}
+
+fn search(knee: Knee, candidates: Candidates<'_>, choice: Choice) -> Search<'_> {
+    Search {
+        knee,
+        candidates,
+        preference: match choice {
+            // The paper's: exactly where the knee begins.
+            Choice::Lines => Preference::Nearest,
+            // A point in a loop costs a call each time round.
+            Choice::Sites | Choice::Entries => Preference::Rarest,
+        },
+        points_max: POINTS_MAX,
+    }
+}
+
+fn key(one: &Traced, choice: Choice, point: u64) -> Key {
+    match (choice, one.site(point)) {
+        (Choice::Sites, Some(known)) => Key::Site(known.site.clone()),
+        _ => one.code(point),
+    }
+}
+
+fn describe(one: &Traced, choice: Choice, point: u64) -> Chosen {
+    match (choice, one.site(point)) {
+        (Choice::Sites, Some(known)) => Chosen {
+            place: site_place(one, point),
+            name: Some(known.site.to_string()),
+        },
+        (Choice::Entries, _) => Chosen {
+            place: one.place(point),
+            name: one.symbol(point),
+        },
+        _ => Chosen {
+            place: one.place(point),
+            name: None,
+        },
+    }
+}
+
+/// Where a compiled-in point is: in which function says the code around it.
+fn site_place(one: &Traced, record: u64) -> Place {
+    let Some(known) = one.site(record) else {
+        return Place::default();
+    };
+    let mut visits = one.operation.visits().iter();
+    let visit = visits.find(|visit| visit.site_address == record);
+    let fetch = visit.and_then(|visit| one.operation.fetches().get(visit.at as usize));
+    let place = fetch.map(|fetch| one.place_of_site(fetch.address, &known.site));
+    Place {
+        source: Some((known.site.file.clone(), known.site.line, known.site.column)),
+        ..place.unwrap_or_default()
+    }
+}
+
+/// Places that want a point and have none before them; those inside a latch are [`latched_of`]'s.
+fn unplaced_of(one: &Traced, index: usize, choice: Choice, wanted: &[Wanted]) -> Vec<Unplaced> {
+    let what = match choice {
+        Choice::Lines => "instruction outside a latch",
+        Choice::Sites => "compiled-in point",
+        Choice::Entries => "entry that can be patched",
+    };
+    let mut found: Vec<Unplaced> = Vec::new();
+    for one_wanted in wanted.iter().filter(|wanted| !wanted.latched) {
+        let reason = match one_wanted.placed {
+            Placed::Before { .. } => continue,
+            Placed::After { instructions, .. } => {
+                format!("the segment has no {what} before it; the next is {instructions} instructions behind")
+            }
+            Placed::Nowhere => format!("no {what} follows, or there are {POINTS_MAX} points already"),
+        };
+        let place = one.place(one_wanted.address);
+        if !found.iter().any(|before| before.place.is_beside(&place)) {
+            found.push(Unplaced {
+                place,
+                operation: index,
+                reason,
+            });
+        }
+    }
+    found
+}
+
+/// Compiled-in points inside a latch, then places there that want one.
+fn latched_of(one: &Traced, index: usize, wanted: &[Wanted]) -> Vec<Latched> {
+    let latched = |place, compiled_in, calls| Latched {
+        place,
+        compiled_in,
+        operation: index,
+        calls,
+    };
+    let sites = one.operation.latched_sites().into_iter();
+    let mut found: Vec<Latched> = sites
+        .map(|(record, calls)| latched(site_place(one, record), true, calls))
+        .collect();
+    let sites = found.len();
+    for one_wanted in wanted.iter().filter(|wanted| wanted.latched) {
+        let place = one.place(one_wanted.address);
+        match found[sites..]
+            .iter_mut()
+            .find(|before| before.place.is_beside(&place))
+        {
+            Some(before) => before.calls += 1,
+            None => found.push(latched(place, false, 1)),
+        }
+    }
+    found
+}
+
+fn counted(
+    one: &Traced,
+    cache: &CodeCache,
+    question: &Question,
+    candidates: Candidates<'_>,
+    placement: &Placement,
+    on: impl Fn(u64) -> bool,
+) -> Result<Operation> {
+    let original = Original::of(&one.operation, cache)?;
+    let operations = std::slice::from_ref(&one.operation);
+    let team = Team::new(*cache, operations, candidates, on, Some(SWITCH))?;
+    let members = question.members as usize;
+    let together = team.together(members, Start::Warm);
+    Ok(Operation {
+        name: one.name.clone(),
+        instructions: original.instructions,
+        footprint_lines: original.footprint_lines,
+        cold: original.cold_misses,
+        warm: original.warm_misses,
+        leading: together.members.first().copied().unwrap_or_default(),
+        non_leading: placement.segments.non_leading_misses(),
+        warm_at: original.warm_misses_at,
+        non_leading_at: placement.segments.misses_at.clone(),
+        calls: Vec::new(),
+        team: TeamRun {
+            team: together.total(),
+            serial: team.one_by_one(members, Start::Warm).total(),
+            additional: together.additional().unwrap_or_default(),
+        },
+        trials: Vec::new(),
+    })
+}
+
+/// The trade-off, by the operation's own points alone.
+fn trials(
+    one: &Traced,
+    cache: &CodeCache,
+    search: &Search<'_>,
+    knees: &[Knee],
+    members: u32,
+) -> Result<Vec<Trial>> {
+    let tradeoffs = sweep(
+        &one.operation,
+        cache,
+        search,
+        knees,
+        members as usize,
+        Some(SWITCH),
+    )?;
+    let trial = |tradeoff: &instruction_cache::Tradeoff| Trial {
+        knee: tradeoff.knee,
+        points: tradeoff.points as usize,
+        calls: tradeoff.calls,
+        misses: tradeoff.non_leading_misses,
+        additional: tradeoff.additional_misses.unwrap_or_default(),
+    };
+    Ok(tradeoffs.iter().map(trial).collect())
+}
+
+/// The knee whose teams, of all operations together, miss least with at most so many calls in each.
+fn best_knee(
+    question: &Question,
+    traced: &[Traced],
+    cache: &CodeCache,
+    choice: Choice,
+    calls_max: u64,
+) -> Result<Knee> {
+    let knees = instruction_cache::knees();
+    let mut misses: Vec<Option<f64>> = vec![Some(0.0); knees.len()];
+    let mut calls_least = 0;
+    for one in traced {
+        let patchable = one.patchable();
+        let search = search(question.knee, candidates(choice, question, &patchable), choice);
+        let trials = trials(one, cache, &search, &knees, question.members)?;
+        calls_least = calls_least.max(trials.iter().map(|trial| trial.calls).min().unwrap_or_default());
+        for (sum, trial) in misses.iter_mut().zip(&trials) {
+            *sum = sum
+                .filter(|_| trial.calls <= calls_max)
+                .map(|sum| sum + trial.additional);
+        }
+    }
+    let within = misses
+        .iter()
+        .zip(&knees)
+        .filter_map(|(misses, knee)| Some(((*misses)?, *knee)));
+    let best = within.min_by(|(one, _), (other, _)| one.total_cmp(other));
+    best.map(|(_, knee)| knee).ok_or_else(|| {
+        Failed(format!(
+            "no knee makes do with {calls_max} calls\nhint: allow at least {calls_least} with --calls-max, or give a knee with --knee"
+        ))
+        .into()
+    })
+}

@@ -1,0 +1,365 @@
+//! `corun-lab demo`: the main job. Arguments, progress, the closing table and the report file; the work is `bench::demo`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use corun_cli::number;
+use corun_model::cache::coschedule::{PolicyError, PolicyName};
+use corun_model::progress::Progress;
+use lab_core::report::page::Table;
+use lab_engine::demo::live::page::{analytic_table, lead, transaction_table};
+use lab_engine::demo::live::summary::LiveSummary;
+use lab_engine::demo::live::{self, Live, LiveOptions, LiveResult};
+use lab_engine::demo::page::{Provenance, class_table, page, ratio_text, spread_text};
+use lab_engine::demo::rows::rows;
+use lab_engine::demo::summary::Summary;
+use lab_engine::demo::{Demo, DemoOptions, DemoResult};
+
+use crate::facts;
+use crate::report_file::ReportFile;
+use corun_cli::arguments::{positive, positive_number};
+use corun_cli::failure::Failed;
+use corun_cli::out;
+use corun_cli::progress::Bars;
+
+/// Arguments of `corun-lab demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  corun-lab demo                                  about three minutes; writes report.html
+  corun-lab demo --parts analytic --policies none stock against corun only, about two minutes
+  corun-lab demo --parts live --terminals 20      transactions beside analytic clients only, about a minute
+  corun-lab demo --quick                          a few seconds, small data: checks answers, claims nothing about speed
+  corun-lab demo --scale 5 --clients 8 --rounds 10
+  corun-lab demo --json --report /tmp/demo.html   one JSON object a line on stdout
+
+Part analytic: all sides run in this process over the same data: stock DataFusion, DataFusion with corun's joins, and the same
+behind a coordinator of each policy, round by round. Every answer is checked against one computed before.
+Part live: terminals run TPC-C's standard mix on corun's store in memory, alone, beside clients that ask stock DataFusion about
+the same tables, and beside the same clients with corun's joins. Every answer is checked against what holds at every moment of
+such tables, and TPC-C's consistency conditions at the end of each turn.
+A wrong answer ends with exit code 1.")]
+pub struct DemoArgs {
+    /// Which parts: analytic, live.
+    #[arg(long, value_name = "LIST", default_value = "analytic,live")]
+    parts: Parts,
+
+    /// Scale factor of the Star Schema Benchmark data (1 is 6 million fact rows) [default: 1].
+    #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
+    scale: Option<f64>,
+
+    /// Seconds of each side's turn in a round [default: 6; live: 3].
+    #[arg(long, value_name = "SECONDS", value_parser = positive_number, allow_negative_numbers = true)]
+    seconds: Option<f64>,
+
+    /// Rounds; each is one turn of every side [default: 5; live: 3].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    rounds: Option<usize>,
+
+    /// Clients that run analytic joins [default: one a core; live: 2].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    clients: Option<usize>,
+
+    /// Clients that run short statements; 0 for none [default: half as many as cores, at least 1].
+    #[arg(long, value_name = "N")]
+    short_clients: Option<usize>,
+
+    /// Clients that run transactions, in part live [default: 10].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    terminals: Option<usize>,
+
+    /// Warehouses of the transactions' data, 100 MB and more each, in part live [default: 2].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    warehouses: Option<usize>,
+
+    /// CPUs the terminals are pinned to, in part live [default: all].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    workers: Option<usize>,
+
+    /// Partitions of a plan: how many threads one query can use [default: all cores].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    partitions: Option<usize>,
+
+    /// Policies of the coordinator, one side each: fifo, sls, mls, learned, auto; or none.
+    #[arg(long, value_name = "LIST", default_value = "fifo,auto")]
+    policies: Policies,
+
+    /// Seed of data, constants and order.
+    #[arg(long, value_name = "SEED", default_value_t = corun_workloads::ssb::SEED)]
+    seed: u64,
+
+    /// Where the report goes.
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    report: PathBuf,
+
+    /// Small data and short rounds, for checking answers in seconds.
+    #[arg(long)]
+    quick: bool,
+
+    /// Print benchmark rows, one JSON object a line, instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The parts of the demo, as typed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts {
+    analytic: bool,
+    live: bool,
+}
+
+impl FromStr for Parts {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let mut parts = Parts::default();
+        for name in text.split(',') {
+            match name.trim() {
+                "analytic" => parts.analytic = true,
+                "live" => parts.live = true,
+                other => {
+                    return Err(format!(
+                        "no part is called '{other}'; there are analytic and live"
+                    ));
+                }
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// A list of policies as typed; each once.
+#[derive(Debug, Clone)]
+struct Policies(Vec<PolicyName>);
+
+impl FromStr for Policies {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, PolicyError> {
+        let mut policies = Vec::new();
+        for name in text.split(',').filter(|_| text != "none") {
+            let policy = name.trim().parse()?;
+            if !policies.contains(&policy) {
+                policies.push(policy);
+            }
+        }
+        Ok(Policies(policies))
+    }
+}
+
+impl DemoArgs {
+    fn options(&self) -> DemoOptions {
+        let cores = lab_core::suite::all_cores();
+        let (scale, seconds, rounds) = if self.quick { (0.02, 0.4, 2) } else { (1.0, 6.0, 5) };
+        DemoOptions {
+            scale: self.scale.unwrap_or(scale),
+            seconds: self.seconds.unwrap_or(seconds),
+            rounds: self.rounds.unwrap_or(rounds),
+            clients: self.clients.unwrap_or(cores),
+            short_clients: self.short_clients.unwrap_or((cores / 2).max(1)),
+            seed: self.seed,
+            partitions: self.partitions.unwrap_or(cores),
+            policies: self.policies.0.clone(),
+        }
+    }
+
+    fn live_options(&self) -> LiveOptions {
+        let cores = lab_core::suite::all_cores();
+        let (divisor, seconds, warmup_seconds, rounds) = if self.quick {
+            (100, 0.3, 0.05, 2)
+        } else {
+            (1, 3.0, 0.5, 3)
+        };
+        LiveOptions {
+            warehouses: self.warehouses.unwrap_or(2),
+            divisor,
+            seconds: self.seconds.unwrap_or(seconds),
+            warmup_seconds,
+            rounds: self.rounds.unwrap_or(rounds),
+            terminals: self.terminals.unwrap_or(10),
+            workers: self.workers.unwrap_or(cores),
+            clients: self.clients.unwrap_or(2),
+            partitions: self.partitions.unwrap_or(cores),
+            seed: self.seed,
+        }
+    }
+}
+
+/// Runs `corun-lab demo`.
+///
+/// # Errors
+/// A report that cannot be written, an engine or a transaction that fails, or a wrong answer.
+pub fn run(args: DemoArgs) -> Result<()> {
+    let report = ReportFile::open(args.report.clone())?;
+    let bars = Bars::new();
+    // Options of the second part that make no sense are told before the first has run.
+    let live = args
+        .parts
+        .live
+        .then(|| Live::new(args.live_options()))
+        .transpose()?;
+    let analytic = match args.parts.analytic {
+        true => Some(play_analytic(&args, &bars)?),
+        false => None,
+    };
+    let live = match live {
+        Some(live) => {
+            let result = live.play(&bars)?;
+            let summary = LiveSummary::of(&result);
+            Some((result, summary))
+        }
+        None => None,
+    };
+    drop(bars);
+    let provenance = Provenance {
+        facts: facts::facts("measured; none simulated"),
+    };
+    let (analytic, live) = (analytic.as_ref(), live.as_ref());
+    let page = page(
+        analytic.map(|(result, summary)| (result, summary)),
+        live.map(|(result, summary)| (result, summary)),
+        &provenance,
+    );
+    report.finish(&page.render())?;
+    if args.json {
+        let analytic = analytic.map(|(result, summary)| rows(result, summary));
+        let live = live.map(|(result, summary)| live::rows::rows(result, summary));
+        for row in analytic.into_iter().chain(live).flatten() {
+            out::json_line(&row)?;
+        }
+        out::note(&format!("report: {}", args.report.display()));
+    } else {
+        print(analytic, live, &args)?;
+    }
+    let wrong =
+        analytic.map_or(0, |(_, summary)| summary.wrong) + live.map_or(0, |(_, summary)| summary.wrong.len());
+    if wrong > 0 {
+        let first = live.and_then(|(_, summary)| summary.wrong.first());
+        bail!(Failed(format!(
+            "{wrong} of {} answers were wrong{}\nhint: this is a bug in corun: please report it with the report file",
+            analytic.map_or(0, |(_, summary)| summary.executions)
+                + live.map_or(0, |(_, summary)| summary.answers),
+            first.map_or_else(String::new, |first| format!("\ndetail: {first}"))
+        )));
+    }
+    Ok(())
+}
+
+/// Prepares and runs the analytic part.
+fn play_analytic(args: &DemoArgs, bars: &Bars) -> Result<(DemoResult, Summary)> {
+    let demo = Demo::prepare(args.options(), bars)?;
+    if !args.json {
+        bars.note(&plan_text(&args.options()));
+    }
+    let result = demo.play(bars)?;
+    let summary = Summary::of(&result);
+    Ok((result, summary))
+}
+
+fn plan_text(options: &DemoOptions) -> String {
+    format!(
+        "SSB scale {}, {} analytic + {} short clients, {} rounds of {} s a side ({})",
+        options.scale,
+        options.clients,
+        options.short_clients,
+        options.rounds,
+        options.seconds,
+        options
+            .sides()
+            .iter()
+            .map(|side| side.name())
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
+}
+
+fn print_table(out: &mut impl Write, table: &Table) -> std::io::Result<()> {
+    let headings: Vec<&str> = table.headings.iter().map(String::as_str).collect();
+    out::table(out, &headings, table.numeric_columns, &table.rows)
+}
+
+fn print(
+    analytic: Option<&(DemoResult, Summary)>,
+    live: Option<&(LiveResult, LiveSummary)>,
+    args: &DemoArgs,
+) -> Result<()> {
+    let mut out = out::stdout();
+    if let Some((result, summary)) = analytic {
+        print_analytic(&mut out, result, summary)?;
+    }
+    if let Some((result, summary)) = live {
+        if analytic.is_some() {
+            writeln!(out)?;
+        }
+        print_live(&mut out, result, summary)?;
+    }
+    if args.quick {
+        writeln!(
+            out,
+            "--quick: the data is small and the rounds short; only the answers mean anything"
+        )?;
+    }
+    writeln!(out, "report: {}", args.report.display())?;
+    Ok(out.flush()?)
+}
+
+fn print_live(out: &mut impl Write, result: &LiveResult, summary: &LiveSummary) -> Result<()> {
+    writeln!(out, "live: {}", lead(result))?;
+    print_table(out, &transaction_table(summary))?;
+    writeln!(out)?;
+    print_table(out, &analytic_table(summary))?;
+    writeln!(out)?;
+    let right = match summary.wrong.len() {
+        0 => "all right; TPC-C's consistency conditions hold".to_owned(),
+        wrong => format!("{wrong} WRONG"),
+    };
+    writeln!(out, "answers on live data checked: {}, {right}", summary.answers)?;
+    Ok(())
+}
+
+fn print_analytic(out: &mut impl Write, result: &DemoResult, summary: &Summary) -> Result<()> {
+    print_table(out, &class_table(summary))?;
+    writeln!(out)?;
+    let peaks = summary
+        .peak_bytes
+        .iter()
+        .map(|(side, peak)| format!("{} {}", side.name(), number::bytes(peak.median)));
+    writeln!(
+        out,
+        "peak memory above the data (median turn): {}",
+        peaks.collect::<Vec<_>>().join(", ")
+    )?;
+    writeln!(
+        out,
+        "analytic queries, geometric mean of speed-ups: {} (measured, median of {} rounds each)",
+        ratio_text(summary.analytic_mean),
+        result.options.rounds
+    )?;
+    let mut ranked: Vec<_> = summary
+        .queries
+        .iter()
+        .filter_map(|query| Some((query.speed_up?, query)))
+        .collect();
+    ranked.sort_by(|a, b| b.0.median.total_cmp(&a.0.median));
+    if let (Some((best, best_query)), Some((worst, worst_query))) = (ranked.first(), ranked.last()) {
+        writeln!(
+            out,
+            "best {} {} ({}), worst {} {} ({})",
+            best_query.name,
+            ratio_text(Some(best.median)),
+            spread_text(Some(*best)),
+            worst_query.name,
+            ratio_text(Some(worst.median)),
+            spread_text(Some(*worst))
+        )?;
+    }
+    let right = if summary.wrong == 0 {
+        "all right".to_owned()
+    } else {
+        format!("{} WRONG", summary.wrong)
+    };
+    writeln!(out, "answers checked: {}, {right}", summary.executions)?;
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! `corun-lab autosteps`: points, misses and profiles. Traced are C programs made of `autosteps/client.c` here and now.
+
+use crate::client::{autosteps, client, number, of_kind, profile, rows};
+use crate::program::{Run, check_error, corun_in};
+use serde_json::Value;
+
+#[test]
+fn points_are_source_lines_and_a_team_misses_less() {
+    let folder = client(&[]);
+    let fetch = ["--function", "index_fetch", "--skip", "2"];
+    let rows = rows(&autosteps(
+        &folder,
+        &[&fetch[..], &["--json", "--", "./client"]].concat(),
+    ));
+    let operation = of_kind(&rows, "operation")[0];
+    assert_eq!(operation["operation"], "index_fetch");
+    // Four stages of 12 KiB in a cache of 32 KiB: nothing is left of one when it comes round again.
+    let footprint = number(operation, "footprint_bytes");
+    assert!((48.0..52.0).contains(&(footprint / 1024.0)), "{operation}");
+    assert_eq!(
+        number(operation, "cold_misses"),
+        number(operation, "footprint_lines")
+    );
+    assert!(
+        number(operation, "warm_misses") >= 0.9 * number(operation, "cold_misses"),
+        "{operation}"
+    );
+    assert!(number(operation, "reduction_percent") >= 90.0, "{operation}");
+    assert!((1.0..=3.0).contains(&number(operation, "points")), "{operation}");
+    assert_eq!(operation["calls"], operation["points"]);
+    let team = of_kind(&rows, "team")[0];
+    assert_eq!(team["members"], 10);
+    assert!(number(team, "reduction_percent") >= 75.0, "{team}");
+    let points = of_kind(&rows, "point");
+    assert_eq!(points.len() as f64, number(operation, "points"));
+    for point in points {
+        assert!(
+            point["file"]
+                .as_str()
+                .is_some_and(|file| file.ends_with("client.c")),
+            "{point}"
+        );
+        let stages = ["find_leaf", "take_lock", "read_row", "answer"];
+        assert!(
+            stages.contains(&point["function"].as_str().expect("a function")),
+            "{point}"
+        );
+        assert!(point["line"].as_u64().is_some_and(|line| line > 50), "{point}");
+        assert_eq!(point["calls"]["index_fetch"], 1);
+    }
+}
+
+#[test]
+fn tables_name_the_cache_the_points_and_the_course() {
+    let folder = client(&[]);
+    let arguments = [
+        "--function",
+        "index_fetch",
+        "--sweep",
+        "--knee",
+        "100,2",
+        "--",
+        "./client",
+    ];
+    let run = autosteps(&folder, &arguments);
+    assert_eq!(run.code, 0, "{run:?}");
+    for words in [
+        "L1-I: 32 KiB, 8 ways, lines of 64 B (as given); knee: 100 instructions wide, 2 evictions high",
+        "misses are simulated",
+        "CTX point before",
+        "client.c:",
+        "each further member",
+        "index_fetch, misses as they add up:",
+        "index_fetch, other knees (original: ",
+        "* 100,2",
+        "400,8",
+    ] {
+        assert!(run.out.contains(words), "{words}: {}", run.out);
+    }
+    // This machine's cache is named where none is given.
+    let run = corun_in(
+        folder.path(),
+        &["autosteps", "--function", "index_fetch", "--", "./client"],
+        "",
+    );
+    if run.code == 0 {
+        assert!(run.out.contains("this machine's; --l1i sets another"), "{run:?}");
+    } else {
+        check_error(&run, 2, "does not say what its L1 instruction cache is", "--l1i");
+    }
+}
+
+#[test]
+fn calls_can_be_limited_instead_of_a_knee_given() {
+    let folder = client(&[]);
+    let limited = |calls: &str| {
+        let arguments = [
+            "--function",
+            "index_fetch",
+            "--calls-max",
+            calls,
+            "--json",
+            "--",
+            "./client",
+        ];
+        autosteps(&folder, &arguments)
+    };
+    let rows = rows(&limited("3"));
+    assert!(
+        (1.0..=3.0).contains(&number(of_kind(&rows, "operation")[0], "calls")),
+        "{rows:?}"
+    );
+    assert!(
+        number(of_kind(&rows, "team")[0], "reduction_percent") >= 80.0,
+        "{rows:?}"
+    );
+    // A cache as small as this wants many.
+    let tiny = [
+        "autosteps",
+        "--l1i",
+        "1k/2/64",
+        "--function",
+        "index_fetch",
+        "--calls-max",
+        "1",
+        "--",
+        "./client",
+    ];
+    check_error(
+        &corun_in(folder.path(), &tiny, ""),
+        1,
+        "no knee makes do with 1 calls",
+        "allow at least",
+    );
+}
+
+#[test]
+fn a_cache_that_holds_the_code_needs_no_point() {
+    let folder = client(&[]);
+    let arguments = [
+        "autosteps",
+        "--l1i",
+        "64k/16/64",
+        "--function",
+        "index_fetch",
+        "--",
+        "./client",
+    ];
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
+    assert!(run.out.contains("no CTX point is needed"), "{run:?}");
+}
+
+#[test]
+fn marked_operations_are_those_between_the_markers() {
+    let folder = client(&["-DMARKED"]);
+    let traced = |arguments: &[&str]| {
+        let rows = rows(&autosteps(
+            &folder,
+            &[arguments, &["--skip", "1", "--json", "--", "./client"]].concat(),
+        ));
+        number(of_kind(&rows, "operation")[0], "instructions")
+    };
+    let (function, marked) = (traced(&["--function", "index_fetch"]), traced(&["--marked"]));
+    // Markers are outside the call.
+    assert!(
+        marked > function && marked < function + 20.0,
+        "{function} {marked}"
+    );
+}
+
+#[test]
+fn several_operations_choose_among_compiled_in_points_for_one_profile() {
+    let folder = client(&["-DPOINTS"]);
+    let both = [
+        "--function",
+        "index_fetch",
+        "--function",
+        "index_scan",
+        "--skip",
+        "1",
+    ];
+    let run = autosteps(
+        &folder,
+        &[
+            &both[..],
+            &["--json", "--profile", "points.txt", "--", "./client"],
+        ]
+        .concat(),
+    );
+    let rows = rows(&run);
+    assert_eq!(of_kind(&rows, "cache")[0]["choice"], "sites");
+    let operations = of_kind(&rows, "operation");
+    let names: Vec<&str> = operations
+        .iter()
+        .filter_map(|row| row["operation"].as_str())
+        .collect();
+    assert_eq!(names, ["index_fetch", "index_scan"]);
+    assert!(number(operations[0], "reduction_percent") >= 90.0, "{rows:?}");
+    let profile = profile(&folder, "points.txt");
+    assert_eq!(
+        (profile.l1i.to_string(), profile.knee.to_string()),
+        ("32k/8/64".to_owned(), "200,4".to_owned())
+    );
+    assert!(profile.entries.is_empty());
+    let points = of_kind(&rows, "point");
+    assert_eq!(profile.sites.len(), points.len());
+    assert!((1..=4).contains(&points.len()), "{points:?}");
+    let source = include_str!("client.c");
+    for site in &profile.sites {
+        assert_eq!((site.file.as_str(), site.column), ("client.c", 5));
+        let line = source.lines().nth(site.line as usize - 1).expect("a line");
+        assert!(line.trim_start().starts_with("CTX("), "{site}: {line}");
+    }
+    // Each operation's calls are counted with the points of both.
+    for (operation, name) in operations.iter().zip(&names) {
+        let calls: u64 = points
+            .iter()
+            .filter_map(|point| point["calls"][name].as_u64())
+            .sum();
+        assert_eq!(number(operation, "calls"), calls as f64);
+    }
+}
+
+#[test]
+fn points_that_prefetch_stay_on_where_that_is_asked() {
+    let folder = client(&["-DPOINTS"]);
+    let fetch = ["--function", "index_fetch", "--l1i", "64k/16/64"];
+    for (more, sites) in [(&[][..], 0), (&["--prefetch-points"][..], 1)] {
+        let rest = ["--profile", "p", "--", "./client"];
+        let run = corun_in(
+            folder.path(),
+            &[&["autosteps"], &fetch[..], more, &rest].concat(),
+            "",
+        );
+        assert_eq!(run.code, 0, "{run:?}");
+        assert_eq!(profile(&folder, "p").sites.len(), sites, "{run:?}");
+    }
+}
+
+#[test]
+fn programs_with_patchable_entries_get_entries() {
+    for flags in [
+        &["-fpatchable-function-entry=5"][..],
+        &["-fpatchable-function-entry=5", "-no-pie"],
+    ] {
+        let folder = client(flags);
+        let rest = ["--json", "--profile", "points.txt", "--", "./client"];
+        let rows = rows(&autosteps(
+            &folder,
+            &[&["--function", "index_fetch"], &rest[..]].concat(),
+        ));
+        assert_eq!(of_kind(&rows, "cache")[0]["choice"], "entries");
+        assert!(
+            number(of_kind(&rows, "operation")[0], "reduction_percent") >= 90.0,
+            "{rows:?}"
+        );
+        let profile = profile(&folder, "points.txt");
+        assert!(
+            profile.sites.is_empty() && (1..=4).contains(&profile.entries.len()),
+            "{profile}"
+        );
+        for entry in &profile.entries {
+            assert!(
+                ["find_leaf", "take_lock", "read_row", "answer"].contains(&entry.as_str()),
+                "{profile}"
+            );
+        }
+    }
+    // Without them entries are chosen where that is asked.
+    let folder = client(&[]);
+    let asked = ["--entries", "--profile", "points.txt", "--", "./client"];
+    let run = autosteps(&folder, &[&["--function", "index_fetch"], &asked[..]].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(!profile(&folder, "points.txt").entries.is_empty());
+}
+
+#[test]
+fn a_kept_trace_says_the_same_without_the_program() {
+    let folder = client(&[]);
+    let live = autosteps(
+        &folder,
+        &[
+            "--function",
+            "index_fetch",
+            "--trace-out",
+            "kept.trace",
+            "--json",
+            "--",
+            "./client",
+        ],
+    );
+    let kept = autosteps(&folder, &["--trace", "kept.trace", "--json"]);
+    let numbers = |run: &Run| {
+        let rows = rows(run);
+        let operation = of_kind(&rows, "operation")[0].clone();
+        let keys = [
+            "instructions",
+            "cold_misses",
+            "warm_misses",
+            "non_leading_misses",
+            "calls",
+        ];
+        keys.map(|key| number(&operation, key))
+    };
+    assert_eq!(numbers(&live), numbers(&kept));
+    let lines = |run: &Run| {
+        let rows = rows(run);
+        let points: Vec<Value> = of_kind(&rows, "point")
+            .iter()
+            .map(|point| point["line"].clone())
+            .collect();
+        points
+    };
+    assert_eq!(lines(&live), lines(&kept));
+    let smaller = corun_in(
+        folder.path(),
+        &[
+            "autosteps",
+            "--trace",
+            "kept.trace",
+            "--l1i",
+            "16k/4/32",
+            "--json",
+        ],
+        "",
+    );
+    assert!(numbers(&smaller)[1] > numbers(&live)[1]);
+    std::fs::write(folder.path().join("broken"), b"no trace").expect("written");
+    check_error(
+        &autosteps(&folder, &["--trace", "broken"]),
+        1,
+        "recorded trace",
+        "record",
+    );
+    check_error(&autosteps(&folder, &["--trace", "missing"]), 1, "missing", "");
+}
+
+#[test]
+fn the_report_is_a_page_of_its_own() {
+    let folder = client(&[]);
+    let run = autosteps(
+        &folder,
+        &[
+            "--function",
+            "index_fetch",
+            "--report",
+            "steps.html",
+            "--",
+            "./client",
+        ],
+    );
+    assert_eq!(run.code, 0, "{run:?}");
+    let html = std::fs::read_to_string(folder.path().join("steps.html")).expect("a report");
+    assert_eq!(html.matches("<svg").count(), 4);
+    for words in [
+        "misses as they add up",
+        "calls against misses, by knee",
+        "client.c:",
+        "simulated",
+    ] {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(!html.contains("http://") && !html.contains("https://") && !html.contains("<script"));
+    let nowhere = autosteps(
+        &folder,
+        &[
+            "--function",
+            "index_fetch",
+            "--report",
+            "no/such/folder.html",
+            "--",
+            "./client",
+        ],
+    );
+    check_error(&nowhere, 1, "cannot write the report", "");
+}

@@ -1,0 +1,34 @@
+//! The suite `instruction-cache`'s inside: paper 003's experiments on our store, misses simulated on the program's own trace, time measured.
+//!
+//! ```text
+//!   suites::steps ──► figures (fetches, tpcc, tables)
+//!                        │  simulated                              │  measured
+//!                        ▼                                         ▼
+//!       lab: a traced copy of the program ──► subject ◄── timed: sides take turns in this process
+//!                        │                    (job, table)
+//!                        ▼
+//!       kept trace ──► cores ──► rows ──► report
+//!                └───► training: which CTX points
+//! ```
+//!
+//! Not here: what a team is (`corun_exec::teams`), tracing (`corun_machine::trace`), caches and the choice of points (`cachesim`).
+
+mod cores;
+mod fetches;
+mod figures;
+pub mod geometry;
+pub mod job;
+mod kept;
+mod lab;
+mod operations;
+pub mod report;
+mod rows;
+mod stage;
+pub mod subject;
+mod table;
+mod timed;
+mod tpcc;
+mod training;
+
+pub use figures::{CASES, run};
+pub use lab::SUBCOMMAND;

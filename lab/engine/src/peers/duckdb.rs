@@ -1,0 +1,287 @@
+//! DuckDB as a peer: its own Python package in its own process, driven over standard input and output.
+//!
+//! Order of calls: [`DuckDb::start`], [`DuckDb::set_threads`], [`DuckDb::load`] once a table, then [`DuckDb::run`] as often as
+//! the interleaving asks. Tables travel as Parquet files and live in DuckDB's memory, as ours live in ours. Time is taken
+//! inside the driver around execute and fetch, so neither the pipe nor JSON is in it.
+//!
+//! Linking DuckDB's library instead would put a C++ build into every build of corun, and its allocator into our process.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use serde_json::{Value, json};
+
+use lab_core::error::BenchError;
+use lab_core::peers::PEERS_VARIABLE;
+use lab_core::run::Sample;
+
+/// The peer's name in rows.
+pub const NAME: &str = "duckdb";
+/// How to get it, for people.
+pub const HOW_TO_GET: &str = "scripts/bootstrap --peers installs it below target/peers";
+
+const DRIVER: &str = include_str!("duckdb_driver.py");
+/// Longest wait for one reply: far above the slowest join of the suites, so that a hung peer ends.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// A running DuckDB.
+pub struct DuckDb {
+    child: Child,
+    requests: Option<ChildStdin>,
+    replies: Receiver<String>,
+    scratch: tempfile::TempDir,
+    version: String,
+}
+
+/// The answer of one query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerAnswer {
+    /// Time of execute and fetch.
+    pub elapsed: Duration,
+    /// Cells as text, `NULL` for nulls.
+    pub rows: Vec<Vec<String>>,
+}
+
+fn failed(reason: impl Into<String>) -> BenchError {
+    BenchError::Peer {
+        peer: NAME,
+        reason: reason.into(),
+    }
+}
+
+/// Python interpreters that may have the package, the most specific first.
+fn candidates() -> Vec<PathBuf> {
+    let interpreter = |folder: &Path| folder.join("bin").join("python3");
+    let mut candidates = Vec::new();
+    if let Some(folder) = std::env::var_os(PEERS_VARIABLE) {
+        candidates.push(interpreter(Path::new(&folder)));
+    }
+    if let Some(folder) = std::env::var_os("CARGO_TARGET_DIR") {
+        candidates.push(interpreter(&Path::new(&folder).join("peers")));
+    }
+    candidates.push(interpreter(Path::new("target/peers")));
+    // The program usually lies in target/release: its peers are beside that folder.
+    if let Ok(program) = std::env::current_exe() {
+        candidates.extend(
+            program
+                .ancestors()
+                .skip(2)
+                .take(2)
+                .map(|folder| interpreter(&folder.join("peers"))),
+        );
+    }
+    candidates.push(PathBuf::from("python3"));
+    candidates
+}
+
+fn has_package(python: &Path) -> bool {
+    Command::new(python)
+        .args(["-c", "import duckdb"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+impl DuckDb {
+    /// Starts DuckDB.
+    ///
+    /// # Errors
+    /// When no Python with the `duckdb` package is found; the text says how to get it.
+    pub fn start() -> Result<DuckDb, BenchError> {
+        let python = candidates()
+            .into_iter()
+            .find(|python| has_package(python))
+            .ok_or_else(|| failed(format!("no Python with the duckdb package; {HOW_TO_GET}")))?;
+        let mut child = Command::new(&python)
+            .args(["-c", DRIVER])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| failed(format!("could not start {}: {error}", python.display())))?;
+        let requests = child.stdin.take();
+        let output = child
+            .stdout
+            .take()
+            .ok_or_else(|| failed("its output could not be read"))?;
+        let (sender, replies) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let scratch = tempfile::tempdir()
+            .map_err(|source| BenchError::io("could not make a temporary folder", source))?;
+        let mut duckdb = DuckDb {
+            child,
+            requests,
+            replies,
+            scratch,
+            version: String::new(),
+        };
+        let hello = duckdb.request(&json!({"op": "hello"}))?;
+        duckdb.version = hello["version"].as_str().unwrap_or_default().to_string();
+        Ok(duckdb)
+    }
+
+    /// DuckDB's version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn request(&mut self, request: &Value) -> Result<Value, BenchError> {
+        let requests = self
+            .requests
+            .as_mut()
+            .ok_or_else(|| failed("it has been stopped"))?;
+        let sent = writeln!(requests, "{request}").and_then(|()| requests.flush());
+        sent.map_err(|error| failed(format!("it does not take requests: {error}")))?;
+        let line = self
+            .replies
+            .recv_timeout(REPLY_TIMEOUT)
+            .map_err(|error| match error {
+                RecvTimeoutError::Timeout => failed(format!("no reply within {} s", REPLY_TIMEOUT.as_secs())),
+                RecvTimeoutError::Disconnected => failed("it ended unexpectedly"),
+            })?;
+        let reply: Value =
+            serde_json::from_str(&line).map_err(|error| failed(format!("unreadable reply: {error}")))?;
+        match reply["error"].as_str() {
+            Some(error) => Err(failed(error)),
+            None => Ok(reply),
+        }
+    }
+
+    /// Threads for the queries to come.
+    ///
+    /// # Errors
+    /// When DuckDB refuses.
+    pub fn set_threads(&mut self, threads: usize) -> Result<(), BenchError> {
+        self.request(&json!({"op": "threads", "threads": threads}))
+            .map(|_| ())
+    }
+
+    /// Copies batches into an in-memory table of DuckDB, replacing one of the same name.
+    ///
+    /// # Errors
+    /// When the file in between cannot be written or read, or rows went missing.
+    pub fn load(
+        &mut self,
+        table: &str,
+        schema: &SchemaRef,
+        batches: &[RecordBatch],
+    ) -> Result<(), BenchError> {
+        let path = self.scratch.path().join(format!("{table}.parquet"));
+        write_parquet(&path, schema, batches)?;
+        let reply = self.request(&json!({"op": "load", "table": table, "path": path.to_string_lossy()}));
+        std::fs::remove_file(&path)
+            .map_err(|source| BenchError::io(format!("could not remove {}", path.display()), source))?;
+        let loaded = reply?["rows"].as_u64();
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if loaded != Some(rows as u64) {
+            return Err(failed(format!(
+                "table {table} has {loaded:?} rows after loading {rows}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Drops a table if it is there.
+    ///
+    /// # Errors
+    /// When DuckDB refuses.
+    pub fn drop_table(&mut self, table: &str) -> Result<(), BenchError> {
+        self.request(&json!({"op": "drop", "table": table})).map(|_| ())
+    }
+
+    /// Runs a query and fetches its answer.
+    ///
+    /// # Errors
+    /// DuckDB's own.
+    pub fn run(&mut self, sql: &str) -> Result<PeerAnswer, BenchError> {
+        let reply = self.request(&json!({"op": "run", "sql": sql}))?;
+        let nanoseconds = reply["nanoseconds"]
+            .as_u64()
+            .ok_or_else(|| failed("a reply without a time"))?;
+        let cells = |row: &Value| -> Vec<String> {
+            row.as_array()
+                .into_iter()
+                .flatten()
+                .map(|cell| cell.as_str().unwrap_or_default().to_string())
+                .collect()
+        };
+        let rows = reply["rows"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(cells)
+            .collect();
+        Ok(PeerAnswer {
+            elapsed: Duration::from_nanos(nanoseconds),
+            rows,
+        })
+    }
+
+    /// A query whose answer is one cell, as a sample for the runner.
+    ///
+    /// # Errors
+    /// DuckDB's own.
+    pub fn sample(&mut self, sql: &str) -> Result<Sample, BenchError> {
+        let answer = self.run(sql)?;
+        let cell = answer
+            .rows
+            .first()
+            .and_then(|row| row.first())
+            .cloned()
+            .unwrap_or_default();
+        Ok(Sample {
+            elapsed: answer.elapsed,
+            answer: cell,
+            peak_bytes: None,
+        })
+    }
+
+    /// DuckDB's plan of a query as text.
+    ///
+    /// # Errors
+    /// DuckDB's own.
+    pub fn explain(&mut self, sql: &str) -> Result<String, BenchError> {
+        let reply = self.request(&json!({"op": "explain", "sql": sql}))?;
+        Ok(reply["text"].as_str().unwrap_or_default().to_string())
+    }
+}
+
+impl Drop for DuckDb {
+    fn drop(&mut self) {
+        // The end of its input ends the driver, except when a query hangs; both are waited for, so no process stays behind.
+        self.requests = None;
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Uncompressed, without dictionaries: the file lives for one load.
+fn write_parquet(path: &Path, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<(), BenchError> {
+    let file = std::fs::File::create(path)
+        .map_err(|source| BenchError::io(format!("could not create {}", path.display()), source))?;
+    let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+    let mut writer =
+        ArrowWriter::try_new(file, SchemaRef::clone(schema), Some(properties)).map_err(BenchError::data)?;
+    for batch in batches {
+        writer.write(batch).map_err(BenchError::data)?;
+    }
+    writer.close().map_err(BenchError::data)?;
+    Ok(())
+}

@@ -1,0 +1,4 @@
+//! Other systems that run the same work for comparison. They are run, never quoted, and may be absent.
+
+pub mod duckdb;
+pub mod oltp;

@@ -1,0 +1,8 @@
+//! The suites on the embedded engine: each turns arguments into comparisons for [`lab_core::run::Runner`] and rows of its own.
+
+pub mod join;
+pub mod shared_cache;
+pub mod ssb;
+pub mod tpch;
+pub mod transactions;
+mod workload;

@@ -1,0 +1,60 @@
+//! The `tpch` suite: the 22 queries of TPC-H on corun and on DataFusion.
+//!
+//! `geomean_join_heavy` covers the queries that read three tables or more, by the text alone and decided before any
+//! measurement; the rest scan, aggregate, or join two tables.
+
+use super::workload::{self, Workload};
+use corun_workloads::tpch::{QUERIES, Tpch, order_by, recorded};
+use lab_core::error::BenchError;
+use lab_core::run::Runner;
+use lab_core::suite::SuiteArgs;
+
+const WORKLOAD: Workload = Workload {
+    suite: "tpch",
+    queries: QUERIES,
+    join_heavy: &[
+        "q2", "q3", "q5", "q7", "q8", "q9", "q10", "q11", "q16", "q18", "q20", "q21",
+    ],
+    order_by,
+    recorded,
+    generate: |scale_factor, partitions, threads, progress| {
+        Ok(Tpch::new(scale_factor)?.dataset(partitions, threads, progress))
+    },
+    write: |folder, scale_factor, files, threads, progress| {
+        Tpch::new(scale_factor)?.write_parquet(folder, files, threads, progress)
+    },
+};
+
+/// Runs the cases `args` selects.
+///
+/// # Errors
+/// An impossible scale factor, a `--case` that matches nothing, or an engine that cannot be set up.
+pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    workload::run(&WORKLOAD, args, runner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use corun_workloads::tpch::Table;
+
+    #[test]
+    fn join_heavy_queries_are_those_that_read_three_tables() {
+        for (name, sql) in QUERIES {
+            let words: BTreeSet<&str> = sql
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .collect();
+            let tables = Table::ALL
+                .iter()
+                .filter(|table| words.contains(table.name()))
+                .count();
+            assert_eq!(
+                WORKLOAD.join_heavy.contains(name),
+                tables >= 3,
+                "{name} reads {tables} tables"
+            );
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! [`Resources`]: what the kernel says of a server's processes during a turn, a query: times, delays, switches, faults, stolen time.
+//!
+//! A [`Watch`]. While the turn runs, a thread looks every few milliseconds: backends end with their clients, and what they did after the last
+//! look is lost. The client's own time is in none of it but the CPUs'.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use corun_machine::activity::{Activity, Proc, Report, Usage};
+
+use super::sweep::{Seen, Turn, Watch};
+use lab_core::error::BenchError;
+
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Looks at one server.
+pub struct Resources {
+    postmaster: u32,
+    looking: Option<Looking>,
+}
+
+struct Looking {
+    enough: Arc<AtomicBool>,
+    thread: JoinHandle<std::io::Result<Report>>,
+}
+
+impl Resources {
+    /// Looks at this process and all below it.
+    pub fn new(postmaster: u32) -> Resources {
+        Resources {
+            postmaster,
+            looking: None,
+        }
+    }
+}
+
+fn unseen(source: std::io::Error) -> BenchError {
+    BenchError::io("could not look at the server's processes in /proc", source)
+}
+
+impl Watch for Resources {
+    fn begin(&mut self) -> Result<(), BenchError> {
+        let mut activity = Activity::begin(Proc::at("/proc".as_ref()), &[self.postmaster]).map_err(unseen)?;
+        let enough = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&enough);
+        let look = move || {
+            // Relaxed: the flag says all there is to say.
+            while !asked.load(Ordering::Relaxed) {
+                activity.look()?;
+                std::thread::sleep(LOOK_EVERY);
+            }
+            activity.end()
+        };
+        let thread = std::thread::Builder::new().name("looks".to_owned()).spawn(look);
+        let thread = thread.map_err(unseen)?;
+        self.looking = Some(Looking { enough, thread });
+        Ok(())
+    }
+
+    fn end(&mut self, turn: &Turn) -> Result<Vec<Seen>, BenchError> {
+        let Some(Looking { enough, thread }) = self.looking.take() else {
+            return Ok(Vec::new());
+        };
+        enough.store(true, Ordering::Relaxed);
+        let report = match thread.join() {
+            Ok(report) => report.map_err(unseen)?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        Ok(seen(&report, turn.queries))
+    }
+}
+
+/// Stops looking if a turn was given up.
+impl Drop for Resources {
+    fn drop(&mut self) {
+        if let Some(Looking { enough, thread }) = self.looking.take() {
+            enough.store(true, Ordering::Relaxed);
+            // What it saw is of no use any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a report says of each of so many queries, and of each CPU.
+fn seen(report: &Report, queries: u64) -> Vec<Seen> {
+    let total = report.total();
+    let a_query = |metric: &'static str, unit: &'static str, sum: f64| Seen {
+        case: "resources",
+        metric,
+        unit,
+        value: sum / queries.max(1) as f64,
+        how: "kernel",
+        of: None,
+    };
+    let us = |ns: u64| ns as f64 / 1e3;
+    let Usage {
+        user_ns,
+        system_ns,
+        run_delay_ns,
+        voluntary_switches,
+        involuntary_switches,
+        minor_faults,
+        major_faults,
+        ..
+    } = total;
+    let mut all = vec![
+        a_query("cpu_us_per_query", "us", us(total.cpu_ns())),
+        a_query("user_us_per_query", "us", us(user_ns)),
+        a_query("system_us_per_query", "us", us(system_ns)),
+    ];
+    all.extend(run_delay_ns.map(|ns| a_query("run_delay_us_per_query", "us", us(ns))));
+    all.extend([
+        a_query("voluntary_switches_per_query", "count", voluntary_switches as f64),
+        a_query(
+            "involuntary_switches_per_query",
+            "count",
+            involuntary_switches as f64,
+        ),
+        a_query("minor_faults_per_query", "count", minor_faults as f64),
+        a_query("major_faults_per_query", "count", major_faults as f64),
+    ]);
+    all.extend(report.steal_percent().map(|value| Seen {
+        case: "resources",
+        metric: "steal_percent",
+        unit: "percent",
+        value,
+        how: "kernel",
+        of: None,
+    }));
+    all.extend(report.cpus.iter().map(|cpu| Seen {
+        case: "distribution",
+        metric: "busy_ms",
+        unit: "ms",
+        value: cpu.busy_ns as f64 / 1e6,
+        how: "kernel",
+        of: Some(("cpu", cpu.cpu.to_string())),
+    }));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use lab_core::cpu_time;
+
+    use super::*;
+
+    #[test]
+    fn a_process_at_work_is_seen() {
+        // Of one thread, as a server's: this process's own threads come and go with other tests.
+        let mut busy = std::process::Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .expect("a shell");
+        let mut resources = Resources::new(busy.id());
+        let turn = Turn {
+            queries: 10,
+            ..Turn::default()
+        };
+        assert!(resources.end(&turn).expect("nothing").is_empty());
+        resources.begin().expect("begins");
+        // On a busy machine it may take long until the shell has had some CPU time.
+        let ticks = || cpu_time::ticks(busy.id()).expect("Linux");
+        let (before, deadline) = (ticks(), Instant::now() + Duration::from_secs(60));
+        while ticks() < before + 5 && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let seen = resources.end(&turn).expect("ends");
+        busy.kill().and_then(|()| busy.wait()).expect("ends");
+        let of = |metric: &str| {
+            seen.iter()
+                .find(|seen| seen.metric == metric)
+                .map(|seen| seen.value)
+        };
+        assert!(of("cpu_us_per_query").is_some_and(|us| us > 0.0));
+        assert!(seen.iter().any(|seen| seen.case == "distribution"));
+    }
+}

@@ -1,0 +1,174 @@
+//! [`run`]: one case on all sides, a turn of each in every round, with answers compared before and after.
+
+use std::time::Duration;
+
+use super::SUITE;
+use super::case::Case;
+use super::target::{Target, gone};
+use super::ways::{Kind, LineUp, Plain, Split};
+use super::work::{Measured, Turn, Work};
+use crate::pooler::turns::{self, Compared};
+use corun_model::progress::Progress;
+use lab_core::error::BenchError;
+use lab_core::run::Plan;
+
+/// How long connections of the last turn may close.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Sides that others are shown beside. A comparison with them does not go on until it is decided: it is with what `auto` and `range`
+/// replace that nothing may be slower.
+const REFERENCES: [&str; 3] = ["direct", "constant", "parallel"];
+
+/// What a side gave.
+pub type Track = turns::Track<Measured>;
+/// What all sides gave.
+pub type Tracks = turns::Tracks<Measured>;
+
+/// How a case is run.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Small turns that claim nothing.
+    pub quick: bool,
+    /// How many of them.
+    pub plan: Plan,
+}
+
+/// Runs a case.
+///
+/// # Errors
+/// When the server is gone. What a side failed at is in its track.
+pub fn run(
+    case: &Case,
+    line_up: &LineUp,
+    targets: &mut [Target],
+    work: &mut dyn Work,
+    how: How,
+    progress: &dyn Progress,
+) -> Result<Tracks, BenchError> {
+    let compared = Compared {
+        pairs: line_up
+            .pairs
+            .iter()
+            .filter(|pair| !REFERENCES.contains(&pair.versus))
+            .map(|pair| (pair.subject, pair.other))
+            .collect(),
+        control: line_up.control,
+    };
+    progress.begin(
+        &format!("{SUITE} {}: comparing answers", case.name()),
+        targets.len() as u64,
+    );
+    let mut tracks: Vec<Track> = Vec::with_capacity(targets.len());
+    for target in targets.iter() {
+        let mut track = Track {
+            gone: target.gone().cloned(),
+            ..Track::default()
+        };
+        look(target, work, !how.quick, &mut track);
+        tracks.push(track);
+        progress.advance(1);
+    }
+    progress.begin(&format!("{SUITE} {}", case.name()), how.plan.repetitions as u64);
+    let rate = |round: &Measured| Some(round.tps);
+    let mut tracks = turns::take(
+        &case.name(),
+        tracks,
+        &compared,
+        how.plan,
+        progress,
+        rate,
+        |place, round| {
+            if !how.quick {
+                std::thread::sleep(PAUSE);
+            }
+            let target = &mut targets[place];
+            let turn = Turn {
+                clients: case.clients,
+                quick: how.quick,
+                seed: round + 1,
+                plain: match target.spec.kind {
+                    Kind::Direct(plain) => plain,
+                    Kind::Corun(_) => Plain::Usual,
+                },
+            };
+            let measured = counted(target, work, turn);
+            // A proxy that has ended says more than what its clients saw of that.
+            let alive = target.alive();
+            alive.and(measured).map_err(|error| gone(&target.spec, &error))
+        },
+    );
+    progress.end();
+    for (target, track) in targets.iter().zip(&mut tracks.sides) {
+        look(target, work, false, track);
+        if must_split(target)
+            && track
+                .values(|round| round.in_parts_percent)
+                .iter()
+                .all(|&part| part == 0.0)
+        {
+            track
+                .wrong
+                .get_or_insert_with(|| "no query ran in parts".to_owned());
+        }
+    }
+    if let Some(wrong) = work.close()? {
+        // Whose turn it was cannot be told: all sides wrote the same tables.
+        for track in &mut tracks.sides {
+            track.wrong.get_or_insert_with(|| wrong.clone());
+        }
+    }
+    Ok(tracks)
+}
+
+/// Lets so many clients of each side do a little, so that all its connections are there.
+///
+/// # Errors
+/// When a client fails.
+pub fn connect(targets: &[Target], work: &mut dyn Work, clients: usize) -> Result<(), BenchError> {
+    let turn = Turn {
+        clients,
+        quick: true,
+        seed: 1,
+        plain: Plain::Usual,
+    };
+    for target in targets.iter().filter(|target| target.gone().is_none()) {
+        work.turn(target.address()?, turn)?;
+    }
+    Ok(())
+}
+
+/// Whether a side's rows mean nothing if it split nothing.
+fn must_split(target: &Target) -> bool {
+    matches!(&target.spec.kind, Kind::Corun(ways) if matches!(ways.split, Split::Parts { .. }))
+        && target.gone().is_none()
+}
+
+/// A turn, with how many of the queries that may be split were.
+fn counted(
+    target: &Target,
+    work: &mut dyn Work,
+    turn: Turn,
+) -> Result<(Measured, Option<String>), BenchError> {
+    let address = target.address()?.clone();
+    let before = target.splits()?;
+    let (mut measured, wrong) = work.turn(&address, turn)?;
+    if let (Some((split, whole)), Some(after)) = (before, target.splits()?) {
+        let (split, whole) = ((after.0 - split) as f64, (after.1 - whole) as f64);
+        measured.in_parts_percent = (split + whole > 0.0).then(|| 100.0 * split / (split + whole));
+    }
+    Ok((measured, wrong))
+}
+
+/// Compares a side's answers, unless it is gone.
+fn look(target: &Target, work: &mut dyn Work, thorough: bool, track: &mut Track) {
+    if track.gone.is_some() {
+        return;
+    }
+    let compared = target
+        .address()
+        .and_then(|address| work.compare(address, thorough));
+    match compared {
+        Ok(wrong) => track.wrong = track.wrong.take().or(wrong),
+        Err(error) => track.gone = Some(gone(&target.spec, &error)),
+    }
+}

@@ -1,0 +1,135 @@
+//! `corun-lab bench heavy-queue`: paper 002's experiments on PostgreSQL, reached directly and through the proxy's heavy queue.
+//!
+//! Order of work: `C`, the tables and their answers, one server for all cases, then each case.
+
+use corun_model::operators::placement::{Placement, place};
+use corun_model::topology::Topology;
+use corun_model::units::CpuId;
+use corun_topology::discover;
+use corun_topology::effective_llc::effective_llc;
+
+use crate::heavy_queue::data::{self, Oracle};
+use crate::heavy_queue::keys::Keys;
+use crate::heavy_queue::sides::Setting;
+use crate::heavy_queue::sizes::{SCALE, SCALE_QUICK, Sizes};
+use crate::heavy_queue::{SUITE, cases, ceiling, estimation, sim};
+use crate::key_ranges::ground::Ground;
+use crate::pooler::postgres::{Programs, Setup};
+use corun_workloads::ssb::Ssb;
+use lab_core::error::BenchError;
+use lab_core::run::Runner;
+use lab_core::suite::{SuiteArgs, all_cores};
+
+/// The measured cases.
+const CASES: [&str; 6] = [
+    ceiling::CASE,
+    cases::FIG6,
+    cases::PLAN_CHOICE,
+    estimation::CASE,
+    cases::MIX,
+    cases::OVERHEAD,
+];
+
+/// Runs the cases `args` select.
+///
+/// # Errors
+/// When no case matches, an argument is impossible, or a server cannot be set up. Without PostgreSQL there are rows that say so.
+pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    let selected: Vec<&str> = CASES.into_iter().filter(|case| args.selects(case)).collect();
+    let simulated: Vec<&'static str> = sim::CASES.into_iter().filter(|case| args.selects(case)).collect();
+    if selected.is_empty() && simulated.is_empty() {
+        return Err(args.no_such_case(CASES.into_iter().chain(sim::CASES).map(str::to_owned)));
+    }
+    let topology = discover();
+    let cache = Sizes::cache_for(args.llc, args.quick, effective_llc(&topology, None).bytes);
+    let scale = args.scale.unwrap_or(if args.quick { SCALE_QUICK } else { SCALE });
+    if !(0.001..=100.0).contains(&scale) {
+        return Err(BenchError::BadArgument(format!(
+            "--scale {scale}: {SUITE} takes 0.001 to 100: millions of orders"
+        )));
+    }
+    let sizes = Sizes::of(cache, scale)?;
+    let programs = match Programs::find() {
+        Ok(programs) => programs,
+        Err(error) => {
+            runner.progress().note(&error.to_string());
+            for case in selected.into_iter().chain(simulated) {
+                let keys = Keys::new(case, "all", sizes.cache);
+                runner.emit_checked(keys.unavailable("slowdown", "x", &error.to_string()));
+            }
+            return Ok(());
+        }
+    };
+    let ground = Ground::new(SUITE, programs, args.program.as_deref())?;
+    if !selected.is_empty() {
+        measured(args, &selected, &sizes, &topology, &ground, runner)?;
+    }
+    if !simulated.is_empty() {
+        sim::run(&ground, &simulated, args.quick, runner)?;
+    }
+    Ok(())
+}
+
+/// The cases that run on this machine, on one server.
+fn measured(
+    args: &SuiteArgs,
+    selected: &[&str],
+    sizes: &Sizes,
+    topology: &Topology,
+    ground: &Ground,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    if let Err(reason) = ground.corun() {
+        runner.progress().note(reason);
+    }
+    let server = ground.server("mcc", &setup(args.quick))?;
+    let ssb = Ssb::with_sizes(sizes.rows);
+    data::load(server.address(), &ssb, runner.progress())?;
+    let mut oracle = Oracle::new(&ssb);
+    if selected.contains(&estimation::CASE) {
+        oracle = oracle.with_ssb(&ssb, args.quick, runner.progress())?;
+    }
+    let pair = place(topology, Placement::Cores)?;
+    let cpus: [CpuId; 2] = [pair.main, pair.partner];
+    let stage = cases::Stage {
+        setting: Setting {
+            ground,
+            server: server.address(),
+            topology,
+            cache: sizes.cache,
+            pool: all_cores(),
+            quick: args.quick,
+        },
+        sizes,
+        oracle: &oracle,
+    };
+    for &case in selected {
+        match case {
+            ceiling::CASE => ceiling::run(server.address(), cpus, sizes, &oracle, args.quick, runner)?,
+            estimation::CASE => estimation::run(server.address(), cpus, sizes, &oracle, args.quick, runner)?,
+            cases::FIG6 => cases::fig6(&stage, args.quick, runner)?,
+            cases::PLAN_CHOICE => cases::plan_choice(&stage, runner)?,
+            cases::MIX => cases::mix(&stage, args.quick, runner)?,
+            _ => cases::overhead(&stage, args.quick, runner)?,
+        }
+    }
+    Ok(())
+}
+
+/// A server that has all data in its own memory, hash tables in one batch, and runs a query in one process, as the paper's did.
+fn setup(quick: bool) -> Setup {
+    let owned = str::to_owned;
+    let buffers = if quick { "128MB" } else { "4GB" };
+    Setup {
+        settings: vec![
+            ("shared_buffers", owned(buffers)),
+            ("effective_cache_size", owned(buffers)),
+            ("work_mem", owned("512MB")),
+            ("random_page_cost", owned("1.1")),
+            ("max_parallel_workers_per_gather", owned("0")),
+            // Scans that start where another is would be another experiment.
+            ("synchronize_seqscans", owned("off")),
+        ],
+        ..Setup::default()
+    }
+}
