@@ -161,7 +161,7 @@ fn steps_traces_its_own_fetches_and_writes_a_report() {
             .any(|row| row["metric"] == "ns_per_op" && row["label"] == "measured")
     );
     let page = fs::read_to_string(folder.path().join("steps.html")).expect("a report");
-    assert!(page.contains("Figure 17") && page.contains("bench steps --quick"));
+    assert!(page.contains("Figure 17") && page.contains("bench instruction-cache --quick"));
 }
 
 #[test]
