@@ -1,7 +1,7 @@
 //! How fast SQL reads a table of a store, beside the same rows in memory: a full scan of a million rows of ten columns with two
 //! projected, a lookup by primary key, and the bulk load before it. Prints one JSON object.
 //!
-//! `cargo run --release -p fusion --features store --example store_scan [ROWS]`
+//! `cargo run --release -p corun-datafusion --features store --example store_scan [ROWS]`
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use corun_datafusion::store::{LoadOptions, load};

@@ -1,7 +1,7 @@
 //! Indexes a column with a CSB+-tree: loads it, asks for one key, a range and a batch of keys, and changes it.
 //!
 //! ```text
-//! cargo run --release -p exec --example index_a_column [-- ROWS]
+//! cargo run --release -p corun-exec --example index_a_column [-- ROWS]
 //! ```
 //!
 //! The column is the price of each row, in any order and with duplicates. Every answer is compared with a scan or with

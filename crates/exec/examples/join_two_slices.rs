@@ -1,7 +1,7 @@
 //! Joins two slices: customers and their orders, first with the join table, then as an operator that runs in any mode.
 //!
 //! ```text
-//! cargo run --release -p exec --example join_two_slices [-- CUSTOMERS [ORDERS]]
+//! cargo run --release -p corun-exec --example join_two_slices [-- CUSTOMERS [ORDERS]]
 //! ```
 //!
 //! The first join answers `select sum(amount * discount) from orders join customers on customer = key`: keys become codes,

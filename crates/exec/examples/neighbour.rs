@@ -2,7 +2,7 @@
 //! asking for its lines once ([`Reuse::Once`]) spares it.
 //!
 //! ```text
-//! cargo run --release -p exec --example neighbour [-- VICTIM_MIB,VICTIM_MIB.. NEIGHBOUR_MIB REPETITIONS]
+//! cargo run --release -p corun-exec --example neighbour [-- VICTIM_MIB,VICTIM_MIB.. NEIGHBOUR_MIB REPETITIONS]
 //! ```
 //!
 //! Two victims: a chain of dependent reads, and probes of a join table. Neighbours: probes of a far larger join table, lookups in

@@ -1,7 +1,7 @@
 //! Prints what building, probing and gathering cost beside the floor: one independent random cache line.
 //!
 //! ```text
-//! cargo run --release -p exec --example probe_floor [-- ROWS,ROWS.. [THREADS]]
+//! cargo run --release -p corun-exec --example probe_floor [-- ROWS,ROWS.. [THREADS]]
 //! ```
 //!
 //! All numbers are nanoseconds of CPU time a row, the best of several runs on this machine, with answers checked. Quick to run and

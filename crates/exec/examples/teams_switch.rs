@@ -2,7 +2,7 @@
 //! of corosensei; and what a team gains on reads of memory that miss every cache.
 //!
 //! ```text
-//! cargo run --release -p exec --example teams_switch [-- MEGABYTES]
+//! cargo run --release -p corun-exec --example teams_switch [-- MEGABYTES]
 //! ```
 //!
 //! Nanoseconds of CPU time, the best of several runs on this machine.

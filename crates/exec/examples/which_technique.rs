@@ -1,7 +1,7 @@
 //! Prints what the calibration kernel measures on this machine and what `auto` makes of it.
 //!
 //! ```text
-//! cargo run --release -p exec --example which_technique -- [MIB_MAX]
+//! cargo run --release -p corun-exec --example which_technique -- [MIB_MAX]
 //! ```
 #![allow(clippy::print_stdout, reason = "an example talks to its user")]
 

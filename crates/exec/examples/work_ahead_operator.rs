@@ -1,7 +1,7 @@
 //! Write your own staged operator: scattered records found by number, each of which may point to another one.
 //!
 //! ```text
-//! cargo run --release -p exec --example work_ahead_operator [-- RECORDS [TUPLES]]
+//! cargo run --release -p corun-exec --example work_ahead_operator [-- RECORDS [TUPLES]]
 //! ```
 //!
 //! The operator says what one tuple does between two dereferences and names what it needs next. `corun_exec::stage::run` executes

@@ -40,7 +40,7 @@ fn example_programs_run() {
             .output()
             .unwrap_or_else(|error| {
                 panic!(
-                    "{}: {error}; `cargo test -p exec` builds the examples",
+                    "{}: {error}; `cargo test -p corun-exec` builds the examples",
                     program.display()
                 )
             });

@@ -1,8 +1,8 @@
 //! Traces one operation of a program and says how long it was, how fast it was traced, and which functions it ran most in.
 //!
 //! ```text
-//! cargo run --release -p machine --example trace -- --function NAME [--warm N] PROGRAM [ARGUMENT...]
-//! cargo run --release -p machine --example trace -- --marked [--pid PID | PROGRAM [ARGUMENT...]]
+//! cargo run --release -p corun-machine --example trace -- --function NAME [--warm N] PROGRAM [ARGUMENT...]
+//! cargo run --release -p corun-machine --example trace -- --marked [--pid PID | PROGRAM [ARGUMENT...]]
 //! ```
 #![allow(clippy::print_stdout)]
 

@@ -1,7 +1,7 @@
 //! What a reactor costs: clients, a relay on one reactor, and an echo server on threads; CPU of the relay's thread for each
 //! round trip, with every reactor of this machine in turn. And the resident memory of idle connections.
 //!
-//! `cargo run --release -p machine --example reactor_relay -- [clients] [round trips of each]`
+//! `cargo run --release -p corun-net --example reactor_relay -- [clients] [round trips of each]`
 
 #![allow(clippy::print_stdout)]
 

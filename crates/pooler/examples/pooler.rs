@@ -1,6 +1,6 @@
 //! The proxy as a part of another program: reads a configuration file, serves until the standard input ends.
 //!
-//! `cargo run --release -p proxy --example pooler -- corun.toml`
+//! `cargo run --release -p corun-pooler --example pooler -- corun.toml`
 
 #![allow(
     clippy::print_stdout,

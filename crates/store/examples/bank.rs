@@ -1,6 +1,6 @@
 //! A bank: accounts, transfers between them by several clients at once, and a statement that nobody waits for.
 //!
-//! Run it with a folder to keep the accounts there: `cargo run -p store --example bank -- FOLDER`. A second run finds them again.
+//! Run it with a folder to keep the accounts there: `cargo run -p corun-store --example bank -- FOLDER`. A second run finds them again.
 
 #![expect(clippy::print_stdout, reason = "an example says what it did")]
 

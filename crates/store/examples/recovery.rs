@@ -1,7 +1,7 @@
 //! How fast a store is opened again: writes a log of small changes, opens it with one and more threads, then a checkpoint.
 //!
 //! ```text
-//! cargo run --release -p store --example recovery [-- MILLIONS [THREADS]]
+//! cargo run --release -p corun-store --example recovery [-- MILLIONS [THREADS]]
 //! ```
 //!
 //! Prints a line of JSON for each opening. What it is not: a benchmark of the disk; the files are in the page cache.

@@ -1,7 +1,7 @@
 //! Clients as user-level threads: the same index fetches by one client alone, by as many clients as operating-system threads, and
 //! by teams that pass the core on while a cache line is on its way.
 //!
-//! `cargo run --release -p store --example teams [rows [bytes of a row [seconds of a run]]]`; 8000000 rows of 500 bytes, one
+//! `cargo run --release -p corun-store --example teams [rows [bytes of a row [seconds of a run]]]`; 8000000 rows of 500 bytes, one
 //! second by default. One core for all, as for one worker.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

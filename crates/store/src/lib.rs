@@ -39,7 +39,7 @@
 //! # Ok::<(), corun_store::StoreError>(())
 //! ```
 //!
-//! What it is not: it knows no SQL and no Arrow (`fusion` shows its tables to SQL), and it never looks for the machine's
+//! What it is not: it knows no SQL and no Arrow (`corun-datafusion` shows its tables to SQL), and it never looks for the machine's
 //! topology; who waits, and on what kind of thread, is handed in through [`park`].
 
 pub mod checkpoint;

@@ -41,12 +41,12 @@ Examples:
   corun-lab bench join --case sparse_16m_x_16m --threads 1,2
   corun-lab bench ssb --scale 1 --json > ssb.jsonl
   corun-lab bench floor --record records                keeps rows, machine and commit in DATE-HOST/
-  corun-lab bench memory-latency --report smt.html                       figures beside the paper's numbers
+  corun-lab bench memory-latency --report misses.html                     figures beside the paper's numbers
   corun-lab bench memory-latency --case fig6 --placement siblings        the second thread on the same core
   corun-lab bench llc --llc 24MiB --report llc.html           tables sized for 24 MiB of effective last-level cache
   corun-lab bench oltp --case tpcc --scale 4 --folder /data   four warehouses, files on the disk of /data
   corun-lab bench oltp --case _durable_t2 --report oltp.html  every workload with durable commits on two cores
-  corun-lab bench instruction-cache --case index_fetch --report steps.html  teams against serial execution: misses simulated, time measured
+  corun-lab bench instruction-cache --case index_fetch --report teams.html  teams against serial execution: misses simulated, time measured
   corun-lab bench proxy --case simple_tcp_c50                 fifty clients; --case _unix_ takes Unix sockets instead of TCP
   corun-lab bench key-ranges --case best_seller                    TPC-W's complex query, whole and in 2, 3 and 4 parts
   corun-lab bench key-ranges --case replicas_half                  two copies whose memory holds half of the data each

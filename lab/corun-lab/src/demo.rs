@@ -1,4 +1,4 @@
-//! `corun-lab demo`: the main job. Arguments, progress, the closing table and the report file; the work is `bench::demo`.
+//! `corun-lab demo`: the main job. Arguments, progress, the closing table and the report file; the work is in `lab-engine`.
 
 use std::io::Write;
 use std::path::PathBuf;

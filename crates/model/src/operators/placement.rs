@@ -4,7 +4,7 @@
 //! other has (paper 000, section 1). Where a machine has no such siblings they can only run on another core, whose
 //! private caches they do not share; [`place`] says which it was, so that no result hides it.
 //!
-//! Not here: pinning, which is `machine`'s.
+//! Not here: pinning, which is `corun-topology`'s.
 
 use crate::explained::Explained;
 use std::fmt;

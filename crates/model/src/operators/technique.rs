@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Without a calibration a rule of thumb decides by the size of the L2. Not here: running the kernel (`corun_exec::stage`) and
-//! keeping its result (`machine`).
+//! keeping its result (`corun-topology`).
 
 use serde::{Deserialize, Serialize};
 

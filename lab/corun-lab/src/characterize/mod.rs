@@ -1,4 +1,4 @@
-//! `corun-lab characterize`: arguments, rows to a file as they come, the report at the end. The work is `bench::characterize`.
+//! `corun-lab characterize`: arguments, rows to a file as they come, the report at the end. The work is in `lab-postgres`.
 //!
 //! Whatever ends a run, the rows before that are kept, and the report is made of them.
 
