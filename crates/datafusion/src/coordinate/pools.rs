@@ -36,8 +36,9 @@ use tokio::sync::oneshot;
 /// outside. tokio's 61 and 31 are for short polls; those of a query take milliseconds.
 const POLLS_BETWEEN_EVENTS: u32 = 8;
 
-/// Longest wait for the threads of a runtime to show up. They would go on unpinned.
-const START_MAX: Duration = Duration::from_secs(5);
+/// Longest wait for the threads of a runtime to show up. They would go on unpinned, and a thread for blocking work could be pinned in
+/// the place of one: so it is longer than a virtual machine stands still.
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// Threads that read files. They mostly hand out work to the blocking threads.
 const IO_THREADS: usize = 2;
