@@ -36,7 +36,7 @@ pub(super) fn ask(client: &Client, desk: &mut Desk, bytes: &[u8]) -> Ask {
 
 /// What a session's settings say of its transactions.
 fn defaults(settings: &Settings) -> Defaults {
-    let get = |name: &str| settings.0.get(name).map(String::as_str);
+    let get = |name: &str| settings.text(name);
     Defaults {
         read_only: get("default_transaction_read_only").is_some_and(is_on),
         serializable: get("default_transaction_isolation")

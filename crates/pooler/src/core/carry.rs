@@ -32,7 +32,7 @@ impl<R: Reactor> Way<'_, R> {
             return Some(violation("invalid message format"));
         };
         self.server.counts.client_parses += 1;
-        let under = read_when_parsed(&self.client.settings);
+        let under = read_when_parsed(&self.client.settings, !parsed.sql.is_ascii());
         let statement = self.desk.intern(&parsed, &under);
         if self.rules.mode == PoolMode::Statement
             && statement.understood.transaction != TransactionEffect::None
@@ -66,13 +66,23 @@ impl<R: Reactor> Way<'_, R> {
                 format!("more than {CLIENT_STATEMENTS_MAX} prepared statements"),
             )));
         }
+        if self.client.statements.bytes() + prepared.statement.bytes() > self.rules.statement_bytes_max {
+            let limit = self.rules.statement_bytes_max;
+            let refusal = Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("the prepared statements of this client take more than {limit} bytes"),
+            );
+            return Some(Stop::Violation(refusal.hint(
+                "Close statements that are not used any more, or raise client_memory_max or, where all clients together exceed it, memory_max.",
+            )));
+        }
         if self.client.pins.contains(Pins::SQL_PREPARE) {
             // A statement of SQL may have the name; the server knows.
             let name = Some(self.define(parsed.name, prepared));
             self.server
                 .expects
                 .parse(false, Change::Parsed { copy: None, name });
-            self.server.stray_statements.push(parsed.name.to_vec());
+            self.server.has_stray(parsed.name);
             self.at = end;
             return None;
         }
@@ -116,7 +126,7 @@ impl<R: Reactor> Way<'_, R> {
             self.server.expects.close(true, Change::Nothing);
             build::parse(&mut out, name, &prepared.statement.sql, &prepared.statement.types);
             self.server.expects.parse(true, Change::Nothing);
-            self.server.stray_statements.push(name.as_bytes().to_vec());
+            self.server.has_stray(name.as_bytes());
         }
         if !out.is_empty() {
             build::bare(&mut out, frontend::SYNC);
@@ -129,12 +139,11 @@ impl<R: Reactor> Way<'_, R> {
     /// A Parse of a name the client has: PostgreSQL refuses it, and shall say so itself. So the name is taken on the server first.
     fn define_again(&mut self, name: &[u8], end: usize) {
         let mut out = Vec::new();
-        let taken = String::from_utf8_lossy(name).into_owned();
-        build::close_statement(&mut out, &taken);
+        build::close_statement(&mut out, name);
         self.server.expects.close(true, Change::Nothing);
-        build::parse(&mut out, &taken, b"", &[0, 0]);
+        build::parse(&mut out, name, b"", &[0, 0]);
         self.server.expects.parse(true, Change::Nothing);
-        self.server.stray_statements.push(name.to_vec());
+        self.server.has_stray(name);
         self.flush();
         self.server.transport.send(self.reactor, &out);
         self.server.expects.parse(false, Change::Nothing);

@@ -55,6 +55,15 @@ impl Change {
         !matches!(self, Self::Nothing | Self::Unnamed(_))
     }
 
+    /// Bytes of names it holds.
+    pub fn name_bytes(&self) -> usize {
+        match self {
+            Self::Parsed { name: Some(given), .. } => given.name.len(),
+            Self::Closed { name, .. } => name.len(),
+            _ => 0,
+        }
+    }
+
     /// What must be taken back when the server did not skip the message but refused it. A Parse that fails takes the statement that was
     /// there with it: the unnamed one, or the copy that was closed to make place. `injected`: the client did not ask for it.
     pub fn refused(self, injected: bool) -> Self {

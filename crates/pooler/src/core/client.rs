@@ -7,6 +7,7 @@
 //!                                                                                        server: Some, attached
 //! ```
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +100,7 @@ pub(super) struct Client {
     /// Settings may differ: they are read back before the server goes to somebody else.
     pub read_back: bool,
     /// Settings that the server's view does not list and that may have changed.
-    pub touched: Vec<Box<str>>,
+    pub touched: BTreeSet<Box<str>>,
     /// Its transaction wrote, or may have.
     pub wrote: bool,
     /// What the read/write split keeps of it.
@@ -170,7 +171,7 @@ impl Client {
             unpins: Pins::NONE,
             ask_pins: false,
             read_back: false,
-            touched: Vec::new(),
+            touched: BTreeSet::new(),
             wrote: false,
             split: Split::new(),
             place: None,

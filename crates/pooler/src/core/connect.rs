@@ -8,6 +8,7 @@ use super::event_loop::{EventLoop, Todo, server_token};
 use super::fleet::endpoint;
 use super::resolve::Found;
 use super::server::{Phase, Question, Server, TaskKind};
+use super::shared::Login;
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
 use crate::auth::{LoginStep, ServerLogin};
@@ -79,13 +80,13 @@ impl<R: Reactor> EventLoop<R> {
         pool.hosts.used();
         let (database, user) = (Arc::clone(&pool.key.database), Arc::clone(&pool.key.user));
         let limits = (effective.max_db_connections, effective.max_user_connections);
-        if !self.shared.count_server(&database, &user, limits) {
+        if self.shared.server_counts.count(&database, &user, limits).is_err() {
             return false;
         }
         let entry = self.servers.vacant_entry();
         let token = server_token(entry.key());
         if let Err(error) = reactor.connect(token, &address) {
-            self.shared.uncount_server(&database, &user);
+            self.shared.server_counts.uncount(&database, &user);
             let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}"))
                 .detail(error.to_string());
             self.connect_failed(reactor, index, number, refusal);
@@ -142,10 +143,11 @@ impl<R: Reactor> EventLoop<R> {
         };
         let effective = Arc::clone(&pool.effective);
         let user = effective.user.as_str();
+        let login = Login::of_server(&pool.key.database, &effective);
         let credentials = self.world.credentials(
             &effective,
-            self.shared.secret(user).as_ref(),
-            self.shared.learnt(user),
+            self.shared.secret(&login).as_ref(),
+            self.shared.learnt(&login),
         );
         let session = server.transport.tls.as_deref();
         let local = match &server.address {
@@ -165,14 +167,14 @@ impl<R: Reactor> EventLoop<R> {
                 let configured = effective
                     .parameters
                     .iter()
-                    .map(|(name, value)| (*name, value.as_str()))
+                    .map(|(name, value)| (*name, value.as_bytes()))
                     .filter(|(name, _)| !server.start.0.contains_key(*name));
                 let own = server
                     .start
                     .0
                     .iter()
-                    .map(|(name, value)| (name.as_str(), value.as_str()));
-                let parameters = [("user", user), ("database", effective.dbname.as_str())]
+                    .map(|(name, value)| (name.as_str(), &**value));
+                let parameters = [("user", user.as_bytes()), ("database", effective.dbname.as_bytes())]
                     .into_iter()
                     .chain(configured)
                     .chain(own);
@@ -257,8 +259,8 @@ impl<R: Reactor> EventLoop<R> {
                     LoginStep::Done { learnt } => {
                         server.authenticated = true;
                         if let (Some(keys), Some(pool)) = (learnt, self.pools.get(server.pool)) {
-                            let user: Arc<str> = pool.effective.user.as_str().into();
-                            self.shared.learn(&user, keys);
+                            self.shared
+                                .learn(Login::of_server(&pool.key.database, &pool.effective), keys);
                         }
                     }
                 }
@@ -471,7 +473,7 @@ impl<R: Reactor> EventLoop<R> {
                 pool.connecting -= 1;
             }
             pool.idle.retain(|&idle| idle != index);
-            self.shared.uncount_server(&pool.key.database, &pool.key.user);
+            self.shared.server_counts.uncount(&pool.key.database, &pool.key.user);
             self.todo.push_back(Todo::Connect(server.pool));
         }
         if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client)) {

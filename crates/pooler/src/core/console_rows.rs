@@ -340,11 +340,13 @@ pub(super) fn memory(parts: &[Part]) -> Vec<MemoryRow> {
     let servers = parts.iter().map(|part| part.servers.len()).sum();
     let of_clients = parts.iter().map(|part| part.buffers.clients).sum();
     let of_servers = parts.iter().map(|part| part.buffers.servers).sum();
+    let of_statements = parts.iter().map(|part| part.buffers.statements).sum();
     [
         ("client", size_of::<super::client::Client>(), clients),
         ("server", size_of::<super::server::Server>(), servers),
         ("client_buffer", 1, of_clients),
         ("server_buffer", 1, of_servers),
+        ("prepared_statements", 1, of_statements),
     ]
     .map(|(name, size, used): (&str, usize, usize)| MemoryRow {
         name: name.to_owned(),

@@ -15,7 +15,7 @@ use crate::session::prepared::{Statement, Statements};
 use crate::session::settings::Settings;
 use crate::understand::{Access, Limits, StatementKind, TransactionEffect, Understanding, Understood};
 use crate::wire::error::{Refusal, code};
-use crate::wire::{Header, frontend, header, read};
+use crate::wire::{HEADER_BYTES, Header, frontend, header, read};
 
 /// Statements made of simple queries that an event loop remembers.
 pub(super) const LIFTED_MAX: usize = 4096;
@@ -82,11 +82,15 @@ pub(super) struct Rules {
     /// The simple query protocol is refused.
     pub extended_only: bool,
     pub packet_bytes_max: usize,
+    /// What a client's prepared statements may take.
+    pub statement_bytes_max: usize,
     pub now: Duration,
 }
 
 /// Longest message, type and length included, of the kinds that are never long. PostgreSQL has the same limit.
 const SMALL_MAX: usize = 10_001;
+/// Longest name of a prepared statement or portal. PostgreSQL takes longer ones and tells them apart by their first 63 bytes.
+const NAME_MAX: usize = 8 << 10;
 
 impl Rules {
     /// The header at the start of a client's `bytes`; `None` when it is not whole.
@@ -108,6 +112,12 @@ impl Rules {
         if is_small(head.tag) && head.total > SMALL_MAX {
             return Err(invalid());
         }
+        if has_long_name(head.tag, &bytes[HEADER_BYTES..]) {
+            return Err(Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("the name of a prepared statement or portal has more than {NAME_MAX} bytes"),
+            ));
+        }
         if self.extended_only && head.tag == frontend::QUERY {
             return Err(
                 Refusal::new(code::NOT_SUPPORTED, "the simple query protocol is disabled here")
@@ -117,6 +127,23 @@ impl Rules {
         }
         Ok(Some(head))
     }
+}
+
+/// Whether one of the names that a message begins with has no end within the limit. `body` may be a part: names are looked for at the
+/// beginning of what is there each time more of the message arrives, so they must be short.
+fn has_long_name(tag: u8, mut body: &[u8]) -> bool {
+    let names = match tag {
+        frontend::PARSE => 1,
+        frontend::BIND => 2,
+        _ => return false,
+    };
+    for _ in 0..names {
+        match body.iter().take(NAME_MAX + 1).position(|&byte| byte == 0) {
+            Some(end) => body = &body[end + 1..],
+            None => return body.len() > NAME_MAX,
+        }
+    }
+    false
 }
 
 fn is_small(tag: u8) -> bool {
@@ -158,21 +185,23 @@ pub(super) fn may_unpin(understood: &Understood) -> bool {
     }
 }
 
-/// The settings among a session's that decide what a text means when it is parsed, with their values.
-pub(super) fn read_when_parsed(settings: &Settings) -> Vec<u8> {
+/// The settings among a session's that decide what a text means when it is parsed, with their values. The bytes of a text beyond ASCII
+/// are other letters in another encoding: `encoded`.
+pub(super) fn read_when_parsed(settings: &Settings, encoded: bool) -> Vec<u8> {
     let mut under = Vec::new();
     if settings.is_empty() {
         return under;
     }
     for (name, value) in &settings.0 {
         let decides = name == "role"
+            || encoded && name == "client_encoding"
             || auto_prepare::SETTINGS_READ_WHEN_PARSED
                 .iter()
                 .any(|known| known.eq_ignore_ascii_case(name));
         if decides {
             under.extend(name.as_bytes());
             under.push(b'=');
-            under.extend(value.as_bytes());
+            under.extend(&**value);
             under.push(0);
         }
     }

@@ -13,10 +13,12 @@ use super::client::{Client, Entrance, Phase};
 use super::cohorts::Queue;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::{PROBE, Way};
+use super::os_users::Waiter;
 use super::pool::{Greeting, Pool, PoolKey};
+use super::shared::{Full, Login};
 use super::start::begins_alike;
 use crate::auth::authenticator::BODY_BYTES_MAX;
-use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
+use crate::auth::{Authenticator, Denial, Facts, Lookup, Method, Step, TlsFacts, hba};
 use crate::config::Effective;
 use crate::config::{CONSOLES, PoolMode};
 use crate::tls;
@@ -272,6 +274,19 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let user = Arc::clone(&client.user);
+        if let Some(uid) = asked_of_system(client, &entrance) {
+            let waiter = Waiter {
+                event_loop: self.index,
+                client: index,
+                id: client.id,
+            };
+            if !self.shared.os_users.find(&self.shared, uid, waiter) {
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.phase = Phase::Looking(entrance);
+                }
+                return;
+            }
+        }
         let world = Arc::clone(&self.world);
         let lookup = world.lookup(&user);
         let unknown = matches!(lookup, Lookup::Unknown);
@@ -288,6 +303,18 @@ impl<R: Reactor> EventLoop<R> {
         self.authenticate(reactor, index, entrance, lookup);
     }
 
+    /// The system has said who a client is.
+    pub(super) fn os_user_found(&mut self, reactor: &mut R, index: usize, id: u64) {
+        let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
+            return;
+        };
+        if matches!(client.phase, Phase::Looking(_))
+            && let Phase::Looking(entrance) = std::mem::replace(&mut client.phase, Phase::Closing)
+        {
+            self.who_is_it(reactor, index, entrance);
+        }
+    }
+
     pub(super) fn authenticate(
         &mut self,
         reactor: &mut R,
@@ -301,10 +328,7 @@ impl<R: Reactor> EventLoop<R> {
         let session = client.transport.tls.as_deref();
         let common_name = session.and_then(tls::TlsSession::client_common_name);
         let end_point = session.and_then(tls::TlsSession::end_point_hash);
-        let os_user = match &client.peer {
-            Some(Peer::Unix { uid, .. }) => corun_net::users::user_name(*uid),
-            _ => None,
-        };
+        let os_user = asked_of_system(client, &entrance).and_then(|uid| self.shared.os_users.name(uid));
         let facts = Facts {
             tls: session.map(|_| TlsFacts {
                 end_point: end_point.as_deref(),
@@ -377,8 +401,8 @@ impl<R: Reactor> EventLoop<R> {
             Step::Done { send, learnt } => {
                 client.transport.send(reactor, &send);
                 if let Some(keys) = learnt {
-                    let user = Arc::clone(&client.user);
-                    self.shared.learn(&user, keys);
+                    self.shared
+                        .learn(Login::of_client(&client.database, &client.user), keys);
                 }
                 let Phase::Authenticating(entrance, _) = std::mem::replace(&mut client.phase, Phase::Closing)
                 else {
@@ -419,45 +443,26 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(refusal) = pool.refusal(true) {
             return self.refuse_client(reactor, index, &refusal);
         }
+        let limits = (
+            pool.effective.max_db_client_connections,
+            pool.effective.max_user_client_connections,
+        );
+        let full = match self.shared.client_counts.count(&database, &user, limits) {
+            Ok(()) => None,
+            Err(Full::Database) => Some("max_db_client_connections"),
+            Err(Full::User) => Some("max_user_client_connections"),
+        };
+        if let Some(name) = full {
+            let refusal = Refusal::new(
+                code::TOO_MANY_CONNECTIONS,
+                format!("no more connections allowed ({name})"),
+            );
+            return self.refuse_client(reactor, index, &refusal);
+        }
         client.pool = pool_index;
         client.counted = true;
         pool.clients += 1;
-        let limits = [
-            (
-                pool.effective.max_db_client_connections,
-                "max_db_client_connections",
-            ),
-            (
-                pool.effective.max_user_client_connections,
-                "max_user_client_connections",
-            ),
-        ];
-        let counts = [
-            self.clients
-                .iter()
-                .filter(|(_, other)| other.counted && other.database == database)
-                .count(),
-            self.clients
-                .iter()
-                .filter(|(_, other)| other.counted && other.user == user)
-                .count(),
-        ];
-        for ((limit, name), count) in limits.into_iter().zip(counts) {
-            // Each event loop has its share of what is allowed.
-            let share = (limit as usize).div_ceil(self.shared.mailboxes.len());
-            if limit > 0 && count > share {
-                let refusal = Refusal::new(
-                    code::TOO_MANY_CONNECTIONS,
-                    format!("no more connections allowed ({name})"),
-                );
-                return self.refuse_client(reactor, index, &refusal);
-            }
-        }
-        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
-            return;
-        };
-        let asked: Vec<(String, String)> = settings.0.clone().into_iter().collect();
-        let greeting = pool.greetings.get(&asked).cloned();
+        let greeting = pool.greetings.get(&settings).cloned();
         client.settings = Arc::new(settings);
         let session = pool.effective.pool_mode == PoolMode::Session;
         match greeting {
@@ -558,10 +563,9 @@ impl<R: Reactor> EventLoop<R> {
             parameters: server.parameters.clone(),
             settings: Arc::clone(&server.settings),
         });
-        let asked: Vec<(String, String)> = client.settings.0.clone().into_iter().collect();
         let mut session = false;
         if let Some(pool) = self.pools.get_mut(client.pool) {
-            pool.keep_greeting(asked, Arc::clone(&greeting));
+            pool.keep_greeting(Arc::clone(&client.settings), Arc::clone(&greeting));
             session = pool.effective.pool_mode == PoolMode::Session;
             if session && begins_alike(&pool.effective, server, &client.settings) {
                 let pid = server.pid;
@@ -655,6 +659,14 @@ impl<R: Reactor> EventLoop<R> {
         build::key_data(&mut out, client.pid, &client.secret);
         build::ready(&mut out, TransactionStatus::Idle);
         client.transport.send(reactor, &out);
+    }
+}
+
+/// The number of the system's user that a client is, where its name decides.
+fn asked_of_system(client: &Client, entrance: &Entrance) -> Option<u32> {
+    match (&client.peer, entrance.method) {
+        (Some(Peer::Unix { uid, .. }), Method::Peer) => Some(*uid),
+        _ => None,
     }
 }
 

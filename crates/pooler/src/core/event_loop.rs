@@ -384,6 +384,7 @@ impl<R: Reactor> EventLoop<R> {
                 let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
                 self.todo.extend(pools.into_iter().map(Todo::Connect));
             }
+            Message::OsUser { client, id } => self.os_user_found(reactor, client, id),
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
             Message::Counted(answers) => self.log_counted(&answers),
@@ -520,6 +521,7 @@ impl<R: Reactor> EventLoop<R> {
                 && effective.is_none_or(|effective| effective.pool_mode != PoolMode::Session),
             extended_only: proxy.disable_pqexec,
             packet_bytes_max: proxy.max_packet_size.0 as usize,
+            statement_bytes_max: self.statement_bytes_max(),
             now: self.now,
         }
     }
@@ -597,10 +599,11 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = client.waiting.and_then(|pool| self.pools.get_mut(pool)) {
             pool.unqueue(index);
         }
-        if client.counted
-            && let Some(pool) = self.pools.get_mut(client.pool)
-        {
-            pool.clients -= 1;
+        if client.counted {
+            self.shared.client_counts.uncount(&client.database, &client.user);
+            if let Some(pool) = self.pools.get_mut(client.pool) {
+                pool.clients -= 1;
+            }
         }
         if let Some(server) = client.server {
             self.deserted(reactor, server, &client);

@@ -71,11 +71,22 @@ struct Changes {
     unnamed: usize,
 }
 
+/// Owed answers from which on a client's next messages wait, so that a pipeline without end takes bounded memory. The server sends what
+/// it has answered once that fills its buffer of 8 KiB, which the answers to fewer than 2,000 messages do. Unmeasured.
+pub(super) const OWED_MAX: usize = 1 << 14;
+/// Bytes of names that count as much as one answer.
+const NAME_BYTES: usize = 64;
+
 /// The queue.
 #[derive(Debug, Default)]
 pub(super) struct Expects {
     queue: VecDeque<(Expect, Change)>,
-    ready: usize,
+    /// What each ReadyForQuery in the queue belongs to, in order.
+    batches: VecDeque<ReadySent>,
+    /// Names that the changes in the queue hold, in units of [`NAME_BYTES`].
+    names: usize,
+    /// More waits for room.
+    was_full: bool,
     /// Changes in batches whose end has been sent.
     closed: Changes,
     /// Changes in the batch whose end has not been sent.
@@ -95,7 +106,26 @@ pub(super) struct Expects {
 impl Expects {
     /// ReadyForQuery messages owed.
     pub fn outstanding(&self) -> usize {
-        self.ready
+        self.batches.len()
+    }
+
+    /// Bytes it takes, roughly.
+    pub fn bytes(&self) -> usize {
+        self.queue.capacity() * size_of::<(Expect, Change)>() + self.names * NAME_BYTES
+    }
+
+    /// Whether so much is owed that what comes next must wait for [`Expects::has_room_again`].
+    pub fn is_full(&mut self) -> bool {
+        let full = self.queue.len() + self.names >= OWED_MAX;
+        self.was_full |= full;
+        full
+    }
+
+    /// Whether what waited because of [`Expects::is_full`] may go on; told once.
+    pub fn has_room_again(&mut self) -> bool {
+        let room = self.was_full && self.queue.len() + self.names <= OWED_MAX / 2;
+        self.was_full &= !room;
+        room
     }
 
     /// Whether messages were sent that no Sync has followed yet.
@@ -111,7 +141,7 @@ impl Expects {
     /// Whether what comes next depends on no earlier answer: none is owed, or the server ignores it or, in a copy, refuses it whatever
     /// it is.
     pub fn heeds_nothing(&self) -> bool {
-        self.ready == 0 || self.skipping || self.copying
+        self.batches.is_empty() || self.skipping || self.copying
     }
 
     /// Whether an earlier batch, whose end has not been answered, may still change which statements there are: those with names, or
@@ -126,7 +156,7 @@ impl Expects {
 
     /// Whether nothing is owed and nothing is open.
     pub fn settled(&self) -> bool {
-        self.ready == 0 && !self.open() && !self.copying
+        self.batches.is_empty() && !self.open() && !self.copying
     }
 
     /// A Parse goes out.
@@ -209,11 +239,12 @@ impl Expects {
         self.closed.named += self.last.named;
         self.closed.unnamed += self.last.unnamed;
         self.last = Changes::default();
-        self.ready += 1;
+        self.batches.push_back(sent);
     }
 
     fn push(&mut self, expect: Expect, change: Change) {
         self.last.count(expect, &change);
+        self.names += change.name_bytes() / NAME_BYTES;
         self.queue.push_back((expect, change));
     }
 
@@ -223,8 +254,9 @@ impl Expects {
         gone.count(expect, &change);
         // The oldest changes are in the oldest batches.
         self.closed.take_away(gone, &mut self.last);
+        self.names -= change.name_bytes() / NAME_BYTES;
         if let Expect::Ready(_) = expect {
-            self.ready -= 1;
+            self.batches.pop_front();
         }
         Some((expect, change))
     }
@@ -255,17 +287,17 @@ impl Expects {
 
     /// What the answers now belong to.
     fn current(&self) -> Option<ReadySent> {
-        self.queue.iter().find_map(|(expect, _)| match expect {
-            Expect::Ready(sent) => Some(*sent),
-            _ => None,
-        })
+        self.batches.front().copied()
     }
 
     /// CopyDone or CopyFail goes out.
     pub fn copy_end(&mut self) {
         if self.copying {
             self.copying = false;
-        } else if self.ready > 0 || self.open {
+        } else if (!self.batches.is_empty() || self.open)
+            // One that follows another ends nothing.
+            && !matches!(self.queue.back(), Some((Expect::CopyEnd, _)))
+        {
             self.push(Expect::CopyEnd, Change::Nothing);
         }
     }
@@ -305,34 +337,41 @@ impl Expects {
     /// CopyInResponse came: every Sync sent since and before the copy's end is ignored.
     pub fn copy_in(&mut self) {
         self.pass_copy_ends();
-        // The first entry is what copies.
-        let (mut first, mut ended, mut ignored) = (true, false, 0);
-        self.queue.retain(|(expect, _)| {
-            if std::mem::take(&mut first) || ended {
-                return true;
+        let mut copies = self.queue.pop_front().into_iter().collect::<Vec<_>>();
+        let (mut ended, mut ignored) = (false, false);
+        while let Some(next) = self.queue.pop_front() {
+            match next.0 {
+                Expect::CopyEnd => {
+                    ended = true;
+                    break;
+                }
+                Expect::Ready(ReadySent { sync: true, .. }) => ignored = true,
+                _ => copies.push(next),
             }
-            match expect {
-                Expect::CopyEnd => ended = true,
-                Expect::Ready(ReadySent { sync: true, .. }) => ignored += 1,
-                _ => return true,
-            }
-            false
-        });
-        self.ready -= ignored;
+        }
+        for kept in copies.into_iter().rev() {
+            self.queue.push_front(kept);
+        }
         self.copying = !ended;
-        if self.ready == 0 {
+        if ignored {
+            self.recount();
+        }
+        if self.batches.is_empty() {
             // The Sync that ends this comes after the copy.
             self.open = true;
         }
-        self.recount();
     }
 
     /// Counts the changes under way again.
     fn recount(&mut self) {
         (self.closed, self.last) = Default::default();
+        self.batches.clear();
+        self.names = 0;
         for (expect, change) in &self.queue {
             self.last.count(*expect, change);
-            if let Expect::Ready(_) = expect {
+            self.names += change.name_bytes() / NAME_BYTES;
+            if let Expect::Ready(sent) = expect {
+                self.batches.push_back(*sent);
                 self.closed.named += self.last.named;
                 self.closed.unnamed += self.last.unnamed;
                 self.last = Changes::default();

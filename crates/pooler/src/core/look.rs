@@ -110,8 +110,10 @@ impl<R: Reactor> EventLoop<R> {
                 .settings
                 .0
                 .get("application_name")
-                .cloned()
-                .unwrap_or_else(|| client.application.to_string()),
+                .map_or_else(
+                    || client.application.to_string(),
+                    |name| String::from_utf8_lossy(name).into_owned(),
+                ),
             origin: client.origin(),
             local: client
                 .local

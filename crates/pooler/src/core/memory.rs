@@ -1,4 +1,4 @@
-//! What the buffers of connections hold, and what is done when that is more than `memory_max`.
+//! What connections hold in buffers, owed replies and prepared statements, and what is done when that is more than `memory_max`.
 //!
 //! ```text
 //!  bytes queued ─► grew() ─ could it be too much? ─► measure() ─► too much: reading into the largest is paused, each buffer may be
@@ -21,6 +21,8 @@ use crate::wire::error::{Refusal, code};
 
 /// Bytes kept for one slow reader while there is too much altogether.
 const SHORT_MAX: usize = 16 << 10;
+/// What a client's prepared statements may take then.
+const SHORT_STATEMENTS_MAX: usize = 256 << 10;
 /// Between two measurements a loop's buffers may grow by this part of what is allowed.
 const GROWTH_PART: usize = 16;
 /// The log is told at most so often that there is too much.
@@ -42,12 +44,14 @@ pub(super) struct Memory {
 pub(crate) struct Buffers {
     pub clients: usize,
     pub servers: usize,
+    /// Texts of prepared statements.
+    pub statements: usize,
 }
 
 impl Buffers {
-    /// Both.
+    /// All of them.
     pub fn all(self) -> usize {
-        self.clients + self.servers
+        self.clients + self.servers + self.statements
     }
 }
 
@@ -60,7 +64,7 @@ fn of_client<R: Reactor>(reactor: &R, client: &Client) -> usize {
 fn of_server<R: Reactor>(reactor: &R, server: &Server) -> usize {
     let lifted = server.lifted.as_ref();
     let lifted = lifted.map_or(0, |lifted| lifted.sql.capacity());
-    server.partial.capacity() + lifted + reactor.queued(server.token())
+    server.partial.capacity() + lifted + server.expects.bytes() + reactor.queued(server.token())
 }
 
 impl<R: Reactor> EventLoop<R> {
@@ -87,6 +91,16 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// What the prepared statements of one client may take.
+    pub(super) fn statement_bytes_max(&self) -> usize {
+        let limit = self.world.config.corun.client_memory_max.0 as usize;
+        if self.memory.short {
+            limit.min(SHORT_STATEMENTS_MAX)
+        } else {
+            limit
+        }
+    }
+
     /// What this loop's buffers hold.
     pub(super) fn buffers(&self, reactor: &R) -> Buffers {
         Buffers {
@@ -100,6 +114,7 @@ impl<R: Reactor> EventLoop<R> {
                 .iter()
                 .map(|(_, server)| of_server(reactor, server))
                 .sum(),
+            statements: self.desk.statements.bytes(),
         }
     }
 
@@ -134,7 +149,7 @@ impl<R: Reactor> EventLoop<R> {
             self.memory.told = Some(self.now);
             tracing::warn!(
                 memory_max = max,
-                "buffers of connections hold more than memory_max: slow ones are paused, new clients are refused"
+                "connections hold more than memory_max: slow ones are paused, new clients are refused"
             );
         }
         self.memory.short = short;
@@ -187,9 +202,9 @@ impl<R: Reactor> EventLoop<R> {
         (max > 0 && held > max).then(|| {
             Refusal::new(code::OUT_OF_MEMORY, "no more connections allowed (memory_max)")
                 .detail(format!(
-                    "Buffers of connections hold {held} bytes, memory_max is {max}."
+                    "Buffers and prepared statements hold {held} bytes, memory_max is {max}."
                 ))
-                .hint("Clients that do not read what they asked for hold them; SHOW SOCKETS shows which.")
+                .hint("SHOW SOCKETS shows clients that do not read what they asked for, SHOW MEM what holds most.")
         })
     }
 }

@@ -32,6 +32,7 @@ mod look;
 mod lost;
 mod memory;
 mod metrics;
+mod os_users;
 mod parts;
 mod places;
 mod pool;

@@ -66,7 +66,7 @@ pub(super) struct Pool {
     /// The last attempt to connect failed: why, and when the next may be made.
     pub failed: Option<(Refusal, Duration)>,
     /// What clients are told, by what they ask for at start-up.
-    pub greetings: HashMap<Vec<(String, String)>, Arc<Greeting>>,
+    pub greetings: HashMap<Arc<Settings>, Arc<Greeting>>,
     /// Which of the database's hosts is connected to next.
     pub hosts: Balance,
     /// Since when nobody has used it.
@@ -148,11 +148,8 @@ impl Pool {
 
     /// How long the client that waits longest has waited.
     pub fn waited(&self, now: Duration) -> Duration {
-        self.waiting
-            .iter()
-            .map(|waiting| now.saturating_sub(waiting.since))
-            .max()
-            .unwrap_or_default()
+        let oldest = self.waiting.iter().next();
+        oldest.map_or(Duration::ZERO, |waiting| now.saturating_sub(waiting.since))
     }
 
     /// Whether another connection is to be made for those that wait. For one that has been given a core there may be one more than the
@@ -176,7 +173,7 @@ impl Pool {
     }
 
     /// Keeps what a client with these start-up settings is told.
-    pub fn keep_greeting(&mut self, asked: Vec<(String, String)>, greeting: Arc<Greeting>) {
+    pub fn keep_greeting(&mut self, asked: Arc<Settings>, greeting: Arc<Greeting>) {
         if self.greetings.len() >= GREETINGS_MAX {
             self.greetings.clear();
         }

@@ -100,6 +100,9 @@ impl<R: Reactor> Way<'_, R> {
             if self.must_leave(head.tag) || self.may_run_again() && head.tag != frontend::TERMINATE {
                 return Stop::Held;
             }
+            if self.server.expects.is_full() && head.tag != frontend::TERMINATE {
+                return Stop::Held;
+            }
             let whole = rest >= head.total;
             let before = self.at;
             let end = self.at + head.total.min(rest);
@@ -228,7 +231,7 @@ impl<R: Reactor> Way<'_, R> {
     fn large(&mut self, tag: u8, body: &[u8]) -> Option<Stop> {
         if tag == frontend::PARSE && self.rules.carry_statements {
             match read::text(body) {
-                None if body.len() < COLLECTED_MAX => return Some(Stop::Unfinished),
+                None => return Some(Stop::Unfinished),
                 Some((b"", _)) => {}
                 _ => {
                     let refusal = Refusal::new(
@@ -341,7 +344,7 @@ impl<R: Reactor> Way<'_, R> {
             return None;
         }
         self.client.statements.remove(name)?;
-        if self.server.stray_statements.iter().any(|stray| stray == name) {
+        if self.server.stray_statements.contains(name) {
             // The server has one of that name, too, and answers for both.
             return None;
         }

@@ -7,6 +7,7 @@ use corun_net::reactor::Reactor;
 use super::client::{Entrance, Phase};
 use super::event_loop::EventLoop;
 use super::server::Question;
+use super::shared::Login;
 use crate::auth::{Lookup, Secret};
 use crate::wire::error::{Refusal, code};
 
@@ -43,7 +44,7 @@ impl<R: Reactor> EventLoop<R> {
             .and_then(|row| row.get(1)?.as_deref())
             .and_then(|text| Secret::parse(text.as_bytes()));
         if let Some(secret) = &secret {
-            self.shared.keep_secret(&user, secret.clone());
+            self.shared.keep_secret(Login::of_client(&client.database, &user), secret.clone());
         }
         let lookup = match (&secret, named) {
             (Some(secret), _) => Lookup::Found(secret),

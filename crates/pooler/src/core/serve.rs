@@ -108,14 +108,27 @@ impl<R: Reactor> EventLoop<R> {
                 return bytes.len();
             };
             let Some(server_index) = client.server else {
+                // What is left of a message that needed no server.
+                if client.passing > 0
+                    && let Some(client) = self.clients.get_mut(index)
+                {
+                    let part = client.passing.min(bytes.len() - at);
+                    client.passing -= part;
+                    at += part;
+                }
                 if at == bytes.len() {
                     return at;
                 }
+                let Some(client) = self.clients.get(index) else {
+                    return bytes.len();
+                };
                 match wish::wish(client, &mut self.desk, &rules, &bytes[at..]) {
                     Wish::Unknown => return at,
-                    Wish::Answered(used, out) => {
+                    Wish::Answered(total, out) => {
+                        let used = total.min(bytes.len() - at);
                         at += used;
                         if let Some(client) = self.clients.get_mut(index) {
+                            client.passing = total - used;
                             client.transport.send(reactor, &out);
                         }
                     }
@@ -494,8 +507,15 @@ impl<R: Reactor> EventLoop<R> {
             // It has struck the question; it was meant for what follows.
             self.start_cancel(reactor, index);
         }
-        if heard.queries > 0 || heard.own || heard.owes_less {
+        let ended = heard.queries > 0 || heard.own || heard.owes_less;
+        let room = self
+            .servers
+            .get_mut(index)
+            .is_some_and(|server| server.expects.has_room_again());
+        if ended || room {
             self.look_again(index);
+        }
+        if ended {
             self.after_answer(reactor, index);
         }
     }
@@ -568,12 +588,8 @@ impl<R: Reactor> EventLoop<R> {
         if !server.stray_statements.is_empty() {
             // Closing what is not there is no error.
             let mut out = Vec::new();
-            for name in server.stray_statements.drain(..) {
-                build::message(&mut out, frontend::CLOSE, |out| {
-                    out.push(b'S');
-                    out.extend(name);
-                    out.push(0);
-                });
+            for name in std::mem::take(&mut server.stray_statements) {
+                build::close_statement(&mut out, name);
                 server.expects.close(true, Change::Nothing);
             }
             build::bare(&mut out, frontend::SYNC);

@@ -6,6 +6,7 @@
 //!                                       └ client: None, idle      them back, reset, check, barrier after a cancel
 //! ```
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ pub(super) enum Question {
     Health { database: Arc<str>, order: Order },
 }
 
+/// Statements of clients' own names that are closed when the client leaves; a connection with more is closed itself.
+const STRAY_STATEMENTS_MAX: usize = 1024;
 /// Rows of a task's answer at most; a question that gets more is wrong.
 const TASK_ROWS_MAX: usize = 10_000;
 
@@ -129,7 +132,7 @@ pub(super) struct Server {
     pub settings: Arc<Settings>,
     pub statements: ServerStatements,
     /// Statements of clients' own names that stand on the server by accident.
-    pub stray_statements: Vec<Vec<u8>>,
+    pub stray_statements: BTreeSet<Box<[u8]>>,
     pub expects: Expects,
     /// A simple query that runs as a prepared statement.
     pub lifted: Option<Lifted>,
@@ -213,7 +216,7 @@ impl Server {
             start: Arc::default(),
             settings: Arc::default(),
             statements: ServerStatements::new(statements_max),
-            stray_statements: Vec::new(),
+            stray_statements: BTreeSet::new(),
             expects: Expects::default(),
             lifted: None,
             counts: Counts::default(),
@@ -292,6 +295,15 @@ impl Server {
             self.parameters.push((name.to_owned(), value.to_owned()));
         }
         true
+    }
+
+    /// A statement stands here under its client's own name, until the server goes to another client.
+    pub fn has_stray(&mut self, name: &[u8]) {
+        if self.stray_statements.len() < STRAY_STATEMENTS_MAX {
+            self.stray_statements.insert(name.into());
+        } else if !self.stray_statements.contains(name) {
+            self.closing = Some("its client left too many statements");
+        }
     }
 
     /// Whether its client's next messages wait until what it runs has ended: they may belong elsewhere, or to a queue.

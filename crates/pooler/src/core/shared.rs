@@ -14,12 +14,13 @@ use ring::rand::SystemRandom;
 
 use crate::auth::scram::ClientKeys;
 use crate::auth::{Mock, Secret};
+use crate::config::Effective;
 use crate::core::world::World;
 use crate::hosts::Hosts;
 
 /// Messages a mailbox holds at most before streams are refused; the others are few.
 const MAILBOX_STREAMS_MAX: usize = 65_536;
-/// Keys learnt from logins, at most for this many users.
+/// Keys and secrets kept, at most of this many databases and users.
 const KEYS_MAX: usize = 10_000;
 
 /// What one event loop tells another.
@@ -40,6 +41,8 @@ pub(crate) enum Message {
     },
     /// The address of a host was looked up.
     Resolved,
+    /// The name of the system's user behind a client (slot, number) was looked up.
+    OsUser { client: usize, id: u64 },
     /// Something to run on the loop.
     Ask(super::ask::Ask),
     /// All loops have answered a console client (slot, number).
@@ -91,6 +94,7 @@ pub(crate) struct Shared {
     pub random: SystemRandom,
     pub mock: Mock,
     pub resolver: super::resolve::Resolver,
+    pub os_users: super::os_users::OsUsers,
     /// Where the clock begins by which all loops tell the times of writes and of probes.
     pub started: Instant,
     /// What the queue of heavy queries is for.
@@ -124,14 +128,95 @@ pub(crate) struct Shared {
     pub ranges: Mutex<HashMap<Arc<str>, Arc<super::ranges::Ranges>>>,
     /// The queue of heavy queries.
     pub heavy_queue: super::heavy_queue::HeavyQueue,
-    /// Server connections by database (`true`) or user.
-    counts: Mutex<HashMap<(bool, Arc<str>), usize>>,
-    /// What clients' logins showed, by user.
-    keys: Mutex<HashMap<Arc<str>, ClientKeys>>,
+    /// Server connections of all loops.
+    pub server_counts: Counts,
+    /// Clients of all loops that are in.
+    pub client_counts: Counts,
+    /// What logins showed.
+    keys: Mutex<HashMap<Login, ClientKeys>>,
     /// Reasons against binding backends that were told.
     told: Mutex<HashSet<std::mem::Discriminant<Refusal>>>,
-    /// What `auth_query` found, by user.
-    secrets: Mutex<HashMap<Arc<str>, Secret>>,
+    /// What `auth_query` found.
+    secrets: Mutex<HashMap<Login, Secret>>,
+}
+
+/// Connections of all loops by database (`true`) and by user.
+#[derive(Default)]
+pub(crate) struct Counts(Mutex<HashMap<(bool, Arc<str>), usize>>);
+
+/// Which limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    Database,
+    User,
+}
+
+impl Counts {
+    /// Counts a connection of `database` and `user`, unless that is one too many (0: no limit).
+    pub fn count(&self, database: &Arc<str>, user: &Arc<str>, limits: (u32, u32)) -> Result<(), Full> {
+        let mut counts = self.0.lock();
+        let full = |key: (bool, Arc<str>), limit: u32| {
+            limit > 0 && counts.get(&key).copied().unwrap_or(0) >= limit as usize
+        };
+        if full((true, Arc::clone(database)), limits.0) {
+            return Err(Full::Database);
+        }
+        if full((false, Arc::clone(user)), limits.1) {
+            return Err(Full::User);
+        }
+        *counts.entry((true, Arc::clone(database))).or_default() += 1;
+        *counts.entry((false, Arc::clone(user))).or_default() += 1;
+        Ok(())
+    }
+
+    /// A connection that was counted has gone.
+    pub fn uncount(&self, database: &Arc<str>, user: &Arc<str>) {
+        let mut counts = self.0.lock();
+        for key in [(true, Arc::clone(database)), (false, Arc::clone(user))] {
+            if let Some(count) = counts.get_mut(&key) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    counts.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+/// Whose credentials: roles of one name in different clusters have different ones.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Login {
+    /// The entry of the configuration.
+    pub database: Arc<str>,
+    pub user: Arc<str>,
+    /// A hash of the configured password that a login to the server showed keys for. Those of clients' logins have none.
+    pub password: Option<[u8; 32]>,
+}
+
+impl Login {
+    /// What a client of this database and user shows.
+    pub fn of_client(database: &Arc<str>, user: &Arc<str>) -> Self {
+        Self {
+            database: Arc::clone(database),
+            user: Arc::clone(user),
+            password: None,
+        }
+    }
+
+    /// What a server of this database entry is logged in to with.
+    pub fn of_server(database: &Arc<str>, effective: &Effective) -> Self {
+        let password = effective.password.as_ref().map(|password| {
+            let hash = ring::digest::digest(&ring::digest::SHA256, password.reveal().as_bytes());
+            let mut bytes = [0; 32];
+            bytes.copy_from_slice(hash.as_ref());
+            bytes
+        });
+        Self {
+            database: Arc::clone(database),
+            user: effective.user.as_str().into(),
+            password,
+        }
+    }
 }
 
 impl Shared {
@@ -147,6 +232,7 @@ impl Shared {
             random,
             mock,
             resolver: super::resolve::Resolver::default(),
+            os_users: super::os_users::OsUsers::default(),
             started: Instant::now(),
             machine,
             definitions: Arc::default(),
@@ -163,7 +249,8 @@ impl Shared {
             stopping: AtomicBool::new(false),
             stopped: Mutex::default(),
             earlier: Mutex::default(),
-            counts: Mutex::default(),
+            server_counts: Counts::default(),
+            client_counts: Counts::default(),
             keys: Mutex::default(),
             told: Mutex::default(),
             secrets: Mutex::default(),
@@ -212,57 +299,30 @@ impl Shared {
             .map_or(0, |(index, _)| index)
     }
 
-    /// Counts a server connection of `database` and `user`, unless that is one too many (0: no limit).
-    pub fn count_server(&self, database: &Arc<str>, user: &Arc<str>, limits: (u32, u32)) -> bool {
-        let mut counts = self.counts.lock();
-        let full = |key: (bool, Arc<str>), limit: u32| {
-            limit > 0 && counts.get(&key).copied().unwrap_or(0) >= limit as usize
-        };
-        if full((true, Arc::clone(database)), limits.0) || full((false, Arc::clone(user)), limits.1) {
-            return false;
-        }
-        *counts.entry((true, Arc::clone(database))).or_default() += 1;
-        *counts.entry((false, Arc::clone(user))).or_default() += 1;
-        true
-    }
-
-    /// A server connection has gone.
-    pub fn uncount_server(&self, database: &Arc<str>, user: &Arc<str>) {
-        let mut counts = self.counts.lock();
-        for key in [(true, Arc::clone(database)), (false, Arc::clone(user))] {
-            if let Some(count) = counts.get_mut(&key) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    counts.remove(&key);
-                }
-            }
-        }
-    }
-
     /// Keeps what a login showed.
-    pub fn learn(&self, user: &Arc<str>, learnt: ClientKeys) {
+    pub fn learn(&self, login: Login, learnt: ClientKeys) {
         let mut keys = self.keys.lock();
-        if keys.len() < KEYS_MAX || keys.contains_key(user) {
-            keys.insert(Arc::clone(user), learnt);
+        if keys.len() < KEYS_MAX || keys.contains_key(&login) {
+            keys.insert(login, learnt);
         }
     }
 
     /// What a login showed.
-    pub fn learnt(&self, user: &str) -> Option<ClientKeys> {
-        self.keys.lock().get(user).cloned()
+    pub fn learnt(&self, login: &Login) -> Option<ClientKeys> {
+        self.keys.lock().get(login).cloned()
     }
 
     /// Keeps what `auth_query` found.
-    pub fn keep_secret(&self, user: &Arc<str>, secret: Secret) {
+    pub fn keep_secret(&self, login: Login, secret: Secret) {
         let mut secrets = self.secrets.lock();
-        if secrets.len() < KEYS_MAX || secrets.contains_key(user) {
-            secrets.insert(Arc::clone(user), secret);
+        if secrets.len() < KEYS_MAX || secrets.contains_key(&login) {
+            secrets.insert(login, secret);
         }
     }
 
     /// What `auth_query` found.
-    pub fn secret(&self, user: &str) -> Option<Secret> {
-        self.secrets.lock().get(user).cloned()
+    pub fn secret(&self, login: &Login) -> Option<Secret> {
+        self.secrets.lock().get(login).cloned()
     }
 
     /// Whether a reason against binding backends comes up for the first time.

@@ -58,7 +58,7 @@ impl Whose<'_> {
         scope.push(0);
         scope.extend(self.user.as_bytes());
         scope.push(0);
-        scope.extend(read_when_parsed(self.settings));
+        scope.extend(read_when_parsed(self.settings, true));
         scope.push(0);
         scope
     }
@@ -113,7 +113,7 @@ impl Desk {
         if !self.repeats.again(simple.sql) || !auto_prepare::runs_alike(simple.sql, simple.understood) {
             return None;
         }
-        let under = read_when_parsed(simple.whose.settings);
+        let under = read_when_parsed(simple.whose.settings, !simple.sql.is_ascii());
         let statement = self
             .statements
             .intern(simple.sql, &[0, 0], &under, || Arc::clone(simple.understood));
@@ -185,7 +185,7 @@ impl Desk {
     fn lifted_statement(&mut self, simple: &Simple<'_>, lifted: &auto_prepare::Lifted) -> Arc<Statement> {
         let mut types = (lifted.types.len() as u16).to_be_bytes().to_vec();
         types.extend(lifted.types.iter().flat_map(|oid| oid.to_be_bytes()));
-        let under = read_when_parsed(simple.whose.settings);
+        let under = read_when_parsed(simple.whose.settings, !lifted.text.is_ascii());
         self.statements
             .intern(lifted.text.as_bytes(), &types, &under, || {
                 Arc::clone(simple.understood)

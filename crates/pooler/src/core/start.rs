@@ -171,11 +171,7 @@ impl<R: Reactor> EventLoop<R> {
             }
         }
         if proxy.application_name_add_host {
-            let name = settings
-                .0
-                .get(APPLICATION_NAME)
-                .cloned()
-                .unwrap_or_else(|| "app".to_owned());
+            let name = settings.text(APPLICATION_NAME).unwrap_or("app").to_owned();
             settings.set(APPLICATION_NAME, &format!("{name} - {}", client.origin()));
         } else if !settings.0.contains_key(APPLICATION_NAME)
             && let Some(name) = self

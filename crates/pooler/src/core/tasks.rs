@@ -67,7 +67,7 @@ impl<R: Reactor> EventLoop<R> {
                     return self.close_server(reactor, index, "the client left");
                 };
                 client.parting = false;
-                client.touched = Vec::new();
+                client.touched.clear();
                 if !read {
                     let refusal = lost(task.error.as_ref());
                     return self.lose_both(reactor, index, &refusal);

@@ -14,7 +14,7 @@ use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
 pub(super) enum Wish {
     /// More bytes are needed to know.
     Unknown,
-    /// It needs no server: these bytes are answered here, with this.
+    /// It needs no server: this message, of so many bytes in all, is answered here, with this.
     Answered(usize, Vec<u8>),
     /// It needs a server, to run this text where it is known.
     Server(Option<Arc<Understood>>),
@@ -39,9 +39,8 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
     let anything = Wish::Server(None);
     match head.tag {
         frontend::QUERY | frontend::PARSE if !whole && head.total <= COLLECTED_MAX => Wish::Unknown,
-        frontend::PARSE if !whole && read::text(body).is_none() && body.len() < COLLECTED_MAX => {
-            Wish::Unknown
-        }
+        // The name is not whole, and never long.
+        frontend::PARSE if !whole && read::text(body).is_none() => Wish::Unknown,
         frontend::QUERY | frontend::PARSE if !whole => anything,
         frontend::QUERY => match read::query(body) {
             Some(sql) => {
@@ -86,16 +85,12 @@ pub(super) fn wish(client: &Client, desk: &mut Desk, rules: &Rules, bytes: &[u8]
                 None => TransactionStatus::Idle,
             };
             build::ready(&mut out, status);
-            Wish::Answered(head.total.min(bytes.len()), out)
+            Wish::Answered(head.total, out)
         }
-        // With nothing under way there is nothing to flush.
-        frontend::FLUSH if whole => Wish::Answered(head.total, Vec::new()),
-        frontend::FLUSH => Wish::Unknown,
-        // A server that does not copy ignores these.
-        frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL if whole => {
+        // With nothing under way there is nothing to flush, and a server that does not copy ignores the others.
+        frontend::FLUSH | frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => {
             Wish::Answered(head.total, Vec::new())
         }
-        frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Wish::Unknown,
         frontend::TERMINATE => Wish::Goodbye,
         frontend::CLOSE | frontend::EXECUTE | frontend::FUNCTION_CALL => anything,
         tag => Wish::Violation(Refusal::new(

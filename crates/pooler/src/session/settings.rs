@@ -2,13 +2,16 @@
 //!
 //! The proxy does not guess what a `SET` did: a transaction may roll back, a savepoint may undo half of it. After a transaction that may
 //! have changed settings it asks the server what the session has set ([`read_back`]) and keeps the answer.
+//!
+//! Values are bytes in the encoding of the database, whatever a client's own is: what a client sees as text is converted on its way, and
+//! a setting goes from server to server without. They travel as hexadecimal digits, which no encoding changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Settings by lower-case name. Values as `set_config` takes them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings(pub BTreeMap<String, String>);
+/// Settings by lower-case name. Values as `set_config` takes them, in the database's encoding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Settings(pub BTreeMap<String, Box<[u8]>>);
 
 /// Role is set last and reset first: under another role other settings may be refused.
 const ROLE: &str = "role";
@@ -28,7 +31,12 @@ const NOT_OF_SESSION: [&str; 8] = [
 impl Settings {
     /// Adds what a client's startup packet asks for.
     pub fn set(&mut self, name: &str, value: &str) {
-        self.0.insert(name.to_ascii_lowercase(), value.to_owned());
+        self.0.insert(name.to_ascii_lowercase(), value.as_bytes().into());
+    }
+
+    /// The value of a setting, by its lower-case name; `None` also where it is no UTF-8.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        std::str::from_utf8(self.0.get(name)?).ok()
     }
 
     /// Whether nothing differs from the server's defaults.
@@ -36,20 +44,21 @@ impl Settings {
         self.0.is_empty()
     }
 
-    /// Takes over a row of what [`read_back`] asks for. A value of `None`, and a role of `none`, are defaults.
+    /// Takes over a row of what [`read_back`] asks for: the name, and the value in hexadecimal digits. No value, and a role of `none`,
+    /// are defaults.
     pub fn read(&mut self, name: &str, value: Option<&str>) {
         let name = name.to_ascii_lowercase();
-        let Some(value) = value else {
+        let Some(value) = value.and_then(from_hex) else {
             return;
         };
-        if NOT_OF_SESSION.contains(&name.as_str()) || (name == ROLE && value == "none") {
+        if NOT_OF_SESSION.contains(&name.as_str()) || (name == ROLE && *value == *b"none") {
             return;
         }
         // A custom setting that was never set, or was reset, reads as an empty text.
         if name.contains('.') && value.is_empty() {
             return;
         }
-        self.0.insert(name, value.to_owned());
+        self.0.insert(name, value);
     }
 
     /// Names of custom settings and the role: the server's view of its settings does not list them.
@@ -68,8 +77,7 @@ pub fn change(from: &Settings, to: &Settings) -> Option<String> {
         return None;
     }
     let mut sql = String::new();
-    let role = |settings: &Settings| settings.0.get(ROLE).cloned();
-    if role(from).is_some() {
+    if from.0.contains_key(ROLE) {
         sql.push_str("RESET ROLE;");
     }
     for name in from.0.keys() {
@@ -82,33 +90,65 @@ pub fn change(from: &Settings, to: &Settings) -> Option<String> {
             set(&mut sql, name, value);
         }
     }
-    if let Some(role) = role(to) {
-        set(&mut sql, ROLE, &role);
+    if let Some(role) = to.0.get(ROLE) {
+        set(&mut sql, ROLE, role);
     }
     Some(sql)
 }
 
-fn set(sql: &mut String, name: &str, value: &str) {
+fn set(sql: &mut String, name: &str, value: &[u8]) {
     let _ = write!(
         sql,
         "SELECT pg_catalog.set_config({},{},false);",
         literal(name),
-        literal(value)
+        expression(value)
     );
 }
 
-/// The query that tells what the session has set: rows of name and value. `unlisted` are further names to ask for, which the view of all
-/// settings leaves out.
+/// An expression of type text for bytes in the database's encoding.
+fn expression(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) if text.is_ascii() => literal(text),
+        _ => format!(
+            "pg_catalog.convert_from(pg_catalog.decode('{}','hex'),pg_catalog.getdatabaseencoding())",
+            hex(value)
+        ),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn from_hex(digits: &str) -> Option<Box<[u8]>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let bytes = pairs
+        .iter()
+        .map(|&[high, low]| Some((digit(high)? << 4 | digit(low)?) as u8));
+    bytes.collect::<Option<Box<[u8]>>>().filter(|_| rest.is_empty())
+}
+
+/// The query that tells what the session has set: rows of name and value, the latter in hexadecimal digits. `unlisted` are further names
+/// to ask for, which the view of all settings leaves out.
 pub fn read_back<'a>(unlisted: impl Iterator<Item = &'a str>) -> String {
-    let mut sql = String::from(
-        "SELECT name::pg_catalog.text, setting::pg_catalog.text FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'",
+    let digits = |value: &str| {
+        format!("pg_catalog.encode(pg_catalog.convert_to({value}, pg_catalog.getdatabaseencoding()), 'hex')")
+    };
+    let mut sql = format!(
+        "SELECT name::pg_catalog.text, {} FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'",
+        digits("setting")
     );
     let names: BTreeSet<String> = unlisted.map(str::to_ascii_lowercase).collect();
     for name in names {
         let name = literal(&name);
         let _ = write!(
             sql,
-            " UNION ALL SELECT {name}, pg_catalog.current_setting({name}, true)"
+            " UNION ALL SELECT {name}, {}",
+            digits(&format!("pg_catalog.current_setting({name}, true)"))
         );
     }
     sql
@@ -169,18 +209,33 @@ mod tests {
     #[test]
     fn what_is_read_back() {
         let mut settings = Settings::default();
-        settings.read("TimeZone", Some("UTC"));
-        settings.read("role", Some("none"));
+        settings.read("TimeZone", Some("555443"));
+        settings.read("role", Some(&hex(b"none")));
         settings.read("my.c", Some(""));
-        settings.read("my.d", Some("x"));
+        settings.read("my.d", Some("4dfc"));
         settings.read("my.e", None);
-        settings.read("transaction_isolation", Some("serializable"));
+        settings.read("my.f", Some("4"));
+        settings.read("my.g", Some("4x"));
+        settings.read("transaction_isolation", Some(&hex(b"serializable")));
         let names: Vec<&String> = settings.0.keys().collect();
         assert_eq!(names, ["my.d", "timezone"]);
+        assert_eq!(settings.text("timezone"), Some("UTC"));
+        assert_eq!(settings.text("my.d"), None, "no UTF-8");
         assert_eq!(settings.unlisted().collect::<Vec<_>>(), ["my.d"]);
         assert!(
             read_back(["my.d"].into_iter())
-                .ends_with("SELECT 'my.d', pg_catalog.current_setting('my.d', true)")
+                .ends_with("SELECT 'my.d', pg_catalog.encode(pg_catalog.convert_to(pg_catalog.current_setting('my.d', true), pg_catalog.getdatabaseencoding()), 'hex')")
+        );
+    }
+
+    #[test]
+    fn values_beyond_ascii_are_sent_as_digits() {
+        let mut to = Settings::default();
+        to.0.insert("my.name".to_owned(), b"M\xfcller".as_slice().into());
+        assert_eq!(
+            change(&Settings::default(), &to).expect("they differ"),
+            "SELECT pg_catalog.set_config('my.name',pg_catalog.convert_from(pg_catalog.decode('4dfc6c6c6572','hex'),\
+             pg_catalog.getdatabaseencoding()),false);"
         );
     }
 

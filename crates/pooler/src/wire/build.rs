@@ -139,13 +139,13 @@ pub fn data_row<'a>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Opt
 }
 
 /// StartupMessage of protocol 3.0.
-pub fn startup<'a>(out: &mut Vec<u8>, parameters: impl Iterator<Item = (&'a str, &'a str)>) {
+pub fn startup<'a>(out: &mut Vec<u8>, parameters: impl Iterator<Item = (&'a str, impl AsRef<[u8]>)>) {
     let at = out.len();
     out.extend([0; 4]);
     out.extend((3u32 << 16).to_be_bytes());
     for (name, value) in parameters {
         text(out, name.as_bytes());
-        text(out, value.as_bytes());
+        text(out, value.as_ref());
     }
     out.push(0);
     let length = (out.len() - at) as u32;
@@ -169,18 +169,18 @@ pub fn query(out: &mut Vec<u8>, sql: &str) {
 }
 
 /// Parse. `tail` is what follows the text in the message: the count of given types, then the types.
-pub fn parse(out: &mut Vec<u8>, name: &str, sql: &[u8], tail: &[u8]) {
+pub fn parse(out: &mut Vec<u8>, name: impl AsRef<[u8]>, sql: &[u8], tail: &[u8]) {
     message(out, frontend::PARSE, |out| {
-        text(out, name.as_bytes());
+        text(out, name.as_ref());
         text(out, sql);
         out.extend(tail);
     });
 }
 
 /// Close of a prepared statement.
-pub fn close_statement(out: &mut Vec<u8>, name: &str) {
+pub fn close_statement(out: &mut Vec<u8>, name: impl AsRef<[u8]>) {
     message(out, frontend::CLOSE, |out| {
         out.push(b'S');
-        text(out, name.as_bytes());
+        text(out, name.as_ref());
     });
 }

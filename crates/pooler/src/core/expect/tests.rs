@@ -250,3 +250,60 @@ fn a_copy_of_a_simple_query() {
     assert!(expects.ready().is_some());
     assert!(expects.settled());
 }
+
+#[test]
+fn ends_of_copies_that_end_nothing_take_no_room() {
+    let mut expects = Expects::default();
+    expects.parse(false, Change::Nothing);
+    for _ in 0..100_000 {
+        expects.copy_end();
+    }
+    assert!(expects.bytes() < 4096, "{} bytes", expects.bytes());
+    expects.step(Step::Bind, 0);
+    expects.sync(false);
+    assert!(!expects.parse_complete());
+    expects.step_complete(Step::Bind);
+    assert!(expects.ready().is_some());
+    assert!(expects.settled());
+}
+
+#[test]
+fn too_much_that_is_owed_must_wait_until_half_of_it_has_come() {
+    let mut expects = Expects::default();
+    for _ in 0..OWED_MAX {
+        assert!(!expects.is_full());
+        expects.step(Step::Bind, 0);
+    }
+    assert!(expects.is_full() && !expects.has_room_again());
+    for _ in 0..OWED_MAX / 2 - 1 {
+        expects.step_complete(Step::Bind);
+    }
+    assert!(!expects.has_room_again());
+    expects.step_complete(Step::Bind);
+    assert!(expects.has_room_again(), "told");
+    assert!(!expects.has_room_again(), "once");
+    // Names count as well.
+    let name = "n".repeat(NAME_BYTES * OWED_MAX / 2);
+    expects.parse(false, named(1, &name));
+    assert!(expects.is_full());
+}
+
+#[test]
+fn a_copy_takes_away_the_syncs_before_its_end_and_nothing_else() {
+    let mut expects = Expects::default();
+    expects.query(Change::Nothing);
+    expects.sync(false);
+    expects.parse(false, named(1, "a"));
+    expects.sync(false);
+    expects.copy_end();
+    expects.parse(false, named(2, "b"));
+    expects.sync(false);
+    assert_eq!(expects.outstanding(), 4);
+    expects.copy_in();
+    assert_eq!(expects.outstanding(), 2);
+    assert!(expects.ready().is_some(), "the copy's own");
+    assert!(expects.unsure(true));
+    assert!(!expects.parse_complete() && !expects.parse_complete());
+    assert!(expects.ready().is_some());
+    assert!(expects.settled());
+}

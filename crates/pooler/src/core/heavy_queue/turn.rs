@@ -257,7 +257,7 @@ impl<R: Reactor> EventLoop<R> {
             Arrival::Starts(seat) => Stage::Starts(seat),
             Arrival::Waits(_) if turn.given_up => Stage::Free,
             Arrival::Waits(seat) => {
-                let limit = match client.settings.0.get("statement_timeout") {
+                let limit = match client.settings.text("statement_timeout") {
                     Some(own) => timeout(own),
                     None => estimate.statement_timeout,
                 };

@@ -45,7 +45,7 @@ fn first_shape(client: &Client, desk: &mut Desk, bytes: &[u8]) -> Option<Shape> 
 /// Whether nothing stands between a client and its server that parts on other servers would not have.
 fn plain_session(client: &Client, server: &Server) -> bool {
     let is = |name: &str, value: &str| {
-        let set = client.settings.0.get(name);
+        let set = client.settings.text(name);
         set.is_some_and(|set| set.eq_ignore_ascii_case(value))
     };
     server.status == TransactionStatus::Idle
@@ -181,7 +181,7 @@ impl<R: Reactor> EventLoop<R> {
             Form::Simple => None,
             Form::Extended { parses: false, .. } => client.statements.unnamed.clone(),
             Form::Extended { parses: true, .. } => {
-                let under = read_when_parsed(&client.settings);
+                let under = read_when_parsed(&client.settings, !asked.sql.is_ascii());
                 let parsed = read::Parse {
                     name: b"",
                     sql: &asked.sql,

@@ -85,15 +85,28 @@ impl Login {
 
 trait Both: Read + Write + Send {
     fn set_patience(&self, patience: Duration) -> io::Result<()>;
+
+    /// Another handle that writes.
+    fn writer(&self) -> io::Result<Box<dyn Write + Send>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 impl Both for TcpStream {
+    fn writer(&self) -> io::Result<Box<dyn Write + Send>> {
+        Ok(Box::new(self.try_clone()?))
+    }
+
     fn set_patience(&self, patience: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(patience))
     }
 }
 
 impl Both for UnixStream {
+    fn writer(&self) -> io::Result<Box<dyn Write + Send>> {
+        Ok(Box::new(self.try_clone()?))
+    }
+
     fn set_patience(&self, patience: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(patience))
     }
@@ -249,6 +262,11 @@ impl Raw {
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.link.write_all(bytes)?;
         self.link.flush()
+    }
+
+    /// What another thread sends with while this one reads. Not over TLS.
+    pub fn writer(&self) -> Box<dyn Write + Send> {
+        self.link.writer().expect("a socket that can be shared")
     }
 
     /// How long [`Raw::read`] waits.

@@ -2,6 +2,7 @@
 
 mod clients;
 mod console;
+mod exhaustion;
 mod hosts;
 mod memory;
 mod servers;

@@ -2,6 +2,7 @@
 //! that reach for more, TLS.
 
 mod attacks;
+mod clusters;
 mod passwords;
 mod server_tls;
 mod startup;

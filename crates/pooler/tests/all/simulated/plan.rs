@@ -133,8 +133,8 @@ pub fn plan(statement: &str) -> Plan {
             )
         }
         "select" if word(1) == "name::pg_catalog.text," => {
-            // Names stand twice; the first text is the source asked for.
-            Plan::ReadBack(quoted(text).into_iter().skip(1).step_by(2).collect())
+            // A format and the source asked for; then each name twice and the format.
+            Plan::ReadBack(quoted(text).into_iter().skip(2).step_by(3).collect())
         }
         "select" if word(1).starts_with("pg_catalog.current_setting(") => Plan::Current,
         "select" if word(1) == "exists" => Plan::Pins,

@@ -538,13 +538,14 @@ impl Session {
                 name => self.value(name).unwrap_or_default(),
             })]),
             Plan::ReadBack(names) => {
+                let digits = |value: &str| value.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
                 for (name, value) in &self.settings {
                     if !name.contains('.') && name != "role" {
-                        rows.push(vec![Some(name.clone()), Some(value.clone())]);
+                        rows.push(vec![Some(name.clone()), Some(digits(value))]);
                     }
                 }
                 for name in names {
-                    let value = self.value(&name);
+                    let value = self.value(&name).map(|value| digits(&value));
                     rows.push(vec![Some(name), value]);
                 }
             }

@@ -3,6 +3,7 @@
 //! Every test also holds for clients connected directly (`CORUN_TEST_TARGET=direct`), which makes it a statement about PostgreSQL.
 
 mod auto_prepare;
+mod encodings;
 mod parameterize;
 mod pins;
 mod prepared;

@@ -1,0 +1,114 @@
+//! Settings and texts beyond ASCII, in databases and clients of several encodings: bytes arrive as they were meant, whichever server
+//! runs them.
+
+use crate::common::message;
+use crate::common::postgres::shared;
+use crate::common::raw::Raw;
+use crate::common::target::{Mode, Pooling, Target};
+
+/// A database of this encoding, and clients of it through a target with one server.
+struct Encoded {
+    target: Target,
+    database: String,
+}
+
+impl Encoded {
+    fn new(encoding: &str) -> Encoded {
+        let database = format!("encoded_{}", encoding.to_ascii_lowercase());
+        let made = format!(
+            "create database {database} owner app encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0"
+        );
+        shared().sql_in("postgres", &format!("drop database if exists {database} with (force)"));
+        shared().sql_in("postgres", &made);
+        Encoded {
+            target: Target::start(shared(), &Pooling::new(Mode::Transaction, 1)),
+            database,
+        }
+    }
+
+    fn client(&self, encoding: &str) -> Raw {
+        let login = self.target.login("app").database(&self.database);
+        self.target.client_as(&login.parameter("client_encoding", encoding))
+    }
+}
+
+impl Drop for Encoded {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let gone = format!("drop database if exists {} with (force)", self.database);
+            shared().sql_in("postgres", &gone);
+        }
+    }
+}
+
+/// Sends a query of bytes that need not be UTF-8.
+fn run(client: &mut Raw, sql: &[u8]) {
+    let mut body = sql.to_vec();
+    body.push(0);
+    client.send(&message::message(b'Q', &body)).expect("sent");
+    let answer = client.until_ready();
+    assert!(
+        answer.iter().all(|message| message.tag != b'E'),
+        "{:?}: {answer:#?}",
+        String::from_utf8_lossy(sql)
+    );
+}
+
+/// The bytes of a setting in the database's encoding.
+fn bytes(client: &mut Raw, name: &str) -> String {
+    client.value(&format!(
+        "select encode(convert_to(current_setting('{name}'), getdatabaseencoding()), 'hex')"
+    ))
+}
+
+#[test]
+fn settings_keep_their_bytes_from_server_to_server() {
+    for (database, client, text, expected) in [
+        ("LATIN1", "LATIN1", b"M\xfcller".as_slice(), "4dfc6c6c6572"),
+        ("LATIN1", "UTF8", "Müller".as_bytes(), "4dfc6c6c6572"),
+        ("UTF8", "LATIN1", b"M\xfcller", "4dc3bc6c6c6572"),
+        ("UTF8", "UTF8", "Łódź".as_bytes(), "c581c3b364c5ba"),
+        ("SQL_ASCII", "SQL_ASCII", b"raw \xff\xfe", "72617720fffe"),
+        ("EUC_JP", "UTF8", "日本".as_bytes(), "c6fccbdc"),
+        ("EUC_JP", "EUC_JP", b"\xc6\xfc\xcb\xdc", "c6fccbdc"),
+    ] {
+        let scene = Encoded::new(database);
+        let (mut a, mut b) = (scene.client(client), scene.client(client));
+        run(&mut a, &[b"set app.name = '", text, b"'"].concat());
+        run(&mut b, b"set app.name = 'plain'");
+        for _ in 0..3 {
+            assert_eq!(bytes(&mut a, "app.name"), expected, "{database} as {client}");
+            assert_eq!(bytes(&mut b, "app.name"), "706c61696e", "{database} as {client}");
+        }
+    }
+}
+
+#[test]
+fn a_setting_its_client_could_not_read_stays_as_it_is() {
+    let scene = Encoded::new("UTF8");
+    let (mut a, mut b) = (scene.client("UTF8"), scene.client("UTF8"));
+    run(&mut a, "set app.city = 'Łódź'; set client_encoding = 'LATIN1'".as_bytes());
+    for _ in 0..3 {
+        assert_eq!(b.value("select coalesce(current_setting('app.city', true), '')"), "");
+        assert_eq!(a.value("show client_encoding"), "LATIN1");
+        assert_eq!(bytes(&mut a, "app.city"), "c581c3b364c5ba");
+    }
+}
+
+#[test]
+fn the_same_bytes_in_another_encoding_are_another_statement() {
+    let scene = Encoded::new("UTF8");
+    let (mut a, mut b) = (scene.client("LATIN1"), scene.client("UTF8"));
+    // The two bytes are two letters to one of them and one to the other.
+    for (client, letters) in [(&mut a, "2"), (&mut b, "1")] {
+        let answer = client.ask(&[message::parse("s", "select length('ü')", &[]), message::sync()].concat());
+        assert_eq!(answer.len(), 2, "{letters}: {answer:?}");
+    }
+    for _ in 0..3 {
+        for (client, letters) in [(&mut a, "2"), (&mut b, "1")] {
+            let run = [message::bind("", "s", &[], false), message::execute("", 0), message::sync()].concat();
+            let answer = client.ask(&run);
+            assert!(answer.contains(&format!("row [Some(\"{letters}\")]")), "{answer:?}");
+        }
+    }
+}
