@@ -58,7 +58,9 @@ impl Change {
     /// Bytes of names it holds.
     pub fn name_bytes(&self) -> usize {
         match self {
-            Self::Parsed { name: Some(given), .. } => given.name.len(),
+            Self::Parsed {
+                name: Some(given), ..
+            } => given.name.len(),
             Self::Closed { name, .. } => name.len(),
             _ => 0,
         }

@@ -174,10 +174,13 @@ impl<R: Reactor> EventLoop<R> {
                     .0
                     .iter()
                     .map(|(name, value)| (name.as_str(), &**value));
-                let parameters = [("user", user.as_bytes()), ("database", effective.dbname.as_bytes())]
-                    .into_iter()
-                    .chain(configured)
-                    .chain(own);
+                let parameters = [
+                    ("user", user.as_bytes()),
+                    ("database", effective.dbname.as_bytes()),
+                ]
+                .into_iter()
+                .chain(configured)
+                .chain(own);
                 let mut out = Vec::new();
                 build::startup(&mut out, parameters);
                 server.transport.send(reactor, &out);
@@ -473,7 +476,9 @@ impl<R: Reactor> EventLoop<R> {
                 pool.connecting -= 1;
             }
             pool.idle.retain(|&idle| idle != index);
-            self.shared.server_counts.uncount(&pool.key.database, &pool.key.user);
+            self.shared
+                .server_counts
+                .uncount(&pool.key.database, &pool.key.user);
             self.todo.push_back(Todo::Connect(server.pool));
         }
         if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client)) {

@@ -106,14 +106,10 @@ impl<R: Reactor> EventLoop<R> {
             id: client.id,
             user: Arc::clone(&client.user),
             database: Arc::clone(&client.database),
-            application: client
-                .settings
-                .0
-                .get("application_name")
-                .map_or_else(
-                    || client.application.to_string(),
-                    |name| String::from_utf8_lossy(name).into_owned(),
-                ),
+            application: client.settings.0.get("application_name").map_or_else(
+                || client.application.to_string(),
+                |name| String::from_utf8_lossy(name).into_owned(),
+            ),
             origin: client.origin(),
             local: client
                 .local

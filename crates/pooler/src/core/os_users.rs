@@ -50,8 +50,15 @@ impl OsUsers {
         users.insert(uid, Known::Busy(vec![waiter]));
         drop(users);
         let shared = Arc::clone(shared);
-        let look_up = move || shared.os_users.answer(&shared, uid, corun_net::users::user_name(uid));
-        if let Err(error) = std::thread::Builder::new().name("corun-users".to_owned()).spawn(look_up) {
+        let look_up = move || {
+            shared
+                .os_users
+                .answer(&shared, uid, corun_net::users::user_name(uid))
+        };
+        if let Err(error) = std::thread::Builder::new()
+            .name("corun-users".to_owned())
+            .spawn(look_up)
+        {
             tracing::warn!(%error, "the name of a system user cannot be looked up");
             self.0.lock().insert(uid, Known::Name(None, Instant::now()));
             return true;
@@ -64,7 +71,12 @@ impl OsUsers {
         let Some(Known::Busy(waiters)) = before else {
             return;
         };
-        for Waiter { event_loop, client, id } in waiters {
+        for Waiter {
+            event_loop,
+            client,
+            id,
+        } in waiters
+        {
             let _ = shared.mailboxes[event_loop].post(Message::OsUser { client, id });
         }
     }

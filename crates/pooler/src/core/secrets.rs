@@ -44,7 +44,8 @@ impl<R: Reactor> EventLoop<R> {
             .and_then(|row| row.get(1)?.as_deref())
             .and_then(|text| Secret::parse(text.as_bytes()));
         if let Some(secret) = &secret {
-            self.shared.keep_secret(Login::of_client(&client.database, &user), secret.clone());
+            self.shared
+                .keep_secret(Login::of_client(&client.database, &user), secret.clone());
         }
         let lookup = match (&secret, named) {
             (Some(secret), _) => Lookup::Found(secret),

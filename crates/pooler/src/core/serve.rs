@@ -691,6 +691,10 @@ impl<R: Reactor> EventLoop<R> {
             // It may serve none of those that wait, and make room for one that does.
             self.todo.push_back(Todo::Connect(server.pool));
         }
+        if self.questions.iter().any(|(pool, _, _)| *pool == of) {
+            // At the next tick it may be closed again, as idle for too long.
+            self.run_questions(reactor);
+        }
     }
 
     /// A client that waited goes on with this server.

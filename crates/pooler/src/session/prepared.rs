@@ -120,7 +120,12 @@ impl Statements {
         understood: impl FnOnce() -> Arc<Understood>,
     ) -> Arc<Statement> {
         let key = self.hasher.hash_one((sql, types, under));
-        let mut alike = self.known.get(&key).into_iter().flatten().filter_map(Weak::upgrade);
+        let mut alike = self
+            .known
+            .get(&key)
+            .into_iter()
+            .flatten()
+            .filter_map(Weak::upgrade);
         if let Some(found) = alike.find(|statement| statement.is(sql, types, under)) {
             return found;
         }
@@ -144,7 +149,10 @@ impl Statements {
             all_bytes: Arc::clone(&self.bytes),
         });
         self.bytes.fetch_add(statement.bytes(), Ordering::Relaxed);
-        self.known.entry(key).or_default().push(Arc::downgrade(&statement));
+        self.known
+            .entry(key)
+            .or_default()
+            .push(Arc::downgrade(&statement));
         statement
     }
 

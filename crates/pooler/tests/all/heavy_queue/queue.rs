@@ -303,7 +303,11 @@ fn a_server_that_ends_while_queries_wait() {
     });
     let (gate, mut runs, mut waits) = house.two_in_queue();
     house.own_mut().stop();
-    assert_eq!(error(&runs.until_closed()).0, "57P01");
+    // The server may end the one that holds the lock first: then the query that runs gets its row.
+    let answer =
+        runs.until(|seen| seen.iter().any(|message| message.tag == b'Z') || error(seen).0 == "57P01");
+    let told = error(&answer).0;
+    assert!(told.is_empty() || told == "57P01", "{told}");
     house.own_mut().start_again();
     drop(gate);
     // As one that comes when its server is away: told so, or served when it is back.

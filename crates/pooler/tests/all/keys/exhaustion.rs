@@ -25,7 +25,14 @@ fn ends_of_copies_that_end_nothing_are_not_kept() {
         client.send(&ends).expect("sent");
     }
     client
-        .send(&[message::bind("", "", &[], false), message::execute("", 0), message::sync()].concat())
+        .send(
+            &[
+                message::bind("", "", &[], false),
+                message::execute("", 0),
+                message::sync(),
+            ]
+            .concat(),
+        )
         .expect("sent");
     let tags: Vec<u8> = client.until_ready().iter().map(|message| message.tag).collect();
     assert_eq!(tags, *b"12DCZ");
@@ -47,7 +54,11 @@ fn a_name_without_an_end_is_refused_before_it_is_kept() {
             bytes.extend((100u32 << 20).to_be_bytes());
             bytes.resize(64 << 10, b'x');
             client.send(&bytes).expect("sent");
-            assert_eq!(code(&client.until_closed()).as_deref(), Some("54000"), "{tag} {begins}");
+            assert_eq!(
+                code(&client.until_closed()).as_deref(),
+                Some("54000"),
+                "{tag} {begins}"
+            );
         }
         assert_eq!(scene.client().value("select 1"), "1");
     }
@@ -67,7 +78,8 @@ fn copied_data_that_nobody_asked_for_is_thrown_away_as_it_comes() {
     }
     wait("all of it is thrown away", || {
         let clients = scene.console().table("show sockets");
-        let to_come = |row: &&std::collections::BTreeMap<String, String>| row["pkt_remain"] == (1 << 20).to_string();
+        let to_come =
+            |row: &&std::collections::BTreeMap<String, String>| row["pkt_remain"] == (1 << 20).to_string();
         clients.iter().find(to_come).map(|_| ())
     });
     let kept = held(&scene, "client_buffer");
@@ -79,6 +91,7 @@ fn copied_data_that_nobody_asked_for_is_thrown_away_as_it_comes() {
 #[test]
 fn statements_of_one_client_have_a_limit_that_is_told() {
     let scene = Scene::start(Lines {
+        proxy: "pool_mode = \"transaction\"",
         corun: "client_memory_max = \"1MB\"",
         ..Lines::default()
     });
@@ -99,10 +112,23 @@ fn statements_of_one_client_have_a_limit_that_is_told() {
     let (number, error) = refused.expect("there is a limit");
     assert!((100..400).contains(&number), "{number} statements");
     assert_eq!(error.field(b'C').as_deref(), Some("54000"));
-    assert!(error.field(b'H').is_some_and(|hint| hint.contains("client_memory_max")));
+    assert!(
+        error
+            .field(b'H')
+            .is_some_and(|hint| hint.contains("client_memory_max"))
+    );
     drop(client);
-    wait("its statements are gone", || (held(&scene, "prepared_statements") < 8 << 10).then_some(()));
-    let answer = other.ask(&[message::bind("", "mine", &[], false), message::execute("", 0), message::sync()].concat());
+    wait("its statements are gone", || {
+        (held(&scene, "prepared_statements") < 8 << 10).then_some(())
+    });
+    let answer = other.ask(
+        &[
+            message::bind("", "mine", &[], false),
+            message::execute("", 0),
+            message::sync(),
+        ]
+        .concat(),
+    );
     assert!(answer.contains(&"row [Some(\"5\")]".to_owned()), "{answer:?}");
 }
 
@@ -131,7 +157,11 @@ fn a_pipeline_without_sync_waits_for_its_answers_and_takes_bounded_memory() {
         message::execute("", 0),
         message::parse("s", "select $1::int", &[]),
     ];
-    let pair = [message::bind("", "s", &[Some("1")], false), message::execute("", 0)].concat();
+    let pair = [
+        message::bind("", "s", &[Some("1")], false),
+        message::execute("", 0),
+    ]
+    .concat();
     let sender = std::thread::spawn(move || {
         let parts = std::iter::once(first.concat()).chain((0..PAIRS / 1_000).map(|_| pair.repeat(1_000)));
         parts

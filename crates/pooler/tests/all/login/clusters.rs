@@ -3,7 +3,7 @@
 use super::who;
 use crate::common;
 use crate::common::child::free_port;
-use crate::common::postgres::{Postgres, shared};
+use crate::common::postgres::Postgres;
 use crate::common::raw::{Login, Raw};
 use corun_pooler::config::Config;
 use corun_pooler::{Pooler, World};
@@ -14,11 +14,14 @@ fn proxy(databases: &str, more: &str) -> (Pooler, u16) {
     let port = free_port();
     let text = format!(
         "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\nunix_socket_dir = \"\"\nadmin_users = [\"postgres\"]\n\
-         server_login_retry = \"0s\"\n{more}\n{databases}"
+         pool_mode = \"transaction\"\nserver_idle_timeout = \"200ms\"\nserver_login_retry = \"0s\"\n{more}\n{databases}"
     );
     let loaded = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
     let world = World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
-    (Pooler::start(world).unwrap_or_else(|error| panic!("{error}")), port)
+    (
+        Pooler::start(world).unwrap_or_else(|error| panic!("{error}")),
+        port,
+    )
 }
 
 fn database(name: &str, port: u16, more: &str) -> String {
@@ -52,18 +55,16 @@ fn logins_to_one_cluster_leave_those_to_another_alone() {
         .map(|_| Raw::connect(&login("a")).expect("a login to a"))
         .collect();
     assert_eq!(who(&login("b")), Ok("app_scram app_scram off".to_owned()));
-    // Connections of a are made anew, by what its own clients have shown.
-    let mut console = Raw::connect(&login("pgbouncer").user("postgres"));
-    if let Ok(console) = &mut console {
-        console.rows("reconnect a");
-    }
-    a.sql("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app_scram'");
+    // Connections to a are made anew, by what its own clients have shown.
     a.wait_until("select count(*) = 0 from pg_stat_activity where usename = 'app_scram'");
     std::thread::scope(|scope| {
         for client in &mut clients {
             scope.spawn(move || {
                 for _ in 0..5 {
-                    assert_eq!(client.value("select pg_sleep(0.01)::text || current_user"), "app_scram");
+                    assert_eq!(
+                        client.value("select pg_sleep(0.01)::text || current_user"),
+                        "app_scram"
+                    );
                 }
             });
         }
@@ -76,8 +77,13 @@ fn logins_to_one_cluster_leave_those_to_another_alone() {
 fn a_wrong_password_of_a_database_is_not_made_good_by_a_login_to_another() {
     let server = cluster();
     let databases = [
-        database("good", server.port(), "auth_user = \"postgres\""),
-        database("wrong", server.port(), "auth_user = \"postgres\"\nuser = \"app_scram\"\npassword = \"nonsense\""),
+        database("good", server.port(), ""),
+        database(
+            "wrong",
+            server.port(),
+            "user = \"app_scram\"\npassword = \"nonsense\"",
+        ),
+        "[users.app_scram]\npassword = \"secret\"\n".to_owned(),
     ]
     .concat();
     let (_proxy, port) = proxy(&databases, "auth_type = \"scram-sha-256\"");
@@ -87,6 +93,4 @@ fn a_wrong_password_of_a_database_is_not_made_good_by_a_login_to_another() {
         let refused = who(&login("wrong")).expect_err("the password is wrong");
         assert!(refused.contains("server login failed"), "{refused}");
     }
-    // The shared server is there so that both tests run beside others that use it.
-    shared();
 }

@@ -538,7 +538,12 @@ impl Session {
                 name => self.value(name).unwrap_or_default(),
             })]),
             Plan::ReadBack(names) => {
-                let digits = |value: &str| value.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+                let digits = |value: &str| {
+                    value
+                        .bytes()
+                        .map(|byte| format!("{byte:02x}"))
+                        .collect::<String>()
+                };
                 for (name, value) in &self.settings {
                     if !name.contains('.') && name != "role" {
                         rows.push(vec![Some(name.clone()), Some(digits(value))]);

@@ -1,6 +1,8 @@
 //! Settings and texts beyond ASCII, in databases and clients of several encodings: bytes arrive as they were meant, whichever server
 //! runs them.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::common::message;
 use crate::common::postgres::shared;
 use crate::common::raw::Raw;
@@ -14,11 +16,12 @@ struct Encoded {
 
 impl Encoded {
     fn new(encoding: &str) -> Encoded {
-        let database = format!("encoded_{}", encoding.to_ascii_lowercase());
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let database = format!("encoded_{number}_{}", encoding.to_ascii_lowercase());
         let made = format!(
             "create database {database} owner app encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0"
         );
-        shared().sql_in("postgres", &format!("drop database if exists {database} with (force)"));
         shared().sql_in("postgres", &made);
         Encoded {
             target: Target::start(shared(), &Pooling::new(Mode::Transaction, 1)),
@@ -28,7 +31,8 @@ impl Encoded {
 
     fn client(&self, encoding: &str) -> Raw {
         let login = self.target.login("app").database(&self.database);
-        self.target.client_as(&login.parameter("client_encoding", encoding))
+        self.target
+            .client_as(&login.parameter("client_encoding", encoding))
     }
 }
 
@@ -87,9 +91,15 @@ fn settings_keep_their_bytes_from_server_to_server() {
 fn a_setting_its_client_could_not_read_stays_as_it_is() {
     let scene = Encoded::new("UTF8");
     let (mut a, mut b) = (scene.client("UTF8"), scene.client("UTF8"));
-    run(&mut a, "set app.city = 'Łódź'; set client_encoding = 'LATIN1'".as_bytes());
+    run(
+        &mut a,
+        "set app.city = 'Łódź'; set client_encoding = 'LATIN1'".as_bytes(),
+    );
     for _ in 0..3 {
-        assert_eq!(b.value("select coalesce(current_setting('app.city', true), '')"), "");
+        assert_eq!(
+            b.value("select coalesce(current_setting('app.city', true), '')"),
+            ""
+        );
         assert_eq!(a.value("show client_encoding"), "LATIN1");
         assert_eq!(bytes(&mut a, "app.city"), "c581c3b364c5ba");
     }
@@ -106,9 +116,17 @@ fn the_same_bytes_in_another_encoding_are_another_statement() {
     }
     for _ in 0..3 {
         for (client, letters) in [(&mut a, "2"), (&mut b, "1")] {
-            let run = [message::bind("", "s", &[], false), message::execute("", 0), message::sync()].concat();
+            let run = [
+                message::bind("", "s", &[], false),
+                message::execute("", 0),
+                message::sync(),
+            ]
+            .concat();
             let answer = client.ask(&run);
-            assert!(answer.contains(&format!("row [Some(\"{letters}\")]")), "{answer:?}");
+            assert!(
+                answer.contains(&format!("row [Some(\"{letters}\")]")),
+                "{answer:?}"
+            );
         }
     }
 }
