@@ -172,7 +172,7 @@ impl<R: Reactor> Way<'_, R> {
         };
         self.server.expects.parse(injected, change);
         while let Some((id, stamp)) = self.server.statements.evict() {
-            build::close_statement(out, &self.desk.statements.name(id));
+            build::close_statement(out, self.desk.statements.name(id));
             self.server.expects.close(true, Change::Evicted { id, stamp });
         }
     }
