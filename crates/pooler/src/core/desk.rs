@@ -23,7 +23,8 @@ pub(super) const LIFTED_MAX: usize = 4096;
 /// What an event loop's requests have in common.
 pub(super) struct Desk {
     pub understanding: Understanding,
-    pub statements: Statements,
+    /// Those of all loops.
+    pub statements: Arc<Statements>,
     // Simple queries that run as prepared statements.
     pub repeats: Repeats,
     /// Statements made of texts as they came, by number: no client holds them.
@@ -41,11 +42,11 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// An empty one. `nonce` should be random; `definitions` is what all loops count with.
-    pub fn new(limits: Limits, nonce: u64, definitions: Arc<AtomicU64>) -> Self {
+    /// An empty one; `definitions` is what all loops count with.
+    pub fn new(limits: Limits, statements: Arc<Statements>, definitions: Arc<AtomicU64>) -> Self {
         Self {
             understanding: Understanding::new(limits),
-            statements: Statements::new(nonce),
+            statements,
             repeats: Repeats::default(),
             lifted: LruCache::unbounded(),
             shapes: Shapes::default(),

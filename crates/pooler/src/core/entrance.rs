@@ -15,6 +15,7 @@ use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::{PROBE, Way};
 use super::os_users::Waiter;
 use super::pool::{Greeting, Pool, PoolKey};
+use super::process_pool::Idle;
 use super::shared::{Full, Login};
 use super::start::begins_alike;
 use crate::auth::authenticator::BODY_BYTES_MAX;
@@ -443,9 +444,12 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(refusal) = pool.refusal(true) {
             return self.refuse_client(reactor, index, &refusal);
         }
+        let of_user = self.world.config.users.get(&*user);
         let limits = (
             pool.effective.max_db_client_connections,
-            pool.effective.max_user_client_connections,
+            of_user
+                .and_then(|settings| settings.max_user_client_connections)
+                .unwrap_or(self.world.config.proxy.max_user_client_connections),
         );
         let full = match self.shared.client_counts.count(&database, &user, limits) {
             Ok(()) => None,
@@ -496,9 +500,10 @@ impl<R: Reactor> EventLoop<R> {
         user: &Arc<str>,
         host: usize,
     ) -> Result<usize, Refusal> {
+        let user = self.world.server_user(database, user);
         let key = PoolKey {
             database: Arc::clone(database),
-            user: Arc::clone(user),
+            user: Arc::clone(&user),
             host,
             core_pool: 0,
         };
@@ -506,29 +511,32 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
             return Ok(pool);
         }
-        let Some(effective) = self.world.effective(database, user) else {
+        let Some(effective) = self.world.effective(database, &user) else {
             return Err(Refusal::new(
                 code::INVALID_CATALOG,
                 format!("database \"{database}\" does not exist"),
             )
             .hint("The pooler's configuration names neither this database nor \"*\"."));
         };
-        let (size, reserve) = match host & PROBE {
-            0 => self
-                .world
-                .shares(&effective, self.index, self.shared.mailboxes.len()),
-            _ => (1, 0),
-        };
-        let pool = self.make_pool(key, effective, size, reserve);
-        if host & PROBE == 0 {
+        let probe = host & PROBE != 0;
+        let (size, reserve) = self.world.sizes(&effective, self.shared.mailboxes.len());
+        let pool = self.make_pool(key, effective);
+        if probe {
+            (self.pools[pool].size, self.pools[pool].share) = (1, 1);
+        } else {
             self.arrange_core_pools(pool, size, reserve);
         }
         Ok(pool)
     }
 
-    fn make_pool(&mut self, key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize) -> usize {
+    fn make_pool(&mut self, key: PoolKey, effective: Arc<Effective>) -> usize {
         let queue = Queue::new(effective.cohorts, &self.world.config.corun);
-        let mut made = Pool::new(key.clone(), effective, size, reserve, queue);
+        // Each loop probes for itself.
+        let all = match key.host & PROBE {
+            0 => self.shared.pools.of(key.servers()),
+            _ => self.shared.pools.alone(),
+        };
+        let mut made = Pool::new(key.clone(), effective, queue, Idle::new(self.index, all));
         {
             let stopped = self.shared.stopped.lock();
             made.paused = stopped.is_paused(&key.database);
@@ -545,7 +553,7 @@ impl<R: Reactor> EventLoop<R> {
         let known = self.pool_of.get(&key).copied();
         let pool = match known.filter(|&pool| self.pools.contains(pool)) {
             Some(pool) => pool,
-            None => self.make_pool(key, Arc::clone(effective), 0, 0),
+            None => self.make_pool(key, Arc::clone(effective)),
         };
         if let Some(pool) = self.pools.get_mut(pool) {
             pool.first_core_pool = first;

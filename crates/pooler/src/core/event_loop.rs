@@ -19,7 +19,6 @@ use std::time::Duration;
 use corun_model::pooler::split::Core;
 use corun_model::units::CpuId;
 use corun_net::reactor::{Event, Handler, Reactor, Stream, Token};
-use ring::rand::SecureRandom;
 use slab::Slab;
 
 use super::balance::Balance;
@@ -103,7 +102,9 @@ pub(crate) struct EventLoop<R> {
     /// Clients (slot, number) for whom there is no host now.
     pub(super) parked: Vec<(usize, u64)>,
     /// How far the clock of all loops is ahead of this loop's.
-    pub(super) clock_ahead: Option<Duration>,
+    pub(super) clock_ahead: Duration,
+    /// RECONNECT orders seen.
+    pub(super) reconnects: u64,
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
     pub(super) memory: Memory,
@@ -149,14 +150,15 @@ impl<R: Reactor> EventLoop<R> {
     /// An event loop without connections.
     pub fn new(index: usize, shared: Arc<Shared>) -> Self {
         let world = shared.world();
-        let mut nonce = [0; 8];
-        // Without random numbers no login works either; names would only be guessable.
-        let _ = shared.random.fill(&mut nonce);
         let limits = Limits {
             entries_max: world.config.corun.statement_cache_size as usize,
             ..Limits::default()
         };
-        let mut desk = Desk::new(limits, u64::from_ne_bytes(nonce), Arc::clone(&shared.definitions));
+        let mut desk = Desk::new(
+            limits,
+            Arc::clone(&shared.statements),
+            Arc::clone(&shared.definitions),
+        );
         let splits = Splits::of(&world.config, &mut desk, Splits::default());
         Self {
             index,
@@ -172,7 +174,8 @@ impl<R: Reactor> EventLoop<R> {
             questions: VecDeque::new(),
             fleets: HashMap::new(),
             parked: Vec::new(),
-            clock_ahead: None,
+            clock_ahead: Duration::ZERO,
+            reconnects: 0,
             now: Duration::ZERO,
             plain: Vec::new(),
             memory: Memory::default(),
@@ -384,6 +387,10 @@ impl<R: Reactor> EventLoop<R> {
                 let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
                 self.todo.extend(pools.into_iter().map(Todo::Connect));
             }
+            Message::Give { key, to } => self.give_free(reactor, &key, to),
+            Message::Server(given) => self.adopt(reactor, *given),
+            Message::Room(key) => self.look_for_room(&key),
+            Message::Evict { of, key, to } => self.evict_for(reactor, of, &key, to),
             Message::OsUser { client, id } => self.os_user_found(reactor, client, id),
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
@@ -399,7 +406,7 @@ impl<R: Reactor> EventLoop<R> {
         // Opened again with the hosts and settings of now.
         self.fleets.clear();
         let mut refused = Vec::new();
-        let mut shares = Vec::new();
+        let mut sizes = Vec::new();
         let disabled = self.shared.stopped.lock().disabled.clone();
         for (index, pool) in &mut self.pools {
             let effective = self.world.effective(&pool.key.database, &pool.key.user);
@@ -412,7 +419,7 @@ impl<R: Reactor> EventLoop<R> {
                         server.closing = Some("the database is not configured any more");
                     }
                 }
-                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+                self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
                 continue;
             };
             let moved = effective.moves(&pool.effective);
@@ -424,10 +431,8 @@ impl<R: Reactor> EventLoop<R> {
             pool.waiting
                 .configure(pool.effective.cohorts, &self.world.config.corun);
             if pool.key.core_pool == 0 {
-                let loops = self.shared.mailboxes.len();
-                let (size, reserve) = self.world.shares(&pool.effective, self.index, loops);
-                (pool.size, pool.reserve) = (size, reserve);
-                shares.push((index, size, reserve));
+                let (size, reserve) = self.world.sizes(&pool.effective, self.shared.mailboxes.len());
+                sizes.push((index, size, reserve));
             }
             if moved {
                 pool.greetings.clear();
@@ -436,7 +441,7 @@ impl<R: Reactor> EventLoop<R> {
                         server.closing = Some("settings of the database changed");
                     }
                 }
-                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+                self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
             }
         }
         self.forget_ranges();
@@ -447,7 +452,7 @@ impl<R: Reactor> EventLoop<R> {
             // What it finds out belongs to a rule that may be gone.
             job.rule = self.splits.same(before.get(job.rule));
         }
-        for (index, size, reserve) in shares {
+        for (index, size, reserve) in sizes {
             self.arrange_core_pools(index, size, reserve);
         }
         for index in refused {

@@ -281,7 +281,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         if let Some((refusal, until)) = &pool.failed
             && self.now < *until
-            && pool.servers == 0
+            && pool.all.servers() == 0
             && pool.effective.replicas.is_empty()
         {
             let refusal = refusal.clone();
@@ -295,11 +295,10 @@ impl<R: Reactor> EventLoop<R> {
             shape,
             since: self.now,
             domain,
-            has_core: client.was_started(),
         });
         if !pool.idle.is_empty() && !pool.paused {
             // Only when the queue was not empty: those before it are served first.
-            let free: Vec<usize> = pool.idle.drain(..).collect();
+            let free = pool.idle.take();
             self.todo.extend(free.into_iter().map(Todo::Free));
         }
         self.todo.push_back(Todo::Connect(pool_index));
@@ -665,6 +664,17 @@ impl<R: Reactor> EventLoop<R> {
         if pool.paused {
             return self.close_server(reactor, index, "PAUSE");
         }
+        let of = server.pool;
+        let oldest = pool.waiting.iter().next();
+        let own = oldest.map(|waiting| waiting.since + self.clock_ahead);
+        if let Some(event_loop) = pool.all.hungriest(self.index, own)
+            && self.give(reactor, index, event_loop)
+        {
+            return;
+        }
+        let (Some(server), Some(pool)) = (self.servers.get_mut(index), self.pools.get_mut(of)) else {
+            return;
+        };
         // Somebody may have left the queue without leaving its entry.
         while let Some(next) = match pool.effective.pool_mode {
             PoolMode::Session => pool.waiting.take(|waiting| {
@@ -674,10 +684,12 @@ impl<R: Reactor> EventLoop<R> {
             _ => pool.waiting.pop(self.now, pool.totals.queries),
         } {
             if self.clients.get(next.client).is_some() {
+                if pool.waiting.is_empty() {
+                    self.sated(of);
+                }
                 return self.pair_waiting(reactor, next.client, index);
             }
         }
-        let of = server.pool;
         if let Some(other) = self.take_from_others(of)
             && self.clients.get(other.client).is_some()
         {
@@ -690,6 +702,9 @@ impl<R: Reactor> EventLoop<R> {
         if !pool.waiting.is_empty() {
             // It may serve none of those that wait, and make room for one that does.
             self.todo.push_back(Todo::Connect(server.pool));
+        }
+        if self.questions.iter().any(|(pool, _, _)| *pool == of) {
+            self.run_questions(reactor);
         }
     }
 

@@ -311,6 +311,19 @@ impl Server {
         self.job.is_some() || self.form.is_some() || self.seat.is_some()
     }
 
+    /// Whether nobody has it and nothing is under way on it.
+    pub fn is_free(&self) -> bool {
+        self.is_ready()
+            && self.client.is_none()
+            && self.job.is_none()
+            && self.cancels == 0
+            && !self.struck
+            && !self.gone
+            && self.closing.is_none()
+            && self.partial.is_empty()
+            && self.is_between_transactions()
+    }
+
     /// Whether a client that needs nothing more of it may be parted from it.
     pub fn is_between_transactions(&self) -> bool {
         self.status == TransactionStatus::Idle
