@@ -195,7 +195,7 @@ impl<R: Reactor> EventLoop<R> {
             };
             let unused = self.now.saturating_sub(server.since);
             let above_minimum = pool.all.servers() > pool.minimum();
-            let above_maximum = pool.servers > pool.share || pool.all.servers() > pool.size.max(1) + pool.reserve;
+            let above_maximum = pool.share == 0 || pool.all.servers() > pool.size.max(1) + pool.reserve;
             if let Some(why) = server.closing {
                 done.push((index, why));
             } else if above_maximum && shrunk.insert(server.pool) {
