@@ -122,9 +122,9 @@ impl<R: Reactor> Way<'_, R> {
             let Some(prepared) = self.client.statements.get(name.as_bytes()).cloned() else {
                 continue;
             };
-            build::close_statement(&mut out, name);
+            build::close_statement(&mut out, &**name);
             self.server.expects.close(true, Change::Nothing);
-            build::parse(&mut out, name, &prepared.statement.sql, &prepared.statement.types);
+            build::parse(&mut out, &**name, &prepared.statement.sql, &prepared.statement.types);
             self.server.expects.parse(true, Change::Nothing);
             self.server.has_stray(name.as_bytes());
         }
@@ -155,9 +155,9 @@ impl<R: Reactor> Way<'_, R> {
     pub(super) fn parse_on_server(&mut self, prepared: &Prepared, out: &mut Vec<u8>, name: Option<Name>) {
         let statement = &prepared.statement;
         self.server.counts.server_parses += 1;
-        build::close_statement(out, &statement.name);
+        build::close_statement(out, &*statement.name);
         self.server.expects.close(true, Change::Nothing);
-        build::parse(out, &statement.name, &statement.sql, &statement.types);
+        build::parse(out, &*statement.name, &statement.sql, &statement.types);
         let stamp = self.desk.statements.stamp();
         let before = self.server.statements.parse(statement.id, stamp);
         let injected = name.is_none();

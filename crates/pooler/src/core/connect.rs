@@ -527,7 +527,7 @@ impl<R: Reactor> EventLoop<R> {
         question: Question,
         sql: String,
     ) -> bool {
-        let Ok(pool_index) = self.pool(database, user, host) else {
+        let Ok(pool_index) = self.pool_as(database, user, host) else {
             return false;
         };
         self.questions.push_back((pool_index, question, sql));
@@ -557,7 +557,8 @@ impl<R: Reactor> EventLoop<R> {
                     self.todo.push_back(Todo::Free(index));
                 }
             } else if pool.connecting == 0 {
-                match self.connect(reactor, pool_index, pool.size.max(1)) {
+                let most = pool.size.max(1);
+                match self.connect(reactor, pool_index, most) {
                     Attempt::Begun => {}
                     Attempt::Full => self.hungry(pool_index),
                     Attempt::Later => {

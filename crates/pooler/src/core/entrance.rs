@@ -493,7 +493,7 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// The pool of a database and user, made when it is not there.
+    /// The pool for clients of a database and user, made when it is not there.
     pub(super) fn pool(
         &mut self,
         database: &Arc<str>,
@@ -501,9 +501,19 @@ impl<R: Reactor> EventLoop<R> {
         host: usize,
     ) -> Result<usize, Refusal> {
         let user = self.world.server_user(database, user);
+        self.pool_as(database, &user, host)
+    }
+
+    /// The pool of a database whose servers are logged in to as `user`.
+    pub(super) fn pool_as(
+        &mut self,
+        database: &Arc<str>,
+        user: &Arc<str>,
+        host: usize,
+    ) -> Result<usize, Refusal> {
         let key = PoolKey {
             database: Arc::clone(database),
-            user: Arc::clone(&user),
+            user: Arc::clone(user),
             host,
             core_pool: 0,
         };
@@ -511,7 +521,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
             return Ok(pool);
         }
-        let Some(effective) = self.world.effective(database, &user) else {
+        let Some(effective) = self.world.effective_as(database, user) else {
             return Err(Refusal::new(
                 code::INVALID_CATALOG,
                 format!("database \"{database}\" does not exist"),

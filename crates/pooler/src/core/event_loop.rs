@@ -388,7 +388,7 @@ impl<R: Reactor> EventLoop<R> {
                 self.todo.extend(pools.into_iter().map(Todo::Connect));
             }
             Message::Give { key, to } => self.give_free(reactor, &key, to),
-            Message::Server(given) => self.adopt(reactor, *given),
+            Message::Server(given) => self.take_over(reactor, *given),
             Message::Room(key) => self.look_for_room(&key),
             Message::Evict { of, key, to } => self.evict_for(reactor, of, &key, to),
             Message::OsUser { client, id } => self.os_user_found(reactor, client, id),
@@ -409,7 +409,7 @@ impl<R: Reactor> EventLoop<R> {
         let mut sizes = Vec::new();
         let disabled = self.shared.stopped.lock().disabled.clone();
         for (index, pool) in &mut self.pools {
-            let effective = self.world.effective(&pool.key.database, &pool.key.user);
+            let effective = self.world.effective_as(&pool.key.database, &pool.key.user);
             pool.gone = effective.is_none();
             pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
             let Some(effective) = effective else {

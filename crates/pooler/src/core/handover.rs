@@ -108,7 +108,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Takes over a connection that another loop had free.
-    pub(super) fn adopt(&mut self, reactor: &mut R, given: Given) {
+    pub(super) fn take_over(&mut self, reactor: &mut R, given: Given) {
         let Given {
             key,
             mut server,

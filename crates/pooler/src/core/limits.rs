@@ -296,6 +296,7 @@ impl<R: Reactor> EventLoop<R> {
             && !pool.paused
             && !pool.disabled
             && pool.keeps_minimum()
+            && pool.all.servers() < pool.minimum()
             && pool.failed.as_ref().is_none_or(|(_, until)| self.now >= *until)
             && self.connect(reactor, index, pool.minimum()) == Attempt::Begun
         {}

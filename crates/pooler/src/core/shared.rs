@@ -220,10 +220,12 @@ impl Login {
 
     /// What a server of this database entry is logged in to with.
     pub fn of_server(database: &Arc<str>, effective: &Effective) -> Self {
-        let password = effective.password.as_ref().map(|password| {
-            let hash = ring::digest::digest(&ring::digest::SHA256, password.reveal().as_bytes());
+        let configured = effective.password.as_ref().map(|password| password.reveal().as_bytes());
+        // A verifier or a hash may stand there as well: what opens it is what clients show.
+        let plain = configured.filter(|text| matches!(Secret::parse(text), Some(Secret::Plain(_))));
+        let password = plain.map(|text| {
             let mut bytes = [0; 32];
-            bytes.copy_from_slice(hash.as_ref());
+            bytes.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, text).as_ref());
             bytes
         });
         Self {

@@ -208,6 +208,18 @@ impl World {
         (size, effective.reserve_pool_size as usize)
     }
 
+    /// What holds for servers of a database that are logged in to as `user`, whether that is the forced one or `auth_user`.
+    pub fn effective_as(&self, database: &str, user: &str) -> Option<Arc<Effective>> {
+        let mut effective = self.config.effective_database(database, user)?;
+        if effective.user != user {
+            let settings = self.config.users.get(user);
+            effective.password = settings.and_then(|settings| settings.password.clone());
+            effective.user = user.to_owned();
+            effective.forced_user = false;
+        }
+        Some(Arc::new(effective))
+    }
+
     /// The user that servers of a database are logged in to as, for clients of this one.
     pub fn server_user(&self, database: &str, user: &Arc<str>) -> Arc<str> {
         let databases = &self.config.databases;

@@ -79,6 +79,7 @@ fn copied_data_that_nobody_asked_for_is_thrown_away_as_it_comes() {
 #[test]
 fn statements_of_one_client_have_a_limit_that_is_told() {
     let scene = Scene::start(Lines {
+        proxy: "pool_mode = \"transaction\"",
         corun: "client_memory_max = \"1MB\"",
         ..Lines::default()
     });

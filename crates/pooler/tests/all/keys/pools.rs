@@ -29,7 +29,7 @@ fn all_ask(clients: Vec<Raw>, times: usize) {
 #[test]
 fn a_pool_of_one_serves_the_clients_of_every_loop() {
     let scene = Scene::start(Lines {
-        proxy: "default_pool_size = 1",
+        proxy: "pool_mode = \"transaction\"\ndefault_pool_size = 1",
         corun: "event_loops = 8",
         ..Lines::default()
     });
@@ -41,7 +41,7 @@ fn a_pool_of_one_serves_the_clients_of_every_loop() {
 #[test]
 fn whoever_keeps_a_connection_leaves_the_others_to_all() {
     let scene = Scene::start(Lines {
-        proxy: "default_pool_size = 2\nquery_wait_timeout = \"20s\"",
+        proxy: "pool_mode = \"transaction\"\ndefault_pool_size = 2\nquery_wait_timeout = \"20s\"",
         corun: "event_loops = 2",
         ..Lines::default()
     });
@@ -56,7 +56,7 @@ fn whoever_keeps_a_connection_leaves_the_others_to_all() {
 #[test]
 fn prepared_statements_and_settings_follow_a_client_whose_server_changes_loops() {
     let scene = Scene::start(Lines {
-        proxy: "default_pool_size = 1\nmax_prepared_statements = 3",
+        proxy: "pool_mode = \"transaction\"\ndefault_pool_size = 1\nmax_prepared_statements = 3",
         corun: "event_loops = 4",
         ..Lines::default()
     });
@@ -124,7 +124,7 @@ fn as_user(scene: &Scene, user: &str) -> Login {
 #[test]
 fn free_connections_of_another_user_make_room_under_a_limit() {
     let scene = for_any_user(
-        "auth_type = \"trust\"\nquery_wait_timeout = \"20s\"\nmax_db_connections = 2",
+        "pool_mode = \"transaction\"\nauth_type = \"trust\"\nquery_wait_timeout = \"20s\"\nmax_db_connections = 2",
         "",
     );
     for user in ["app", "other", "app"] {
@@ -139,7 +139,7 @@ fn free_connections_of_another_user_make_room_under_a_limit() {
 #[test]
 fn clients_of_a_forced_user_share_one_pool_which_keeps_its_connections() {
     let scene = for_any_user(
-        "default_pool_size = 2\nauth_type = \"any\"",
+        "pool_mode = \"transaction\"\ndefault_pool_size = 2\nauth_type = \"any\"",
         "user = \"app\"\nmin_pool_size = 2",
     );
     wait("it opens its connections without clients", || (backends(&scene) == 2).then_some(()));

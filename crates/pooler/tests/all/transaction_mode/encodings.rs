@@ -1,6 +1,8 @@
 //! Settings and texts beyond ASCII, in databases and clients of several encodings: bytes arrive as they were meant, whichever server
 //! runs them.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::common::message;
 use crate::common::postgres::shared;
 use crate::common::raw::Raw;
@@ -14,11 +16,12 @@ struct Encoded {
 
 impl Encoded {
     fn new(encoding: &str) -> Encoded {
-        let database = format!("encoded_{}", encoding.to_ascii_lowercase());
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let database = format!("encoded_{number}_{}", encoding.to_ascii_lowercase());
         let made = format!(
             "create database {database} owner app encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0"
         );
-        shared().sql_in("postgres", &format!("drop database if exists {database} with (force)"));
         shared().sql_in("postgres", &made);
         Encoded {
             target: Target::start(shared(), &Pooling::new(Mode::Transaction, 1)),
