@@ -446,6 +446,17 @@ impl<R: Reactor> EventLoop<R> {
         self.look_for_overflow(self.now + after);
     }
 
+    /// A server of a core pool has become free: those that wait in others may take it once they have waited long enough. Their own may
+    /// have no server, and never get one while the pool is full.
+    pub(super) fn offer_to_waiting(&mut self, pool: usize) {
+        let waits = |&core_pool: &usize| {
+            core_pool != pool && self.pools.get(core_pool).is_some_and(|pool| !pool.waiting.is_empty())
+        };
+        if self.core_pools_beside(pool).iter().any(waits) {
+            self.look_for_overflow(self.now + self.overflow_after(pool));
+        }
+    }
+
     /// Gives free servers to those that have waited long enough in other core pools.
     pub(super) fn overflow_tick(&mut self) {
         if self.overflow_at.is_none_or(|at| self.now < at) {

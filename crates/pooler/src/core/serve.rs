@@ -699,7 +699,12 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         pool.idle.push(index);
-        if !pool.waiting.is_empty() {
+        let waits = !pool.waiting.is_empty();
+        self.offer_to_waiting(of);
+        let Some(server) = self.servers.get(index) else {
+            return;
+        };
+        if waits {
             // It may serve none of those that wait, and make room for one that does.
             self.todo.push_back(Todo::Connect(server.pool));
         }
