@@ -13,12 +13,12 @@ use super::client::{Client, Entrance, Phase};
 use super::cohorts::Queue;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::{PROBE, Way};
-use super::os_users::Waiter;
+use super::os_users::{Waiter, asked_of_system};
 use super::pool::{Greeting, Pool, PoolKey};
 use super::shared::{Full, Login};
 use super::start::begins_alike;
 use crate::auth::authenticator::BODY_BYTES_MAX;
-use crate::auth::{Authenticator, Denial, Facts, Lookup, Method, Step, TlsFacts, hba};
+use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
 use crate::config::Effective;
 use crate::config::{CONSOLES, PoolMode};
 use crate::tls;
@@ -269,7 +269,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Looks up the user and begins to ask.
-    fn who_is_it(&mut self, reactor: &mut R, index: usize, entrance: Box<Entrance>) {
+    pub(super) fn who_is_it(&mut self, reactor: &mut R, index: usize, entrance: Box<Entrance>) {
         let Some(client) = self.clients.get(index) else {
             return;
         };
@@ -301,18 +301,6 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         self.authenticate(reactor, index, entrance, lookup);
-    }
-
-    /// The system has said who a client is.
-    pub(super) fn os_user_found(&mut self, reactor: &mut R, index: usize, id: u64) {
-        let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
-            return;
-        };
-        if matches!(client.phase, Phase::Looking(_))
-            && let Phase::Looking(entrance) = std::mem::replace(&mut client.phase, Phase::Closing)
-        {
-            self.who_is_it(reactor, index, entrance);
-        }
     }
 
     pub(super) fn authenticate(
@@ -659,14 +647,6 @@ impl<R: Reactor> EventLoop<R> {
         build::key_data(&mut out, client.pid, &client.secret);
         build::ready(&mut out, TransactionStatus::Idle);
         client.transport.send(reactor, &out);
-    }
-}
-
-/// The number of the system's user that a client is, where its name decides.
-fn asked_of_system(client: &Client, entrance: &Entrance) -> Option<u32> {
-    match (&client.peer, entrance.method) {
-        (Some(Peer::Unix { uid, .. }), Method::Peer) => Some(*uid),
-        _ => None,
     }
 }
 

@@ -4,9 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use corun_net::reactor::{Peer, Reactor};
 use parking_lot::Mutex;
 
+use super::client::{Client, Entrance, Phase};
+use super::event_loop::EventLoop;
 use super::shared::{Message, Shared};
+use crate::auth::Method;
 
 /// How long a name is used before it is looked up again.
 const KEPT: Duration = Duration::from_secs(60);
@@ -87,5 +91,27 @@ impl OsUsers {
             Known::Name(name, _) => name.clone(),
             Known::Busy(_) => None,
         }
+    }
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// The system has said who a client is.
+    pub(super) fn os_user_found(&mut self, reactor: &mut R, index: usize, id: u64) {
+        let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
+            return;
+        };
+        if matches!(client.phase, Phase::Looking(_))
+            && let Phase::Looking(entrance) = std::mem::replace(&mut client.phase, Phase::Closing)
+        {
+            self.who_is_it(reactor, index, entrance);
+        }
+    }
+}
+
+/// The number of the system's user that a client is, where its name decides.
+pub(super) fn asked_of_system(client: &Client, entrance: &Entrance) -> Option<u32> {
+    match (&client.peer, entrance.method) {
+        (Some(Peer::Unix { uid, .. }), Method::Peer) => Some(*uid),
+        _ => None,
     }
 }

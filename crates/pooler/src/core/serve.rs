@@ -5,7 +5,6 @@ use std::sync::Arc;
 use corun_net::reactor::Reactor;
 
 use super::change::Change;
-use super::client::Begun;
 use super::dispatch::CorePool;
 use super::event_loop::{EventLoop, Todo, goodbye};
 use super::fleet::Way;
@@ -22,7 +21,7 @@ use crate::config::PoolMode;
 use crate::session::settings;
 use crate::understand::{Access, Pins, Shape, Understood};
 use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
+use crate::wire::{TransactionStatus, build, frontend};
 
 impl<R: Reactor> EventLoop<R> {
     /// Bytes of a client that is logged in.
@@ -304,23 +303,6 @@ impl<R: Reactor> EventLoop<R> {
         }
         self.todo.push_back(Todo::Connect(pool_index));
         self.offer_to_others(pool_index, domain.is_some());
-    }
-
-    /// Tells a client that its transaction block has begun, and keeps the text until its first statement says where it belongs.
-    fn begin_late(&mut self, reactor: &mut R, index: usize, message: &[u8], understood: Arc<Understood>) {
-        let Some(client) = self.clients.get_mut(index) else {
-            return;
-        };
-        client.begun = Some(Box::new(Begun {
-            text: message.to_vec(),
-            understood,
-            since: self.now,
-        }));
-        let tag = read::query(&message[HEADER_BYTES..]).and_then(wish::begin_tag);
-        let mut out = Vec::with_capacity(32);
-        build::command_complete(&mut out, tag.unwrap_or("BEGIN"));
-        build::ready(&mut out, TransactionStatus::Open);
-        client.transport.send(reactor, &out);
     }
 
     /// Makes a server a client's. `true`: at once; otherwise a query of the proxy's own comes first.

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
+use super::client::Begun;
 use super::event_loop::{EventLoop, Todo};
 use super::server::{Task, TaskKind, lost};
+use super::wish;
 use crate::session::settings::Settings;
-use crate::wire::TransactionStatus;
+use crate::understand::Understood;
 use crate::wire::error::{Refusal, Reported, code};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, read};
 
 impl<R: Reactor> EventLoop<R> {
     /// A query of the proxy's own has been answered.
@@ -155,6 +158,29 @@ impl<R: Reactor> EventLoop<R> {
                 self.question_answered(reactor, question, task.rows, task.error);
             }
         }
+    }
+
+    /// Tells a client that its transaction block has begun, and keeps the text until its first statement says where it belongs.
+    pub(super) fn begin_late(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        message: &[u8],
+        understood: Arc<Understood>,
+    ) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.begun = Some(Box::new(Begun {
+            text: message.to_vec(),
+            understood,
+            since: self.now,
+        }));
+        let tag = read::query(&message[HEADER_BYTES..]).and_then(wish::begin_tag);
+        let mut out = Vec::with_capacity(32);
+        build::command_complete(&mut out, tag.unwrap_or("BEGIN"));
+        build::ready(&mut out, TransactionStatus::Open);
+        client.transport.send(reactor, &out);
     }
 
     /// A client's server is prepared.
