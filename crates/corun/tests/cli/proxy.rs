@@ -24,6 +24,12 @@ struct Proxy {
 impl Proxy {
     /// Starts it with this way of asking clients.
     fn start(auth_type: &str) -> Proxy {
+        // Another program may take the port between the choice and the start.
+        let started = (0..5).find_map(|_| Proxy::try_start(auth_type));
+        started.expect("the proxy listens")
+    }
+
+    fn try_start(auth_type: &str) -> Option<Proxy> {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
         configure(folder.path(), port, free_port(), auth_type);
@@ -35,13 +41,16 @@ impl Proxy {
             .stderr(Stdio::null())
             .spawn()
             .expect("the program starts");
-        let proxy = Proxy { child, folder, port };
+        let mut proxy = Proxy { child, folder, port };
         let until = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "the proxy does not listen");
-            std::thread::sleep(Duration::from_millis(20));
+        while Instant::now() < until && proxy.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            // Where nobody listens, a connection may find its own end, and keeps the proxy from the port.
+            match TcpStream::connect(("127.0.0.1", port)) {
+                Ok(socket) if socket.local_addr().ok() != socket.peer_addr().ok() => return Some(proxy),
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
         }
-        proxy
+        None
     }
 }
 
