@@ -207,6 +207,17 @@ impl Client {
         matches!(self.phase, Phase::Ready)
     }
 
+    /// What is known of it, where that is looked up: the caller goes on with it and sets the next phase.
+    pub fn take_entrance(&mut self) -> Option<Box<Entrance>> {
+        match std::mem::replace(&mut self.phase, Phase::Closing) {
+            Phase::Looking(entrance) => Some(entrance),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
     /// Where it comes from, for logs and the server.
     pub fn origin(&self) -> String {
         match &self.peer {

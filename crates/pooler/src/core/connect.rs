@@ -162,8 +162,8 @@ impl<R: Reactor> EventLoop<R> {
             ..LoginOptions::default()
         };
         match ServerLogin::new(user, credentials, options, &self.shared.random) {
-            Ok(login) => {
-                server.phase = Phase::LoggingIn(Box::new(login));
+            Ok(attempt) => {
+                server.phase = Phase::LoggingIn(Box::new(attempt), login);
                 let configured = effective
                     .parameters
                     .iter()
@@ -249,10 +249,10 @@ impl<R: Reactor> EventLoop<R> {
         };
         match tag {
             backend::AUTHENTICATION => {
-                let Phase::LoggingIn(login) = &mut server.phase else {
+                let Phase::LoggingIn(attempt, login) = &mut server.phase else {
                     return Ok(());
                 };
-                let step = login.message(body).map_err(|error| {
+                let step = attempt.message(body).map_err(|error| {
                     Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
                         .detail(error.to_string())
                 })?;
@@ -261,9 +261,8 @@ impl<R: Reactor> EventLoop<R> {
                     LoginStep::Wait => {}
                     LoginStep::Done { learnt } => {
                         server.authenticated = true;
-                        if let (Some(keys), Some(pool)) = (learnt, self.pools.get(server.pool)) {
-                            self.shared
-                                .learn(Login::of_server(&pool.key.database, &pool.effective), keys);
+                        if let Some(keys) = learnt {
+                            self.shared.learn(login.clone(), keys);
                         }
                     }
                 }

@@ -172,11 +172,9 @@ impl<R: Reactor> EventLoop<R> {
             self.refuse_client(reactor, index, &refusal);
             return;
         }
-        let Some(client) = self.clients.get_mut(index) else {
-            return;
-        };
         // The one that asks is the next to be looked at.
-        if let Phase::Looking(entrance) = std::mem::replace(&mut client.phase, Phase::Closing) {
+        let client = self.clients.get_mut(index);
+        if let Some(entrance) = client.and_then(|client| client.take_entrance()) {
             self.who_is_it(reactor, index, entrance);
         }
     }

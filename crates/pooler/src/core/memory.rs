@@ -72,33 +72,32 @@ impl<R: Reactor> EventLoop<R> {
         self.world.config.corun.memory_max.0 as usize
     }
 
-    /// Bytes that may be queued for one reader before the other side is paused.
-    pub(super) fn queued_max(&self) -> usize {
-        let limit = self.world.config.corun.connection_buffer_max.0 as usize;
+    /// A limit, which is at most `short` while there is too much altogether.
+    fn unless_short(&self, limit: usize, short: usize) -> usize {
         if self.memory.short {
-            limit.min(SHORT_MAX)
+            limit.min(short)
         } else {
             limit
         }
     }
 
+    /// Bytes that may be queued for one reader before the other side is paused.
+    pub(super) fn queued_max(&self) -> usize {
+        self.unless_short(
+            self.world.config.corun.connection_buffer_max.0 as usize,
+            SHORT_MAX,
+        )
+    }
+
     /// Bytes that a client may send while it waits, before it is paused.
     pub(super) fn waiting_inbox_max(&self) -> usize {
-        if self.memory.short {
-            WAITING_INBOX_MAX.min(SHORT_MAX)
-        } else {
-            WAITING_INBOX_MAX
-        }
+        self.unless_short(WAITING_INBOX_MAX, SHORT_MAX)
     }
 
     /// What the prepared statements of one client may take.
     pub(super) fn statement_bytes_max(&self) -> usize {
         let limit = self.world.config.corun.client_memory_max.0 as usize;
-        if self.memory.short {
-            limit.min(SHORT_STATEMENTS_MAX)
-        } else {
-            limit
-        }
+        self.unless_short(limit, SHORT_STATEMENTS_MAX)
     }
 
     /// What this loop's buffers hold.

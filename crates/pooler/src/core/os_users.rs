@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use corun_net::reactor::{Peer, Reactor};
 use parking_lot::Mutex;
 
-use super::client::{Client, Entrance, Phase};
+use super::client::{Client, Entrance};
 use super::event_loop::EventLoop;
 use super::shared::{Message, Shared};
 use crate::auth::Method;
@@ -97,12 +97,8 @@ impl OsUsers {
 impl<R: Reactor> EventLoop<R> {
     /// The system has said who a client is.
     pub(super) fn os_user_found(&mut self, reactor: &mut R, index: usize, id: u64) {
-        let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
-            return;
-        };
-        if matches!(client.phase, Phase::Looking(_))
-            && let Phase::Looking(entrance) = std::mem::replace(&mut client.phase, Phase::Closing)
-        {
+        let client = self.clients.get_mut(index).filter(|client| client.id == id);
+        if let Some(entrance) = client.and_then(|client| client.take_entrance()) {
             self.who_is_it(reactor, index, entrance);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
-use super::client::{Entrance, Phase};
+use super::client::Entrance;
 use super::event_loop::EventLoop;
 use super::server::Question;
 use super::shared::Login;
@@ -24,10 +24,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index).filter(|client| client.id == id) else {
             return;
         };
-        if !matches!(client.phase, Phase::Looking(_)) {
-            return;
-        }
-        let Phase::Looking(entrance) = std::mem::replace(&mut client.phase, Phase::Closing) else {
+        let Some(entrance) = client.take_entrance() else {
             return;
         };
         if failed {

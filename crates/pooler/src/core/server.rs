@@ -19,6 +19,7 @@ use super::lifted::Lifted;
 use super::parts::{Reply, Step};
 use super::proof::Proof;
 use super::queries::Running;
+use super::shared::Login;
 use super::statistics::Counts;
 use super::transport::Transport;
 use crate::auth::ServerLogin;
@@ -35,8 +36,8 @@ pub(super) enum Phase {
     Connecting,
     /// The answer to the request for TLS is awaited.
     AskedForTls,
-    /// Startup and authentication.
-    LoggingIn(Box<ServerLogin>),
+    /// Startup and authentication, and what the keys are kept by that it shows.
+    LoggingIn(Box<ServerLogin>, Login),
     /// Logged in.
     Ready,
 }

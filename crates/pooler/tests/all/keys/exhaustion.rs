@@ -1,15 +1,7 @@
 //! Clients that send without end, or without sense: each takes little memory, and the others go on.
 
-use super::{Lines, Scene, wait};
+use super::{Lines, Scene, held, rows_until_ready, wait};
 use crate::common::message::{self, Message};
-use crate::common::raw::Raw;
-
-/// Bytes of this row of `SHOW MEM`.
-fn held(scene: &Scene, name: &str) -> usize {
-    let rows = scene.console().table("show mem");
-    let row = rows.iter().find(|row| row["name"] == name).expect("a row");
-    row["memtotal"].parse().expect("a number")
-}
 
 fn code(messages: &[Message]) -> Option<String> {
     messages.iter().find(|message| message.tag == b'E')?.field(b'C')
@@ -36,7 +28,7 @@ fn ends_of_copies_that_end_nothing_are_not_kept() {
         .expect("sent");
     let tags: Vec<u8> = client.until_ready().iter().map(|message| message.tag).collect();
     assert_eq!(tags, *b"12DCZ");
-    let kept = held(&scene, "server_buffer");
+    let kept = held(&mut scene.console(), "server_buffer");
     assert!(kept < 1 << 20, "{kept} bytes are kept");
 }
 
@@ -82,7 +74,7 @@ fn copied_data_that_nobody_asked_for_is_thrown_away_as_it_comes() {
             |row: &&std::collections::BTreeMap<String, String>| row["pkt_remain"] == (1 << 20).to_string();
         clients.iter().find(to_come).map(|_| ())
     });
-    let kept = held(&scene, "client_buffer");
+    let kept = held(&mut scene.console(), "client_buffer");
     assert!(kept < 256 << 10, "{kept} bytes are kept");
     client.send(&part).expect("sent");
     assert_eq!(client.value("select 1"), "1");
@@ -119,7 +111,7 @@ fn statements_of_one_client_have_a_limit_that_is_told() {
     );
     drop(client);
     wait("its statements are gone", || {
-        (held(&scene, "prepared_statements") < 8 << 10).then_some(())
+        (held(&mut scene.console(), "prepared_statements") < 8 << 10).then_some(())
     });
     let answer = other.ask(
         &[
@@ -130,19 +122,6 @@ fn statements_of_one_client_have_a_limit_that_is_told() {
         .concat(),
     );
     assert!(answer.contains(&"row [Some(\"5\")]".to_owned()), "{answer:?}");
-}
-
-/// Reads the answers to a pipeline: how many rows came.
-fn rows_until_ready(client: &mut Raw) -> usize {
-    let mut rows = 0;
-    loop {
-        match client.read().expect("an answer").tag {
-            b'D' => rows += 1,
-            b'E' => panic!("an error"),
-            b'Z' => return rows,
-            _ => {}
-        }
-    }
 }
 
 #[test]
@@ -170,7 +149,7 @@ fn a_pipeline_without_sync_waits_for_its_answers_and_takes_bounded_memory() {
     });
     for _ in 0..20 {
         assert_eq!(other.value("select 1"), "1");
-        let kept = held(&scene, "server_buffer");
+        let kept = held(&mut scene.console(), "server_buffer");
         assert!(kept < 8 << 20, "{kept} bytes are kept");
     }
     assert_eq!(rows_until_ready(&mut client), PAIRS + 1);

@@ -2,17 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Lines, Scene, wait};
+use super::{Lines, Scene, held, rows_until_ready, wait};
 use crate::common::message;
 use crate::common::raw::Raw;
-
-/// Bytes of this row of `SHOW MEM`.
-fn held(console: &mut Raw, name: &str) -> usize {
-    let rows = console.table("show mem");
-    let row = rows.iter().find(|row| row["name"] == name).expect("a row");
-    assert_eq!(row["size"], "1");
-    row["memtotal"].parse().expect("a number")
-}
 
 /// A client that asks for `rows` rows of 1,000 bytes and reads none.
 fn slow(scene: &Scene, rows: usize) -> Raw {
@@ -20,18 +12,6 @@ fn slow(scene: &Scene, rows: usize) -> Raw {
     let sql = format!("select repeat('x', 1000) from generate_series(1, {rows})");
     client.send(&message::query(&sql)).expect("sent");
     client
-}
-
-/// Reads the whole answer: how many rows it has.
-fn read_all(client: &mut Raw) -> usize {
-    let mut rows = 0;
-    loop {
-        match client.read().expect("the answer goes on").tag {
-            b'D' => rows += 1,
-            b'Z' => return rows,
-            _ => {}
-        }
-    }
 }
 
 #[test]
@@ -68,7 +48,7 @@ fn above_it_new_clients_are_refused_until_there_is_room() {
     });
     // An administrator gets in.
     scene.console();
-    assert_eq!(read_all(&mut client), 30_000);
+    assert_eq!(rows_until_ready(&mut client), 30_000);
     wait("clients are let in again", || Raw::connect(&scene.login()).ok());
     assert!(held(&mut console, "client_buffer") < 64 << 10);
 }
@@ -95,6 +75,6 @@ fn what_makes_the_largest_buffers_grow_is_paused_and_goes_on_later() {
     let held = held(&mut console, "client_buffer");
     assert!(held < 6 << 20, "{held} bytes are held");
     for client in &mut clients {
-        assert_eq!(read_all(client), 60_000);
+        assert_eq!(rows_until_ready(client), 60_000);
     }
 }

@@ -84,6 +84,27 @@ fn world(text: &str) -> World {
     World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Bytes of this row of `SHOW MEM`.
+fn held(console: &mut Raw, name: &str) -> usize {
+    let rows = console.table("show mem");
+    let row = rows.iter().find(|row| row["name"] == name).expect("a row");
+    assert_eq!(row["size"], "1");
+    row["memtotal"].parse().expect("a number")
+}
+
+/// Reads what comes up to the end: how many rows it has.
+fn rows_until_ready(client: &mut Raw) -> usize {
+    let mut rows = 0;
+    loop {
+        match client.read().expect("an answer").tag {
+            b'D' => rows += 1,
+            b'E' => panic!("an error"),
+            b'Z' => return rows,
+            _ => {}
+        }
+    }
+}
+
 /// Waits until something is there; panics after 20 seconds.
 fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + Duration::from_secs(20);

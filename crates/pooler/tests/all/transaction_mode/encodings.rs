@@ -6,43 +6,27 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::common::message;
 use crate::common::postgres::shared;
 use crate::common::raw::Raw;
-use crate::common::target::{Mode, Pooling, Target};
+use crate::common::target::{Mode, Pooling, Scene, Target};
 
-/// A database of this encoding, and clients of it through a target with one server.
-struct Encoded {
-    target: Target,
-    database: String,
-}
-
-impl Encoded {
-    fn new(encoding: &str) -> Encoded {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let database = format!("encoded_{number}_{}", encoding.to_ascii_lowercase());
-        let made = format!(
-            "create database {database} owner app encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0"
-        );
-        shared().sql_in("postgres", &made);
-        Encoded {
-            target: Target::start(shared(), &Pooling::new(Mode::Transaction, 1)),
-            database,
-        }
-    }
-
-    fn client(&self, encoding: &str) -> Raw {
-        let login = self.target.login("app").database(&self.database);
-        self.target
-            .client_as(&login.parameter("client_encoding", encoding))
+/// A database of this encoding behind a target with one server.
+fn scene(encoding: &str) -> Scene {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let database = format!("encoded_{number}_{}", encoding.to_ascii_lowercase());
+    let made = format!(
+        "create database {database} owner app encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0"
+    );
+    shared().sql_in("postgres", &made);
+    Scene {
+        target: Target::start(shared(), &Pooling::new(Mode::Transaction, 1)),
+        database,
     }
 }
 
-impl Drop for Encoded {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let gone = format!("drop database if exists {} with (force)", self.database);
-            shared().sql_in("postgres", &gone);
-        }
-    }
+fn client_of(scene: &Scene, encoding: &str) -> Raw {
+    scene
+        .target
+        .client_as(&scene.login().parameter("client_encoding", encoding))
 }
 
 /// Sends a query of bytes that need not be UTF-8.
@@ -76,8 +60,8 @@ fn settings_keep_their_bytes_from_server_to_server() {
         ("EUC_JP", "UTF8", "日本".as_bytes(), "c6fccbdc"),
         ("EUC_JP", "EUC_JP", b"\xc6\xfc\xcb\xdc", "c6fccbdc"),
     ] {
-        let scene = Encoded::new(database);
-        let (mut a, mut b) = (scene.client(client), scene.client(client));
+        let scene = scene(database);
+        let (mut a, mut b) = (client_of(&scene, client), client_of(&scene, client));
         run(&mut a, &[b"set app.name = '", text, b"'"].concat());
         run(&mut b, b"set app.name = 'plain'");
         for _ in 0..3 {
@@ -89,8 +73,8 @@ fn settings_keep_their_bytes_from_server_to_server() {
 
 #[test]
 fn a_setting_its_client_could_not_read_stays_as_it_is() {
-    let scene = Encoded::new("UTF8");
-    let (mut a, mut b) = (scene.client("UTF8"), scene.client("UTF8"));
+    let scene = scene("UTF8");
+    let (mut a, mut b) = (client_of(&scene, "UTF8"), client_of(&scene, "UTF8"));
     run(
         &mut a,
         "set app.city = 'Łódź'; set client_encoding = 'LATIN1'".as_bytes(),
@@ -107,8 +91,8 @@ fn a_setting_its_client_could_not_read_stays_as_it_is() {
 
 #[test]
 fn the_same_bytes_in_another_encoding_are_another_statement() {
-    let scene = Encoded::new("UTF8");
-    let (mut a, mut b) = (scene.client("LATIN1"), scene.client("UTF8"));
+    let scene = scene("UTF8");
+    let (mut a, mut b) = (client_of(&scene, "LATIN1"), client_of(&scene, "UTF8"));
     // The two bytes are two letters to one of them and one to the other.
     for (client, letters) in [(&mut a, "2"), (&mut b, "1")] {
         let answer = client.ask(&[message::parse("s", "select length('ü')", &[]), message::sync()].concat());
