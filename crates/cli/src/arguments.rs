@@ -6,37 +6,37 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::failure::{EXIT_USAGE, Report};
-use crate::out;
+use crate::failure::{self, EXIT_USAGE, Report};
+use crate::{out, siblings};
 
-/// Why the program ends before it began: help was asked for, or the arguments are wrong.
-pub struct Stop(clap::Error);
-
-/// Parses the command line.
+/// What each program does first: a panic is told as an error, a command of another program runs there, and the command line is parsed.
 ///
 /// # Errors
-/// [`Stop`] when help was asked for, or the arguments are wrong.
-pub fn parse<A: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<A, Stop> {
-    A::try_parse_from(arguments).map_err(Stop)
+/// The exit code where the program has nothing more to do: another one ran, help was asked for, or the arguments are wrong, which were told.
+pub fn begin<A: Parser>(program: &str) -> Result<A, ExitCode> {
+    failure::install_panic_hook();
+    let given: Vec<OsString> = std::env::args_os().collect();
+    if let Some(result) = siblings::run_instead(program, &given) {
+        return Err(result.unwrap_or_else(|error| failure::finish(Err(error))));
+    }
+    A::try_parse_from(given).map_err(|error| stop(&error))
 }
 
-impl Stop {
-    /// Prints help to stdout, or the argument error to stderr, and says which exit code follows.
-    pub fn finish(self) -> ExitCode {
-        match self.0.kind() {
-            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                // A reader that closed the pipe early has seen what it wanted.
-                let _ = self.0.print();
-                ExitCode::SUCCESS
-            }
-            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                let _ = self.0.print();
-                ExitCode::from(EXIT_USAGE)
-            }
-            _ => {
-                out::error(&usage_report(&self.0.render().to_string()));
-                ExitCode::from(EXIT_USAGE)
-            }
+/// Prints help to stdout, or the argument error to stderr, and says which exit code follows.
+fn stop(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader that closed the pipe early has seen what it wanted.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(EXIT_USAGE)
+        }
+        _ => {
+            out::error(&usage_report(&error.render().to_string()));
+            ExitCode::from(EXIT_USAGE)
         }
     }
 }

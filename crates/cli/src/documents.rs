@@ -76,6 +76,19 @@ pub fn write(command: Command, sections: &[Section], folder: &Path) -> io::Resul
     Ok(())
 }
 
+/// The visible commands whose help has no examples: each program's test wants none.
+pub fn without_examples(program: &Command) -> Vec<&str> {
+    let has_examples = |command: &&Command| {
+        let help = command.get_after_help().map(ToString::to_string);
+        help.is_some_and(|help| help.contains(EXAMPLES))
+    };
+    let visible = program.get_subcommands().filter(|command| !command.is_hide_set());
+    visible
+        .filter(|command| !has_examples(command))
+        .map(Command::get_name)
+        .collect()
+}
+
 /// A copy without hidden commands, which completions would otherwise offer.
 fn visible(command: &Command) -> Command {
     let subcommands = command.get_subcommands().filter(|command| !command.is_hide_set());

@@ -49,20 +49,8 @@ mod tests {
     #[test]
     fn every_subcommand_has_examples() {
         let arguments = Arguments::command();
-        for command in arguments
-            .get_subcommands()
-            .filter(|command| !command.is_hide_set())
-        {
-            let help = command
-                .get_after_help()
-                .map(ToString::to_string)
-                .unwrap_or_default();
-            assert!(
-                help.contains("Examples:"),
-                "{} has no examples",
-                command.get_name()
-            );
-        }
+        let without = corun_cli::documents::without_examples(&arguments);
+        assert!(without.is_empty(), "no examples: {without:?}");
     }
 
     #[test]

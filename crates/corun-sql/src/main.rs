@@ -4,26 +4,20 @@
 mod cli;
 mod sql;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::CommandFactory;
-use corun_cli::{arguments, documents, failure, out, siblings};
+use corun_cli::{arguments, documents, failure, out};
 
 /// mimalloc, as analytic engines ship it, with huge pages for large blocks.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    failure::install_panic_hook();
-    let given: Vec<OsString> = std::env::args_os().collect();
-    if let Some(result) = siblings::run_instead("corun-sql", &given) {
-        return result.unwrap_or_else(|error| failure::finish(Err(error)));
-    }
-    let arguments: cli::Arguments = match arguments::parse(given) {
+    let arguments: cli::Arguments = match arguments::begin("corun-sql") {
         Ok(arguments) => arguments,
-        Err(stop) => return stop.finish(),
+        Err(code) => return code,
     };
     out::start_logging(arguments.verbose);
     let result = match arguments.command {

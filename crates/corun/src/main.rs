@@ -8,25 +8,19 @@ mod proxy;
 mod top;
 mod topology;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use corun_cli::{arguments, documents, failure, out, siblings};
+use corun_cli::{arguments, documents, failure, out};
 
 /// mimalloc: event loops allocate small blocks from several threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    failure::install_panic_hook();
-    let given: Vec<OsString> = std::env::args_os().collect();
-    if let Some(result) = siblings::run_instead("corun", &given) {
-        return result.unwrap_or_else(|error| failure::finish(Err(error)));
-    }
-    let arguments: cli::Arguments = match arguments::parse(given) {
+    let arguments: cli::Arguments = match arguments::begin("corun") {
         Ok(arguments) => arguments,
-        Err(stop) => return stop.finish(),
+        Err(code) => return code,
     };
     if !matches!(&arguments.command, cli::Command::Proxy(args) if args.logs_itself()) {
         out::start_logging(arguments.verbose);

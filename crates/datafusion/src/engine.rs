@@ -169,6 +169,7 @@ impl Engine {
     }
 
     /// What is held while an index is made or dropped.
+    #[cfg(feature = "coordinator")]
     pub(crate) fn definitions(&self) -> &Arc<tokio::sync::Mutex<()>> {
         &self.definitions
     }

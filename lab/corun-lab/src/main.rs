@@ -19,11 +19,10 @@ mod results;
 #[cfg(feature = "engine")]
 mod simulate;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use corun_cli::{arguments, documents, failure, out, siblings};
+use corun_cli::{arguments, documents, failure, out};
 use lab_core::BenchError;
 
 /// mimalloc, as analytic engines ship it, counted so that peak memory can be reported, with huge pages for large
@@ -33,14 +32,9 @@ static ALLOCATOR: corun_machine::memory::CountingAllocator<mimalloc::MiMalloc> =
     corun_machine::memory::CountingAllocator::new(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
-    failure::install_panic_hook();
-    let given: Vec<OsString> = std::env::args_os().collect();
-    if let Some(result) = siblings::run_instead("corun-lab", &given) {
-        return result.unwrap_or_else(|error| failure::finish(Err(error)));
-    }
-    let arguments: cli::Arguments = match arguments::parse(given) {
+    let arguments: cli::Arguments = match arguments::begin("corun-lab") {
         Ok(arguments) => arguments,
-        Err(stop) => return stop.finish(),
+        Err(code) => return code,
     };
     out::start_logging(arguments.verbose);
     let result = match arguments.command {

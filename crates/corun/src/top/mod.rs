@@ -41,6 +41,8 @@ use watcher::{News, Watcher};
 const LIMIT: Duration = Duration::from_secs(5);
 /// Longest time a key or a sample waits until it is looked at.
 const LOOK: Duration = Duration::from_millis(50);
+/// Time that a signal gives the screen to end.
+const END: Duration = Duration::from_secs(1);
 
 /// Watch a running pooler.
 #[derive(Debug, clap::Args)]
@@ -154,11 +156,28 @@ fn watch(args: &TopArgs, address: Address, mut console: Console) -> anyhow::Resu
     for signal in [SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).context("cannot wait for signals")?;
     }
+    end_without_terminal(&ended)?;
     let news = Watcher::start(address, console, first, args.interval)?;
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let result = turn(&mut terminal, &mut screen, &news, &ended);
     ratatui::restore();
     result
+}
+
+/// Ends the program if a signal does not: reading keys from a terminal that is gone never returns.
+fn end_without_terminal(ended: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    let ended = Arc::clone(ended);
+    let wait = move || {
+        while !ended.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+        std::thread::sleep(END);
+        ratatui::restore();
+        std::process::exit(1);
+    };
+    let thread = std::thread::Builder::new().name("corun-top-end".to_owned());
+    thread.spawn(wait).context("cannot start a thread")?;
+    Ok(())
 }
 
 /// Draws, and looks for keys and news, until a key or a signal ends it.

@@ -108,6 +108,32 @@ fn one_look_at_a_proxy_as_text_and_as_json() {
 }
 
 #[test]
+fn top_ends_with_its_terminal() {
+    let proxy = Proxy::start("trust");
+    let dsn = format!("postgres://boss@127.0.0.1:{}/pgbouncer", proxy.port);
+    let command = format!("exec {} top --dsn {dsn}", crate::PROGRAM);
+    let mut terminal = Command::new("script")
+        .args(["-qc", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a terminal");
+    // It has drawn something.
+    std::io::Read::read_exact(terminal.stdout.as_mut().expect("piped"), &mut [0; 200]).expect("a screen");
+    let children = format!("/proc/{0}/task/{0}/children", terminal.id());
+    let children = std::fs::read_to_string(children).expect("its children");
+    let top = children.split_whitespace().next().expect("a child").to_owned();
+    terminal.kill().expect("killed");
+    terminal.wait().expect("it has ended");
+    let until = Instant::now() + Duration::from_secs(60);
+    let state = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    while state(&top).contains("(corun)") && !state(&top).contains(") Z ") {
+        assert!(Instant::now() < until, "it goes on without a terminal");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
 fn top_says_why_it_cannot_look() {
     let proxy = Proxy::start("scram-sha-256");
     let folder = proxy.folder.path();

@@ -63,6 +63,14 @@ choices! {
         Statement = "statement",
     }
 
+    /// What follows from code that may do anything to the session that runs it.
+    Doubtful("pin or trust") {
+        /// The client keeps its server connection.
+        Pin = "pin",
+        /// The server is asked for what it can tell.
+        Trust = "trust",
+    }
+
     /// How clients prove who they are.
     AuthType("any, trust, plain, md5, scram-sha-256, cert or hba") {
         /// Nobody proves anything and the name is ignored: every database needs a user of its own.

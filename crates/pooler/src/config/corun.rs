@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::choices::{
-    AutoPrepare, Dispatch, HeavyQueuePolicy, Io, LogFormat, LogLevel, ReplicaDispatch, SplitPlacement, Switch,
+    AutoPrepare, Dispatch, Doubtful, HeavyQueuePolicy, Io, LogFormat, LogLevel, ReplicaDispatch,
+    SplitPlacement, Switch,
 };
 use super::settings::settings;
 use super::values::{AutoCount, Bytes};
@@ -24,6 +25,9 @@ settings! {
         cohort_length_max: u32 = 16, [1, 10000], Reload, "Longest run of one shape while others wait.";
         cohort_wait_max_us: u32 = 2000, [0, 10000000], Reload, "Longest time in microseconds by which cohorts may delay a statement.";
         auto_prepare: AutoPrepare = AutoPrepare::Off, Reload, "Runs simple-protocol texts as prepared statements: repeated identical ones, or also those that differ in literals.";
+        doubtful: Doubtful = Doubtful::Pin, Reload, "What follows when a client runs code that may leave anything in its session, and nobody can see what. `pin`: the client keeps its server connection, which is closed when the client leaves. `trust`: the pooler only asks the server for what it can tell.";
+        trusted_schemas: Vec<String> = Vec::new(), Reload, "Schemas whose functions leave nothing in the session that runs them, whatever their bodies look like.";
+        trusted_functions: Vec<String> = Vec::new(), Reload, "Functions (`name` or `schema.name`) that leave nothing in the session.";
         statement_cache_size: u32 = 10000, [16, 10000000], Restart, "Distinct texts of which each event loop remembers what they do.";
 
         dispatch: Dispatch = Dispatch::Auto, Reload, "Where `[ranges.NAME]` names keys of a database: sends statements with a key to the core that has its range. `auto`: while it is measured to pay.";

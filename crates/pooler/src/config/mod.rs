@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use choices::{
-    AuthType, AutoPrepare, Dispatch, HeavyQueuePolicy, Io, KeyType, LoadBalance, LogFormat, LogLevel,
-    PoolMode, ReplicaDispatch, SplitPlacement, Switch, TlsMode, TlsProtocols,
+    AuthType, AutoPrepare, Dispatch, Doubtful, HeavyQueuePolicy, Io, KeyType, LoadBalance, LogFormat,
+    LogLevel, PoolMode, ReplicaDispatch, SplitPlacement, Switch, TlsMode, TlsProtocols,
 };
 pub use corun::Corun;
 pub use database::{CONSOLE, CONSOLES, Database, WILDCARD};

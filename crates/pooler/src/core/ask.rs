@@ -189,7 +189,7 @@ impl<R: Reactor> EventLoop<R> {
                     if named(name, &pool.key.database) {
                         touched += 1;
                         pool.paused = true;
-                        idle.append(&mut pool.idle);
+                        idle.extend(pool.idle.take());
                     }
                 }
                 for server in idle {
@@ -204,7 +204,7 @@ impl<R: Reactor> EventLoop<R> {
                         touched += usize::from(pool.paused);
                         pool.paused = false;
                         self.todo.push_back(Todo::Connect(index));
-                        self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+                        self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
                     }
                 }
                 touched
@@ -243,6 +243,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             Order::Reconnect(name) => {
                 let mut touched = 0;
+                self.reconnects += 1;
                 for (_, server) in &mut self.servers {
                     let pool = self.pools.get_mut(server.pool);
                     if pool.is_some_and(|pool| named(name, &pool.key.database)) {
@@ -251,7 +252,7 @@ impl<R: Reactor> EventLoop<R> {
                     }
                 }
                 for (_, pool) in &mut self.pools {
-                    self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+                    self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
                 }
                 touched
             }

@@ -51,6 +51,8 @@ impl<R: Reactor> Way<'_, R> {
             return None;
         }
         if !self.rules.carry_statements {
+            // Nobody knows the name when it runs.
+            self.note(&prepared.statement.understood);
             self.server.counts.server_parses += 1;
             self.server.expects.parse(false, Change::Nothing);
             self.at = end;
@@ -132,6 +134,7 @@ impl<R: Reactor> Way<'_, R> {
             );
             self.server.expects.parse(true, Change::Nothing);
             self.server.has_stray(name.as_bytes());
+            self.note(&prepared.statement.understood);
         }
         if !out.is_empty() {
             build::bare(&mut out, frontend::SYNC);
@@ -237,7 +240,7 @@ impl<R: Reactor> Way<'_, R> {
             return None;
         };
         prepared.statement.bound();
-        self.note(&prepared.statement.understood);
+        self.note(&Arc::clone(&prepared.statement.understood));
         self.runs(&prepared.statement.understood);
         let mut out = Vec::with_capacity(body.len() + 64);
         self.ensure(&prepared, &mut out);

@@ -18,6 +18,7 @@ use corun_net::reactor::{Peer, Token};
 use super::heavy_queue::Turn;
 use super::transport::Transport;
 use crate::auth::Authenticator;
+use crate::session::catalogue::Effects;
 use crate::session::prepared::ClientStatements;
 use crate::session::settings::Settings;
 use crate::understand::{Pins, Understood};
@@ -101,6 +102,12 @@ pub(super) struct Client {
     pub read_back: bool,
     /// Settings that the server's view does not list and that may have changed.
     pub touched: BTreeSet<Box<str>>,
+    /// What code that its texts do not show may have done to the session: the server is asked once somebody else needs it.
+    pub hidden: Effects,
+    /// Texts of which that is not known yet.
+    pub unjudged: Vec<Arc<Understood>>,
+    /// It asks for the last number of a sequence: that must not be another client's.
+    pub sequences: bool,
     /// Its transaction wrote, or may have.
     pub wrote: bool,
     /// What the read/write split keeps of it.
@@ -109,6 +116,8 @@ pub(super) struct Client {
     pub place: Option<Place>,
     /// It has sent a text since it got its server.
     pub asked: bool,
+    /// It changed code of the database's own, or what runs it, since that was looked at last.
+    pub recodes: bool,
     /// Its transaction changes definitions, or may.
     pub defines: bool,
     /// It has sent what begins a transaction block.
@@ -172,10 +181,14 @@ impl Client {
             ask_pins: false,
             read_back: false,
             touched: BTreeSet::new(),
+            hidden: Effects::default(),
+            sequences: false,
+            unjudged: Vec::new(),
             wrote: false,
             split: Split::new(),
             place: None,
             asked: false,
+            recodes: false,
             defines: false,
             began: false,
             begun: None,

@@ -30,8 +30,6 @@ pub(super) struct Queue {
     /// Statements taken from the queue.
     pub taken: u64,
     last: Shape,
-    /// How many of those that wait have been given a core: counted, since it is asked for each that comes.
-    with_core: usize,
 }
 
 impl Queue {
@@ -46,7 +44,6 @@ impl Queue {
             alike: 0,
             taken: 0,
             last: Shape::UNKNOWN,
-            with_core: 0,
         };
         queue.configure(switch, corun);
         queue
@@ -82,7 +79,6 @@ impl Queue {
 
     /// A client has to wait.
     pub fn push(&mut self, waiting: Waiting) {
-        self.with_core += usize::from(waiting.has_core);
         self.waiting.push(waiting.shape.0, waiting);
     }
 
@@ -95,7 +91,6 @@ impl Queue {
         match next {
             Some(next) => {
                 self.taken += 1;
-                self.with_core -= usize::from(next.has_core);
                 self.alike += u64::from(next.shape == self.last && next.shape != Shape::UNKNOWN);
                 self.last = next.shape;
             }
@@ -142,30 +137,19 @@ impl Queue {
 
     /// Takes a client out.
     pub fn remove(&mut self, client: usize) {
-        let with_core = &mut self.with_core;
-        self.waiting.retain(|waiting| {
-            let stays = waiting.client != client;
-            *with_core -= usize::from(!stays && waiting.has_core);
-            stays
-        });
+        self.waiting.retain(|waiting| waiting.client != client);
     }
 
     /// Takes all out.
     pub fn drain(&mut self) -> Vec<Waiting> {
         let all = self.waiting.iter().copied().collect();
         self.waiting.retain(|_| false);
-        self.with_core = 0;
         all
     }
 
     /// Those that wait.
     pub fn iter(&self) -> impl Iterator<Item = &Waiting> {
         self.waiting.iter()
-    }
-
-    /// How many of them have been given a core by the queue of heavy queries.
-    pub fn with_core(&self) -> usize {
-        self.with_core
     }
 
     /// How many wait.

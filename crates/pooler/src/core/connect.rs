@@ -6,9 +6,10 @@ use corun_net::reactor::{Address, Reactor};
 
 use super::event_loop::{EventLoop, Todo, server_token};
 use super::fleet::endpoint;
+use super::pool::Pool;
 use super::resolve::Found;
 use super::server::{Phase, Question, Server, TaskKind};
-use super::shared::Login;
+use super::shared::{Login, Message};
 use super::transport::Transport;
 use crate::auth::server_login::LoginOptions;
 use crate::auth::{LoginStep, ServerLogin};
@@ -20,6 +21,17 @@ use crate::wire::{HEADER_BYTES, backend, build, header, read};
 /// Longest message of a server that is logged in to.
 const LOGIN_MESSAGE_MAX: usize = 64 << 10;
 
+/// What became of the wish to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// The connection is on its way.
+    Begun,
+    /// The pool has no room for it.
+    Full,
+    /// Not now: an address is looked up, or something failed.
+    Later,
+}
+
 impl<R: Reactor> EventLoop<R> {
     /// Makes connections while clients of a pool wait for more than are on their way.
     pub(super) fn connect_if_wanted(&mut self, reactor: &mut R, index: usize) {
@@ -28,36 +40,47 @@ impl<R: Reactor> EventLoop<R> {
             let Some(pool) = self.pools.get(index) else {
                 return;
             };
-            if !pool.wants_server(self.now, reserve_after) {
-                let Some(unfit) = pool.unfit() else {
-                    return self.connect_beside(reactor, index);
-                };
-                self.close_server(
-                    reactor,
-                    unfit,
-                    "the connection began with other settings than those of the clients that wait",
-                );
-                continue;
+            if !pool.wants_server() {
+                return self.sated(index);
             }
-            if pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
+            if self.settle_for_waiting(reactor, index) {
                 return;
             }
-            if !self.connect(reactor, index) {
+            let Some(pool) = self.pools.get(index) else {
                 return;
+            };
+            if pool.servers < pool.share {
+                if pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
+                    return;
+                }
+                match self.connect(reactor, index, pool.most(self.now, reserve_after)) {
+                    Attempt::Begun => continue,
+                    Attempt::Later => return,
+                    Attempt::Full => {}
+                }
             }
+            let Some(unfit) = self.pools.get(index).and_then(Pool::unfit) else {
+                self.connect_beside(reactor, index);
+                return self.hungry(index);
+            };
+            self.close_server(
+                reactor,
+                unfit,
+                "the connection began with other settings than those of the clients that wait",
+            );
         }
     }
 
-    /// Begins to connect a pool to its server. `false`: not now.
-    pub(super) fn connect(&mut self, reactor: &mut R, index: usize) -> bool {
+    /// Begins to connect a pool to its server, unless the pools of all loops have `most` connections.
+    pub(super) fn connect(&mut self, reactor: &mut R, index: usize, most: usize) -> Attempt {
         let start = Arc::new(self.next_start(index));
         let Some(pool) = self.pools.get_mut(index) else {
-            return false;
+            return Attempt::Later;
         };
         let effective = Arc::clone(&pool.effective);
         let number = pool.hosts.next();
         let Some(endpoint) = endpoint(&effective, pool.key.host, number) else {
-            return false;
+            return Attempt::Later;
         };
         let kept = self.world.names_kept();
         let address = match self
@@ -66,7 +89,7 @@ impl<R: Reactor> EventLoop<R> {
             .find(&self.shared, endpoint, pool.hosts.turn(), kept)
         {
             Found::Address(address) => address,
-            Found::Soon => return false,
+            Found::Soon => return Attempt::Later,
             Found::Failed(why) => {
                 let refusal = Refusal::new(
                     code::CANNOT_CONNECT,
@@ -74,23 +97,29 @@ impl<R: Reactor> EventLoop<R> {
                 )
                 .detail(why);
                 self.connect_failed(reactor, index, number, refusal);
-                return false;
+                return Attempt::Later;
             }
         };
+        if !pool.all.open(most) {
+            return Attempt::Full;
+        }
         pool.hosts.used();
         let (database, user) = (Arc::clone(&pool.key.database), Arc::clone(&pool.key.user));
         let limits = (effective.max_db_connections, effective.max_user_connections);
-        if self.shared.server_counts.count(&database, &user, limits).is_err() {
-            return false;
+        if let Err(full) = self.shared.server_counts.count(&database, &user, limits) {
+            pool.all.closed(true);
+            self.make_room(reactor, index, full);
+            return Attempt::Later;
         }
         let entry = self.servers.vacant_entry();
         let token = server_token(entry.key());
         if let Err(error) = reactor.connect(token, &address) {
+            pool.all.closed(true);
             self.shared.server_counts.uncount(&database, &user);
             let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}"))
                 .detail(error.to_string());
             self.connect_failed(reactor, index, number, refusal);
-            return false;
+            return Attempt::Later;
         }
         let statements_max = self.world.config.proxy.max_prepared_statements as usize;
         let mut server = Server::new(
@@ -109,7 +138,7 @@ impl<R: Reactor> EventLoop<R> {
         entry.insert(Box::new(server));
         pool.servers += 1;
         pool.connecting += 1;
-        true
+        Attempt::Begun
     }
 
     /// The kernel has connected.
@@ -357,6 +386,7 @@ impl<R: Reactor> EventLoop<R> {
         server.since = self.now;
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.connecting -= 1;
+            pool.all.connected();
             pool.failed = None;
             pool.hosts.worked();
         }
@@ -364,7 +394,9 @@ impl<R: Reactor> EventLoop<R> {
         let pool = server.pool;
         self.report(reactor, pool, Report::Connected);
         self.bind_backend(reactor, index);
-        self.todo.push_back(Todo::Free(index));
+        if !self.asks_first(reactor, index) {
+            self.todo.push_back(Todo::Free(index));
+        }
     }
 
     /// A connection could not be made or logged in.
@@ -401,7 +433,7 @@ impl<R: Reactor> EventLoop<R> {
             return self.todo.push_back(Todo::Connect(index));
         }
         pool.failed = Some((refusal.clone(), self.now + retry));
-        let others_work = pool.servers > pool.connecting;
+        let others_work = pool.all.connected_servers() > 0;
         if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
             // There may be another host for them: they look again on the next tick.
             return self.questions_failed(reactor, index);
@@ -474,11 +506,16 @@ impl<R: Reactor> EventLoop<R> {
             if server.counted_connecting {
                 pool.connecting -= 1;
             }
-            pool.idle.retain(|&idle| idle != index);
+            pool.idle.forget(index);
+            pool.lingering.forget(index);
+            let hungry = pool.all.closed(server.counted_connecting);
             self.shared
                 .server_counts
                 .uncount(&pool.key.database, &pool.key.user);
             self.todo.push_back(Todo::Connect(server.pool));
+            if let Some(event_loop) = hungry {
+                let _ = self.shared.mailboxes[event_loop].post(Message::Room(pool.key.servers()));
+            }
         }
         if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client)) {
             client.server = None;
@@ -486,10 +523,12 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(job) = server.job {
             self.member_lost(reactor, job, index);
         }
-        if let Some(task) = server.task
-            && let TaskKind::Ask(question) = task.kind
-        {
-            self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+        match server.task.map(|task| task.kind) {
+            Some(TaskKind::Ask(question)) => {
+                self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+            }
+            Some(TaskKind::Catalogue(database)) => self.shared.catalogues.unasked(&database),
+            _ => {}
         }
     }
 
@@ -503,7 +542,7 @@ impl<R: Reactor> EventLoop<R> {
         question: Question,
         sql: String,
     ) -> bool {
-        let Ok(pool_index) = self.pool(database, user, host) else {
+        let Ok(pool_index) = self.pool_as(database, user, host) else {
             return false;
         };
         self.questions.push_back((pool_index, question, sql));
@@ -532,14 +571,21 @@ impl<R: Reactor> EventLoop<R> {
                     server.closing = Some("the connection is needed with default settings");
                     self.todo.push_back(Todo::Free(index));
                 }
-            } else if pool.servers < pool.size.max(1) && !self.connect(reactor, pool_index) {
-                let failed = self
-                    .pools
-                    .get(pool_index)
-                    .is_some_and(|pool| pool.failed.is_some() && pool.servers == 0);
-                if failed {
-                    self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
-                    continue;
+            } else if pool.connecting == 0 {
+                let most = pool.size.max(1);
+                match self.connect(reactor, pool_index, most) {
+                    Attempt::Begun => {}
+                    Attempt::Full => self.hungry(pool_index),
+                    Attempt::Later => {
+                        let failed = self
+                            .pools
+                            .get(pool_index)
+                            .is_some_and(|pool| pool.failed.is_some() && pool.all.servers() == 0);
+                        if failed {
+                            self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+                            continue;
+                        }
+                    }
                 }
             }
             self.questions.push_back((pool_index, question, sql));

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use lru::LruCache;
 
+use super::catalogues::{Catalogues, View};
 use super::proof::Wishes;
 use super::repeats::Repeats;
 use super::shapes::Shapes;
 use crate::auto_prepare;
-use crate::config::{AutoPrepare, PoolMode};
+use crate::config::{AutoPrepare, Doubtful, PoolMode};
+use crate::session::catalogue::Catalogue;
 use crate::session::prepared::{Statement, Statements};
 use crate::session::settings::Settings;
 use crate::understand::{Access, Limits, StatementKind, TransactionEffect, Understanding, Understood};
@@ -23,7 +25,8 @@ pub(super) const LIFTED_MAX: usize = 4096;
 /// What an event loop's requests have in common.
 pub(super) struct Desk {
     pub understanding: Understanding,
-    pub statements: Statements,
+    /// Those of all loops.
+    pub statements: Arc<Statements>,
     // Simple queries that run as prepared statements.
     pub repeats: Repeats,
     /// Statements made of texts as they came, by number: no client holds them.
@@ -35,26 +38,39 @@ pub(super) struct Desk {
     /// How often definitions have changed, counted by all loops; and what this loop saw last.
     pub definitions: Arc<AtomicU64>,
     pub definitions_seen: u64,
+    /// What code of databases' own may do to sessions, as this loop saw it last.
+    pub catalogues: View,
     /// What is known of texts holds for this stamp, since then.
     pub stamp: u64,
     pub renewed: Duration,
 }
 
 impl Desk {
-    /// An empty one. `nonce` should be random; `definitions` is what all loops count with.
-    pub fn new(limits: Limits, nonce: u64, definitions: Arc<AtomicU64>) -> Self {
+    /// An empty one; `definitions` is what all loops count with.
+    pub fn new(
+        limits: Limits,
+        statements: Arc<Statements>,
+        definitions: Arc<AtomicU64>,
+        catalogues: Arc<Catalogues>,
+    ) -> Self {
         Self {
             understanding: Understanding::new(limits),
-            statements: Statements::new(nonce),
+            statements,
             repeats: Repeats::default(),
             lifted: LruCache::unbounded(),
             shapes: Shapes::default(),
             wishes: Wishes::default(),
             definitions,
             definitions_seen: 0,
+            catalogues: View::new(catalogues),
             stamp: 0,
             renewed: Duration::ZERO,
         }
+    }
+
+    /// What is known of a database's own code; `None`: nothing yet, or nothing that still holds.
+    pub fn catalogue(&mut self, database: &Arc<str>) -> Option<&Arc<Catalogue>> {
+        self.catalogues.of(database)
     }
 
     /// The statement of a Parse.
@@ -73,6 +89,8 @@ impl Desk {
 pub(super) struct Rules {
     pub mode: PoolMode,
     pub auto_prepare: AutoPrepare,
+    /// What follows from code that nobody can see into.
+    pub doubtful: Doubtful,
     /// Reads may be on replicas, so a write must not follow them there.
     pub split: bool,
     /// BEGIN waits for the first statement, whose key says where the transaction belongs.

@@ -19,6 +19,7 @@ use corun_model::units::CpuId;
 use corun_net::reactor::Reactor;
 
 use super::client::Client;
+use super::connect::Attempt;
 use super::desk::Desk;
 use super::event_loop::{EventLoop, Todo};
 use super::pool::{Pool, PoolKey, Waiting};
@@ -198,18 +199,21 @@ impl<R: Reactor> EventLoop<R> {
             .get(index)
             .map(|pool| pool.core_pools.clone())
             .unwrap_or_default();
-        for (number, &core_pool) in all.iter().enumerate() {
+        for &core_pool in &all {
             if let Some(pool) = self.pools.get_mut(core_pool) {
-                pool.size = size / core_pools + usize::from(number < size % core_pools);
-                pool.reserve = reserve / core_pools + usize::from(number < reserve % core_pools);
+                (pool.size, pool.reserve) = (size, reserve);
+                pool.share = match core_pools {
+                    1 => usize::MAX,
+                    several => (size + reserve).div_ceil(several).max(1),
+                };
             }
         }
         // Core pools there were more of: what waits there goes on, what is free is closed in time.
         for core_pool in old.into_iter().filter(|core_pool| !all.contains(core_pool)) {
             if let Some(pool) = self.pools.get_mut(core_pool) {
                 let waiting = pool.waiting.drain();
-                pool.size = 0;
-                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
+                pool.share = 0;
+                self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
                 for (_, server) in self
                     .servers
                     .iter_mut()
@@ -301,7 +305,7 @@ impl<R: Reactor> EventLoop<R> {
             let Some(pool) = self.pools.get(core_pool) else {
                 return (i64::MAX, true);
             };
-            let spare = pool.idle.len() + pool.size.saturating_sub(pool.servers);
+            let spare = pool.idle.len() + pool.share.min(pool.size).saturating_sub(pool.servers);
             let load = pool.waiting.len() as i64 - spare as i64;
             let own = self.cpu_of_core_pool(&pool.key, core_pools.len());
             (
@@ -383,6 +387,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get(index) else {
             return;
         };
+        let size = pool.size;
         let core_pools = self.core_pools_beside(index);
         let of = |&core_pool: &usize| self.pools.get(core_pool).map(|pool| (core_pool, pool));
         let connecting: usize = core_pools
@@ -399,10 +404,10 @@ impl<R: Reactor> EventLoop<R> {
         }
         let room = core_pools.iter().filter_map(of).find(|(_, pool)| {
             let failed = pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until);
-            pool.servers < pool.size && pool.waiting.is_empty() && !pool.paused && !failed
+            pool.servers < pool.share && pool.waiting.is_empty() && !pool.paused && !failed
         });
         if let Some((core_pool, _)) = room
-            && self.connect(reactor, core_pool)
+            && self.connect(reactor, core_pool, size) == Attempt::Begun
         {
             self.look_for_overflow(self.now + self.overflow_after(index));
         }
@@ -441,6 +446,21 @@ impl<R: Reactor> EventLoop<R> {
         self.look_for_overflow(self.now + after);
     }
 
+    /// A server of a core pool has become free: those that wait in others may take it once they have waited long enough. Their own may
+    /// have no server, and never get one while the pool is full.
+    pub(super) fn offer_to_waiting(&mut self, pool: usize) {
+        let waits = |&core_pool: &usize| {
+            core_pool != pool
+                && self
+                    .pools
+                    .get(core_pool)
+                    .is_some_and(|pool| !pool.waiting.is_empty())
+        };
+        if self.core_pools_beside(pool).iter().any(waits) {
+            self.look_for_overflow(self.now + self.overflow_after(pool));
+        }
+    }
+
     /// Gives free servers to those that have waited long enough in other core pools.
     pub(super) fn overflow_tick(&mut self) {
         if self.overflow_at.is_none_or(|at| self.now < at) {
@@ -451,7 +471,7 @@ impl<R: Reactor> EventLoop<R> {
             .pools
             .iter_mut()
             .filter(|(_, pool)| pool.key.core_pool > 0 || !pool.core_pools.is_empty())
-            .flat_map(|(_, pool)| pool.idle.drain(..))
+            .flat_map(|(_, pool)| pool.idle.take())
             .collect();
         self.todo.extend(free.into_iter().map(Todo::Free));
     }

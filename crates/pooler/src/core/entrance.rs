@@ -10,16 +10,14 @@ use ring::rand::SecureRandom;
 
 use super::cancel;
 use super::client::{Client, Entrance, Phase};
-use super::cohorts::Queue;
 use super::event_loop::{EventLoop, Todo, goodbye};
-use super::fleet::{PROBE, Way};
+use super::fleet::Way;
 use super::os_users::{Waiter, asked_of_system};
-use super::pool::{Greeting, Pool, PoolKey};
+use super::process_pool::Greeting;
 use super::shared::{Full, Login};
 use super::start::begins_alike;
 use crate::auth::authenticator::BODY_BYTES_MAX;
 use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
-use crate::config::Effective;
 use crate::config::{CONSOLES, PoolMode};
 use crate::tls;
 use crate::understand::Shape;
@@ -429,9 +427,12 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(refusal) = pool.refusal(true) {
             return self.refuse_client(reactor, index, &refusal);
         }
+        let of_user = self.world.config.users.get(&*user);
         let limits = (
             pool.effective.max_db_client_connections,
-            pool.effective.max_user_client_connections,
+            of_user
+                .and_then(|settings| settings.max_user_client_connections)
+                .unwrap_or(self.world.config.proxy.max_user_client_connections),
         );
         let full = match self.shared.client_counts.count(&database, &user, limits) {
             Ok(()) => None,
@@ -448,7 +449,7 @@ impl<R: Reactor> EventLoop<R> {
         client.pool = pool_index;
         client.counted = true;
         pool.clients += 1;
-        let greeting = pool.greetings.get(&settings).cloned();
+        let greeting = pool.all.greeting(&settings, &pool.effective);
         client.settings = Arc::new(settings);
         let session = pool.effective.pool_mode == PoolMode::Session;
         match greeting {
@@ -475,88 +476,26 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// The pool of a database and user, made when it is not there.
-    pub(super) fn pool(
-        &mut self,
-        database: &Arc<str>,
-        user: &Arc<str>,
-        host: usize,
-    ) -> Result<usize, Refusal> {
-        let key = PoolKey {
-            database: Arc::clone(database),
-            user: Arc::clone(user),
-            host,
-            core_pool: 0,
-        };
-        let known = self.pool_of.get(&key).copied();
-        if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
-            return Ok(pool);
-        }
-        let Some(effective) = self.world.effective(database, user) else {
-            return Err(Refusal::new(
-                code::INVALID_CATALOG,
-                format!("database \"{database}\" does not exist"),
-            )
-            .hint("The pooler's configuration names neither this database nor \"*\"."));
-        };
-        let (size, reserve) = match host & PROBE {
-            0 => self
-                .world
-                .shares(&effective, self.index, self.shared.mailboxes.len()),
-            _ => (1, 0),
-        };
-        let pool = self.make_pool(key, effective, size, reserve);
-        if host & PROBE == 0 {
-            self.arrange_core_pools(pool, size, reserve);
-        }
-        Ok(pool)
-    }
-
-    fn make_pool(&mut self, key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize) -> usize {
-        let queue = Queue::new(effective.cohorts, &self.world.config.corun);
-        let mut made = Pool::new(key.clone(), effective, size, reserve, queue);
-        {
-            let stopped = self.shared.stopped.lock();
-            made.paused = stopped.is_paused(&key.database);
-            made.disabled = stopped.disabled.contains(&*key.database);
-        }
-        let pool = self.pools.insert(made);
-        self.pools[pool].first_core_pool = pool;
-        self.pool_of.insert(key, pool);
-        pool
-    }
-
-    /// The pool of a core pool, made when it is not there.
-    pub(super) fn core_pool_at(&mut self, key: PoolKey, effective: &Arc<Effective>, first: usize) -> usize {
-        let known = self.pool_of.get(&key).copied();
-        let pool = match known.filter(|&pool| self.pools.contains(pool)) {
-            Some(pool) => pool,
-            None => self.make_pool(key, Arc::clone(effective), 0, 0),
-        };
-        if let Some(pool) = self.pools.get_mut(pool) {
-            pool.first_core_pool = first;
-        }
-        pool
-    }
-
     /// A server was prepared for a client on its way in: what it says is what the client is told.
     pub(super) fn greet_from_server(&mut self, reactor: &mut R, index: usize, server_index: usize) {
         let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
         else {
             return;
         };
+        let Some(pool) = self.pools.get(client.pool) else {
+            return;
+        };
         let greeting = Arc::new(Greeting {
             parameters: server.parameters.clone(),
             settings: Arc::clone(&server.settings),
+            effective: Arc::clone(&pool.effective),
         });
-        let mut session = false;
-        if let Some(pool) = self.pools.get_mut(client.pool) {
-            pool.keep_greeting(Arc::clone(&client.settings), Arc::clone(&greeting));
-            session = pool.effective.pool_mode == PoolMode::Session;
-            if session && begins_alike(&pool.effective, server, &client.settings) {
-                let pid = server.pid;
-                return self.greet(reactor, index, &greeting, Some(pid));
-            }
+        pool.all
+            .keep_greeting(Arc::clone(&client.settings), Arc::clone(&greeting));
+        let session = pool.effective.pool_mode == PoolMode::Session;
+        if session && begins_alike(&pool.effective, server, &client.settings) {
+            let pid = server.pid;
+            return self.greet(reactor, index, &greeting, Some(pid));
         }
         client.server = None;
         server.client = None;

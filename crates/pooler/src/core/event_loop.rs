@@ -19,10 +19,8 @@ use std::time::Duration;
 use corun_model::pooler::split::Core;
 use corun_model::units::CpuId;
 use corun_net::reactor::{Event, Handler, Reactor, Stream, Token};
-use ring::rand::SecureRandom;
 use slab::Slab;
 
-use super::balance::Balance;
 use super::cancel::Cancel;
 use super::client::{Client, Phase};
 use super::desk::{Desk, Rules};
@@ -32,7 +30,7 @@ use super::heavy_queue;
 use super::memory::Memory;
 use super::parts::{Job, Splits};
 use super::places::Place;
-use super::pool::{Pool, PoolKey, removed};
+use super::pool::{Pool, PoolKey};
 use super::queries::Queries;
 use super::server::{Question, Server};
 use super::shared::{Message, Shared};
@@ -103,7 +101,9 @@ pub(crate) struct EventLoop<R> {
     /// Clients (slot, number) for whom there is no host now.
     pub(super) parked: Vec<(usize, u64)>,
     /// How far the clock of all loops is ahead of this loop's.
-    pub(super) clock_ahead: Option<Duration>,
+    pub(super) clock_ahead: Duration,
+    /// RECONNECT orders seen.
+    pub(super) reconnects: u64,
     pub(super) now: Duration,
     pub(super) plain: Vec<u8>,
     pub(super) memory: Memory,
@@ -149,14 +149,16 @@ impl<R: Reactor> EventLoop<R> {
     /// An event loop without connections.
     pub fn new(index: usize, shared: Arc<Shared>) -> Self {
         let world = shared.world();
-        let mut nonce = [0; 8];
-        // Without random numbers no login works either; names would only be guessable.
-        let _ = shared.random.fill(&mut nonce);
         let limits = Limits {
             entries_max: world.config.corun.statement_cache_size as usize,
             ..Limits::default()
         };
-        let mut desk = Desk::new(limits, u64::from_ne_bytes(nonce), Arc::clone(&shared.definitions));
+        let mut desk = Desk::new(
+            limits,
+            Arc::clone(&shared.statements),
+            Arc::clone(&shared.definitions),
+            Arc::clone(&shared.catalogues),
+        );
         let splits = Splits::of(&world.config, &mut desk, Splits::default());
         Self {
             index,
@@ -172,7 +174,8 @@ impl<R: Reactor> EventLoop<R> {
             questions: VecDeque::new(),
             fleets: HashMap::new(),
             parked: Vec::new(),
-            clock_ahead: None,
+            clock_ahead: Duration::ZERO,
+            reconnects: 0,
             now: Duration::ZERO,
             plain: Vec::new(),
             memory: Memory::default(),
@@ -384,78 +387,16 @@ impl<R: Reactor> EventLoop<R> {
                 let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
                 self.todo.extend(pools.into_iter().map(Todo::Connect));
             }
+            Message::Give { key, to } => self.give_free(reactor, &key, to),
+            Message::Server(given) => self.take_over(reactor, *given),
+            Message::Room(key) => self.look_for_room(&key),
+            Message::Evict { of, key, to } => self.evict_for(reactor, of, &key, to),
+            Message::Catalogue(database) => self.catalogue_found(reactor, &database),
             Message::OsUser { client, id } => self.os_user_found(reactor, client, id),
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
             Message::Counted(answers) => self.log_counted(&answers),
             Message::Shutdown { at_once } => self.shut_down(reactor, at_once),
-        }
-    }
-
-    /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes
-    /// back before is as it was.
-    fn change_world(&mut self, reactor: &mut R, world: Arc<World>) {
-        self.world = world;
-        // Opened again with the hosts and settings of now.
-        self.fleets.clear();
-        let mut refused = Vec::new();
-        let mut shares = Vec::new();
-        let disabled = self.shared.stopped.lock().disabled.clone();
-        for (index, pool) in &mut self.pools {
-            let effective = self.world.effective(&pool.key.database, &pool.key.user);
-            pool.gone = effective.is_none();
-            pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
-            let Some(effective) = effective else {
-                refused.extend(pool.waiting.drain().iter().map(|waiting| waiting.client));
-                for (_, server) in &mut self.servers {
-                    if server.pool == index {
-                        server.closing = Some("the database is not configured any more");
-                    }
-                }
-                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
-                continue;
-            };
-            let moved = effective.moves(&pool.effective);
-            pool.effective = effective;
-            pool.hosts = Balance::of(&pool.effective);
-            if moved {
-                pool.queries_of = vec![0; pool.effective.hosts.len()];
-            }
-            pool.waiting
-                .configure(pool.effective.cohorts, &self.world.config.corun);
-            if pool.key.core_pool == 0 {
-                let loops = self.shared.mailboxes.len();
-                let (size, reserve) = self.world.shares(&pool.effective, self.index, loops);
-                (pool.size, pool.reserve) = (size, reserve);
-                shares.push((index, size, reserve));
-            }
-            if moved {
-                pool.greetings.clear();
-                for (_, server) in &mut self.servers {
-                    if server.pool == index {
-                        server.closing = Some("settings of the database changed");
-                    }
-                }
-                self.todo.extend(pool.idle.drain(..).map(Todo::Free));
-            }
-        }
-        self.forget_ranges();
-        let old = std::mem::take(&mut self.splits);
-        let before = old.names();
-        self.splits = Splits::of(&self.world.config, &mut self.desk, old);
-        for job in self.jobs.values_mut() {
-            // What it finds out belongs to a rule that may be gone.
-            job.rule = self.splits.same(before.get(job.rule));
-        }
-        for (index, size, reserve) in shares {
-            self.arrange_core_pools(index, size, reserve);
-        }
-        for index in refused {
-            if let Some(client) = self.clients.get_mut(index) {
-                client.waiting = None;
-                let refusal = removed(&client.database);
-                self.refuse_client(reactor, index, &refusal);
-            }
         }
     }
 
@@ -512,6 +453,7 @@ impl<R: Reactor> EventLoop<R> {
             auto_prepare: effective.map_or(crate::config::AutoPrepare::Off, |effective| {
                 effective.auto_prepare
             }),
+            doubtful: self.world.config.corun.doubtful,
             split: effective
                 .is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
             late_begin: effective.is_some_and(|effective| {

@@ -124,18 +124,18 @@ impl Shared {
 impl<R: Reactor> EventLoop<R> {
     /// The time by the clock all loops share.
     pub(super) fn fleet_time(&mut self, reactor: &R) -> Duration {
-        let ahead = *self.clock_ahead.get_or_insert_with(|| {
-            let ahead = |started: Instant| {
-                let own = reactor.now();
-                started.elapsed().saturating_sub(own)
-            };
-            // The least of several: this thread may be interrupted between the two.
-            (0..5)
-                .map(|_| ahead(self.shared.started))
-                .min()
-                .unwrap_or_default()
-        });
-        reactor.now() + ahead
+        reactor.now() + self.clock_ahead
+    }
+
+    /// Finds out how far the clock of all loops is ahead of this one's.
+    pub(super) fn set_clock(&mut self, reactor: &R) {
+        let ahead = |started: Instant| {
+            let own = reactor.now();
+            started.elapsed().saturating_sub(own)
+        };
+        // The least of several: this thread may be interrupted between the two.
+        let several = (0..5).map(|_| ahead(self.shared.started));
+        self.clock_ahead = several.min().unwrap_or_default();
     }
 
     /// Whether a pool is of a database with several hosts.
@@ -383,7 +383,7 @@ impl<R: Reactor> EventLoop<R> {
             .map(|(index, pool)| {
                 pool.failed = None;
                 // What a replica told is not what the primary tells.
-                pool.greetings.clear();
+                pool.all.forget_greetings();
                 index
             })
             .collect();

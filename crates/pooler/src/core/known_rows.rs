@@ -30,12 +30,22 @@ pub(super) fn databases(parts: &[Part], config: &Config, stopped: &Stopped) -> V
     rows
 }
 
-/// `SHOW PREPARED`: each event loop has its own.
+/// `SHOW PREPARED`: event loops share statements, and each tells of its own clients and servers.
 pub(super) fn prepared(parts: &[Part]) -> Vec<PreparedRow> {
-    parts
-        .iter()
-        .flat_map(|part| part.prepared.iter().cloned())
-        .collect()
+    let mut all: BTreeMap<&str, PreparedRow> = BTreeMap::new();
+    for row in parts.iter().flat_map(|part| &part.prepared) {
+        let known = all.entry(&row.name).or_insert_with(|| PreparedRow {
+            clients: 0,
+            servers: 0,
+            ..row.clone()
+        });
+        known.clients += row.clients;
+        known.servers += row.servers;
+        known.automatic |= row.automatic;
+    }
+    let mut rows: Vec<PreparedRow> = all.into_values().collect();
+    rows.sort_by(|a, b| b.bind_count.cmp(&a.bind_count).then_with(|| a.name.cmp(&b.name)));
+    rows
 }
 
 /// `SHOW DNS_HOSTS`.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 
 use super::client::Phase;
+use super::connect::Attempt;
 use super::event_loop::{EventLoop, Todo};
 use super::fleet::PROBE;
 use super::serve;
@@ -36,6 +37,7 @@ impl<R: Reactor> EventLoop<R> {
         self.run_questions(reactor);
         self.consoles_tick();
         self.tick_pools();
+        self.lingering_tick(reactor);
         self.forget_unused();
         self.stats_tick();
         self.drain_tick(reactor);
@@ -193,8 +195,8 @@ impl<R: Reactor> EventLoop<R> {
                 continue;
             };
             let unused = self.now.saturating_sub(server.since);
-            let above_minimum = pool.servers > pool.minimum(self.shared.mailboxes.len());
-            let above_maximum = pool.servers > pool.size.max(1) + pool.reserve;
+            let above_minimum = pool.all.servers() > pool.minimum();
+            let above_maximum = pool.share == 0 || pool.all.servers() > pool.size.max(1) + pool.reserve;
             if let Some(why) = server.closing {
                 done.push((index, why));
             } else if above_maximum && shrunk.insert(server.pool) {
@@ -221,10 +223,10 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn tick_pools(&mut self) {
-        let loops = self.shared.mailboxes.len();
+        self.open_forced_pools();
         for (index, pool) in self.pools.iter().take(POOLS_LOOKED_AT) {
             let wanted = !pool.waiting.is_empty();
-            let below = !pool.paused && pool.clients > 0 && pool.servers < pool.minimum(loops);
+            let below = !pool.paused && pool.keeps_minimum() && pool.all.servers() < pool.minimum();
             if wanted || below {
                 self.todo.push_back(Todo::Connect(index));
             }
@@ -262,6 +264,7 @@ impl<R: Reactor> EventLoop<R> {
             let Some(pool) = self.pools.try_remove(index) else {
                 continue;
             };
+            pool.all.hunger(self.index, None);
             self.pool_of.remove(&pool.key);
             self.fleets.remove(&pool.key.database);
             tracing::debug!(
@@ -272,19 +275,31 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// Pools of databases that log in to the server as a user of their own keep their connections also without clients.
+    fn open_forced_pools(&mut self) {
+        if self.index != 0 {
+            return;
+        }
+        let world = Arc::clone(&self.world);
+        for (name, database) in &world.config.databases {
+            if let Some(user) = &database.user
+                && database.min_pool_size.unwrap_or(world.config.proxy.min_pool_size) > 0
+            {
+                // What cannot be is told to clients when they come.
+                let _ = self.pool(&name.as_str().into(), &user.as_str().into(), 0);
+            }
+        }
+    }
+
     /// Makes the connections a pool keeps without work.
     pub(super) fn keep_minimum(&mut self, reactor: &mut R, index: usize) {
-        let loops = self.shared.mailboxes.len();
         while let Some(pool) = self.pools.get(index)
             && !pool.paused
             && !pool.disabled
-            && pool.clients > 0
-            && pool.servers < pool.minimum(loops)
+            && pool.keeps_minimum()
+            && pool.all.servers() < pool.minimum()
             && pool.failed.as_ref().is_none_or(|(_, until)| self.now >= *until)
-        {
-            if !self.connect(reactor, index) {
-                return;
-            }
-        }
+            && self.connect(reactor, index, pool.minimum()) == Attempt::Begun
+        {}
     }
 }

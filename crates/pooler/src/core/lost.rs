@@ -15,10 +15,12 @@ use crate::wire::error::Reported;
 impl<R: Reactor> EventLoop<R> {
     /// A client went away while it had this server.
     pub(super) fn deserted(&mut self, reactor: &mut R, index: usize, client: &Client) {
+        self.lingers_no_more(index);
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
         server.client = None;
+        server.lingers_since = None;
         server.since = self.now;
         if std::mem::take(&mut server.paused) {
             reactor.resume(server.token());
@@ -45,7 +47,7 @@ impl<R: Reactor> EventLoop<R> {
             .get(server.pool)
             .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session);
         let touched =
-            session || client.read_back || !client.pins.is_empty() || !server.stray_statements.is_empty();
+            session || client.is_doubtful() || !client.pins.is_empty() || !server.stray_statements.is_empty();
         let always = self.world.config.proxy.server_reset_query_always;
         let rollback = server.status != TransactionStatus::Idle;
         if !touched && !always && !rollback {
@@ -53,7 +55,8 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         let reset = self.world.config.proxy.server_reset_query.trim();
-        if client.pins.contains(Pins::LOAD) || client.pins.contains(Pins::OTHER) {
+        let unseen = client.pins.without(Pins::CAN_BE_ASKED);
+        if !unseen.is_empty() || !client.unjudged.is_empty() {
             return self.close_server(reactor, index, "the client left something that cannot be undone");
         }
         if touched && !session && !reset.to_ascii_lowercase().starts_with("discard all") {

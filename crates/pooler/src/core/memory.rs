@@ -113,7 +113,12 @@ impl<R: Reactor> EventLoop<R> {
                 .iter()
                 .map(|(_, server)| of_server(reactor, server))
                 .sum(),
-            statements: self.desk.statements.bytes(),
+            // Those of all loops, told by one.
+            statements: if self.index == 0 {
+                self.desk.statements.bytes()
+            } else {
+                0
+            },
         }
     }
 

@@ -1,18 +1,17 @@
 //! [`Pool`]: the server connections of one database and user on one event loop, and the clients that wait for one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::balance::Balance;
 use super::cohorts::Queue;
+use super::process_pool::{Idle, ProcessPool, ServerKey};
 use super::statistics::{Times, Totals};
 use crate::config::{Effective, PoolMode};
-use crate::session::settings::Settings;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
 
-/// What pools are told apart by: the database and user as clients name them, and which of the database's hosts.
+/// What pools are told apart by: the database as clients name it, the user at the server, and which of the database's hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PoolKey {
     pub database: Arc<str>,
@@ -23,6 +22,17 @@ pub(super) struct PoolKey {
     pub core_pool: usize,
 }
 
+impl PoolKey {
+    /// The servers behind it, which pools of other loops have too.
+    pub fn servers(&self) -> ServerKey {
+        ServerKey {
+            database: Arc::clone(&self.database),
+            user: Arc::clone(&self.user),
+            host: self.host,
+        }
+    }
+}
+
 /// A client in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
@@ -31,27 +41,28 @@ pub(super) struct Waiting {
     pub since: Duration,
     /// The domain of its key, where it waits in the core pool that has it; otherwise it may go with any core pool's server.
     pub domain: Option<usize>,
-    /// The queue of heavy queries has given it a core, which does nothing until it has a server.
-    pub has_core: bool,
 }
-
-/// Greetings kept at most: as many different sets of start-up settings are validated once.
-const GREETINGS_MAX: usize = 256;
 
 /// Connections and clients of a database and user.
 pub(super) struct Pool {
     pub key: PoolKey,
     pub effective: Arc<Effective>,
-    /// Share of the pool's size that this event loop has.
+    /// What the pools of all loops have together.
+    pub all: Arc<ProcessPool>,
+    /// Connections that all loops may have, and how many more after a wait.
     pub size: usize,
     pub reserve: usize,
-    /// Pools that share its size, itself the first; empty where it is alone. The first core pool's only.
+    /// Connections this pool itself may have: of several core pools each has its share.
+    pub share: usize,
+    /// Core pools that share its size, itself the first; empty where it is alone. The first core pool's only.
     pub core_pools: Vec<usize>,
     /// The pool that has the list.
     pub first_core_pool: usize,
     // Connections.
     /// Free ones; the last was used last.
-    pub idle: Vec<usize>,
+    pub idle: Idle,
+    /// Those whose clients need them no more, but for what they may have left there.
+    pub lingering: Idle,
     /// All, those that connect included.
     pub servers: usize,
     pub connecting: usize,
@@ -65,8 +76,8 @@ pub(super) struct Pool {
     pub gone: bool,
     /// The last attempt to connect failed: why, and when the next may be made.
     pub failed: Option<(Refusal, Duration)>,
-    /// What clients are told, by what they ask for at start-up.
-    pub greetings: HashMap<Arc<Settings>, Arc<Greeting>>,
+    /// When others may be asked again to make room under a limit.
+    pub evicts_after: Duration,
     /// Which of the database's hosts is connected to next.
     pub hosts: Balance,
     /// Since when nobody has used it.
@@ -77,28 +88,21 @@ pub(super) struct Pool {
     pub times: Times,
 }
 
-/// ParameterStatus: names and values.
-pub(super) type Parameters = Vec<(String, String)>;
-
-/// What a client with certain start-up settings is told.
-#[derive(Debug)]
-pub(super) struct Greeting {
-    pub parameters: Parameters,
-    pub settings: Arc<Settings>,
-}
-
 impl Pool {
-    pub fn new(key: PoolKey, effective: Arc<Effective>, size: usize, reserve: usize, queue: Queue) -> Self {
+    pub fn new(key: PoolKey, effective: Arc<Effective>, queue: Queue, idle: Idle) -> Self {
         let hosts = Balance::of(&effective);
         let several = effective.hosts.len();
         Self {
             key,
             effective,
-            size,
-            reserve,
+            all: Arc::clone(idle.all()),
+            size: 0,
+            reserve: 0,
+            share: 0,
             core_pools: Vec::new(),
             first_core_pool: usize::MAX,
-            idle: Vec::new(),
+            lingering: Idle::new(idle.event_loop(), Arc::clone(idle.all())),
+            idle,
             servers: 0,
             connecting: 0,
             clients: 0,
@@ -107,7 +111,7 @@ impl Pool {
             disabled: false,
             gone: false,
             failed: None,
-            greetings: HashMap::new(),
+            evicts_after: Duration::ZERO,
             hosts,
             unused_since: None,
             totals: Totals::default(),
@@ -116,11 +120,14 @@ impl Pool {
         }
     }
 
-    /// Connections kept without work, of which each of `loops` has its part.
-    pub fn minimum(&self, loops: usize) -> usize {
-        (self.effective.min_pool_size as usize)
-            .div_ceil(loops)
-            .min(self.size)
+    /// Whether it keeps connections without work: while it has clients, and where it logs in to the server as a user of its own always.
+    pub fn keeps_minimum(&self) -> bool {
+        self.clients > 0 || self.effective.forced_user
+    }
+
+    /// Connections that all loops keep without work.
+    pub fn minimum(&self) -> usize {
+        (self.effective.min_pool_size as usize).min(self.size)
     }
 
     /// Takes a client out of the queue.
@@ -152,32 +159,24 @@ impl Pool {
         oldest.map_or(Duration::ZERO, |waiting| now.saturating_sub(waiting.since))
     }
 
-    /// Whether another connection is to be made for those that wait. For one that has been given a core there may be one more than the
-    /// pool's share on this event loop: other shares may lie idle meanwhile. It is closed once it has nothing to do.
-    pub fn wants_server(&self, now: Duration, reserve_after: Duration) -> bool {
-        if self.paused || self.waiting.len() <= self.connecting {
-            return false;
-        }
-        let size = self.size + self.waiting.with_core();
-        if self.servers < size || self.reserve == 0 || reserve_after.is_zero() {
-            return self.servers < size;
-        }
-        self.servers < size + self.reserve && self.waited(now) >= reserve_after
+    /// Whether those that wait need another connection.
+    pub fn wants_server(&self) -> bool {
+        !self.paused && self.waiting.len() > self.connecting
+    }
+
+    /// How many connections all loops may have for that now.
+    pub fn most(&self, now: Duration, reserve_after: Duration) -> usize {
+        let late = !reserve_after.is_zero() && self.waited(now) >= reserve_after;
+        self.size + if late { self.reserve } else { 0 }
     }
 
     /// A free connection that makes room for those that wait: in session mode it may serve none of them.
     pub fn unfit(&self) -> Option<usize> {
-        let wanted = !self.paused && self.waiting.len() > self.connecting;
         let session = self.effective.pool_mode == PoolMode::Session;
-        self.idle.first().copied().filter(|_| wanted && session)
-    }
-
-    /// Keeps what a client with these start-up settings is told.
-    pub fn keep_greeting(&mut self, asked: Arc<Settings>, greeting: Arc<Greeting>) {
-        if self.greetings.len() >= GREETINGS_MAX {
-            self.greetings.clear();
-        }
-        self.greetings.insert(asked, greeting);
+        self.idle
+            .first()
+            .copied()
+            .filter(|_| session && self.wants_server())
     }
 }
 

@@ -37,7 +37,8 @@ impl<R: Reactor> EventLoop<R> {
         let mut rows: Vec<PreparedRow> = self
             .desk
             .statements
-            .iter()
+            .all()
+            .into_iter()
             .map(|statement| PreparedRow {
                 name: statement.name.to_string(),
                 statement: shortened(&statement.sql),

@@ -21,7 +21,8 @@ use super::desk::{Desk, Rules, may_unpin};
 use super::expect::Step;
 use super::server::Server;
 use crate::config::{AutoPrepare, PoolMode};
-use crate::understand::{Access, Discard, Pins, StatementKind, TransactionEffect, Understood};
+use crate::session::catalogue::Effects;
+use crate::understand::{Access, Discard, Pins, TransactionEffect, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
 
@@ -145,6 +146,9 @@ impl<R: Reactor> Way<'_, R> {
                 }
                 frontend::FUNCTION_CALL => {
                     self.client.wrote = true;
+                    if !is_large_object(body) {
+                        self.doubtful();
+                    }
                     self.server.expects.query(Change::Nothing);
                     self.began();
                     None
@@ -251,7 +255,19 @@ impl<R: Reactor> Way<'_, R> {
         }
         self.client.read_back = true;
         self.client.wrote = true;
+        self.doubtful();
         None
+    }
+
+    /// Something runs that nothing is known of.
+    fn doubtful(&mut self) {
+        self.client.suspect(
+            &Effects {
+                unreadable: true,
+                ..Effects::default()
+            },
+            self.rules.doubtful,
+        );
     }
 
     fn query(&mut self, body: &[u8], end: usize) -> Option<Stop> {
@@ -356,7 +372,17 @@ impl<R: Reactor> Way<'_, R> {
     }
 
     /// Notes what a text does to the session.
-    pub fn note(&mut self, understood: &Understood) {
+    pub fn note(&mut self, understood: &Arc<Understood>) {
+        if self.rules.mode != PoolMode::Session && understood.hides() {
+            // What it has just made itself is not known yet.
+            let recodes = self.client.recodes || understood.recodes && understood.statements > 1;
+            match self.desk.catalogue(&self.client.database).filter(|_| !recodes) {
+                Some(catalogue) => self
+                    .client
+                    .suspect(&catalogue.effects(understood), self.rules.doubtful),
+                None => self.client.keep_unjudged(understood),
+            }
+        }
         let client = &mut *self.client;
         client.asked = true;
         if !understood.unpins.is_empty() && self.server.status == TransactionStatus::Idle && !client.began {
@@ -365,7 +391,7 @@ impl<R: Reactor> Way<'_, R> {
         client.unpins = client.unpins.without(understood.pins);
         client.pins |= understood.pins;
         client.ask_pins |= !understood.pins.is_empty() || may_unpin(understood);
-        if understood.settings || (understood.opaque && understood.kind == StatementKind::Call) {
+        if understood.settings {
             client.read_back = true;
             client.touched.extend(understood.setting_names.iter().cloned());
         }
@@ -373,6 +399,10 @@ impl<R: Reactor> Way<'_, R> {
         if understood.defines && !(understood.statements == 1 && understood.pins.contains(Pins::TEMP_TABLE)) {
             client.defines = true;
             self.desk.defined();
+            if understood.recodes {
+                client.recodes = true;
+                self.desk.catalogues.all.outdated(&client.database);
+            }
         }
         client.began |= matches!(
             understood.transaction,
@@ -382,6 +412,13 @@ impl<R: Reactor> Way<'_, R> {
             self.server.expects.discards(self.desk.statements.stamp());
         }
     }
+}
+
+/// Whether a call by number is of a function on large objects, as libpq calls them: nothing of it stays behind the transaction.
+fn is_large_object(body: &[u8]) -> bool {
+    const NUMBERS: [u32; 13] = [715, 764, 765, 767, 952, 953, 954, 955, 956, 957, 958, 964, 1004];
+    let number = body.first_chunk().map(|number| u32::from_be_bytes(*number));
+    number.is_some_and(|number| NUMBERS.contains(&number) || (3170..=3172).contains(&number))
 }
 
 /// Whether a server that skips to Sync ignores it.

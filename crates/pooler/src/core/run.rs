@@ -222,6 +222,7 @@ impl Setup {
         event_loop.cpus = self.cpus;
         event_loop.complex = self.complex;
         event_loop.io = self.io;
+        event_loop.set_clock(&reactor);
         // The first loop accepts for all.
         for (number, listener) in self.listeners.into_iter().enumerate() {
             reactor

@@ -14,12 +14,12 @@ use super::queries::{Running, SLOW};
 use super::reply;
 use super::request::{self, Stop};
 use super::server::TaskKind;
-use super::start::{fits, pick};
+use super::start::pick;
 use super::statistics::micros;
 use super::wish::{self, Wish};
 use crate::config::PoolMode;
 use crate::session::settings;
-use crate::understand::{Access, Pins, Shape, Understood};
+use crate::understand::{Access, Shape, Understood};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, build, frontend};
 
@@ -92,6 +92,10 @@ impl<R: Reactor> EventLoop<R> {
     fn serve(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> usize {
         let mut at = 0;
         let queued_max = self.queued_max();
+        if let Some(server) = self.clients.get(index).and_then(|client| client.server) {
+            self.lingers_no_more(server);
+            self.judge(index);
+        }
         loop {
             let Some(client) = self.clients.get(index) else {
                 return bytes.len();
@@ -144,6 +148,7 @@ impl<R: Reactor> EventLoop<R> {
                         at += used;
                     }
                     Wish::Server(understood) => {
+                        self.reads_sequences(index, understood.as_deref());
                         if !self.heavy_queue_lets(reactor, index, &bytes[at..], understood.as_ref()) {
                             return at;
                         }
@@ -280,7 +285,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         if let Some((refusal, until)) = &pool.failed
             && self.now < *until
-            && pool.servers == 0
+            && pool.all.servers() == 0
             && pool.effective.replicas.is_empty()
         {
             let refusal = refusal.clone();
@@ -294,11 +299,10 @@ impl<R: Reactor> EventLoop<R> {
             shape,
             since: self.now,
             domain,
-            has_core: client.was_started(),
         });
         if !pool.idle.is_empty() && !pool.paused {
             // Only when the queue was not empty: those before it are served first.
-            let free: Vec<usize> = pool.idle.drain(..).collect();
+            let free = pool.idle.take();
             self.todo.extend(free.into_iter().map(Todo::Free));
         }
         self.todo.push_back(Todo::Connect(pool_index));
@@ -306,7 +310,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Makes a server a client's. `true`: at once; otherwise a query of the proxy's own comes first.
-    fn pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
+    pub(super) fn pair(&mut self, reactor: &mut R, index: usize, server_index: usize) -> bool {
         let replica = self
             .servers
             .get(server_index)
@@ -372,6 +376,10 @@ impl<R: Reactor> EventLoop<R> {
                     return false;
                 }
             }
+        }
+        if server.sequences.pair(client.id, client.sequences) {
+            server.start(reactor, TaskKind::Check, "DISCARD SEQUENCES");
+            return false;
         }
         if !client.is_ready() {
             self.greet_from_server(reactor, index, server_index);
@@ -448,6 +456,9 @@ impl<R: Reactor> EventLoop<R> {
                 && std::mem::take(&mut client.defines)
             {
                 self.desk.defined();
+                if client.recodes {
+                    self.desk.catalogues.all.outdated(&client.database);
+                }
             }
             queued_bytes = reactor.queued(client.token());
             if !server.paused && queued_bytes > queued_max {
@@ -531,11 +542,13 @@ impl<R: Reactor> EventLoop<R> {
             .pools
             .get(server.pool)
             .map_or(PoolMode::Session, |pool| pool.effective.pool_mode);
-        if mode != PoolMode::Session && std::mem::take(&mut client.ask_pins) && client.pins.can_be_asked() {
-            client.parting = true;
-            server.start(reactor, TaskKind::Pins, Pins::QUESTION);
+        if mode != PoolMode::Session && self.asks_state(reactor, index, client_index) {
             return;
         }
+        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
+        else {
+            return;
+        };
         let stays = mode == PoolMode::Session || !client.pins.is_empty();
         if stays {
             if mode == PoolMode::Session
@@ -552,21 +565,12 @@ impl<R: Reactor> EventLoop<R> {
             }
             return;
         }
-        if std::mem::take(&mut client.read_back) {
-            client.parting = true;
-            let names = client
-                .touched
-                .iter()
-                .map(|name| &**name)
-                .chain(client.settings.unlisted())
-                .chain(server.settings.unlisted());
-            let sql = settings::read_back(names);
-            if let Some(pool) = self.pools.get_mut(server.pool) {
-                pool.totals.read_backs += 1;
-            }
-            server.start(reactor, TaskKind::ReadBack, &sql);
+        if self.lingers(reactor, index, client_index) {
             return;
         }
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
         if !server.stray_statements.is_empty() {
             // Closing what is not there is no error.
             let mut out = Vec::new();
@@ -586,6 +590,7 @@ impl<R: Reactor> EventLoop<R> {
     pub(super) fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
         if let Some(server) = self.servers.get_mut(index) {
             server.client = None;
+            server.lingers_since = None;
             // A place in the queue ends with the query.
             let seat = server.seat.take();
             (server.deadline, server.late) = (None, false);
@@ -611,81 +616,6 @@ impl<R: Reactor> EventLoop<R> {
             if self.stopping {
                 self.refuse_client(reactor, client_index, &goodbye());
             }
-        }
-    }
-
-    /// A server that nobody has: to the next client, to the idle ones, or closed.
-    pub(super) fn server_free(&mut self, reactor: &mut R, index: usize) {
-        let Some(server) = self.servers.get_mut(index) else {
-            return;
-        };
-        if server.client.is_some() || server.task.is_some() || server.job.is_some() || !server.is_ready() {
-            return;
-        }
-        let Some(pool) = self.pools.get_mut(server.pool) else {
-            return;
-        };
-        let lifetime = pool.effective.server_lifetime;
-        let old = self.now.saturating_sub(server.created) >= lifetime && server.used;
-        if let Some(why) = server.closing.or(old.then_some("server_lifetime")) {
-            return self.close_server(reactor, index, why);
-        }
-        if server.cancels > 0 {
-            // `cancel_closed` comes back to it.
-            return;
-        }
-        if std::mem::take(&mut server.struck) {
-            return server.start(reactor, TaskKind::Barrier, ";");
-        }
-        if !server.is_between_transactions() {
-            return self.close_server(
-                reactor,
-                index,
-                "the connection is within something that nobody began",
-            );
-        }
-        if pool.paused {
-            return self.close_server(reactor, index, "PAUSE");
-        }
-        // Somebody may have left the queue without leaving its entry.
-        while let Some(next) = match pool.effective.pool_mode {
-            PoolMode::Session => pool.waiting.take(|waiting| {
-                let client = self.clients.get(waiting.client);
-                client.is_none_or(|client| fits(&pool.effective, server, client))
-            }),
-            _ => pool.waiting.pop(self.now, pool.totals.queries),
-        } {
-            if self.clients.get(next.client).is_some() {
-                return self.pair_waiting(reactor, next.client, index);
-            }
-        }
-        let of = server.pool;
-        if let Some(other) = self.take_from_others(of)
-            && self.clients.get(other.client).is_some()
-        {
-            return self.pair_waiting(reactor, other.client, index);
-        }
-        let (Some(server), Some(pool)) = (self.servers.get_mut(index), self.pools.get_mut(of)) else {
-            return;
-        };
-        pool.idle.push(index);
-        if !pool.waiting.is_empty() {
-            // It may serve none of those that wait, and make room for one that does.
-            self.todo.push_back(Todo::Connect(server.pool));
-        }
-        if self.questions.iter().any(|(pool, _, _)| *pool == of) {
-            // At the next tick it may be closed again, as idle for too long.
-            self.run_questions(reactor);
-        }
-    }
-
-    /// A client that waited goes on with this server.
-    fn pair_waiting(&mut self, reactor: &mut R, client: usize, index: usize) {
-        let Some(id) = self.clients.get(client).map(|client| client.id) else {
-            return;
-        };
-        if self.pair(reactor, client, index) {
-            self.serve_inbox(reactor, client, id);
         }
     }
 }

@@ -61,10 +61,10 @@ pub(super) enum TaskKind {
     Replay(Arc<Settings>),
     /// A transaction block that the client was told has begun.
     Begin,
-    /// What the client has set.
-    ReadBack,
-    /// Which of the client's pins still hold.
-    Pins,
+    /// What the client has left: which of its pins still hold, and, if asked for, what it has set.
+    State { settings: bool },
+    /// What code of the database's own may do to sessions.
+    Catalogue(Arc<str>),
     /// The end of a transaction that a client left open; then a reset, if that is needed.
     Rollback { reset: bool },
     /// Cleaning up after a client.
@@ -95,7 +95,30 @@ pub(super) enum Question {
 /// Statements of clients' own names that are closed when the client leaves; a connection with more is closed itself.
 const STRAY_STATEMENTS_MAX: usize = 1024;
 /// Rows of a task's answer at most; a question that gets more is wrong.
-const TASK_ROWS_MAX: usize = 10_000;
+const TASK_ROWS_MAX: usize = crate::session::catalogue::ROWS_MAX;
+
+/// Whose are the last numbers of sequences that a session tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sequences {
+    /// There are none.
+    Nobodys,
+    /// Those of this client (number).
+    Of(u64),
+    /// Nobody knows.
+    Mixed,
+}
+
+impl Sequences {
+    /// A client gets the server. `reads`: it asks for such numbers. `true`: what there is must go first.
+    pub fn pair(&mut self, client: u64, reads: bool) -> bool {
+        let others = *self != Sequences::Nobodys && *self != Sequences::Of(client);
+        *self = match others && !reads {
+            true => Sequences::Mixed,
+            false => Sequences::Of(client),
+        };
+        others && reads
+    }
+}
 
 /// A connection to PostgreSQL.
 pub(super) struct Server {
@@ -160,6 +183,12 @@ pub(super) struct Server {
     pub cancels: u32,
     /// A cancel request was sent: a barrier comes before the next client.
     pub struck: bool,
+    /// Who may have drawn numbers from sequences here.
+    pub sequences: Sequences,
+    /// Its client needs it no more, but for what it may have left here: it waits until somebody else needs it.
+    pub lingers: bool,
+    /// Since when its client has it that could linger here.
+    pub lingers_since: Option<Duration>,
     /// To be closed as soon as its client is done.
     pub closing: Option<&'static str>,
     /// It has served a client, or was in use otherwise.
@@ -232,6 +261,9 @@ impl Server {
             task: None,
             cancels: 0,
             struck: false,
+            sequences: Sequences::Nobodys,
+            lingers: false,
+            lingers_since: None,
             closing: None,
             used: false,
             paused: false,
@@ -312,6 +344,19 @@ impl Server {
         self.job.is_some() || self.form.is_some() || self.seat.is_some()
     }
 
+    /// Whether nobody has it and nothing is under way on it.
+    pub fn is_free(&self) -> bool {
+        self.is_ready()
+            && self.client.is_none()
+            && self.job.is_none()
+            && self.cancels == 0
+            && !self.struck
+            && !self.gone
+            && self.closing.is_none()
+            && self.partial.is_empty()
+            && self.is_between_transactions()
+    }
+
     /// Whether a client that needs nothing more of it may be parted from it.
     pub fn is_between_transactions(&self) -> bool {
         self.status == TransactionStatus::Idle
@@ -349,4 +394,20 @@ pub(super) fn lost(reported: Option<&Reported>) -> Refusal {
 /// Reasons for a pin, as the console shows them.
 pub(super) fn pin_names(pins: Pins) -> String {
     pins.names().collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sequences;
+
+    #[test]
+    fn numbers_of_others_go_before_somebody_asks_for_his_own() {
+        let mut of = Sequences::Nobodys;
+        assert!(!of.pair(1, true) && !of.pair(1, true));
+        assert!(!of.pair(2, false) && of == Sequences::Mixed);
+        assert!(!of.pair(2, false), "it does not ask");
+        assert!(of.pair(2, true) && of == Sequences::Of(2));
+        assert!(!of.pair(2, true));
+        assert!(of.pair(1, true));
+    }
 }

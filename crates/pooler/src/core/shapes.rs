@@ -211,7 +211,7 @@ mod tests {
             "ask",
             "definitions changed"
         );
-        let mut statements = crate::session::prepared::Statements::new(1);
+        let statements = crate::session::prepared::Statements::new(1);
         let mut understanding = crate::understand::Understanding::new(crate::understand::Limits::default());
         let statement = statements.intern(known.text.as_bytes(), &[0, 0], b"", || {
             understanding.of(first.as_bytes())

@@ -10,13 +10,15 @@ use std::time::Instant;
 use corun_net::process::Refusal;
 use corun_net::reactor::{Stream, Waker};
 use parking_lot::{Mutex, RwLock};
-use ring::rand::SystemRandom;
+use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::auth::scram::ClientKeys;
 use crate::auth::{Mock, Secret};
 use crate::config::Effective;
+use crate::core::process_pool::{Given, ProcessPools, ServerKey};
 use crate::core::world::World;
 use crate::hosts::Hosts;
+use crate::session::prepared::Statements;
 
 /// Messages a mailbox holds at most before streams are refused; the others are few.
 const MAILBOX_STREAMS_MAX: usize = 65_536;
@@ -41,8 +43,19 @@ pub(crate) enum Message {
     },
     /// The address of a host was looked up.
     Resolved,
+    /// What code of a database's own may do to sessions is known.
+    Catalogue(Arc<str>),
     /// The name of the system's user behind a client (slot, number) was looked up.
     OsUser { client: usize, id: u64 },
+    /// Another loop's clients wait while this one has free connections of the same pool: one goes to it.
+    Give { key: ServerKey, to: usize },
+    /// A connection that another loop had free.
+    Server(Box<Given>),
+    /// There is room for a connection that clients of this loop wait for.
+    Room(ServerKey),
+    /// Another loop needs a connection that `max_db_connections` or `max_user_connections` keeps it from making: the free one that
+    /// was used longest ago makes room.
+    Evict { of: Full, key: ServerKey, to: usize },
     /// Something to run on the loop.
     Ask(super::ask::Ask),
     /// All loops have answered a console client (slot, number).
@@ -122,6 +135,12 @@ pub(crate) struct Shared {
     )>,
     /// How often texts that change definitions went through.
     pub definitions: Arc<AtomicU64>,
+    /// What code of databases' own may do to sessions.
+    pub catalogues: Arc<super::catalogues::Catalogues>,
+    /// The prepared statements of all clients.
+    pub statements: Arc<Statements>,
+    /// What the loops' pools of the same servers have together.
+    pub pools: ProcessPools,
     /// What is known of the hosts of databases that have several.
     pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
     /// Which core has which keys, by database.
@@ -228,6 +247,8 @@ impl Shared {
     /// For `loops` event loops. `None`: the system gives no random numbers.
     pub fn new(loops: usize, world: Arc<World>, machine: super::heavy_queue::Machine) -> Option<Self> {
         let random = SystemRandom::new();
+        let mut nonce = [0; 8];
+        random.fill(&mut nonce).ok()?;
         let mock = world
             .users
             .mock(&random)
@@ -241,6 +262,9 @@ impl Shared {
             started: Instant::now(),
             machine,
             definitions: Arc::default(),
+            catalogues: Arc::default(),
+            statements: Arc::new(Statements::new(u64::from_ne_bytes(nonce))),
+            pools: ProcessPools::new(loops),
             fleets: Mutex::default(),
             ranges: Mutex::default(),
             heavy_queue: super::heavy_queue::HeavyQueue::default(),

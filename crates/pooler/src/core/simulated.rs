@@ -1,4 +1,4 @@
-//! [`Simulated`]: one whole event loop on the simulated reactor, for tests and fuzz targets.
+//! [`Simulated`]: whole event loops on simulated reactors, for tests and fuzz targets.
 //!
 //! Order of calls: a network of [`corun_net::reactor::twin`], what listens in it in the place of PostgreSQL, then [`Simulated::new`];
 //! clients come in through [`Simulated::entrance`], and [`Simulated::settle`] lets everything happen that can. Time passes only by
@@ -18,18 +18,23 @@ use super::heavy_queue::Machine;
 use super::run::StartError;
 use super::shared::{Message, Shared};
 use super::world::World;
+use crate::config::AutoCount;
 
-/// An event loop of its own.
+/// Event loops of its own: as many as the configuration's `event_loops` says, one where that is `auto`. They take turns.
 pub struct Simulated {
     network: Network,
     shared: Arc<Shared>,
+    loops: Vec<Loop>,
+    entrance: Entrance,
+}
+
+struct Loop {
     reactor: Twin,
     event_loop: EventLoop<Twin>,
-    entrance: Entrance,
     ended: bool,
 }
 
-/// What an event loop holds at one moment.
+/// What event loops hold at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Clients, those on their way in included.
@@ -53,31 +58,42 @@ pub struct Census {
 }
 
 impl Simulated {
-    /// An event loop that listens in `network`, on a unix socket.
+    /// Event loops of which the first listens in `network`, on a unix socket.
     ///
     /// # Errors
     /// When the system gives no random numbers.
     pub fn new(network: &Network, world: World) -> Result<Self, StartError> {
-        let shared = Arc::new(Shared::new(1, Arc::new(world), Machine::Simulated).ok_or(StartError::Random)?);
+        let count = match world.config.corun.event_loops {
+            AutoCount::Auto => 1,
+            AutoCount::Count(count) => count as usize,
+        };
+        let shared = Shared::new(count, Arc::new(world), Machine::Simulated).ok_or(StartError::Random)?;
+        let shared = Arc::new(shared);
         shared.open_heavy_queue(&shared.world().config);
-        let mut reactor = network.reactor();
-        shared.mailboxes[0].attend(reactor.waker());
-        let mut event_loop = EventLoop::new(0, Arc::clone(&shared));
+        let mut loops: Vec<Loop> = (0..count)
+            .map(|index| {
+                let reactor = network.reactor();
+                shared.mailboxes[index].attend(reactor.waker());
+                Loop {
+                    event_loop: EventLoop::new(index, Arc::clone(&shared)),
+                    reactor,
+                    ended: false,
+                }
+            })
+            .collect();
         let (listener, entrance) = network.listener(None);
-        reactor
-            .listen(listener_token(0), listener)
-            .map_err(|error| StartError::System {
-                what: "a listener",
-                error,
-            })?;
-        event_loop.listeners = 1;
+        let first = &mut loops[0];
+        let listened = first.reactor.listen(listener_token(0), listener);
+        listened.map_err(|error| StartError::System {
+            what: "a listener",
+            error,
+        })?;
+        first.event_loop.listeners = 1;
         Ok(Self {
             network: network.clone(),
             shared,
-            reactor,
-            event_loop,
+            loops,
             entrance,
-            ended: false,
         })
     }
 
@@ -90,20 +106,25 @@ impl Simulated {
     /// still is.
     pub fn settle(&mut self, turns_max: usize) -> bool {
         for _ in 0..turns_max {
-            if self.ended {
-                return true;
+            for each in self.loops.iter_mut().filter(|each| !each.ended) {
+                // A simulated turn cannot fail.
+                each.ended = !each.event_loop.turn(&mut each.reactor).unwrap_or(false);
+                if each.ended {
+                    // As the thread does: its sockets are closed.
+                    each.reactor = self.network.reactor();
+                }
             }
-            // A simulated turn cannot fail.
-            self.ended = !self.event_loop.turn(&mut self.reactor).unwrap_or(false);
-            if self.ended {
-                // As the thread does: its sockets are closed.
-                self.reactor = self.network.reactor();
-            }
-            if !self.reactor.has_work() {
+            if self.rests() {
                 return true;
             }
         }
-        self.ended || !self.reactor.has_work()
+        self.rests()
+    }
+
+    fn rests(&self) -> bool {
+        self.loops
+            .iter()
+            .all(|each| each.ended || !each.reactor.has_work())
     }
 
     /// Takes over another configuration.
@@ -115,36 +136,42 @@ impl Simulated {
     /// As [`super::Pooler::stop`].
     pub fn stop(&self, at_once: bool) {
         self.shared.stopping.store(true, Ordering::Relaxed);
-        let _ = self.shared.mailboxes[0].post(Message::Shutdown { at_once });
+        for mailbox in &self.shared.mailboxes {
+            let _ = mailbox.post(Message::Shutdown { at_once });
+        }
     }
 
-    /// Whether the event loop has ended.
+    /// Whether every event loop has ended.
     pub fn has_ended(&self) -> bool {
-        self.ended
+        self.loops.iter().all(|each| each.ended)
     }
 
-    /// What it holds now.
+    /// What they hold now.
     pub fn census(&self) -> Census {
-        let event_loop = &self.event_loop;
         let mut census = Census {
-            clients: event_loop.clients.len(),
-            servers: event_loop.servers.len(),
-            cancels: event_loop.cancels.len(),
-            pending: event_loop.todo.len() + event_loop.questions.len(),
-            waiting: event_loop.parked.len(),
             queued: self.shared.heavy_queue.census(),
             ..Census::default()
         };
-        for (_, pool) in &event_loop.pools {
-            census.waiting += pool.waiting.len();
-            census.idle += pool.idle.len();
-        }
-        for (_, client) in &event_loop.clients {
-            census.bytes += client.inbox.len() + self.reactor.queued(client.token());
-        }
-        for (_, server) in &event_loop.servers {
-            census.owed += server.expects.outstanding();
-            census.bytes += server.partial.len() + self.reactor.queued(server.token());
+        for Loop {
+            reactor, event_loop, ..
+        } in &self.loops
+        {
+            census.clients += event_loop.clients.len();
+            census.servers += event_loop.servers.len();
+            census.cancels += event_loop.cancels.len();
+            census.pending += event_loop.todo.len() + event_loop.questions.len();
+            census.waiting += event_loop.parked.len();
+            for (_, pool) in &event_loop.pools {
+                census.waiting += pool.waiting.len();
+                census.idle += pool.idle.len();
+            }
+            for (_, client) in &event_loop.clients {
+                census.bytes += client.inbox.len() + reactor.queued(client.token());
+            }
+            for (_, server) in &event_loop.servers {
+                census.owed += server.expects.outstanding();
+                census.bytes += server.partial.len() + reactor.queued(server.token());
+            }
         }
         census
     }

@@ -6,9 +6,8 @@ use corun_net::reactor::Reactor;
 
 use super::client::Begun;
 use super::event_loop::{EventLoop, Todo};
-use super::server::{Task, TaskKind, lost};
+use super::server::{Sequences, Task, TaskKind, lost};
 use super::wish;
-use crate::session::settings::Settings;
 use crate::understand::Understood;
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, read};
@@ -56,48 +55,9 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.go_on(reactor, index, client);
             }
-            TaskKind::ReadBack => {
-                let read = task.error.is_none();
-                let mut settings = Settings::default();
-                for row in &task.rows {
-                    if let [Some(name), value] = row.as_slice() {
-                        settings.read(name, value.as_deref());
-                    }
-                }
-                let settings = Arc::new(settings);
-                server.settings = Arc::clone(&settings);
-                let Some(client) = client_index.and_then(|client| self.clients.get_mut(client)) else {
-                    return self.close_server(reactor, index, "the client left");
-                };
-                client.parting = false;
-                client.touched.clear();
-                if !read {
-                    let refusal = lost(task.error.as_ref());
-                    return self.lose_both(reactor, index, &refusal);
-                }
-                // What was reset is again what the client asked for when it began.
-                let mut own = Settings::clone(&settings);
-                for (name, value) in &client.start.0 {
-                    own.0.entry(name.clone()).or_insert_with(|| value.clone());
-                }
-                client.settings = if own == *settings { settings } else { Arc::new(own) };
-                let id = client.id;
-                self.after_answer(reactor, index);
-                self.todo
-                    .extend(client_index.map(|client| Todo::Serve(client, id)));
-            }
-            TaskKind::Pins => {
-                let Some(client) = client_index.and_then(|client| self.clients.get_mut(client)) else {
-                    return self.close_server(reactor, index, "the client left");
-                };
-                client.parting = false;
-                let (id, row) = (client.id, task.rows.first());
-                if let (None, Some(row)) = (&task.error, row) {
-                    client.pins = client.pins.as_answered(row);
-                }
-                let client = client_index.unwrap_or(usize::MAX);
-                self.after_answer(reactor, index);
-                self.todo.push_back(Todo::Serve(client, id));
+            TaskKind::State { settings } => self.state_told(reactor, index, settings, &task),
+            TaskKind::Catalogue(database) => {
+                self.catalogue_told(reactor, index, &database, task.rows, task.error)
             }
             TaskKind::Rollback { reset } => {
                 if task.error.is_some() || server.status != TransactionStatus::Idle {
@@ -127,6 +87,7 @@ impl<R: Reactor> EventLoop<R> {
                         {
                             server.settings = Arc::clone(&server.start);
                             server.statements.clear();
+                            server.sequences = Sequences::Nobodys;
                         }
                         self.todo.push_back(Todo::Free(index));
                     }
@@ -220,7 +181,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A server must not be used any more, and its client cannot go on without it.
-    fn lose_both(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
+    pub(super) fn lose_both(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
         if let Some(client_index) = self
             .servers
             .get_mut(index)

@@ -11,7 +11,7 @@ use crate::auth::ident::IdentMaps;
 use crate::auth::scram::ClientKeys;
 use crate::auth::userlist::Userlist;
 use crate::auth::{Credentials, Lookup, Method, Secret, hba};
-use crate::config::{AuthType, AutoCount, Config, ConfigError, Effective, Finding};
+use crate::config::{AuthType, AutoCount, Config, ConfigError, Effective, Finding, WILDCARD};
 use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
 
 /// Configuration, users, rules, certificates.
@@ -199,18 +199,35 @@ impl World {
         }
     }
 
-    /// Which part of a pool's size and reserve the event loop `index` of `loops` has. Every loop has at least one connection, so that a
-    /// client can be served wherever it is: a pool smaller than the loops is rounded up.
-    pub fn shares(&self, effective: &Effective, index: usize, loops: usize) -> (usize, usize) {
-        let part = |all: u32| {
-            let all = all as usize;
-            all / loops + usize::from(index < all % loops)
-        };
+    /// A pool's size and reserve, for all event loops together.
+    pub fn sizes(&self, effective: &Effective, loops: usize) -> (usize, usize) {
         let size = match self.config.corun.backends_per_core {
-            AutoCount::Auto => part(effective.pool_size).max(1),
-            AutoCount::Count(count) => count as usize,
+            AutoCount::Auto => effective.pool_size as usize,
+            AutoCount::Count(count) => count as usize * loops,
         };
-        (size, part(effective.reserve_pool_size))
+        (size, effective.reserve_pool_size as usize)
+    }
+
+    /// What holds for servers of a database that are logged in to as `user`, whether that is the forced one or `auth_user`.
+    pub fn effective_as(&self, database: &str, user: &str) -> Option<Arc<Effective>> {
+        let mut effective = self.config.effective_database(database, user)?;
+        if effective.user != user {
+            let settings = self.config.users.get(user);
+            effective.password = settings.and_then(|settings| settings.password.clone());
+            effective.user = user.to_owned();
+            effective.forced_user = false;
+        }
+        Some(Arc::new(effective))
+    }
+
+    /// The user that servers of a database are logged in to as, for clients of this one.
+    pub fn server_user(&self, database: &str, user: &Arc<str>) -> Arc<str> {
+        let databases = &self.config.databases;
+        let settings = databases.get(database).or_else(|| databases.get(WILDCARD));
+        match settings.and_then(|settings| settings.user.as_deref()) {
+            Some(forced) if *forced != **user => forced.into(),
+            _ => Arc::clone(user),
+        }
     }
 }
 

@@ -195,11 +195,8 @@ pub(super) fn users(world: &World, options: &Options, database: &str) -> Vec<Str
 
 /// Connections one pool may open on a server, on all event loops.
 fn connections(world: &World, effective: &Effective, loops: usize) -> u64 {
-    let of_loop = |index| {
-        let (size, reserve) = world.shares(effective, index, loops);
-        (size + reserve) as u64
-    };
-    capped((0..loops).map(of_loop).sum(), effective.max_user_connections)
+    let (size, reserve) = world.sizes(effective, loops);
+    capped((size + reserve) as u64, effective.max_user_connections)
 }
 
 fn capped(count: u64, limit: u32) -> u64 {
@@ -240,11 +237,15 @@ mod tests {
         let plan = planned(TWO, &Options::default(), 1);
         assert_eq!(wanted(&plan), [("db1:5432".to_owned(), 29, 3)]);
         assert_eq!(plan.names, ["x", "y"]);
-        // Every event loop has at least one connection of a pool.
+        // Event loops share a pool.
         let plan = planned(TWO, &Options::default(), 8);
+        assert_eq!(wanted(&plan), [("db1:5432".to_owned(), 29, 3)]);
+        let each = format!("{TWO}[corun]\nbackends_per_core = 2\n");
+        let plan = planned(&each, &Options::default(), 8);
         assert_eq!(
             wanted(&plan),
-            [("db1:5432".to_owned(), (10 + 2) + (8 + 2) + (10 + 2), 3)]
+            [("db1:5432".to_owned(), 3 * 16 + 2 * 3, 3)],
+            "a size for each loop"
         );
     }
 

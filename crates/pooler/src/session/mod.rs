@@ -5,5 +5,6 @@
 //!
 //! What it is not: the pins, which say that a server must be kept because something cannot follow; `understand` finds those.
 
+pub mod catalogue;
 pub mod prepared;
 pub mod settings;

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use crate::understand::Understood;
 
@@ -76,19 +77,45 @@ impl Statement {
     }
 }
 
-/// All statements of the clients of one event loop, each once.
+/// All statements of the clients of one process, each once: server connections go from one event loop to another.
 #[derive(Debug)]
 pub struct Statements {
     /// Begins the names on servers; random, so that no client can name a statement that is not its own.
     prefix: String,
-    /// By a hash of text, types and settings.
-    known: HashMap<u64, Vec<Weak<Statement>>>,
     hasher: RandomState,
     bytes: Arc<AtomicUsize>,
+    stamp: AtomicU64,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// By a hash of text, types and settings.
+    statements: HashMap<u64, Vec<Weak<Statement>>>,
     /// Entries at which those that nobody uses any more are dropped.
     sweep_at: usize,
     next: u64,
-    stamp: u64,
+}
+
+impl Known {
+    fn find(&self, key: u64, sql: &[u8], types: &[u8], under: &[u8]) -> Option<Arc<Statement>> {
+        let mut alike = self.statements.get(&key)?.iter().filter_map(Weak::upgrade);
+        alike.find(|statement| statement.is(sql, types, under))
+    }
+
+    fn keep(&mut self, key: u64, statement: &Arc<Statement>) {
+        if self.statements.len() >= self.sweep_at {
+            self.statements.retain(|_, alike| {
+                alike.retain(|statement| statement.strong_count() > 0);
+                !alike.is_empty()
+            });
+            self.sweep_at = (2 * self.statements.len()).max(1024);
+        }
+        self.statements
+            .entry(key)
+            .or_default()
+            .push(Arc::downgrade(statement));
+    }
 }
 
 impl Statements {
@@ -96,12 +123,14 @@ impl Statements {
     pub fn new(nonce: u64) -> Self {
         Self {
             prefix: format!("corun_{nonce:016x}_"),
-            known: HashMap::new(),
             hasher: RandomState::new(),
             bytes: Arc::default(),
-            sweep_at: 1024,
-            next: 0,
-            stamp: 0,
+            stamp: AtomicU64::new(0),
+            known: Mutex::new(Known {
+                statements: HashMap::new(),
+                sweep_at: 1024,
+                next: 0,
+            }),
         }
     }
 
@@ -113,52 +142,49 @@ impl Statements {
     /// The statement of this text and these types, parsed under these settings where its meaning depends on them: they are part of what it
     /// is known by. `understood` is asked only for new ones.
     pub fn intern(
-        &mut self,
+        &self,
         sql: &[u8],
         types: &[u8],
         under: &[u8],
         understood: impl FnOnce() -> Arc<Understood>,
     ) -> Arc<Statement> {
         let key = self.hasher.hash_one((sql, types, under));
-        let mut alike = self
-            .known
-            .get(&key)
-            .into_iter()
-            .flatten()
-            .filter_map(Weak::upgrade);
-        if let Some(found) = alike.find(|statement| statement.is(sql, types, under)) {
+        let found = self.known.lock().find(key, sql, types, under);
+        if let Some(found) = found {
             return found;
         }
-        drop(alike);
-        if self.known.len() >= self.sweep_at {
-            self.known.retain(|_, alike| {
-                alike.retain(|statement| statement.strong_count() > 0);
-                !alike.is_empty()
-            });
-            self.sweep_at = (2 * self.known.len()).max(1024);
+        // Without the lock: it may take a while.
+        let understood = understood();
+        let mut known = self.known.lock();
+        if let Some(found) = known.find(key, sql, types, under) {
+            return found;
         }
-        self.next += 1;
+        known.next += 1;
+        let id = known.next;
         let statement = Arc::new(Statement {
-            id: self.next,
-            name: self.name(self.next).into(),
+            id,
+            name: self.name(id).into(),
             sql: sql.into(),
             types: types.into(),
-            understood: understood(),
+            understood,
             binds: AtomicU64::new(0),
             under: under.into(),
             all_bytes: Arc::clone(&self.bytes),
         });
         self.bytes.fetch_add(statement.bytes(), Ordering::Relaxed);
-        self.known
-            .entry(key)
-            .or_default()
-            .push(Arc::downgrade(&statement));
+        known.keep(key, &statement);
         statement
     }
 
     /// Those that somebody has, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = Arc<Statement>> {
-        self.known.values().flatten().filter_map(Weak::upgrade)
+    pub fn all(&self) -> Vec<Arc<Statement>> {
+        let known = self.known.lock();
+        known
+            .statements
+            .values()
+            .flatten()
+            .filter_map(Weak::upgrade)
+            .collect()
     }
 
     /// Bytes of all that somebody has, roughly.
@@ -167,19 +193,8 @@ impl Statements {
     }
 
     /// A number higher than all before.
-    pub fn stamp(&mut self) -> u64 {
-        self.stamp += 1;
-        self.stamp
-    }
-
-    /// How many are known, unused ones not yet dropped included.
-    pub fn len(&self) -> usize {
-        self.known.len()
-    }
-
-    /// Whether none is known.
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+    pub fn stamp(&self) -> u64 {
+        self.stamp.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 

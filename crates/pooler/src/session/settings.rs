@@ -39,6 +39,12 @@ impl Settings {
         std::str::from_utf8(self.0.get(name)?).ok()
     }
 
+    /// Whether what is created is temporary, wherever it is.
+    pub fn begins_with_temporary(&self) -> bool {
+        let path = self.0.get("search_path").map(|path| path.trim_ascii_start());
+        path.is_some_and(|path| path.starts_with(b"pg_temp") || path.starts_with(b"\"pg_temp"))
+    }
+
     /// Whether nothing differs from the server's defaults.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -144,7 +150,8 @@ pub fn read_back<'a>(unlisted: impl Iterator<Item = &'a str>) -> String {
         "SELECT name::pg_catalog.text, {} FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'",
         digits("setting")
     );
-    let names: BTreeSet<String> = unlisted.map(str::to_ascii_lowercase).collect();
+    let mut names: BTreeSet<String> = unlisted.map(str::to_ascii_lowercase).collect();
+    names.insert(ROLE.to_owned());
     for name in names {
         let name = literal(&name);
         let _ = write!(
@@ -226,7 +233,7 @@ mod tests {
         assert_eq!(settings.unlisted().collect::<Vec<_>>(), ["my.d"]);
         assert!(
             read_back(["my.d"].into_iter())
-                .ends_with("SELECT 'my.d', pg_catalog.encode(pg_catalog.convert_to(pg_catalog.current_setting('my.d', true), pg_catalog.getdatabaseencoding()), 'hex')")
+                .contains("SELECT 'my.d', pg_catalog.encode(pg_catalog.convert_to(pg_catalog.current_setting('my.d', true), pg_catalog.getdatabaseencoding()), 'hex')")
         );
     }
 

@@ -54,6 +54,11 @@ pub(super) fn known(schema: Option<&str>, name: &str, configured: &ReadFunctions
     if listed { Known::Configured } else { Known::No }
 }
 
+/// Whether PostgreSQL is shipped with a function of that name, none of which is volatile or about the session.
+pub(crate) fn only_reads(name: &str) -> bool {
+    known(None, name, &ReadFunctions::default()) == Known::Reads
+}
+
 /// Functions of PostgreSQL's own that run a text handed to them.
 pub(super) fn runs_text(name: &str) -> bool {
     matches!(

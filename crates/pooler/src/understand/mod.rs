@@ -8,8 +8,8 @@
 //! another grammar, so it counts as a write that may have changed anything, and the server says what is wrong with it.
 //!
 //! What it is not: a proof. It sees names, not what they stand for. A view may call a volatile function, an operator or a cast may
-//! be the user's own, a trigger may take a lock, a function may change settings. [`Understood::opaque`] says where code was called
-//! that is known to be out of sight; views, triggers, rules, policies and overloads of PostgreSQL's own names are not even that.
+//! be the user's own, a trigger may take a lock, a function may change settings. [`Understood::names`] are what such code is known by:
+//! what hides behind them in a database says [`crate::session::catalogue`].
 
 mod cache;
 mod constant;
@@ -22,6 +22,7 @@ mod pins;
 mod relations;
 pub mod rough;
 mod statement;
+mod tokens;
 mod transaction;
 mod tree;
 mod understood;
@@ -29,6 +30,7 @@ mod words;
 
 pub use cache::{Limits, Statistics, Understanding};
 pub use functions::ReadFunctions;
+pub(crate) use functions::only_reads;
 pub use hint::{HeavyQueueHint, Hint};
 pub use parse::Dialect;
 pub(crate) use parse::guarded_parse;
@@ -37,3 +39,4 @@ pub(crate) use tree::{Tree, children, names};
 pub use understood::{
     Access, Discard, Isolation, Shape, StatementKind, TableName, TransactionEffect, Understood,
 };
+pub(crate) use words::Words;

@@ -7,7 +7,7 @@ use pg_query::ParserOptions;
 use pg_query::protobuf as pb;
 
 use super::statement::Reader;
-use super::{HeavyQueueHint, Hint, ReadFunctions, Shape, Understood, keys, rough, words};
+use super::{HeavyQueueHint, Hint, ReadFunctions, Shape, Understood, Words, keys, rough, words};
 
 /// How the server reads the text, as far as its settings matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -85,10 +85,11 @@ pub(super) fn understand(
         // Without its strings, where they can be told apart: data may hold any word.
         let mut skeleton = Vec::new();
         let plain = rough::skeleton(text, &mut skeleton).is_some();
-        let words = if plain { &skeleton } else { text };
+        let defines = words::define(if plain { &skeleton } else { text });
         Understood {
-            defines: words::define(words),
-            ..Understood::unknown(hint, words::pins(words))
+            defines,
+            recodes: defines,
+            ..Understood::unknown(hint, Words::of(text))
         }
     };
     if text.len() > text_max {
@@ -96,7 +97,11 @@ pub(super) fn understand(
     }
     let utf8: Cow<'_, str> = String::from_utf8_lossy(text);
     let Some(tree) = guarded_parse(&utf8, dialect) else {
-        return unknown();
+        // Another grammar may change settings by other words.
+        return Understood {
+            settings: true,
+            ..unknown()
+        };
     };
     let mut understood = Reader::new(text, configured).read(&tree, hint);
     understood.heavy_queue = HeavyQueueHint::of(text);

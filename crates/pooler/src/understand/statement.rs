@@ -1,5 +1,7 @@
 //! [`Reader`]: from parse trees to an [`Understood`], statement by statement.
 
+use std::collections::BTreeSet;
+
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
@@ -10,7 +12,7 @@ use super::transaction::transaction;
 use super::tree::{Tree, children, names};
 use super::{
     Access, Discard, Hint, Pins, ReadFunctions, Shape, StatementKind, TableName, TransactionEffect,
-    Understood, explained, words,
+    Understood, Words, explained, words,
 };
 
 /// Reads the statements of one text.
@@ -20,6 +22,8 @@ pub(super) struct Reader<'a> {
     out: Understood,
     /// Names of WITH, which are no tables.
     ctes: Vec<String>,
+    /// Functions and relations.
+    names: BTreeSet<Box<str>>,
     /// A node was met whose contents are out of sight.
     unseen: bool,
     /// A statement or function was met that only the primary runs.
@@ -30,8 +34,7 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a [u8], configured: &'a ReadFunctions) -> Self {
-        let mut out = Understood::unknown(None, Pins::NONE);
-        out.settings = false;
+        let mut out = Understood::unknown(None, Words::default());
         out.opaque = false;
         out.by_literals = false;
         Reader {
@@ -39,6 +42,7 @@ impl<'a> Reader<'a> {
             configured,
             out,
             ctes: Vec::new(),
+            names: BTreeSet::new(),
             unseen: false,
             writes: false,
             doubtful: false,
@@ -81,13 +85,16 @@ impl<'a> Reader<'a> {
         if self.unseen {
             self.out.opaque = true;
             self.out.by_literals = true;
-            self.out.settings |= self
-                .text
-                .windows(10)
-                .any(|window| window.eq_ignore_ascii_case(b"set_config"));
-            self.out.pins |= words::pins(self.text);
+            let words = Words::of(self.text);
+            self.out.pins |= words.pins;
+            self.take(words);
         }
         let out = &mut self.out;
+        out.names = self.names.into_iter().collect();
+        if out.names.len() > NAMES_MAX {
+            out.names = Vec::new();
+            out.unreadable = true;
+        }
         if out.statements != 1 {
             out.explains = None;
         }
@@ -116,6 +123,55 @@ impl<'a> Reader<'a> {
             && !self.unseen;
         out.shape = Shape::UNKNOWN;
         self.out
+    }
+
+    /// Takes over what a text of code does that runs within this one.
+    fn take(&mut self, words: Words) {
+        self.out.settings |= words.settings;
+        self.out.setting_names.extend(words.setting_names);
+        self.out.unreadable |= words.unreadable;
+        self.names.extend(words.names);
+    }
+
+    /// A block of code, or a function that is made: it may run before anybody can look at it.
+    fn block(&mut self, elements: &[Node]) {
+        self.out.by_literals = true;
+        let (mut body, mut language) = (None, None);
+        for element in elements {
+            let Some(NodeEnum::DefElem(element)) = &element.node else {
+                continue;
+            };
+            let value = match element.arg.as_deref().and_then(|node| node.node.as_ref()) {
+                Some(NodeEnum::String(text)) => Some(text.sval.as_str()),
+                // Of a function in C there are two.
+                Some(NodeEnum::List(list)) => match list.items.as_slice() {
+                    [item] => match &item.node {
+                        Some(NodeEnum::String(text)) => Some(text.sval.as_str()),
+                        _ => None,
+                    },
+                    _ => None,
+                },
+                _ => None,
+            };
+            match element.defname.as_str() {
+                "language" => language = value,
+                "as" => body = value,
+                _ => {}
+            }
+        }
+        let readable = |language: &str| {
+            ["plpgsql", "sql"]
+                .iter()
+                .any(|known| language.eq_ignore_ascii_case(known))
+        };
+        match body {
+            Some(body) if language.is_none_or(readable) => {
+                let words = Words::of(body.as_bytes());
+                self.out.pins |= words.pins;
+                self.take(words);
+            }
+            _ => self.out.unreadable = true,
+        }
     }
 
     fn statement(&mut self, node: &NodeEnum) -> (StatementKind, TransactionEffect) {
@@ -160,6 +216,7 @@ impl<'a> Reader<'a> {
             NodeEnum::ExecuteStmt(statement) => {
                 self.doubtful = true;
                 self.out.opaque = true;
+                self.out.settings = true;
                 self.out.executes.push(statement.name.as_str().into());
                 self.nodes(&statement.params);
                 Kind::Execute
@@ -214,15 +271,17 @@ impl<'a> Reader<'a> {
                 self.out.pins |= Pins::LOAD;
                 Kind::Utility
             }
-            NodeEnum::DoStmt(_) => {
+            NodeEnum::DoStmt(statement) => {
                 self.writes = true;
                 self.out.opaque = true;
+                self.block(&statement.args);
                 Kind::Call
             }
             NodeEnum::CallStmt(statement) => {
                 self.writes = true;
                 self.out.opaque = true;
                 if let Some(call) = &statement.funccall {
+                    self.call(call);
                     self.nodes(&call.args);
                 }
                 Kind::Call
@@ -275,6 +334,7 @@ impl<'a> Reader<'a> {
             Tree::Select(select) => {
                 if let Some(into) = into(select) {
                     self.writes = true;
+                    self.out.wide = true;
                     self.created(into.rel.as_ref(), into.on_commit());
                 }
                 self.writes |= !select.locking_clause.is_empty();
@@ -313,6 +373,7 @@ impl<'a> Reader<'a> {
         // System views speak of the server they are asked on; of PostgreSQL's own relations only the catalogs are data.
         let system = table.schemaname == "pg_catalog" || schema.is_none() && table.relname.starts_with("pg_");
         self.doubtful |= system && !relations::is_catalog(&table.relname);
+        self.names.insert(table.relname.as_str().into());
         if self.out.tables.len() < 4 * Understood::TABLES_MAX {
             self.out.tables.push(TableName {
                 schema,
@@ -328,11 +389,16 @@ impl<'a> Reader<'a> {
             [.., schema, name] => (Some(*schema), *name),
             [] => return,
         };
+        self.names.insert(name.into());
+        // Nothing but the session itself knows what it does.
+        self.out.unreadable |= schema.is_some_and(|schema| schema.starts_with("pg_temp"));
         match functions::known(schema, name, self.configured) {
             Known::Reads | Known::Configured => {}
             Known::Primary => {
                 self.doubtful = true;
-                self.out.opaque |= functions::runs_text(name);
+                let runs_text = functions::runs_text(name);
+                self.out.opaque |= runs_text;
+                self.out.unreadable |= runs_text;
                 self.effects_of(name, call);
             }
             Known::No => {
@@ -365,7 +431,6 @@ impl<'a> Reader<'a> {
             | "pg_try_advisory_lock_shared" => {
                 self.out.pins |= Pins::ADVISORY_LOCK;
             }
-            "pg_advisory_unlock_all" => self.out.unpins |= Pins::ADVISORY_LOCK,
             "setseed"
             | "pg_backup_start"
             | "pg_replication_origin_session_setup"
@@ -448,7 +513,13 @@ impl<'a> Reader<'a> {
             return;
         };
         self.out.by_literals = true;
-        let before = (self.out.pins, self.out.unpins, self.out.settings, self.out.opaque);
+        let before = (
+            self.out.pins,
+            self.out.unpins,
+            self.out.settings,
+            self.out.opaque,
+            self.out.unreadable,
+        );
         self.statement(inner);
         let has = |name: &str| {
             statement.options.iter().any(|option| {
@@ -460,7 +531,13 @@ impl<'a> Reader<'a> {
         }
         let runs = has("analyze") && self.out.explains.is_none();
         if !runs {
-            (self.out.pins, self.out.unpins, self.out.settings, self.out.opaque) = before;
+            (
+                self.out.pins,
+                self.out.unpins,
+                self.out.settings,
+                self.out.opaque,
+                self.out.unreadable,
+            ) = before;
         }
     }
 
@@ -497,9 +574,37 @@ impl<'a> Reader<'a> {
             NodeEnum::CreateSeqStmt(statement) => {
                 self.created(statement.sequence.as_ref(), pb::OnCommitAction::OncommitNoop);
             }
-            NodeEnum::CreateExtensionStmt(_) | NodeEnum::AlterExtensionStmt(_) => self.out.opaque = true,
+            // The body of a standard function is part of the text.
+            NodeEnum::CreateFunctionStmt(statement) if statement.sql_body.is_none() => {
+                self.block(&statement.options);
+            }
+            NodeEnum::CreateExtensionStmt(_) | NodeEnum::AlterExtensionStmt(_) => {
+                self.out.opaque = true;
+                self.out.settings = true;
+            }
             _ => {}
         }
+        self.out.recodes |= !temporary(node)
+            && !matches!(
+                node,
+                NodeEnum::TruncateStmt(_)
+                    | NodeEnum::DropStmt(_)
+                    | NodeEnum::GrantStmt(_)
+                    | NodeEnum::GrantRoleStmt(_)
+                    | NodeEnum::CommentStmt(_)
+                    | NodeEnum::RefreshMatViewStmt(_)
+                    | NodeEnum::CreateTableAsStmt(_)
+                    | NodeEnum::CreateSeqStmt(_)
+                    | NodeEnum::CreateRoleStmt(_)
+                    | NodeEnum::AlterRoleStmt(_)
+                    | NodeEnum::AlterRoleSetStmt(_)
+                    | NodeEnum::DropRoleStmt(_)
+                    | NodeEnum::CreatedbStmt(_)
+                    | NodeEnum::DropdbStmt(_)
+            );
+        // Defaults, expressions and triggers of events run.
+        self.out.wide = true;
+        self.take(Words::of(self.text));
         // Functions, types and others can be made in the session's own schema too.
         if words::name_pg_temp(self.text) {
             self.out.pins |= Pins::TEMP_TABLE;
@@ -516,6 +621,21 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+/// Whether it makes a table or view of the session's own.
+fn temporary(node: &NodeEnum) -> bool {
+    let relation = match node {
+        NodeEnum::CreateStmt(statement) => statement.relation.as_ref(),
+        NodeEnum::ViewStmt(statement) => statement.view.as_ref(),
+        NodeEnum::IndexStmt(statement) => statement.relation.as_ref(),
+        _ => None,
+    };
+    relation
+        .is_some_and(|relation| relation.relpersistence == "t" || relation.schemaname.starts_with("pg_temp"))
+}
+
+/// Names beyond which a text may use anything.
+const NAMES_MAX: usize = 1000;
 
 /// The INTO of a SELECT; of a set operation it stands in the leftmost one.
 fn into(select: &pb::SelectStmt) -> Option<&pb::IntoClause> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::keys::KeyPlan;
-use super::{HeavyQueueHint, Hint, Pins};
+use super::{HeavyQueueHint, Hint, Pins, Words};
 
 /// Which statements count as the same: PostgreSQL's parse tree without literals and aliases, as a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -187,8 +187,16 @@ pub struct Understood {
     /// It calls code that the text does not show: functions that are not PostgreSQL's own, DO, CALL, EXECUTE, or the text was
     /// not parsed. Settings may differ afterwards, and more.
     pub opaque: bool,
+    /// Names of the functions it calls and of the relations it uses, sorted, each once: code of the database's own may be behind them.
+    pub names: Vec<Box<str>>,
+    /// It defines something: triggers of such events run.
+    pub wide: bool,
+    /// It may do anything to the session that cannot be seen.
+    pub unreadable: bool,
     /// It changes what is defined (types of columns, tables, functions), or may: what is known of other texts may no longer hold.
     pub defines: bool,
+    /// Code of the database's own, or what runs it, may be other afterwards.
+    pub recodes: bool,
     /// The highest `$n` in it.
     pub parameters: u16,
     /// One SELECT, VALUES, INSERT, UPDATE or DELETE without parameters that the grammar knows throughout: what
@@ -219,8 +227,18 @@ impl Understood {
     /// Tables listed at most.
     pub const TABLES_MAX: usize = 64;
 
+    /// Whether what it does to the session depends on code that the text does not show.
+    pub fn hides(&self) -> bool {
+        use StatementKind::{Empty, Set, Show, Transaction};
+        self.wide
+            || self.unreadable
+            || !self.names.is_empty()
+            // Operators, casts and checks of types have no names.
+            || !matches!(self.kind, Transaction | Set | Show | Empty)
+    }
+
     /// What is known of a text that was not parsed, but for its words.
-    pub(super) fn unknown(hint: Option<Hint>, pins: Pins) -> Understood {
+    pub(super) fn unknown(hint: Option<Hint>, words: Words) -> Understood {
         Understood {
             shape: Shape::UNKNOWN,
             normalised: None,
@@ -228,9 +246,9 @@ impl Understood {
             access: Access::Unknown,
             tables: Vec::new(),
             transaction: TransactionEffect::None,
-            settings: true,
-            setting_names: Vec::new(),
-            pins,
+            settings: words.settings,
+            setting_names: words.setting_names.into_iter().collect(),
+            pins: words.pins,
             unpins: Pins::NONE,
             discards_prepared: Discard::None,
             prepares: Vec::new(),
@@ -239,7 +257,11 @@ impl Understood {
             heavy_queue: None,
             kind: StatementKind::Unknown,
             opaque: true,
+            names: words.names.into_iter().collect(),
+            wide: false,
+            unreadable: words.unreadable,
             defines: false,
+            recodes: false,
             parameters: 0,
             plain: false,
             keys: None,
@@ -263,6 +285,7 @@ impl Understood {
                 })
                 .sum::<usize>()
             + names(&self.setting_names)
+            + names(&self.names)
             + names(&self.prepares)
             + names(&self.executes)
             + match &self.discards_prepared {

@@ -1,34 +1,178 @@
-//! What the words of a text may leave behind, for texts whose grammar is not known.
+//! What the words of a text may do to a session, for texts whose grammar is not known and for the bodies of functions.
 //!
-//! A word counts wherever it stands, also in a string where strings cannot be told apart: a client that is pinned for nothing loses
-//! little, one that loses its temporary table is wrong.
+//! A word counts wherever it could be one: a client that is asked about for nothing loses little, one that loses its temporary table is
+//! wrong. What is in strings does not run unless something runs it, and that is a word too.
+
+use std::collections::BTreeSet;
 
 use super::Pins;
+use super::functions::runs_text;
+use super::tokens::{Token, tokens};
 
-/// Words and what they may be the reason of.
-const WORDS: &[(&[u8], Pins)] = &[
-    (b"temp", Pins::TEMP_TABLE),
-    (b"temporary", Pins::TEMP_TABLE),
-    (b"pg_temp", Pins::TEMP_TABLE),
-    (b"listen", Pins::LISTEN),
-    (b"hold", Pins::HOLD_CURSOR),
-    (b"prepare", Pins::SQL_PREPARE),
-    (b"authorization", Pins::SESSION_AUTHORIZATION),
-    (b"session_authorization", Pins::SESSION_AUTHORIZATION),
-    (b"load", Pins::LOAD),
-    (b"seed", Pins::OTHER),
-    (b"setseed", Pins::OTHER),
-    (b"set_config", Pins::OTHER),
-    (b"pg_advisory_lock", Pins::ADVISORY_LOCK),
-    (b"pg_advisory_lock_shared", Pins::ADVISORY_LOCK),
-    (b"pg_try_advisory_lock", Pins::ADVISORY_LOCK),
-    (b"pg_try_advisory_lock_shared", Pins::ADVISORY_LOCK),
-];
+/// Names collected of one text; one with more may use anything.
+const NAMES_MAX: usize = 2000;
 
-fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
-    text.split(move |byte| !is_word(byte))
-        .filter(|word| word.len() >= 4)
+/// What a text may do to the session, by its words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Words {
+    /// Every name: functions and relations are among them.
+    pub names: BTreeSet<Box<str>>,
+    pub pins: Pins,
+    /// Settings may differ afterwards.
+    pub settings: bool,
+    /// Those among them that the server's view of its settings does not list.
+    pub setting_names: BTreeSet<Box<str>>,
+    /// It runs text that is put together, or something else that cannot be seen.
+    pub unreadable: bool,
+}
+
+impl Words {
+    /// Of a text of SQL, or the body of a function in SQL or PL/pgSQL.
+    pub fn of(text: &[u8]) -> Words {
+        let mut words = Words::default();
+        // The session that runs it says how backslashes are read.
+        let ways: &[bool] = if text.contains(&b'\\') {
+            &[false, true]
+        } else {
+            &[false]
+        };
+        let read: Vec<_> = ways.iter().filter_map(|&escapes| tokens(text, escapes)).collect();
+        words.unreadable = read.is_empty();
+        for tokens in read {
+            words.read(&tokens);
+        }
+        words
+    }
+
+    fn read(&mut self, tokens: &[Token<'_>]) {
+        for (at, token) in tokens.iter().enumerate() {
+            let Token::Word(word) = token else { continue };
+            self.word(word, &tokens[..at], &tokens[at + 1..]);
+            if self.names.len() < NAMES_MAX {
+                self.names.insert((&**word).into());
+            } else {
+                self.unreadable |= !self.names.contains(&**word);
+            }
+        }
+    }
+
+    fn word(&mut self, word: &str, before: &[Token<'_>], after: &[Token<'_>]) {
+        let next = |token: Token<'_>| after.first() == Some(&token);
+        let calls = next(Token::Sign(b'('));
+        let begins = begins_statement(before);
+        let follows = |words: &[&str]| after.first().is_some_and(|token| token.is_one_of(words));
+        match word {
+            "set_config" if calls => self.set_config(&after[1..]),
+            "set" => self.set(begins, after),
+            "reset" | "discard" if begins => {
+                self.settings = true;
+                self.setting_names.insert("role".into());
+            }
+            "pg_settings" => self.settings = true,
+            // EXECUTE FUNCTION is a trigger's, GRANT EXECUTE ON a right.
+            "execute" => self.unreadable |= !follows(&["function", "procedure", "on"]),
+            "do" if begins => self.unreadable = true,
+            "temp" | "temporary" => self.pins |= Pins::TEMP_TABLE,
+            "listen" if begins => self.pins |= Pins::LISTEN,
+            "hold" if before.last().is_some_and(|token| token.is("with")) => self.pins |= Pins::HOLD_CURSOR,
+            "prepare" if begins && !follows(&["transaction"]) => self.pins |= Pins::SQL_PREPARE,
+            "load" if begins && matches!(after.first(), Some(Token::String(_))) => self.pins |= Pins::LOAD,
+            "pg_advisory_lock"
+            | "pg_advisory_lock_shared"
+            | "pg_try_advisory_lock"
+            | "pg_try_advisory_lock_shared" => self.pins |= Pins::ADVISORY_LOCK,
+            "setseed"
+            | "pg_backup_start"
+            | "pg_replication_origin_session_setup"
+            | "pg_create_physical_replication_slot"
+            | "pg_create_logical_replication_slot"
+            | "pg_copy_physical_replication_slot"
+            | "pg_copy_logical_replication_slot"
+                if calls =>
+            {
+                self.pins |= Pins::OTHER;
+            }
+            word if calls && runs_text(word) => self.unreadable = true,
+            word if word.starts_with("pg_temp") => self.pins |= Pins::TEMP_TABLE,
+            _ => {}
+        }
+    }
+
+    /// SET, or the SET of an UPDATE.
+    fn set(&mut self, begins: bool, mut after: &[Token<'_>]) {
+        while after
+            .first()
+            .is_some_and(|token| token.is_one_of(&["session", "characteristics", "as"]))
+        {
+            after = &after[1..];
+        }
+        if after.first().is_some_and(|token| token.is("local")) {
+            return;
+        }
+        self.settings |= begins;
+        let mut name = String::new();
+        for token in after {
+            match token {
+                Token::Word(word) if name.is_empty() || name.ends_with('.') => name.push_str(word),
+                Token::Sign(b'.') if !name.is_empty() => name.push('.'),
+                _ => break,
+            }
+        }
+        if begins || name.contains('.') {
+            self.setting(&name);
+        }
+    }
+
+    fn setting(&mut self, name: &str) {
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "session_authorization" | "authorization" => self.pins |= Pins::SESSION_AUTHORIZATION,
+            "seed" => self.pins |= Pins::OTHER,
+            _ => {}
+        }
+        if name == "role" || name.contains('.') {
+            self.setting_names.insert(name.into());
+        }
+    }
+
+    /// The arguments of `set_config` begin here.
+    fn set_config(&mut self, arguments: &[Token<'_>]) {
+        let mut depth = 0_usize;
+        let mut commas = 0;
+        for (at, token) in arguments.iter().enumerate() {
+            match token {
+                Token::Sign(b'(') => depth += 1,
+                Token::Sign(b')') if depth == 0 => break,
+                Token::Sign(b')') => depth -= 1,
+                Token::Sign(b',') if depth == 0 => {
+                    commas += 1;
+                    let last = &arguments[at + 1..];
+                    if commas == 2
+                        && last.first().is_some_and(|token| token.is("true"))
+                        && last.get(1) == Some(&Token::Sign(b')'))
+                    {
+                        return; // It ends with the transaction.
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.settings = true;
+        match arguments {
+            [Token::String(Some(name)), Token::Sign(b','), ..] => self.setting(name),
+            _ => self.unreadable = true,
+        }
+    }
+}
+
+/// Whether a statement can begin behind these tokens.
+fn begins_statement(before: &[Token<'_>]) -> bool {
+    match before.last() {
+        None | Some(Token::Sign(b';' | b'>')) => true,
+        Some(token) => token.is_one_of(&[
+            "begin", "then", "else", "loop", "atomic", "analyze", "verbose", "also", "instead", "as",
+        ]),
+    }
 }
 
 /// Whether some word of the text could change what is defined.
@@ -37,23 +181,10 @@ pub(super) fn define(text: &[u8]) -> bool {
     words(text).any(|word| WORDS.iter().any(|known| word.eq_ignore_ascii_case(known)))
 }
 
-/// Every pin that some word of the text could be the reason of.
-pub(super) fn pins(text: &[u8]) -> Pins {
-    let mut found = Pins::NONE;
-    for word in words(text) {
-        for (name, pin) in WORDS {
-            if name.len() == word.len() && word.eq_ignore_ascii_case(name) {
-                found |= *pin;
-            }
-        }
-        if word
-            .get(..8)
-            .is_some_and(|begin| begin.eq_ignore_ascii_case(b"pg_temp_"))
-        {
-            found |= Pins::TEMP_TABLE;
-        }
-    }
-    found
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
+    text.split(move |byte| !is_word(byte))
+        .filter(|word| word.len() >= 4)
 }
 
 /// Whether the session's own schema is named somewhere.
@@ -66,16 +197,70 @@ pub(super) fn name_pg_temp(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> Words {
+        Words::of(text.as_bytes())
+    }
+
+    fn names(words: &Words) -> Vec<&str> {
+        words.setting_names.iter().map(|name| &**name).collect()
+    }
+
     #[test]
-    fn words_are_found_anywhere_and_whole() {
-        assert_eq!(pins(b"frobnicate TEMPORARY thing"), Pins::TEMP_TABLE);
-        assert_eq!(pins(b"x(Pg_Advisory_Lock(1))"), Pins::ADVISORY_LOCK);
-        assert_eq!(pins(b"select temperature, holder from listeners"), Pins::NONE);
+    fn what_statements_leave() {
+        let pins = |text: &str| of(text).pins;
+        assert_eq!(pins("frobnicate TEMPORARY thing"), Pins::TEMP_TABLE);
+        assert_eq!(pins("x(Pg_Advisory_Lock(1))"), Pins::ADVISORY_LOCK);
         assert_eq!(
-            pins(b"'listen' pg_temp_3.x with hold"),
-            Pins::LISTEN | Pins::TEMP_TABLE | Pins::HOLD_CURSOR
+            pins("select temperature, holder, load, seed from listeners"),
+            Pins::NONE
+        );
+        assert_eq!(pins("select 'listen'; listen a"), Pins::LISTEN);
+        assert_eq!(pins("declare c cursor with hold for select 1"), Pins::HOLD_CURSOR);
+        assert_eq!(pins("create table pg_temp.x (a int)"), Pins::TEMP_TABLE);
+        assert_eq!(
+            pins("begin prepare p as select 1; load 'x'; end"),
+            Pins::SQL_PREPARE | Pins::LOAD
+        );
+        assert_eq!(
+            pins("set session authorization bob; select setseed(1)"),
+            Pins::SESSION_AUTHORIZATION | Pins::OTHER
         );
         assert!(define(b"begin atomic; ALTER frob"));
         assert!(!define(b"select altered, dropped, created_at"));
+    }
+
+    #[test]
+    fn settings_that_are_named() {
+        assert_eq!(
+            names(&of("begin set role bob; set a.b = 1; reset x.y; end")),
+            ["a.b", "role"]
+        );
+        assert_eq!(names(&of("perform set_config('My.Name', x, false)")), ["my.name"]);
+        let local = of("perform set_config('my.name', f(x, true), true); set local role bob");
+        assert_eq!((local.settings, local.unreadable), (false, false));
+        assert_eq!(names(&local), [""; 0]);
+        let update = of("begin update t set a = 1 where b; end");
+        assert_eq!((update.settings, update.unreadable), (false, false));
+        assert!(of("begin update t set a = 1; reset all; end").settings);
+        assert!(of("perform set_config(name, 'true', false)").unreadable);
+    }
+
+    #[test]
+    fn text_that_is_put_together_cannot_be_read() {
+        for text in [
+            "begin execute 'set role bob'; end",
+            "do $$ begin end $$",
+            "select query_to_xml('x', true, true, '')",
+            "'a",
+        ] {
+            assert!(of(text).unreadable, "{text}");
+        }
+        for text in [
+            "create trigger t after insert on x execute function f()",
+            "grant execute on function f() to bob",
+            "insert into t values (1) on conflict do nothing",
+        ] {
+            assert!(!of(text).unreadable, "{text}");
+        }
     }
 }

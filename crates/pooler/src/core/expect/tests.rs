@@ -153,7 +153,7 @@ fn a_text_that_discards_makes_names_unsure_until_it_is_answered() {
 }
 
 fn prepared() -> Prepared {
-    let mut statements = Statements::new(0);
+    let statements = Statements::new(0);
     let mut understanding = Understanding::new(Limits::default());
     let understood = || understanding.of(b"select 1");
     Prepared {

@@ -127,7 +127,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The same at the console.
     pub(in crate::core) fn heavy_queue_now_ns(&self) -> u64 {
-        let ahead = self.clock_ahead.unwrap_or_default();
+        let ahead = self.clock_ahead;
         u64::try_from((self.now + ahead).as_nanos()).unwrap_or(u64::MAX)
     }
 

@@ -190,7 +190,12 @@ mod tests {
                 .config
         };
         let rule = |text: &str| {
-            let mut desk = Desk::new(crate::understand::Limits::default(), 1, Arc::default());
+            let mut desk = Desk::new(
+                crate::understand::Limits::default(),
+                Arc::new(crate::session::prepared::Statements::new(1)),
+                Arc::default(),
+                Arc::default(),
+            );
             Splits::of(&config(text), &mut desk, Splits::default())
                 .rules
                 .remove(0)

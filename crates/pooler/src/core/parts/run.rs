@@ -13,6 +13,7 @@ use super::rules::Rule;
 use crate::admin::SplitRow;
 use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
 use crate::core::client::Client;
+use crate::core::connect::Attempt;
 use crate::core::desk::{Desk, Rules, read_when_parsed};
 use crate::core::event_loop::EventLoop;
 use crate::core::pool::Pool;
@@ -51,7 +52,7 @@ fn plain_session(client: &Client, server: &Server) -> bool {
     server.status == TransactionStatus::Idle
         && server.expects.settled()
         && client.pins.is_empty()
-        && !(client.began || client.read_back || client.defines || client.cancel_wanted)
+        && !(client.began || client.is_doubtful() || client.defines || client.cancel_wanted)
         && !is("default_transaction_isolation", "serializable")
         && !is("standard_conforming_strings", "off")
 }
@@ -274,7 +275,7 @@ impl<R: Reactor> EventLoop<R> {
             .iter()
             .filter_map(|&core_pool| self.pools.get(core_pool))
             .filter(|pool| !pool.paused)
-            .map(|pool| pool.idle.as_slice())
+            .map(|pool| &*pool.idle)
             .collect();
         let longest = lists.iter().map(|list| list.len()).max().unwrap_or(0);
         let fit = |server: &usize| {
@@ -298,13 +299,12 @@ impl<R: Reactor> EventLoop<R> {
         let mut left = wanted;
         for core_pool in self.core_pools_of(pool) {
             while left > 0
-                && self.pools.get(core_pool).is_some_and(|pool| {
-                    pool.servers < pool.size && pool.connecting == 0 && pool.failed.is_none()
-                })
+                && let Some(pool) = self.pools.get(core_pool)
+                && pool.servers < pool.share
+                && pool.connecting == 0
+                && pool.failed.is_none()
+                && self.connect(reactor, core_pool, pool.size) == Attempt::Begun
             {
-                if !self.connect(reactor, core_pool) {
-                    break;
-                }
                 left -= 1;
             }
         }
@@ -360,7 +360,7 @@ impl<R: Reactor> EventLoop<R> {
         found.since = self.now;
         found.query_since = self.now;
         if let Some(pool) = self.pools.get_mut(found.pool) {
-            pool.idle.retain(|&idle| idle != server);
+            pool.idle.forget(server);
         }
         let number = found.id;
         if let Some(job) = self.jobs.get_mut(&id) {

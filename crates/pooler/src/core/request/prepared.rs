@@ -29,7 +29,8 @@ impl<R: Reactor> Way<'_, R> {
     /// the session has set, and that what is defined is as it was.
     pub(super) fn prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
         let client = &*self.client;
-        if !self.server.expects.settled() || !client.pins.is_empty() || client.read_back || client.defines {
+        if !self.server.expects.settled() || !client.pins.is_empty() || client.is_doubtful() || client.defines
+        {
             return false;
         }
         let in_block = match self.server.status {
@@ -82,7 +83,7 @@ impl<R: Reactor> Way<'_, R> {
         if !self.server.expects.settled()
             || self.server.status != TransactionStatus::Idle
             || !client.pins.is_empty()
-            || client.read_back
+            || client.is_doubtful()
             || client.defines
         {
             return;

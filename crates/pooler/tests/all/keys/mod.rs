@@ -5,6 +5,7 @@ mod console;
 mod exhaustion;
 mod hosts;
 mod memory;
+mod pools;
 mod servers;
 
 use crate::common;
@@ -46,15 +47,24 @@ impl Scene {
 
     /// In front of what `place` says, lines of the database `app`.
     fn at(place: &str, database: &str, lines: Lines<'_>) -> Scene {
+        Scene::of(&format!("user = \"app\"\n{place}"), database, lines)
+    }
+
+    /// The same, for the user that the client or `place` names.
+    fn of(place: &str, database: &str, lines: Lines<'_>) -> Scene {
         common::log::keep();
         let port = free_port();
         let auth = match lines.proxy.contains("auth_type") {
             true => "",
             false => "auth_type = \"any\"",
         };
+        let loops = match lines.corun.contains("event_loops") {
+            true => "",
+            false => "event_loops = 1",
+        };
         let text = format!(
             "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\nunix_socket_dir = \"\"\n{auth}\n\
-             admin_users = [\"postgres\"]\n{}\n[corun]\nevent_loops = 1\n{}\n[databases.app]\nuser = \"app\"\n{place}\n",
+             admin_users = [\"postgres\"]\n{}\n[corun]\n{loops}\n{}\n[databases.app]\n{place}\n",
             lines.proxy, lines.corun
         );
         Scene {

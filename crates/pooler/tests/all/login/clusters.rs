@@ -3,7 +3,7 @@
 use super::who;
 use crate::common;
 use crate::common::child::free_port;
-use crate::common::postgres::Postgres;
+use crate::common::postgres::{Postgres, shared};
 use crate::common::raw::{Login, Raw};
 use corun_pooler::config::Config;
 use corun_pooler::{Pooler, World};
@@ -77,13 +77,12 @@ fn logins_to_one_cluster_leave_those_to_another_alone() {
 fn a_wrong_password_of_a_database_is_not_made_good_by_a_login_to_another() {
     let server = cluster();
     let databases = [
-        database("good", server.port(), ""),
+        database("good", server.port(), "auth_user = \"postgres\""),
         database(
             "wrong",
             server.port(),
-            "user = \"app_scram\"\npassword = \"nonsense\"",
+            "auth_user = \"postgres\"\nuser = \"app_scram\"\npassword = \"nonsense\"",
         ),
-        "[users.app_scram]\npassword = \"secret\"\n".to_owned(),
     ]
     .concat();
     let (_proxy, port) = proxy(&databases, "auth_type = \"scram-sha-256\"");
@@ -93,4 +92,6 @@ fn a_wrong_password_of_a_database_is_not_made_good_by_a_login_to_another() {
         let refused = who(&login("wrong")).expect_err("the password is wrong");
         assert!(refused.contains("server login failed"), "{refused}");
     }
+    // The shared server is there so that both tests run beside others that use it.
+    shared();
 }

@@ -58,3 +58,25 @@ fn repeated_texts_as_prepared_statements_get_their_own_answers() {
         round(seed, "transaction", 2, "\n[corun]\nauto_prepare = \"exact\"\n")
     });
 }
+
+#[test]
+fn clients_of_several_event_loops_share_one_server_connection() {
+    seeds(100, |seed| {
+        round(seed, "transaction", 1, "\n[corun]\nevent_loops = 3\n")
+    });
+}
+
+#[test]
+fn clients_of_several_event_loops_get_their_own_answers() {
+    seeds(100, |seed| {
+        round(
+            seed,
+            "transaction",
+            2,
+            "max_prepared_statements = 2\n[corun]\nevent_loops = 4\n",
+        )
+    });
+    seeds(60, |seed| {
+        round(seed, "session", 5, "\n[corun]\nevent_loops = 2\n")
+    });
+}

@@ -555,7 +555,7 @@ impl Session {
                 }
             }
             Plan::Pins => {
-                let mut answers = vec![Some("f".to_owned()); 5];
+                let mut answers = vec![Some("f".to_owned()); 6];
                 answers[0] = Some(if self.temporary { "t" } else { "f" }.to_owned());
                 rows.push(answers);
             }

@@ -4,6 +4,7 @@
 
 mod auto_prepare;
 mod encodings;
+mod leaks;
 mod parameterize;
 mod pins;
 mod prepared;

@@ -2,7 +2,7 @@
 
 use crate::common::message;
 use crate::common::raw::Raw;
-use crate::common::target::Scene;
+use crate::common::target::{Mode, Pooling, Scene};
 
 fn show(client: &mut Raw, name: &str) -> String {
     client.value(&format!("select nullif(current_setting('{name}', true), '')"))
@@ -122,7 +122,8 @@ fn savepoints_keep_and_undo_settings() {
 
 #[test]
 fn settings_made_by_functions_count() {
-    let scene = Scene::transactions(1);
+    // Otherwise text that a block puts together keeps the client on its server.
+    let scene = Scene::start(&Pooling::new(Mode::Transaction, 1).corun("doubtful = \"trust\""));
     let (mut a, mut b) = scene.two();
     a.rows(
         "create function hidden(v text) returns void language plpgsql as

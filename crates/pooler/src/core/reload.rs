@@ -1,0 +1,78 @@
+//! A changed configuration, as an event loop takes it over.
+
+use corun_net::reactor::Reactor;
+
+use super::balance::Balance;
+use super::event_loop::{EventLoop, Todo};
+use super::parts::Splits;
+use super::pool::removed;
+use super::world::World;
+use std::sync::Arc;
+
+impl<R: Reactor> EventLoop<R> {
+    /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes
+    /// back before is as it was.
+    pub(super) fn change_world(&mut self, reactor: &mut R, world: Arc<World>) {
+        self.world = world;
+        // Opened again with the hosts and settings of now.
+        self.fleets.clear();
+        let mut refused = Vec::new();
+        let mut sizes = Vec::new();
+        let disabled = self.shared.stopped.lock().disabled.clone();
+        for (index, pool) in &mut self.pools {
+            let effective = self.world.effective_as(&pool.key.database, &pool.key.user);
+            pool.gone = effective.is_none();
+            pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
+            let Some(effective) = effective else {
+                refused.extend(pool.waiting.drain().iter().map(|waiting| waiting.client));
+                for (_, server) in &mut self.servers {
+                    if server.pool == index {
+                        server.closing = Some("the database is not configured any more");
+                    }
+                }
+                self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
+                continue;
+            };
+            let moved = effective.moves(&pool.effective);
+            pool.effective = effective;
+            pool.hosts = Balance::of(&pool.effective);
+            if moved {
+                pool.queries_of = vec![0; pool.effective.hosts.len()];
+            }
+            pool.waiting
+                .configure(pool.effective.cohorts, &self.world.config.corun);
+            if pool.key.core_pool == 0 {
+                let (size, reserve) = self.world.sizes(&pool.effective, self.shared.mailboxes.len());
+                sizes.push((index, size, reserve));
+            }
+            if moved {
+                for (_, server) in &mut self.servers {
+                    if server.pool == index {
+                        server.closing = Some("settings of the database changed");
+                    }
+                }
+                self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
+            }
+        }
+        self.forget_ranges();
+        // Other functions may be trusted.
+        self.shared.catalogues.forget();
+        let old = std::mem::take(&mut self.splits);
+        let before = old.names();
+        self.splits = Splits::of(&self.world.config, &mut self.desk, old);
+        for job in self.jobs.values_mut() {
+            // What it finds out belongs to a rule that may be gone.
+            job.rule = self.splits.same(before.get(job.rule));
+        }
+        for (index, size, reserve) in sizes {
+            self.arrange_core_pools(index, size, reserve);
+        }
+        for index in refused {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.waiting = None;
+                let refusal = removed(&client.database);
+                self.refuse_client(reactor, index, &refusal);
+            }
+        }
+    }
+}
