@@ -1,6 +1,5 @@
 //! Help texts, and what wrong arguments look like: exit code 2 and the program's error format.
 
-use std::fs;
 use std::process::Command;
 
 use crate::program::{check_error, corun};
@@ -36,7 +35,10 @@ fn a_command_of_a_package_that_is_not_installed_names_the_package() {
     // Where no sibling lies beside it, and with nothing on PATH.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("corun");
-    fs::copy(crate::PROGRAM, &program).expect("a copy");
+    // Another process writes the copy: a file that this process had open for writing may still be open in a child which another test is
+    // just starting, and such a file cannot be run.
+    let copied = Command::new("cp").arg(crate::PROGRAM).arg(&program).status();
+    assert!(copied.expect("cp runs").success());
     let output = Command::new(program)
         .args(["demo", "--quick"])
         .env("PATH", folder.path())

@@ -1,7 +1,6 @@
 //! What is shipped: the example configuration, the unit, the Debian packages, the tarballs.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -124,11 +123,18 @@ fn a_unit_that_waits_to_be_told_is_told() {
 fn programs(folder: &Path) {
     const PROGRAM: &str = "#!/bin/sh\nname=$(basename \"$0\")\n[ \"$1\" = documents ] || exit 0\nmkdir -p \"$2\"\n\
                            for file in $name.1 $name-command.1 $name.bash _$name $name.fish; do echo $file >\"$2/$file\"; done\n";
+    let text = folder.join("text");
+    fs::write(&text, PROGRAM).expect("written");
     for name in NAMES {
-        let program = folder.join(name);
-        fs::write(&program, PROGRAM).expect("written");
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).expect("set");
+        // Another process writes the program: a file that this process had open for writing may still be open in a child which another
+        // test is just starting, and such a file cannot be run.
+        let made = Command::new("install")
+            .args(["-m", "700"])
+            .args([&text, &folder.join(name)])
+            .status();
+        assert!(made.expect("install runs").success());
     }
+    fs::remove_file(&text).expect("removed");
 }
 
 const NAMES: [&str; 3] = ["corun", "corun-sql", "corun-lab"];

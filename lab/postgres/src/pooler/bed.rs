@@ -1,6 +1,7 @@
 //! [`Bed`]: everything the sides of a comparison share: the server with its data, the programs, a folder for files.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::account::{Account, passable};
 use super::address::short_enough;
@@ -176,14 +177,20 @@ pub fn ours(given: Option<&Path>, to: &Path) -> Result<Found<PathBuf>, BenchErro
 /// A copy that every account may run: the folders above the program may be closed to others.
 fn copied(from: &Path, to: &Path) -> Result<PathBuf, BenchError> {
     passable(to.parent().unwrap_or(to))?;
-    std::fs::copy(from, to)
-        .map_err(|source| BenchError::io(format!("could not copy {}", from.display()), source))?;
-    std::fs::set_permissions(to, std::os::unix::fs::PermissionsExt::from_mode(0o755)).map_err(|error| {
-        failed(
+    // Another process writes the copy: a file that this process had open for writing may still be open in a child which another thread
+    // is just starting, and such a file cannot be run.
+    let done = Command::new("install")
+        .args(["-m", "755"])
+        .args([from, to])
+        .output()
+        .map_err(|source| BenchError::io("could not run install".to_owned(), source))?;
+    if !done.status.success() {
+        let why = String::from_utf8_lossy(&done.stderr);
+        return Err(failed(
             "files",
-            format!("could not make {} runnable: {error}", to.display()),
-        )
-    })?;
+            format!("could not copy {}: {}", from.display(), why.trim()),
+        ));
+    }
     Ok(to.to_path_buf())
 }
 
