@@ -135,6 +135,13 @@ impl Engine {
         if options.joins == Joins::Corun {
             config = config.with_option_extension(crate::CorunOptions::default());
         }
+        if options.memory_limit_bytes.is_some() {
+            // A file for each batch: where two tasks write to two open files, a repartitioning waits for ever for the batch that is in
+            // the second (apache/datafusion#24883). Not needed with a release that has #24891.
+            config
+                .options_mut()
+                .set("datafusion.execution.max_spill_file_size_bytes", "1")?;
+        }
         for (key, value) in &options.settings {
             config
                 .options_mut()

@@ -310,6 +310,33 @@ fn a_tight_memory_limit_is_an_error_not_a_crash() {
     assert_eq!(run.out, "", "no header without rows");
 }
 
+/// Two tasks that spill at the same time: in one run of five or so they waited for ever for each other.
+#[test]
+fn spilling_under_a_tight_memory_limit_ends() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+    let query =
+        "select count(*) as n from (select distinct lo_orderkey, lo_custkey, lo_partkey from lineorder)";
+    for _ in 0..15 {
+        let mut child = Command::new(crate::PROGRAM)
+            .args(["sql", "--ssb", "0.02", "--memory-limit", "512KiB"])
+            .args(["--partitions", "2", "-c", query])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let until = Instant::now() + Duration::from_secs(60);
+        while child.try_wait().expect("it can be waited for").is_none() {
+            if Instant::now() > until {
+                child.kill().expect("it can be killed");
+                panic!("the query does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
     use std::io::Read;

@@ -106,6 +106,11 @@ struct Case {
     streaming: bool,
 }
 
+/// Values of a key that keep the batches of one statement's rows near 2,000: a case has about 200 statements.
+fn fewest_values(pairs: usize, batch_size: usize) -> u32 {
+    (pairs / (2_000 * batch_size)) as u32
+}
+
 fn cases() -> impl Strategy<Value = Case> {
     let data = (
         0..260_usize,
@@ -126,7 +131,7 @@ fn cases() -> impl Strategy<Value = Case> {
     (data, how).prop_map(|(data, how)| Case {
         a_rows: data.0,
         b_rows: data.1,
-        domain: data.2,
+        domain: data.2.max(fewest_values(data.0 * data.1, how.1)),
         a_partitions: data.3,
         b_partitions: data.4,
         seed: data.5,

@@ -295,7 +295,7 @@ fn databases(text: &mut Text, snapshot: &Snapshot) {
         });
     }
     type Counter = fn(&Stats) -> f64;
-    let counters: [(&str, &str, Counter); 11] = [
+    let counters: [(&str, &str, Counter); 13] = [
         (
             "server_assignments_total",
             "How often a server was given to a client.",
@@ -335,6 +335,16 @@ fn databases(text: &mut Text, snapshot: &Snapshot) {
         ("binds_total", "Prepared statements bound.", |stats| {
             stats.bind_count as f64
         }),
+        (
+            "settings_carried_total",
+            "Times a client's settings were set on another server connection.",
+            |stats| stats.settings_carried as f64,
+        ),
+        (
+            "state_questions_total",
+            "Times a server connection was asked what its client had left there.",
+            |stats| stats.state_questions as f64,
+        ),
     ];
     for (name, help, value) in counters {
         text.family(

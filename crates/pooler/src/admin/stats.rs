@@ -29,6 +29,10 @@ pub struct Stats {
     pub server_parse_count: u64,
     /// Prepared statements bound.
     pub bind_count: u64,
+    /// How often a client's settings were set on another server connection.
+    pub settings_carried: u64,
+    /// How often a server connection was asked what its client had left there.
+    pub state_questions: u64,
 }
 
 impl Stats {
@@ -45,6 +49,8 @@ impl Stats {
             client_parse_count: combine(self.client_parse_count, other.client_parse_count),
             server_parse_count: combine(self.server_parse_count, other.server_parse_count),
             bind_count: combine(self.bind_count, other.bind_count),
+            settings_carried: combine(self.settings_carried, other.settings_carried),
+            state_questions: combine(self.state_questions, other.state_questions),
         }
     }
 
@@ -79,6 +85,8 @@ impl Stats {
             client_parse_count: second(self.client_parse_count),
             server_parse_count: second(self.server_parse_count),
             bind_count: second(self.bind_count),
+            settings_carried: second(self.settings_carried),
+            state_questions: second(self.state_questions),
         }
     }
 }

@@ -32,8 +32,12 @@ impl<R: Reactor> Way<'_, R> {
             return Some(violation("invalid message format"));
         };
         self.server.counts.client_parses += 1;
-        let under = read_when_parsed(&self.client.settings, !parsed.sql.is_ascii());
-        let statement = self.desk.intern(&parsed, &under);
+        let utf8 = self.is_utf8(parsed.sql);
+        let mut under = read_when_parsed(&self.client.settings, !parsed.sql.is_ascii());
+        if !utf8 {
+            under.push(0);
+        }
+        let statement = self.desk.intern(&parsed, &under, utf8);
         if self.rules.mode == PoolMode::Statement
             && statement.understood.transaction != TransactionEffect::None
         {
@@ -240,7 +244,7 @@ impl<R: Reactor> Way<'_, R> {
             return None;
         };
         prepared.statement.bound();
-        self.note(&Arc::clone(&prepared.statement.understood));
+        self.note(&prepared.statement.understood);
         self.runs(&prepared.statement.understood);
         let mut out = Vec::with_capacity(body.len() + 64);
         self.ensure(&prepared, &mut out);

@@ -33,7 +33,7 @@ const DATABASES_MAX: usize = 4096;
 #[derive(Default)]
 struct Entry {
     known: Option<Arc<Catalogue>>,
-    /// Definitions have changed since the question was asked whose answer is known, or is awaited.
+    /// Definitions have changed since the question was asked that is awaited.
     outdated: bool,
     looked: Option<Instant>,
     asked: Option<Instant>,
@@ -62,16 +62,11 @@ impl Catalogues {
             return false;
         }
         let old = entry.looked.is_none_or(|at| now - at >= LOOK_AGAIN);
-        let lacks = entry.known.is_none() || entry.outdated;
-        if !(old || needed && lacks) {
+        if !(old || needed && entry.known.is_none()) {
             return false;
         }
         entry.asked = Some(now);
         entry.outdated = false;
-        // What was known before no longer counts where definitions have changed.
-        if lacks {
-            entry.known = None;
-        }
         true
     }
 

@@ -26,7 +26,7 @@ const LOGIN_MESSAGE_MAX: usize = 64 << 10;
 pub(super) enum Attempt {
     /// The connection is on its way.
     Begun,
-    /// The pool has no room for it.
+    /// The pool, its database or its user has no room for it.
     Full,
     /// Not now: an address is looked up, or something failed.
     Later,
@@ -109,7 +109,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Err(full) = self.shared.server_counts.count(&database, &user, limits) {
             pool.all.closed(true);
             self.make_room(reactor, index, full);
-            return Attempt::Later;
+            return Attempt::Full;
         }
         let entry = self.servers.vacant_entry();
         let token = server_token(entry.key());

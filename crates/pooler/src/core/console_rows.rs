@@ -260,6 +260,8 @@ fn counters(totals: &Totals) -> Stats {
         client_parse_count: totals.counts.client_parses,
         server_parse_count: totals.counts.server_parses,
         bind_count: totals.counts.binds,
+        settings_carried: totals.settings_carried,
+        state_questions: totals.state_questions,
     }
 }
 

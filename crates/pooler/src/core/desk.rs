@@ -73,15 +73,32 @@ impl Desk {
         self.catalogues.of(database)
     }
 
-    /// The statement of a Parse.
-    pub fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8]) -> Arc<Statement> {
+    /// What a text of a client means. `utf8`: that is its encoding for certain.
+    pub fn understood(&mut self, sql: &[u8], utf8: bool) -> Arc<Understood> {
+        understood(&mut self.understanding, sql, utf8)
+    }
+
+    /// The statement of a Parse. `utf8`: as above.
+    pub fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8], utf8: bool) -> Arc<Statement> {
         let Self {
             understanding,
             statements,
             ..
         } = self;
-        statements.intern(parsed.sql, parsed.types, under, || understanding.of(parsed.sql))
+        statements.intern(parsed.sql, parsed.types, under, || {
+            understood(understanding, parsed.sql, utf8)
+        })
     }
+}
+
+fn understood(understanding: &mut Understanding, sql: &[u8], utf8: bool) -> Arc<Understood> {
+    let found = understanding.of(sql);
+    if utf8 || !found.ambiguous {
+        return found;
+    }
+    let mut understood = Understood::clone(&found);
+    understood.unreadable = true;
+    Arc::new(understood)
 }
 
 /// What holds for a client's pool.

@@ -1,5 +1,7 @@
 //! A changed configuration, as an event loop takes it over.
 
+use std::sync::Arc;
+
 use corun_net::reactor::Reactor;
 
 use super::balance::Balance;
@@ -7,7 +9,6 @@ use super::event_loop::{EventLoop, Todo};
 use super::parts::Splits;
 use super::pool::removed;
 use super::world::World;
-use std::sync::Arc;
 
 impl<R: Reactor> EventLoop<R> {
     /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes

@@ -261,20 +261,15 @@ impl<R: Reactor> Way<'_, R> {
 
     /// Something runs that nothing is known of.
     fn doubtful(&mut self) {
-        self.client.suspect(
-            &Effects {
-                unreadable: true,
-                ..Effects::default()
-            },
-            self.rules.doubtful,
-        );
+        self.client.suspect(&Effects::unreadable(), self.rules.doubtful);
     }
 
     fn query(&mut self, body: &[u8], end: usize) -> Option<Stop> {
         let Some(sql) = read::query(body) else {
             return Some(violation("invalid message format"));
         };
-        let understood = self.desk.understanding.of(sql);
+        let utf8 = self.is_utf8(sql);
+        let understood = self.desk.understood(sql, utf8);
         if self.rules.mode == PoolMode::Statement && understood.transaction != TransactionEffect::None {
             return self.refuse_block(end);
         }
@@ -369,6 +364,12 @@ impl<R: Reactor> Way<'_, R> {
         build::ready(&mut out, self.server.status);
         self.answer(&out, end);
         Some(None)
+    }
+
+    /// Whether a text is in UTF-8 for certain; one in ASCII alone is.
+    pub(super) fn is_utf8(&self, text: &[u8]) -> bool {
+        // A change of settings that the server has not told yet may be one of the encoding.
+        text.is_ascii() || !self.client.read_back && self.server.reported("client_encoding") == Some("UTF8")
     }
 
     /// Notes what a text does to the session.

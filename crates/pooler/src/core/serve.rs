@@ -369,7 +369,7 @@ impl<R: Reactor> EventLoop<R> {
                 None => client.settings = Arc::clone(&server.settings),
                 Some(sql) => {
                     if let Some(pool) = self.pools.get_mut(server.pool) {
-                        pool.totals.replays += 1;
+                        pool.totals.settings_carried += 1;
                     }
                     let kind = TaskKind::Replay(Arc::clone(&client.settings));
                     server.start(reactor, kind, &sql);

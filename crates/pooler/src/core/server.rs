@@ -316,6 +316,12 @@ impl Server {
         self.transport.send(reactor, query);
     }
 
+    /// What the server has last said of a parameter.
+    pub fn reported(&self, name: &str) -> Option<&str> {
+        let found = self.parameters.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
     /// A ParameterStatus came. Answers whether the value is new.
     pub fn parameter(&mut self, name: &str, value: &str) -> bool {
         if let Some((_, old)) = self.parameters.iter_mut().find(|(known, _)| known == name) {

@@ -91,8 +91,8 @@ impl<R: Reactor> EventLoop<R> {
         client.read_back &= !settings;
         client.parting = true;
         let sql = question(client, server, pins, settings);
-        if settings && let Some(pool) = self.pools.get_mut(server.pool) {
-            pool.totals.read_backs += 1;
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.totals.state_questions += 1;
         }
         server.start(reactor, TaskKind::State { settings }, &sql);
         true
@@ -100,13 +100,13 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A server has told what its client has left there.
     pub(super) fn state_told(&mut self, reactor: &mut R, index: usize, asked: bool, task: &Task) {
-        let client = self
+        let client_index = self
             .servers
             .get(index)
             .and_then(|server| server.client)
             .unwrap_or(usize::MAX);
-        let client_index = client;
-        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client)) else {
+        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
+        else {
             return self.close_server(reactor, index, "the client left");
         };
         client.parting = false;
@@ -159,16 +159,21 @@ impl<R: Reactor> EventLoop<R> {
         if client.hidden.is_nothing() && client.unjudged.is_empty() && !recodes {
             return false;
         }
+        let database = Arc::clone(&client.database);
+        let replica = server.replica;
+        if !replica && self.asks_catalogue(reactor, index, &database) {
+            if let Some(client) = self.clients.get_mut(client_index) {
+                client.parting = true;
+            }
+            return true;
+        }
+        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
+        else {
+            return false;
+        };
         let Some(pool) = self.pools.get_mut(server.pool) else {
             return false;
         };
-        let database = Arc::clone(&client.database);
-        let missing = self.desk.catalogue(&database).is_none() && !server.replica;
-        if missing && self.shared.catalogues.wants(&database, true) {
-            client.parting = true;
-            server.start(reactor, TaskKind::Catalogue(database), &catalogue::question());
-            return true;
-        }
         if client.hidden.is_nothing() && client.unjudged.is_empty() {
             return false;
         }
@@ -265,9 +270,18 @@ impl<R: Reactor> EventLoop<R> {
             // It may be behind.
             return false;
         }
-        let asks = self.desk.catalogue(&database).is_none() && self.shared.catalogues.wants(&database, true);
-        if asks && let Some(server) = self.servers.get_mut(index) {
-            server.start(reactor, TaskKind::Catalogue(database), &catalogue::question());
+        self.asks_catalogue(reactor, index, &database)
+    }
+
+    /// Asks a server what its database's own code does, where that is not known and nobody else asks. `true`: the answer is awaited.
+    fn asks_catalogue(&mut self, reactor: &mut R, index: usize, database: &Arc<str>) -> bool {
+        let Some(server) = self.servers.get_mut(index) else {
+            return false;
+        };
+        let asks = self.desk.catalogue(database).is_none() && self.shared.catalogues.wants(database, true);
+        if asks {
+            let kind = TaskKind::Catalogue(Arc::clone(database));
+            server.start(reactor, kind, &catalogue::question());
         }
         asks
     }
@@ -325,15 +339,9 @@ impl<R: Reactor> EventLoop<R> {
                 .client
                 .and_then(|client| self.clients.get(client))
                 .map(|client| Arc::clone(&client.database));
-            if let Some(database) = database
-                && self.desk.catalogue(&database).is_none()
-                && self.shared.catalogues.wants(&database, true)
-                && let Some(server) = self.servers.get_mut(index)
-            {
-                server.start(reactor, TaskKind::Catalogue(database), &catalogue::question());
-                continue;
+            if !database.is_some_and(|database| self.asks_catalogue(reactor, index, &database)) {
+                self.settle_server(reactor, index);
             }
-            self.settle_server(reactor, index);
         }
         self.look_at_catalogues(reactor);
     }
@@ -401,14 +409,12 @@ impl<R: Reactor> EventLoop<R> {
 
     /// It is known what a database's own code does: clients that linger for that are judged.
     pub(super) fn catalogue_found(&mut self, reactor: &mut R, database: &Arc<str>) {
-        let of = |(_, pool): &(usize, &super::pool::Pool)| pool.key.database == *database;
-        let waiting = |pool: &super::pool::Pool| pool.lingering.iter().copied().collect::<Vec<usize>>();
-        let lingering: Vec<usize> = self
-            .pools
-            .iter()
-            .filter(of)
-            .flat_map(|(_, pool)| waiting(pool))
-            .collect();
+        let mut lingering: Vec<usize> = Vec::new();
+        for (_, pool) in &self.pools {
+            if pool.key.database == *database {
+                lingering.extend(pool.lingering.iter());
+            }
+        }
         for index in lingering {
             let client = self.servers.get(index).and_then(|server| server.client);
             let Some(client) = client.filter(|&client| self.judge(client)) else {

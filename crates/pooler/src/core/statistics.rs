@@ -24,9 +24,9 @@ pub struct Totals {
     /// How often a client was given a server.
     pub attached: u64,
     /// How often its settings had to be set there first.
-    pub replays: u64,
-    /// How often settings were read back.
-    pub read_backs: u64,
+    pub settings_carried: u64,
+    /// How often a server was asked what its client had left there.
+    pub state_questions: u64,
     /// Messages about prepared statements.
     pub counts: Counts,
 }
@@ -66,8 +66,8 @@ impl Totals {
             query_time: self.query_time + other.query_time,
             wait_time: self.wait_time + other.wait_time,
             attached: self.attached + other.attached,
-            replays: self.replays + other.replays,
-            read_backs: self.read_backs + other.read_backs,
+            settings_carried: self.settings_carried + other.settings_carried,
+            state_questions: self.state_questions + other.state_questions,
             counts,
         }
     }

@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::understand::{Pins, Understood, Words, only_reads};
+use crate::understand::{Pins, Understood, Words, change_session, only_reads};
 
 /// Rows of the answer beyond which it is not whole.
 pub const ROWS_MAX: usize = 200_000;
@@ -88,7 +88,8 @@ impl Effects {
         self.names.extend(other.names.iter().cloned());
     }
 
-    fn unreadable() -> Effects {
+    /// Those of something that nothing is known of.
+    pub(crate) fn unreadable() -> Effects {
         Effects {
             unreadable: true,
             ..Effects::default()
@@ -309,7 +310,7 @@ impl Catalogue {
 
 /// The query whose rows [`Catalogue::new`] reads: kind, and what belongs to it. Operators are PostgreSQL's own, whatever the search_path.
 pub fn question() -> String {
-    let asked: Vec<String> = CHANGES_SESSION.iter().map(|name| format!("'{name}'")).collect();
+    let asked: Vec<String> = change_session().map(|name| format!("'{name}'")).collect();
     let functions = format!("ARRAY[{}]::pg_catalog.name[]", asked.join(","));
     format!("{SETTINGS}{}", QUESTION.replace("$FUNCTIONS", &functions))
         .replace(" = ", " OPERATOR(pg_catalog.=) ")
@@ -321,22 +322,7 @@ pub fn question() -> String {
 const SETTINGS: &str = "SELECT pg_catalog.set_config('statement_timeout', '0', true), \
     pg_catalog.set_config('client_encoding', 'UTF8', true);";
 
-/// Functions of PostgreSQL's own that change the session: where an expression calls them itself, no dependency says so.
-const CHANGES_SESSION: [&str; 12] = [
-    "set_config",
-    "setseed",
-    "pg_advisory_lock",
-    "pg_advisory_lock_shared",
-    "pg_try_advisory_lock",
-    "pg_try_advisory_lock_shared",
-    "query_to_xml",
-    "query_to_xmlschema",
-    "query_to_xml_and_xmlschema",
-    "ts_stat",
-    "ts_rewrite",
-    "pg_replication_origin_session_setup",
-];
-
+/// Where an expression calls a function of PostgreSQL's own itself, no dependency says so: those of `$FUNCTIONS` are looked for.
 const QUESTION: &str = "\
 SELECT 'f', p.oid::pg_catalog.text, p.proname::pg_catalog.text, n.nspname::pg_catalog.text, l.lanname::pg_catalog.text, p.provolatile::pg_catalog.text, \
     CASE WHEN l.lanname <> 'c' AND p.prokind <> 'a' THEN \

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use super::Pins;
+
 /// What is known of a function by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
@@ -60,16 +62,46 @@ pub(crate) fn only_reads(name: &str) -> bool {
 }
 
 /// Functions of PostgreSQL's own that run a text handed to them.
+const RUN_TEXT: [&str; 6] = [
+    "lo_import",
+    "query_to_xml",
+    "query_to_xml_and_xmlschema",
+    "query_to_xmlschema",
+    "ts_rewrite",
+    "ts_stat",
+];
+
+/// Functions of PostgreSQL's own that leave something in the session, whatever their arguments are.
+const LEAVE: [(&str, Pins); 12] = [
+    ("pg_advisory_lock", Pins::ADVISORY_LOCK),
+    ("pg_advisory_lock_shared", Pins::ADVISORY_LOCK),
+    ("pg_try_advisory_lock", Pins::ADVISORY_LOCK),
+    ("pg_try_advisory_lock_shared", Pins::ADVISORY_LOCK),
+    ("pg_backup_start", Pins::OTHER),
+    ("pg_start_backup", Pins::OTHER),
+    ("pg_copy_logical_replication_slot", Pins::OTHER),
+    ("pg_copy_physical_replication_slot", Pins::OTHER),
+    ("pg_create_logical_replication_slot", Pins::OTHER),
+    ("pg_create_physical_replication_slot", Pins::OTHER),
+    ("pg_replication_origin_session_setup", Pins::OTHER),
+    ("setseed", Pins::OTHER),
+];
+
+/// Whether a function of PostgreSQL's own runs a text handed to it.
 pub(super) fn runs_text(name: &str) -> bool {
-    matches!(
-        name,
-        "query_to_xml"
-            | "query_to_xml_and_xmlschema"
-            | "query_to_xmlschema"
-            | "ts_stat"
-            | "ts_rewrite"
-            | "lo_import"
-    )
+    RUN_TEXT.contains(&name)
+}
+
+/// What a function of PostgreSQL's own leaves in the session; of `set_config` that depends on its arguments.
+pub(super) fn left_by(name: &str) -> Pins {
+    let found = LEAVE.iter().find(|(known, _)| *known == name);
+    found.map_or(Pins::NONE, |(_, pins)| *pins)
+}
+
+/// Functions of PostgreSQL's own that may change the session.
+pub(crate) fn change_session() -> impl Iterator<Item = &'static str> {
+    let leave = LEAVE.iter().map(|(name, _)| *name);
+    leave.chain(RUN_TEXT).chain(["set_config"])
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use pg_query::ParserOptions;
 use pg_query::protobuf as pb;
 
 use super::statement::Reader;
+use super::understood::Access;
+use super::words::Encoded;
 use super::{HeavyQueueHint, Hint, ReadFunctions, Shape, Understood, Words, keys, rough, words};
 
 /// How the server reads the text, as far as its settings matter.
@@ -73,13 +75,26 @@ pub(crate) fn guarded_parse(text: &str, dialect: Dialect) -> Option<pb::ParseRes
 }
 
 /// What a text means. Bytes that are not UTF-8 belong to names and strings in every encoding a server may have, so replacing
-/// them leaves the structure as it is.
+/// them leaves the structure as it is. Clients have encodings in which that is not so: [`Understood::ambiguous`].
 pub(super) fn understand(
     text: &[u8],
     dialect: Dialect,
     text_max: usize,
     configured: &ReadFunctions,
 ) -> Understood {
+    let mut understood = as_utf8(text, dialect, text_max, configured);
+    let encoded = Encoded::of(text);
+    understood.ambiguous = encoded != Encoded::Nowhere;
+    if encoded == Encoded::Structure {
+        // Nothing may rely on where its strings end.
+        understood.access = Access::Unknown;
+        understood.plain = false;
+        understood.keys = None;
+    }
+    understood
+}
+
+fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize, configured: &ReadFunctions) -> Understood {
     let hint = Hint::of(text);
     let unknown = || {
         // Without its strings, where they can be told apart: data may hold any word.

@@ -425,20 +425,7 @@ impl<'a> Reader<'a> {
                     None => self.out.pins |= Pins::OTHER,
                 }
             }
-            "pg_advisory_lock"
-            | "pg_advisory_lock_shared"
-            | "pg_try_advisory_lock"
-            | "pg_try_advisory_lock_shared" => {
-                self.out.pins |= Pins::ADVISORY_LOCK;
-            }
-            "setseed"
-            | "pg_backup_start"
-            | "pg_replication_origin_session_setup"
-            | "pg_create_physical_replication_slot"
-            | "pg_create_logical_replication_slot"
-            | "pg_copy_physical_replication_slot"
-            | "pg_copy_logical_replication_slot" => self.out.pins |= Pins::OTHER,
-            _ => {}
+            name => self.out.pins |= functions::left_by(name),
         }
     }
 

@@ -189,6 +189,8 @@ pub struct Understood {
     pub opaque: bool,
     /// Names of the functions it calls and of the relations it uses, sorted, each once: code of the database's own may be behind them.
     pub names: Vec<Box<str>>,
+    /// Its bytes beyond ASCII may mean something else in an encoding other than UTF-8.
+    pub ambiguous: bool,
     /// It defines something: triggers of such events run.
     pub wide: bool,
     /// It may do anything to the session that cannot be seen.
@@ -258,6 +260,7 @@ impl Understood {
             kind: StatementKind::Unknown,
             opaque: true,
             names: words.names.into_iter().collect(),
+            ambiguous: false,
             wide: false,
             unreadable: words.unreadable,
             defines: false,

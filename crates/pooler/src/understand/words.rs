@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::Pins;
-use super::functions::runs_text;
+use super::functions::{left_by, runs_text};
 use super::tokens::{Token, tokens};
 
 /// Names collected of one text; one with more may use anything.
@@ -77,24 +77,15 @@ impl Words {
             "hold" if before.last().is_some_and(|token| token.is("with")) => self.pins |= Pins::HOLD_CURSOR,
             "prepare" if begins && !follows(&["transaction"]) => self.pins |= Pins::SQL_PREPARE,
             "load" if begins && matches!(after.first(), Some(Token::String(_))) => self.pins |= Pins::LOAD,
-            "pg_advisory_lock"
-            | "pg_advisory_lock_shared"
-            | "pg_try_advisory_lock"
-            | "pg_try_advisory_lock_shared" => self.pins |= Pins::ADVISORY_LOCK,
-            "setseed"
-            | "pg_backup_start"
-            | "pg_replication_origin_session_setup"
-            | "pg_create_physical_replication_slot"
-            | "pg_create_logical_replication_slot"
-            | "pg_copy_physical_replication_slot"
-            | "pg_copy_logical_replication_slot"
-                if calls =>
-            {
-                self.pins |= Pins::OTHER;
-            }
             word if calls && runs_text(word) => self.unreadable = true,
             word if word.starts_with("pg_temp") => self.pins |= Pins::TEMP_TABLE,
-            _ => {}
+            word => {
+                let left = left_by(word);
+                // The name of a lock's function may be handed to something that calls it.
+                if calls || left == Pins::ADVISORY_LOCK {
+                    self.pins |= left;
+                }
+            }
         }
     }
 
@@ -187,6 +178,35 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| word.len() >= 4)
 }
 
+/// How much of a text depends on the encoding of its bytes beyond ASCII.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Encoded {
+    /// Nothing: they stand in strings and comments.
+    Nowhere,
+    /// Names, which a database's own code is known by.
+    Names,
+    /// Where strings end: in Shift JIS, GBK, GB18030, Big5 and Johab a backslash may be the second byte of a letter.
+    Structure,
+}
+
+impl Encoded {
+    pub fn of(text: &[u8]) -> Encoded {
+        if text.is_ascii() {
+            return Encoded::Nowhere;
+        }
+        if text.windows(2).any(|pair| pair[0] >= 0x80 && pair[1] == b'\\') {
+            return Encoded::Structure;
+        }
+        let named = [false, true].into_iter().any(|escapes| {
+            tokens(text, escapes).is_none_or(|tokens| {
+                let beyond = |token: &Token<'_>| matches!(token, Token::Word(word) if !word.is_ascii());
+                tokens.iter().any(beyond)
+            })
+        });
+        if named { Encoded::Names } else { Encoded::Nowhere }
+    }
+}
+
 /// Whether the session's own schema is named somewhere.
 pub(super) fn name_pg_temp(text: &[u8]) -> bool {
     text.windows(7)
@@ -227,6 +247,20 @@ mod tests {
         );
         assert!(define(b"begin atomic; ALTER frob"));
         assert!(!define(b"select altered, dropped, created_at"));
+    }
+
+    #[test]
+    fn where_the_encoding_matters() {
+        let latin = |text: &str| -> Vec<u8> { text.chars().map(|letter| letter as u8).collect() };
+        assert_eq!(Encoded::of(b"select E'\\'' from t"), Encoded::Nowhere);
+        assert_eq!(
+            Encoded::of(&latin("select 'M\u{fc}ller' -- gr\u{fc}n")),
+            Encoded::Nowhere
+        );
+        assert_eq!(Encoded::of(&latin("select gr\u{fc}n()")), Encoded::Names);
+        assert_eq!(Encoded::of(&latin("select 1 as \"gr\u{fc}n\"")), Encoded::Names);
+        // Katakana SO is 83 5c in Shift JIS.
+        assert_eq!(Encoded::of(b"select E'\x83\\', 1"), Encoded::Structure);
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl<R: Reactor> EventLoop<R> {
                     types: &asked.types,
                 };
                 Some(Prepared {
-                    statement: self.desk.intern(&parsed, &under),
+                    statement: self.desk.intern(&parsed, &under, parsed.sql.is_ascii()),
                     stamp: self.desk.statements.stamp(),
                 })
             }
@@ -261,11 +261,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get(server) else {
             return false;
         };
-        let of = |name: &str| {
-            let found = server.parameters.iter().find(|(known, _)| known == name);
-            found.map(|(_, value)| value.as_str())
-        };
-        of("client_encoding").is_some() && of("client_encoding") == of("server_encoding")
+        let of = server.reported("client_encoding");
+        of.is_some() && of == server.reported("server_encoding")
     }
 
     /// Free servers of a pool and of the core pools beside it, one core pool after the other, so that they are on different cores.

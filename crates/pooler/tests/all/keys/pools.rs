@@ -3,6 +3,7 @@
 use super::{Lines, Scene, wait};
 use crate::common::postgres::shared;
 use crate::common::raw::{Login, Raw};
+use crate::common::target::wait_for_waiting;
 
 /// Connections to the server of a scene, the test's own left out.
 fn backends(scene: &Scene) -> usize {
@@ -72,16 +73,7 @@ fn clients_that_left_the_queue_keep_nothing_from_others() {
         for client in &mut leaving {
             client.send(&query("select 2")).expect("sent");
         }
-        let waiting = || {
-            let pools = scene.console().table("show pools");
-            let all: usize = pools
-                .iter()
-                .filter(|row| row["database"] == "app")
-                .map(|row| row["cl_waiting"].parse::<usize>().expect("a number"))
-                .sum();
-            (all == 4).then_some(())
-        };
-        wait("all wait", waiting);
+        wait_for_waiting(&mut scene.console(), "app", 4);
         drop(leaving);
         holder.rows("commit");
         assert_eq!(holder.value("select 3"), "3");
@@ -179,6 +171,24 @@ fn free_connections_of_another_user_make_room_under_a_limit() {
             .collect();
         all_ask(clients, 5);
         assert!(backends(&scene) <= 2);
+    }
+}
+
+#[test]
+fn clients_of_every_loop_take_turns_under_a_limit_of_one_connection() {
+    for limit in ["max_db_connections = 1", "max_user_connections = 1"] {
+        let scene = for_any_user(
+            &format!(
+                "pool_mode = \"transaction\"\nauth_type = \"trust\"\nquery_wait_timeout = \"20s\"\n{limit}"
+            ),
+            "",
+        );
+        let login = as_user(&scene, "app");
+        all_ask(
+            (0..4).map(|_| Raw::connect(&login).expect("a client")).collect(),
+            20,
+        );
+        assert_eq!(backends(&scene), 1, "{limit}");
     }
 }
 

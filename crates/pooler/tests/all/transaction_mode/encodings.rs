@@ -10,6 +10,10 @@ use crate::common::target::{Mode, Pooling, Scene, Target};
 
 /// A database of this encoding behind a target with one server.
 fn scene(encoding: &str) -> Scene {
+    scene_of(encoding, 1)
+}
+
+fn scene_of(encoding: &str, servers: usize) -> Scene {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let database = format!("encoded_{number}_{}", encoding.to_ascii_lowercase());
@@ -18,7 +22,7 @@ fn scene(encoding: &str) -> Scene {
     );
     shared().sql_in("postgres", &made);
     Scene {
-        target: Target::start(shared(), &Pooling::new(Mode::Transaction, 1)),
+        target: Target::start(shared(), &Pooling::new(Mode::Transaction, servers)),
         database,
     }
 }
@@ -110,6 +114,37 @@ fn the_same_bytes_in_another_encoding_are_another_statement() {
             assert!(
                 answer.contains(&format!("row [Some(\"{letters}\")]")),
                 "{answer:?}"
+            );
+        }
+    }
+}
+
+/// The same bytes are other words in another encoding. What they do is not what the pooler reads, so their server goes to nobody else.
+#[test]
+fn what_only_another_encoding_shows_reaches_nobody_else() {
+    let scene = scene_of("UTF8", 2);
+    shared().sql_in(
+        &scene.database,
+        "create function größe() returns text language sql as $$ select set_config('app.leak', 'x', false) $$",
+    );
+    // Katakana SO is 83 5c in Shift JIS: its second byte is no backslash, so the string ends behind it.
+    let hidden = b"select E'\x83\\' || set_config($a$app.leak$a$, $a$x$a$, false) -- '";
+    let cases: [(&str, &[u8]); 3] = [
+        ("SJIS", hidden),
+        ("GBK", hidden),
+        ("LATIN1", b"select gr\xf6\xdfe()"),
+    ];
+    for (encoding, text) in cases {
+        let mut own = client_of(&scene, encoding);
+        run(&mut own, text);
+        let mut other = client_of(&scene, "UTF8");
+        for _ in 0..3 {
+            let seen = other.value("select coalesce(current_setting('app.leak', true), '')");
+            assert_eq!(seen, "", "{encoding}");
+            assert_eq!(
+                own.value("select current_setting('app.leak', true)"),
+                "x",
+                "{encoding}"
             );
         }
     }
