@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use corun_net::reactor::Reactor;
 
-use super::client::Phase;
-use super::connect::Attempt;
-use super::event_loop::{EventLoop, Todo};
-use super::fleet::PROBE;
-use super::serve;
-use super::server::{Question, Task, TaskKind};
 use crate::config::PoolMode;
+use crate::core::client::Phase;
+use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::pool::serve;
+use crate::core::route::fleet::PROBE;
+use crate::core::server::connect::Attempt;
+use crate::core::server::{Question, Task, TaskKind};
 use crate::wire::TransactionStatus;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};

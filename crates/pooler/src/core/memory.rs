@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use corun_net::reactor::Reactor;
 
-use super::client::Client;
-use super::event_loop::{EventLoop, WAITING_INBOX_MAX};
-use super::server::Server;
+use crate::core::client::Client;
+use crate::core::event_loop::{EventLoop, WAITING_INBOX_MAX};
+use crate::core::server::Server;
 use crate::wire::error::{Refusal, code};
 
 /// Bytes kept for one slow reader while there is too much altogether.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
-use super::balance::Balance;
-use super::event_loop::{EventLoop, Todo};
-use super::parts::Splits;
-use super::pool::removed;
-use super::world::World;
+use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::parts::Splits;
+use crate::core::pool::removed;
+use crate::core::route::balance::Balance;
+use crate::core::world::World;
 
 impl<R: Reactor> EventLoop<R> {
     /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes

@@ -13,13 +13,13 @@ use corun_net::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
 use corun_resctrl::partition::Partitioner;
 use corun_topology::affinity;
 
-use super::event_loop::{EventLoop, listener_token};
-use super::heavy_queue::Machine;
-use super::metrics;
-use super::places::{Place, places};
-use super::shared::{Message, Shared};
-use super::world::World;
 use crate::config::{AutoCount, Io, Switch};
+use crate::core::console::metrics;
+use crate::core::event_loop::{EventLoop, listener_token};
+use crate::core::heavy_queue::Machine;
+use crate::core::route::places::{Place, places};
+use crate::core::shared::{Message, Shared};
+use crate::core::world::World;
 
 /// A proxy that runs.
 pub struct Pooler {

@@ -15,7 +15,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use crate::auth::scram::ClientKeys;
 use crate::auth::{Mock, Secret};
 use crate::config::Effective;
-use crate::core::process_pool::{Given, ProcessPools, ServerKey};
+use crate::core::pool::process::{Given, ProcessPools, ServerKey};
 use crate::core::world::World;
 use crate::hosts::Hosts;
 use crate::session::prepared::Statements;
@@ -57,11 +57,11 @@ pub(crate) enum Message {
     /// was used longest ago makes room.
     Evict { of: Full, key: ServerKey, to: usize },
     /// Something to run on the loop.
-    Ask(super::ask::Ask),
+    Ask(crate::core::console::ask::Ask),
     /// All loops have answered a console client (slot, number).
-    Answered(usize, u64, Arc<super::ask::Answers>),
+    Answered(usize, u64, Arc<crate::core::console::ask::Answers>),
     /// What all loops' pools have counted, for the log.
-    Counted(Arc<super::ask::Answers>),
+    Counted(Arc<crate::core::console::ask::Answers>),
     /// End: `false` waits for clients to finish their transactions.
     Shutdown { at_once: bool },
 }
@@ -106,12 +106,12 @@ pub(crate) struct Shared {
     pub mailboxes: Vec<Mailbox>,
     pub random: SystemRandom,
     pub mock: Mock,
-    pub resolver: super::resolve::Resolver,
-    pub os_users: super::os_users::OsUsers,
+    pub resolver: crate::core::route::resolve::Resolver,
+    pub os_users: crate::core::client::os_users::OsUsers,
     /// Where the clock begins by which all loops tell the times of writes and of probes.
     pub started: Instant,
     /// What the queue of heavy queries is for.
-    pub machine: super::heavy_queue::Machine,
+    pub machine: crate::core::heavy_queue::Machine,
     // Changing, each by itself.
     world: RwLock<Arc<World>>,
     ids: AtomicU64,
@@ -127,7 +127,7 @@ pub(crate) struct Shared {
     pub buffered: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
     /// What administrators have paused or disabled.
-    pub stopped: Mutex<super::stopped::Stopped>,
+    pub stopped: Mutex<crate::core::console::stopped::Stopped>,
     /// Counters of databases that averages are taken against, and when they were read.
     pub earlier: Mutex<(
         std::time::Duration,
@@ -136,7 +136,7 @@ pub(crate) struct Shared {
     /// How often texts that change definitions went through.
     pub definitions: Arc<AtomicU64>,
     /// What code of databases' own may do to sessions.
-    pub catalogues: Arc<super::catalogues::Catalogues>,
+    pub catalogues: Arc<crate::core::server::catalogues::Catalogues>,
     /// The prepared statements of all clients.
     pub statements: Arc<Statements>,
     /// What the loops' pools of the same servers have together.
@@ -144,9 +144,9 @@ pub(crate) struct Shared {
     /// What is known of the hosts of databases that have several.
     pub fleets: Mutex<HashMap<Arc<str>, Arc<Hosts>>>,
     /// Which core has which keys, by database.
-    pub ranges: Mutex<HashMap<Arc<str>, Arc<super::ranges::Ranges>>>,
+    pub ranges: Mutex<HashMap<Arc<str>, Arc<crate::core::ranges::Ranges>>>,
     /// The queue of heavy queries.
-    pub heavy_queue: super::heavy_queue::HeavyQueue,
+    pub heavy_queue: crate::core::heavy_queue::HeavyQueue,
     /// Server connections of all loops.
     pub server_counts: Counts,
     /// Clients of all loops that are in.
@@ -245,7 +245,7 @@ impl Login {
 
 impl Shared {
     /// For `loops` event loops. `None`: the system gives no random numbers.
-    pub fn new(loops: usize, world: Arc<World>, machine: super::heavy_queue::Machine) -> Option<Self> {
+    pub fn new(loops: usize, world: Arc<World>, machine: crate::core::heavy_queue::Machine) -> Option<Self> {
         let random = SystemRandom::new();
         let mut nonce = [0; 8];
         random.fill(&mut nonce).ok()?;
@@ -257,8 +257,8 @@ impl Shared {
             mailboxes: (0..loops).map(|_| Mailbox::default()).collect(),
             random,
             mock,
-            resolver: super::resolve::Resolver::default(),
-            os_users: super::os_users::OsUsers::default(),
+            resolver: crate::core::route::resolve::Resolver::default(),
+            os_users: crate::core::client::os_users::OsUsers::default(),
             started: Instant::now(),
             machine,
             definitions: Arc::default(),
@@ -267,7 +267,7 @@ impl Shared {
             pools: ProcessPools::new(loops),
             fleets: Mutex::default(),
             ranges: Mutex::default(),
-            heavy_queue: super::heavy_queue::HeavyQueue::default(),
+            heavy_queue: crate::core::heavy_queue::HeavyQueue::default(),
             world: RwLock::new(world),
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),

@@ -13,12 +13,12 @@ use std::sync::atomic::Ordering;
 use corun_net::reactor::twin::{Entrance, Network};
 use corun_net::reactor::{Reactor, Twin};
 
-use super::event_loop::{EventLoop, listener_token};
-use super::heavy_queue::Machine;
-use super::run::StartError;
-use super::shared::{Message, Shared};
-use super::world::World;
 use crate::config::AutoCount;
+use crate::core::event_loop::{EventLoop, listener_token};
+use crate::core::heavy_queue::Machine;
+use crate::core::run::StartError;
+use crate::core::shared::{Message, Shared};
+use crate::core::world::World;
 
 /// Event loops of its own: as many as the configuration's `event_loops` says, one where that is `auto`. They take turns.
 pub struct Simulated {

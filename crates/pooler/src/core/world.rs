@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use corun_net::reactor::{KeepAlive, TcpOptions};
 
-use super::resolve::Kept;
 use crate::auth::ident::IdentMaps;
 use crate::auth::scram::ClientKeys;
 use crate::auth::userlist::Userlist;
 use crate::auth::{Credentials, Lookup, Method, Secret, hba};
 use crate::config::{AuthType, AutoCount, Config, ConfigError, Effective, Finding, WILDCARD};
+use crate::core::route::resolve::Kept;
 use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
 
 /// Configuration, users, rules, certificates.

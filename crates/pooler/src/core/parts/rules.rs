@@ -7,7 +7,7 @@ use corun_model::pooler::split::{History, HistorySettings};
 use lru::LruCache;
 
 use crate::config::{AutoCount, Config};
-use crate::core::desk::Desk;
+use crate::core::classify::desk::Desk;
 use crate::keys::Column;
 use crate::split::Confirmed;
 use crate::understand::Shape;

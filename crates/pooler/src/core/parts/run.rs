@@ -12,11 +12,11 @@ use super::job::{After, Job, Member, State, Step};
 use super::rules::Rule;
 use crate::admin::SplitRow;
 use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
+use crate::core::classify::desk::{Desk, Rules, read_when_parsed};
 use crate::core::client::Client;
-use crate::core::connect::Attempt;
-use crate::core::desk::{Desk, Rules, read_when_parsed};
 use crate::core::event_loop::EventLoop;
 use crate::core::pool::Pool;
+use crate::core::server::connect::Attempt;
 use crate::core::server::{Server, Task, TaskKind};
 use crate::session::prepared::Prepared;
 use crate::session::settings;
@@ -558,7 +558,7 @@ fn placement(placement: SplitPlacement) -> Placement {
 
 /// What a text means is kept behind this: whose it is, and the text.
 fn key_of(client: &Client, asked: &Asked) -> Vec<u8> {
-    let mut key = crate::core::request::whose(client).scope();
+    let mut key = crate::core::auto_prepare::request::whose(client).scope();
     key.extend((asked.types.len() as u32).to_be_bytes());
     key.extend(&asked.types);
     key.extend(&*asked.sql);

@@ -1,0 +1,244 @@
+//! [`Desk`]: what an event loop's requests have in common, and the [`Rules`] of a client's pool.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use lru::LruCache;
+
+use crate::auto_prepare;
+use crate::config::{AutoPrepare, Doubtful, PoolMode};
+use crate::core::auto_prepare::proof::Wishes;
+use crate::core::auto_prepare::repeats::Repeats;
+use crate::core::auto_prepare::shapes::Shapes;
+use crate::core::server::catalogues::{Catalogues, View};
+use crate::session::catalogue::Catalogue;
+use crate::session::prepared::{Statement, Statements};
+use crate::session::settings::Settings;
+use crate::understand::{Access, Limits, StatementKind, TransactionEffect, Understanding, Understood};
+use crate::wire::error::{Refusal, code};
+use crate::wire::{HEADER_BYTES, Header, frontend, header, read};
+
+/// Statements made of simple queries that an event loop remembers.
+pub(in crate::core) const LIFTED_MAX: usize = 4096;
+
+/// What an event loop's requests have in common.
+pub(in crate::core) struct Desk {
+    pub understanding: Understanding,
+    /// Those of all loops.
+    pub statements: Arc<Statements>,
+    // Simple queries that run as prepared statements.
+    pub repeats: Repeats,
+    /// Statements made of texts as they came, by number: no client holds them.
+    pub lifted: LruCache<u64, Arc<Statement>>,
+    /// Texts that differ in literals only.
+    pub shapes: Shapes,
+    /// Questions about them.
+    pub wishes: Wishes,
+    /// How often definitions have changed, counted by all loops; and what this loop saw last.
+    pub definitions: Arc<AtomicU64>,
+    pub definitions_seen: u64,
+    /// What code of databases' own may do to sessions, as this loop saw it last.
+    pub catalogues: View,
+    /// What is known of texts holds for this stamp, since then.
+    pub stamp: u64,
+    pub renewed: Duration,
+}
+
+impl Desk {
+    /// An empty one; `definitions` is what all loops count with.
+    pub fn new(
+        limits: Limits,
+        statements: Arc<Statements>,
+        definitions: Arc<AtomicU64>,
+        catalogues: Arc<Catalogues>,
+    ) -> Self {
+        Self {
+            understanding: Understanding::new(limits),
+            statements,
+            repeats: Repeats::default(),
+            lifted: LruCache::unbounded(),
+            shapes: Shapes::default(),
+            wishes: Wishes::default(),
+            definitions,
+            definitions_seen: 0,
+            catalogues: View::new(catalogues),
+            stamp: 0,
+            renewed: Duration::ZERO,
+        }
+    }
+
+    /// What is known of a database's own code; `None`: nothing yet, or nothing that still holds.
+    pub fn catalogue(&mut self, database: &Arc<str>) -> Option<&Arc<Catalogue>> {
+        self.catalogues.of(database)
+    }
+
+    /// What a text of a client means. `utf8`: that is its encoding for certain.
+    pub fn understood(&mut self, sql: &[u8], utf8: bool) -> Arc<Understood> {
+        understood(&mut self.understanding, sql, utf8)
+    }
+
+    /// The statement of a Parse. `utf8`: as above.
+    pub fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8], utf8: bool) -> Arc<Statement> {
+        let Self {
+            understanding,
+            statements,
+            ..
+        } = self;
+        statements.intern(parsed.sql, parsed.types, under, || {
+            understood(understanding, parsed.sql, utf8)
+        })
+    }
+}
+
+fn understood(understanding: &mut Understanding, sql: &[u8], utf8: bool) -> Arc<Understood> {
+    let found = understanding.of(sql);
+    if utf8 || !found.ambiguous {
+        return found;
+    }
+    let mut understood = Understood::clone(&found);
+    understood.unreadable = true;
+    Arc::new(understood)
+}
+
+/// What holds for a client's pool.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::core) struct Rules {
+    pub mode: PoolMode,
+    pub auto_prepare: AutoPrepare,
+    /// What follows from code that nobody can see into.
+    pub doubtful: Doubtful,
+    /// Reads may be on replicas, so a write must not follow them there.
+    pub split: bool,
+    /// BEGIN waits for the first statement, whose key says where the transaction belongs.
+    pub late_begin: bool,
+    /// Statements of the protocol follow the client.
+    pub carry_statements: bool,
+    /// The simple query protocol is refused.
+    pub extended_only: bool,
+    pub packet_bytes_max: usize,
+    /// What a client's prepared statements may take.
+    pub statement_bytes_max: usize,
+    pub now: Duration,
+}
+
+/// Longest message, type and length included, of the kinds that are never long. PostgreSQL has the same limit.
+const SMALL_MAX: usize = 10_001;
+/// Longest name of a prepared statement or portal. PostgreSQL takes longer ones and tells them apart by their first 63 bytes.
+const NAME_MAX: usize = 8 << 10;
+
+impl Rules {
+    /// The header at the start of a client's `bytes`; `None` when it is not whole.
+    ///
+    /// # Errors
+    /// When the length cannot be, or is more than is let through.
+    pub fn header(&self, bytes: &[u8]) -> Result<Option<Header>, Refusal> {
+        let invalid = || Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length");
+        let Some(head) = header(bytes).map_err(|_| invalid())? else {
+            return Ok(None);
+        };
+        if head.total > self.packet_bytes_max {
+            return Err(Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("message of {} bytes is too long", head.total),
+            )
+            .hint("Raise max_packet_size."));
+        }
+        if is_small(head.tag) && head.total > SMALL_MAX {
+            return Err(invalid());
+        }
+        if has_long_name(head.tag, &bytes[HEADER_BYTES..]) {
+            return Err(Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("the name of a prepared statement or portal has more than {NAME_MAX} bytes"),
+            ));
+        }
+        if self.extended_only && head.tag == frontend::QUERY {
+            return Err(
+                Refusal::new(code::NOT_SUPPORTED, "the simple query protocol is disabled here")
+                    .detail("The pooler's configuration says disable_pqexec.")
+                    .hint("Use the extended protocol: prepared statements, or queries with parameters."),
+            );
+        }
+        Ok(Some(head))
+    }
+}
+
+/// Whether one of the names that a message begins with has no end within the limit. `body` may be a part: names are looked for at the
+/// beginning of what is there each time more of the message arrives, so they must be short.
+fn has_long_name(tag: u8, mut body: &[u8]) -> bool {
+    let names = match tag {
+        frontend::PARSE => 1,
+        frontend::BIND => 2,
+        _ => return false,
+    };
+    for _ in 0..names {
+        match body.iter().take(NAME_MAX + 1).position(|&byte| byte == 0) {
+            Some(end) => body = &body[end + 1..],
+            None => return body.len() > NAME_MAX,
+        }
+    }
+    false
+}
+
+fn is_small(tag: u8) -> bool {
+    matches!(
+        tag,
+        frontend::CLOSE
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::FLUSH
+            | frontend::SYNC
+            | frontend::TERMINATE
+            | frontend::COPY_DONE
+            | frontend::COPY_FAIL
+    )
+}
+
+/// Whether something that pins a client may be gone after a text.
+pub(in crate::core) fn may_unpin(understood: &Understood) -> bool {
+    match understood.kind {
+        // Unlocking is a function that writes.
+        StatementKind::Select => understood.access != Access::Read,
+        StatementKind::Transaction => matches!(
+            understood.transaction,
+            TransactionEffect::Commit { .. }
+                | TransactionEffect::Rollback { .. }
+                | TransactionEffect::RollbackTo
+        ),
+        StatementKind::Insert
+        | StatementKind::Update
+        | StatementKind::Delete
+        | StatementKind::Merge
+        | StatementKind::CopyIn
+        | StatementKind::CopyOut
+        | StatementKind::Set
+        | StatementKind::Show
+        | StatementKind::Execute
+        | StatementKind::Empty => false,
+        _ => true,
+    }
+}
+
+/// The settings among a session's that decide what a text means when it is parsed, with their values. The bytes of a text beyond ASCII
+/// are other letters in another encoding: `encoded`.
+pub(in crate::core) fn read_when_parsed(settings: &Settings, encoded: bool) -> Vec<u8> {
+    let mut under = Vec::new();
+    if settings.is_empty() {
+        return under;
+    }
+    for (name, value) in &settings.0 {
+        let decides = name == "role"
+            || encoded && name == "client_encoding"
+            || auto_prepare::SETTINGS_READ_WHEN_PARSED
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name));
+        if decides {
+            under.extend(name.as_bytes());
+            under.push(b'=');
+            under.extend(&**value);
+            under.push(0);
+        }
+    }
+    under
+}

@@ -1,0 +1,626 @@
+//! How clients get in: first packet, TLS, who they are, what they are told.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use corun_net::reactor::{Peer, Reactor};
+use ring::rand::SecureRandom;
+
+use crate::auth::authenticator::BODY_BYTES_MAX;
+use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
+use crate::config::{CONSOLES, PoolMode};
+use crate::core::client::os_users::{Waiter, asked_of_system};
+use crate::core::client::start::begins_alike;
+use crate::core::client::{Client, Entrance, Phase};
+use crate::core::event_loop::{EventLoop, Todo, goodbye};
+use crate::core::pool::process::Greeting;
+use crate::core::route::fleet::Way;
+use crate::core::server::cancel;
+use crate::core::shared::{Full, Login};
+use crate::tls;
+use crate::understand::Shape;
+use crate::wire::error::{Refusal, code};
+use crate::wire::startup::{MINOR_MAX, Packet, Startup};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
+
+/// Bytes of a client that is not logged in that are kept at most.
+const INBOX_MAX: usize = 16 << 10;
+
+impl<R: Reactor> EventLoop<R> {
+    /// Bytes of a client on its way in.
+    pub(in crate::core) fn entrance_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        if client.inbox.len() + bytes.len() > INBOX_MAX {
+            return self.close_client(reactor, index, "too much was sent before logging in");
+        }
+        client.inbox.extend(bytes);
+        self.entrance(reactor, index);
+    }
+
+    /// Goes on with what a client on its way in has sent.
+    pub(in crate::core) fn entrance(&mut self, reactor: &mut R, index: usize) {
+        loop {
+            let Some(client) = self.clients.get_mut(index) else {
+                return;
+            };
+            if client.inbox.is_empty() {
+                return;
+            }
+            let went_on = match client.phase {
+                Phase::Startup => self.first_packet(reactor, index),
+                Phase::Authenticating(..) => self.password(reactor, index),
+                Phase::Console => self.console_bytes(reactor, index),
+                Phase::Ready => {
+                    let id = client.id;
+                    self.todo.push_back(Todo::Serve(index, id));
+                    false
+                }
+                Phase::Looking(_) | Phase::Greeting(_) | Phase::Closing => false,
+            };
+            if !went_on {
+                return;
+            }
+        }
+    }
+
+    fn first_packet(&mut self, reactor: &mut R, index: usize) -> bool {
+        let Some(client) = self.clients.get_mut(index) else {
+            return false;
+        };
+        let tcp = !matches!(client.peer, Some(Peer::Unix { .. }));
+        if client.transport.tls.is_none() && !client.asked_for_tls && tls::negotiate::is_direct(&client.inbox)
+        {
+            return self.direct_tls(reactor, index);
+        }
+        let (packet, used) = match Packet::read(&client.inbox) {
+            Ok(Some(found)) => found,
+            Ok(None) => return false,
+            Err(error) => {
+                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, error.to_string());
+                self.refuse_client(reactor, index, &refusal);
+                return false;
+            }
+        };
+        client.inbox.drain(..used);
+        match packet {
+            Packet::Gss if client.transport.tls.is_none() && !client.asked_for_tls => {
+                if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
+                    self.refuse_client(reactor, index, &refusal);
+                    return false;
+                }
+                client.transport.send(reactor, b"N");
+                true
+            }
+            Packet::Ssl if client.transport.tls.is_none() && !client.asked_for_tls => {
+                client.asked_for_tls = true;
+                if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
+                    self.refuse_client(reactor, index, &refusal);
+                    return false;
+                }
+                match self.world.tls_server.as_ref().filter(|_| tcp) {
+                    Some(server) => match server.accept() {
+                        Ok(session) => {
+                            client.transport.send(reactor, b"S");
+                            client.transport.tls = Some(Box::new(session));
+                        }
+                        Err(error) => {
+                            tracing::warn!(%error, "TLS with a client could not begin");
+                            client.transport.send(reactor, b"N");
+                        }
+                    },
+                    None => client.transport.send(reactor, b"N"),
+                }
+                true
+            }
+            Packet::Gss | Packet::Ssl => {
+                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "encryption was asked for twice");
+                self.refuse_client(reactor, index, &refusal);
+                false
+            }
+            Packet::Cancel { pid, secret } => {
+                self.cancel_requested(reactor, pid, &secret);
+                // The end of the connection tells the client that its request was taken.
+                self.remove_client(reactor, index, true);
+                false
+            }
+            Packet::Startup(startup) => {
+                self.startup(reactor, index, startup);
+                true
+            }
+        }
+    }
+
+    /// A client begins with TLS at once.
+    fn direct_tls(&mut self, reactor: &mut R, index: usize) -> bool {
+        let Some(client) = self.clients.get_mut(index) else {
+            return false;
+        };
+        client.asked_for_tls = true;
+        client.direct_tls = true;
+        let session = self.world.tls_server.as_ref().map(tls::TlsServer::accept);
+        let Some(Ok(session)) = session else {
+            self.close_client(
+                reactor,
+                index,
+                "the client began with TLS, which the pooler does not offer",
+            );
+            return false;
+        };
+        client.transport.tls = Some(Box::new(session));
+        let bytes = std::mem::take(&mut client.inbox);
+        let mut plain = Vec::new();
+        if let Err(error) = client.transport.open(reactor, &bytes, &mut plain) {
+            tracing::info!(%error, "TLS with a client failed");
+            self.close_client(reactor, index, "TLS failed");
+            return false;
+        }
+        if let Some(client) = self.clients.get_mut(index) {
+            client.inbox = plain;
+        }
+        true
+    }
+
+    /// A client asks for a session.
+    fn startup(&mut self, reactor: &mut R, index: usize, startup: Startup) {
+        if let Err(refusal) = self.admit(index, startup) {
+            self.refuse_client(reactor, index, &refusal);
+            return;
+        }
+        // The one that asks is the next to be looked at.
+        let client = self.clients.get_mut(index);
+        if let Some(entrance) = client.and_then(|client| client.take_entrance()) {
+            self.who_is_it(reactor, index, entrance);
+        }
+    }
+
+    /// Checks what must be right before anything is asked. Leaves the client in `Looking`.
+    fn admit(&mut self, index: usize, startup: Startup) -> Result<(), Refusal> {
+        let all = self.shared.clients_all();
+        let memory = self.too_little_memory();
+        let Some(client) = self.clients.get_mut(index) else {
+            return Ok(());
+        };
+        let proxy = &self.world.config.proxy;
+        client.user = startup.user().into();
+        client.database = startup.database().into();
+        client.application = startup.get("application_name").unwrap_or_default().into();
+        if let Some(session) = &client.transport.tls {
+            if client.direct_tls && !session.speaks_postgresql() {
+                return Err(tls::negotiate::direct_without_alpn());
+            }
+        } else if self
+            .world
+            .tls_server
+            .as_ref()
+            .is_some_and(|tls| tls.mode().required())
+            && !matches!(client.peer, Some(Peer::Unix { .. }))
+        {
+            return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
+        }
+        if self.stopping || self.draining {
+            return Err(Refusal::new(
+                code::CANNOT_CONNECT_NOW,
+                "the database system is shutting down",
+            ));
+        }
+        let console = CONSOLES.contains(&&*client.database);
+        let admin = proxy.admin_users.iter().any(|name| **name == *client.user);
+        if all > proxy.max_client_conn as usize && !(console && admin) {
+            return Err(Refusal::new(
+                code::TOO_MANY_CONNECTIONS,
+                "no more connections allowed (max_client_conn)",
+            ));
+        }
+        if let Some(refusal) = memory.filter(|_| !(console && admin)) {
+            return Err(refusal);
+        }
+        if let Some(value) = startup.get("replication")
+            && !matches!(value, "false" | "off" | "no" | "0")
+        {
+            return Err(
+                Refusal::new(code::NOT_SUPPORTED, "replication connections are not pooled")
+                    .hint("Connect to the PostgreSQL server directly."),
+            );
+        }
+        let address = match &client.peer {
+            Some(Peer::Tcp(address)) => Some(address.ip()),
+            _ => None,
+        };
+        let mut map = None;
+        let method = match &self.world.rules {
+            Some(rules) => {
+                let question = hba::Question {
+                    database: &client.database,
+                    user: &client.user,
+                    address: address.map(canonical),
+                    tls: client.transport.tls.is_some(),
+                    replication: false,
+                };
+                let rule = rules
+                    .first_match(&question)
+                    .map_err(|denial| denied(&denial, client))?;
+                map = rule.map.clone();
+                rule.method
+            }
+            None => self.world.method(),
+        };
+        let unknown_options = startup
+            .parameters
+            .iter()
+            .filter(|(name, _)| name.starts_with("_pq_."))
+            .map(|(name, _)| name.clone())
+            .collect();
+        client.phase = Phase::Looking(Box::new(Entrance {
+            startup,
+            method,
+            map,
+            unknown_options,
+            console,
+        }));
+        Ok(())
+    }
+
+    /// Looks up the user and begins to ask.
+    pub(in crate::core) fn who_is_it(&mut self, reactor: &mut R, index: usize, entrance: Box<Entrance>) {
+        let Some(client) = self.clients.get(index) else {
+            return;
+        };
+        let user = Arc::clone(&client.user);
+        if let Some(uid) = asked_of_system(client, &entrance) {
+            let waiter = Waiter {
+                event_loop: self.index,
+                client: index,
+                id: client.id,
+            };
+            if !self.shared.os_users.find(&self.shared, uid, waiter) {
+                if let Some(client) = self.clients.get_mut(index) {
+                    client.phase = Phase::Looking(entrance);
+                }
+                return;
+            }
+        }
+        let world = Arc::clone(&self.world);
+        let lookup = world.lookup(&user);
+        let unknown = matches!(lookup, Lookup::Unknown);
+        if unknown
+            && entrance.method.wants_user()
+            && !entrance.console
+            && self.ask_for_secret(reactor, index, &entrance)
+        {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.phase = Phase::Looking(entrance);
+            }
+            return;
+        }
+        self.authenticate(reactor, index, entrance, lookup);
+    }
+
+    pub(in crate::core) fn authenticate(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        entrance: Box<Entrance>,
+        lookup: Lookup<'_>,
+    ) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let session = client.transport.tls.as_deref();
+        let common_name = session.and_then(tls::TlsSession::client_common_name);
+        let end_point = session.and_then(tls::TlsSession::end_point_hash);
+        let os_user = asked_of_system(client, &entrance).and_then(|uid| self.shared.os_users.name(uid));
+        let facts = Facts {
+            tls: session.map(|_| TlsFacts {
+                end_point: end_point.as_deref(),
+                common_name: common_name.as_deref(),
+            }),
+            os_user: os_user.as_deref(),
+            map: entrance.map.as_deref().map(|name| self.world.maps.map(name)),
+        };
+        let iterations = NonZeroU32::new(self.world.config.proxy.scram_iterations);
+        let mock = match iterations {
+            Some(iterations) => &self.shared.mock.with_iterations(iterations),
+            None => &self.shared.mock,
+        };
+        let mut authenticator = Authenticator::new(
+            entrance.method,
+            &client.user,
+            lookup,
+            facts,
+            mock,
+            &self.shared.random,
+        );
+        let step = authenticator.start();
+        client.phase = Phase::Authenticating(entrance, Box::new(authenticator));
+        self.step(reactor, index, step);
+    }
+
+    /// A message of a client that proves who it is.
+    fn password(&mut self, reactor: &mut R, index: usize) -> bool {
+        let Some(client) = self.clients.get_mut(index) else {
+            return false;
+        };
+        let head = match header(&client.inbox) {
+            Ok(Some(head)) => head,
+            Ok(None) => return false,
+            Err(_) => {
+                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length");
+                self.refuse_client(reactor, index, &refusal);
+                return false;
+            }
+        };
+        let Phase::Authenticating(_, authenticator) = &mut client.phase else {
+            return false;
+        };
+        let step = if head.tag == frontend::TERMINATE {
+            self.said_goodbye(reactor, index);
+            return false;
+        } else if head.tag != frontend::PASSWORD || head.total > BODY_BYTES_MAX + HEADER_BYTES {
+            Step::Denied(authenticator.unexpected(head.tag))
+        } else if client.inbox.len() < head.total {
+            return false;
+        } else {
+            let step = authenticator.message(&client.inbox[HEADER_BYTES..head.total]);
+            client.inbox.drain(..head.total);
+            step
+        };
+        self.step(reactor, index, step);
+        true
+    }
+
+    fn step(&mut self, reactor: &mut R, index: usize, step: Step) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        match step {
+            Step::Send(bytes) => client.transport.send(reactor, &bytes),
+            Step::Denied(denial) => {
+                let refusal = denied(&denial, client);
+                self.refuse_client(reactor, index, &refusal);
+            }
+            Step::Done { send, learnt } => {
+                client.transport.send(reactor, &send);
+                if let Some(keys) = learnt {
+                    self.shared
+                        .learn(Login::of_client(&client.database, &client.user), keys);
+                }
+                let Phase::Authenticating(entrance, _) = std::mem::replace(&mut client.phase, Phase::Closing)
+                else {
+                    return;
+                };
+                client.phase = Phase::Greeting(entrance);
+                self.proved(reactor, index);
+            }
+        }
+    }
+
+    /// A client has shown who it is.
+    fn proved(&mut self, reactor: &mut R, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Greeting(entrance) = &client.phase else {
+            return;
+        };
+        if entrance.console {
+            return self.enter_console(reactor, index);
+        }
+        let settings = match self.start_settings(index) {
+            Ok(settings) => settings,
+            Err(refusal) => return self.refuse_client(reactor, index, &refusal),
+        };
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let (database, user) = (Arc::clone(&client.database), Arc::clone(&client.user));
+        let pool_index = match self.pool(&database, &user, 0) {
+            Ok(pool) => pool,
+            Err(refusal) => return self.refuse_client(reactor, index, &refusal),
+        };
+        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+            return;
+        };
+        if let Some(refusal) = pool.refusal(true) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        let of_user = self.world.config.users.get(&*user);
+        let limits = (
+            pool.effective.max_db_client_connections,
+            of_user
+                .and_then(|settings| settings.max_user_client_connections)
+                .unwrap_or(self.world.config.proxy.max_user_client_connections),
+        );
+        let full = match self.shared.client_counts.count(&database, &user, limits) {
+            Ok(()) => None,
+            Err(Full::Database) => Some("max_db_client_connections"),
+            Err(Full::User) => Some("max_user_client_connections"),
+        };
+        if let Some(name) = full {
+            let refusal = Refusal::new(
+                code::TOO_MANY_CONNECTIONS,
+                format!("no more connections allowed ({name})"),
+            );
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        client.pool = pool_index;
+        client.counted = true;
+        pool.clients += 1;
+        let greeting = pool.all.greeting(&settings, &pool.effective);
+        client.settings = Arc::new(settings);
+        let session = pool.effective.pool_mode == PoolMode::Session;
+        match greeting {
+            Some(greeting) if !session => self.greet(reactor, index, &greeting, None),
+            // In session mode it gets its server now.
+            Some(greeting) => {
+                client.start = Arc::clone(&greeting.settings);
+                self.enter_queue(reactor, index);
+            }
+            // A server tells what to say, and whether it takes these settings.
+            None => self.enter_queue(reactor, index),
+        }
+    }
+
+    /// Puts a client on its way in into the queue of the pool that tells what it is told.
+    pub(in crate::core) fn enter_queue(&mut self, reactor: &mut R, index: usize) {
+        let Some(pool) = self.clients.get(index).map(|client| client.pool) else {
+            return;
+        };
+        match self.entrance_pool(reactor, pool) {
+            Way::Pool(pool) => self.enqueue(reactor, index, pool, Shape::UNKNOWN, None),
+            Way::Park => self.park(index),
+            Way::Refuse(refusal) => self.refuse_client(reactor, index, &refusal),
+        }
+    }
+
+    /// A server was prepared for a client on its way in: what it says is what the client is told.
+    pub(in crate::core) fn greet_from_server(&mut self, reactor: &mut R, index: usize, server_index: usize) {
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
+            return;
+        };
+        let Some(pool) = self.pools.get(client.pool) else {
+            return;
+        };
+        let greeting = Arc::new(Greeting {
+            parameters: server.parameters.clone(),
+            settings: Arc::clone(&server.settings),
+            effective: Arc::clone(&pool.effective),
+        });
+        pool.all
+            .keep_greeting(Arc::clone(&client.settings), Arc::clone(&greeting));
+        let session = pool.effective.pool_mode == PoolMode::Session;
+        if session && begins_alike(&pool.effective, server, &client.settings) {
+            let pid = server.pid;
+            return self.greet(reactor, index, &greeting, Some(pid));
+        }
+        client.server = None;
+        server.client = None;
+        server.since = self.now;
+        self.todo.push_back(Todo::Free(server_index));
+        if session {
+            // The server takes its settings; now one that begins with them.
+            client.start = Arc::clone(&greeting.settings);
+            self.todo.push_back(Todo::Enter(index, client.id));
+        } else {
+            self.greet(reactor, index, &greeting, None);
+        }
+    }
+
+    /// Tells a client that it is in. `pid` is the process that serves it until it leaves, where there is one.
+    fn greet(&mut self, reactor: &mut R, index: usize, greeting: &Greeting, pid: Option<u32>) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let Phase::Greeting(entrance) = std::mem::replace(&mut client.phase, Phase::Ready) else {
+            return;
+        };
+        client.settings = Arc::clone(&greeting.settings);
+        client.start = Arc::clone(&greeting.settings);
+        let mut out = Vec::with_capacity(512);
+        client.pid = pid.unwrap_or_else(|| cancel::pid(self.index, index));
+        welcome(client, &entrance, &self.shared.random, &mut out);
+        for (name, value) in &greeting.parameters {
+            build::parameter_status(&mut out, name, value);
+        }
+        build::key_data(&mut out, client.pid, &client.secret);
+        build::ready(&mut out, TransactionStatus::Idle);
+        client.transport.send(reactor, &out);
+        client.since = self.now;
+        if self.world.config.proxy.log_connections {
+            tracing::info!(
+                client = client.id,
+                user = &*client.user,
+                database = &*client.database,
+                from = client.origin(),
+                tls = client.transport.tls.is_some(),
+                "login"
+            );
+        }
+        if !client.inbox.is_empty() {
+            self.todo.push_back(Todo::Serve(index, client.id));
+        }
+        if self.stopping {
+            // It came in just before the end began.
+            self.refuse_client(reactor, index, &goodbye());
+        }
+    }
+
+    /// Makes a client one of the console's.
+    fn enter_console(&mut self, reactor: &mut R, index: usize) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        let proxy = &self.world.config.proxy;
+        let named = |names: &[String]| names.iter().any(|name| **name == *client.user);
+        let admin = named(&proxy.admin_users);
+        if !admin && !named(&proxy.stats_users) {
+            let refusal = Refusal::new(code::INVALID_AUTHORIZATION, "not allowed")
+                .hint("admin_users and stats_users name who may use the console.");
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        let Phase::Greeting(entrance) = std::mem::replace(&mut client.phase, Phase::Console) else {
+            return;
+        };
+        client.admin = admin;
+        self.shared.consoles.fetch_add(1, Ordering::Relaxed);
+        let mut out = Vec::with_capacity(256);
+        client.pid = cancel::pid(self.index, index);
+        welcome(client, &entrance, &self.shared.random, &mut out);
+        for (name, value) in [
+            ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/corun")),
+            ("client_encoding", "UTF8"),
+            ("server_encoding", "UTF8"),
+            ("DateStyle", "ISO"),
+            ("TimeZone", "GMT"),
+            ("standard_conforming_strings", "on"),
+            ("is_superuser", "on"),
+        ] {
+            build::parameter_status(&mut out, name, value);
+        }
+        build::key_data(&mut out, client.pid, &client.secret);
+        build::ready(&mut out, TransactionStatus::Idle);
+        client.transport.send(reactor, &out);
+    }
+}
+
+/// What every client that gets in is told first.
+fn welcome(client: &mut Client, entrance: &Entrance, random: &dyn SecureRandom, out: &mut Vec<u8>) {
+    let minor = entrance.startup.minor;
+    if minor > MINOR_MAX || !entrance.unknown_options.is_empty() {
+        build::negotiate(
+            out,
+            minor.min(MINOR_MAX),
+            entrance.unknown_options.iter().map(String::as_str),
+        );
+    }
+    build::authentication_ok(out);
+    // Protocol 3.2 allows secrets nobody can guess in a lifetime.
+    let bytes = if minor >= 2 { 32 } else { 4 };
+    let mut secret = vec![0; bytes];
+    if random.fill(&mut secret).is_err() {
+        secret.clear();
+    }
+    client.secret = secret;
+}
+
+/// What a client is told of why it does not get in; the log has the rest.
+fn denied(denial: &Denial, client: &Client) -> Refusal {
+    tracing::info!(
+        client = client.id,
+        user = &*client.user,
+        database = &*client.database,
+        from = client.origin(),
+        "login refused: {}",
+        denial.reason
+    );
+    denial.refusal.clone()
+}
+
+/// An IPv4 address that came in over an IPv6 socket is an IPv4 address to rules.
+fn canonical(address: IpAddr) -> IpAddr {
+    address.to_canonical()
+}

@@ -1,0 +1,252 @@
+//! [`Client`]: one client's connection and session.
+//!
+//! ```text
+//!  Startup ─► (TLS handshake, then Startup again) ─► Authenticating ─► Greeting ─► Ready ─► closed
+//!     │                                                   │ (secret looked up: Looking)    server: None, idle
+//!     └ cancel request: answered and closed               └ Console, for the console's database   waiting: in the pool's queue
+//!                                                                                        server: Some, attached
+//! ```
+
+pub(in crate::core) mod entrance;
+pub(in crate::core) mod os_users;
+pub(in crate::core) mod secrets;
+pub(in crate::core) mod start;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use corun_model::pooler::replicas::split::{Place, Session as Split};
+use corun_net::reactor::{Peer, Token};
+
+use crate::auth::Authenticator;
+use crate::core::heavy_queue::Turn;
+use crate::core::server::transport::Transport;
+use crate::session::catalogue::Effects;
+use crate::session::prepared::ClientStatements;
+use crate::session::settings::Settings;
+use crate::understand::{Pins, Understood};
+use crate::wire::startup::Startup;
+
+/// Where a connection stands.
+pub(in crate::core) enum Phase {
+    /// The first packet is awaited, again after each refusal or handshake of encryption.
+    Startup,
+    /// A secret is looked up with `auth_query`.
+    Looking(Box<Entrance>),
+    /// The client proves who it is.
+    Authenticating(Box<Entrance>, Box<Authenticator>),
+    /// It has proved it; the server's parameters are awaited.
+    Greeting(Box<Entrance>),
+    /// In use.
+    Ready,
+    /// The console.
+    Console,
+    /// What is queued is sent, then it is closed; nothing more is read.
+    Closing,
+}
+
+/// What is known of a client that is on its way in.
+#[derive(Debug)]
+pub(in crate::core) struct Entrance {
+    pub startup: Startup,
+    pub method: crate::auth::Method,
+    /// Map of names that its rule names.
+    pub map: Option<String>,
+    /// It asks for the console.
+    pub console: bool,
+    /// Protocol options asked for that are not known here.
+    pub unknown_options: Vec<String>,
+}
+
+/// A transaction block that has begun for the client only.
+pub(in crate::core) struct Begun {
+    pub text: Vec<u8>,
+    pub understood: Arc<Understood>,
+    pub since: Duration,
+}
+
+/// A client.
+pub(in crate::core) struct Client {
+    // Fixed for its life.
+    pub transport: Transport,
+    /// Number, unique in the process.
+    pub id: u64,
+    pub peer: Option<Peer>,
+    pub local: Option<SocketAddr>,
+    pub connected: Duration,
+    // From logging in.
+    pub phase: Phase,
+    pub database: Arc<str>,
+    pub user: Arc<str>,
+    pub application: Arc<str>,
+    /// Its pool on the primary.
+    pub pool: usize,
+    pub pid: u32,
+    pub secret: Vec<u8>,
+    /// May change things on the console.
+    pub admin: bool,
+    /// Counted among its pool's clients.
+    pub counted: bool,
+    /// TLS was asked for and refused or established: it may not be asked for again.
+    pub asked_for_tls: bool,
+    /// It began with TLS without asking.
+    pub direct_tls: bool,
+    // The session.
+    /// What its start-up packet asked for: its defaults.
+    pub start: Arc<Settings>,
+    pub settings: Arc<Settings>,
+    pub statements: ClientStatements,
+    pub pins: Pins,
+    /// Pins that end once what was sent has succeeded.
+    pub unpins: Pins,
+    /// Something that pins it may be gone: the server is asked before the pins count.
+    pub ask_pins: bool,
+    /// Settings may differ: they are read back before the server goes to somebody else.
+    pub read_back: bool,
+    /// Settings that the server's view does not list and that may have changed.
+    pub touched: BTreeSet<Box<str>>,
+    /// What code that its texts do not show may have done to the session: the server is asked once somebody else needs it.
+    pub hidden: Effects,
+    /// Texts of which that is not known yet.
+    pub unjudged: Vec<Arc<Understood>>,
+    /// It asks for the last number of a sequence: that must not be another client's.
+    pub sequences: bool,
+    /// Its transaction wrote, or may have.
+    pub wrote: bool,
+    /// What the read/write split keeps of it.
+    pub split: Split,
+    /// Where its next transaction goes, decided and not begun yet.
+    pub place: Option<Place>,
+    /// It has sent a text since it got its server.
+    pub asked: bool,
+    /// It changed code of the database's own, or what runs it, since that was looked at last.
+    pub recodes: bool,
+    /// Its transaction changes definitions, or may.
+    pub defines: bool,
+    /// It has sent what begins a transaction block.
+    pub began: bool,
+    /// It was told that its transaction block has begun, and no server knows of it yet: the text that began it.
+    pub begun: Option<Box<Begun>>,
+    // Who serves it.
+    pub server: Option<usize>,
+    /// In the queue of this pool.
+    pub waiting: Option<usize>,
+    /// In no queue: there is no host for it now.
+    pub parked: bool,
+    /// Since when it has waited, when it looks for a host again.
+    pub waited_from: Option<Duration>,
+    /// Its request is a heavy one: where that stands.
+    pub turn: Option<Box<Turn>>,
+    /// Bytes of its request wait until its server has answered what is under way.
+    pub held: bool,
+    /// Its next request runs whole, whatever it is.
+    pub whole: bool,
+    /// Its server needs it no more, but for a task of the proxy's own.
+    pub parting: bool,
+    // Reading.
+    pub inbox: Vec<u8>,
+    /// Bytes of a message that are still to come and go to the server.
+    pub passing: usize,
+    pub paused: bool,
+    // Times.
+    pub since: Duration,
+    pub waiting_since: Duration,
+    pub told_to_wait: bool,
+    pub cancel_wanted: bool,
+    /// Its session with the console, from its first message.
+    pub console: Option<Box<crate::core::console::ConsoleSession>>,
+}
+
+impl Client {
+    pub fn new(token: Token, id: u64, now: Duration) -> Self {
+        Self {
+            transport: Transport::new(token),
+            id,
+            peer: None,
+            local: None,
+            connected: now,
+            phase: Phase::Startup,
+            database: Arc::default(),
+            user: Arc::default(),
+            application: Arc::default(),
+            pool: usize::MAX,
+            pid: 0,
+            secret: Vec::new(),
+            admin: false,
+            counted: false,
+            asked_for_tls: false,
+            direct_tls: false,
+            start: Arc::default(),
+            settings: Arc::default(),
+            statements: ClientStatements::default(),
+            pins: Pins::NONE,
+            unpins: Pins::NONE,
+            ask_pins: false,
+            read_back: false,
+            touched: BTreeSet::new(),
+            hidden: Effects::default(),
+            sequences: false,
+            unjudged: Vec::new(),
+            wrote: false,
+            split: Split::new(),
+            place: None,
+            asked: false,
+            recodes: false,
+            defines: false,
+            began: false,
+            begun: None,
+            server: None,
+            waiting: None,
+            parked: false,
+            waited_from: None,
+            turn: None,
+            held: false,
+            whole: false,
+            parting: false,
+            inbox: Vec::new(),
+            passing: 0,
+            paused: false,
+            since: now,
+            waiting_since: now,
+            told_to_wait: false,
+            cancel_wanted: false,
+            console: None,
+        }
+    }
+
+    /// The token of its socket.
+    pub fn token(&self) -> Token {
+        self.transport.token
+    }
+
+    pub fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// What is known of it, where that is looked up: the caller goes on with it and sets the next phase.
+    pub fn take_entrance(&mut self) -> Option<Box<Entrance>> {
+        match std::mem::replace(&mut self.phase, Phase::Closing) {
+            Phase::Looking(entrance) => Some(entrance),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    /// Where it comes from, for logs and the server.
+    pub fn origin(&self) -> String {
+        match &self.peer {
+            Some(Peer::Tcp(address)) => address.to_string(),
+            Some(Peer::Unix { pid: Some(pid), .. }) => format!("unix({pid})"),
+            Some(Peer::Unix { pid: None, .. }) | None => "unix".to_owned(),
+        }
+    }
+
+    /// Whether its bytes must wait.
+    pub(in crate::core) fn waits(&self) -> bool {
+        self.waiting.is_some() || self.parked || self.queues() || self.held || self.parting
+    }
+}

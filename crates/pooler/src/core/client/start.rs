@@ -1,0 +1,244 @@
+//! The settings a client's start-up packet asks for, which server connections begin with them, and which free one a client gets.
+//!
+//! Between transactions settings are replayed, and a connection begins with none. In session mode a client may also reset them
+//! (`RESET`, `DISCARD ALL`), which ends where its start-up packet began: so a connection begins with those of the client it is made
+//! for, and serves only clients that begin alike.
+
+use std::sync::Arc;
+
+use corun_net::reactor::Reactor;
+
+use crate::config::{Effective, PoolMode};
+use crate::core::client::{Client, Phase};
+use crate::core::event_loop::EventLoop;
+use crate::core::pool::Pool;
+use crate::core::server::Server;
+use crate::session::settings::Settings;
+use crate::wire::error::{Refusal, code};
+
+/// Settings that only take effect while a server process starts, or that are none of a client's.
+const NOT_AT_START: [&str; 4] = [
+    "session_authorization",
+    "is_superuser",
+    "local_preload_libraries",
+    "session_preload_libraries",
+];
+
+/// What a client's name for itself is called. Where connections are used again it decides nothing: programs that are named otherwise
+/// could share none.
+const APPLICATION_NAME: &str = "application_name";
+
+/// Whether a setting is one that a connection begins with.
+fn begins_with(effective: &Effective, name: &str) -> bool {
+    effective.server_lifetime.is_zero() || name != APPLICATION_NAME
+}
+
+/// The settings that a connection made for a client begins with: none as long as no server has taken them.
+fn start_for(effective: &Effective, client: &Client) -> Settings {
+    let mut start = Settings::clone(&client.start);
+    start.0.retain(|name, _| begins_with(effective, name));
+    start
+}
+
+/// Whether a connection may serve a client, for what it began with.
+pub(in crate::core) fn fits(effective: &Effective, server: &Server, client: &Client) -> bool {
+    if effective.pool_mode != PoolMode::Session {
+        return true;
+    }
+    // Whether a server takes a client's settings is tried on one without any.
+    let untried = !client.is_ready() && client.start.is_empty();
+    untried && server.start.is_empty() || begins_alike(effective, server, &client.start)
+}
+
+/// Whether a connection began with these settings, as far as they count.
+pub(in crate::core) fn begins_alike(effective: &Effective, server: &Server, start: &Settings) -> bool {
+    let start = start.0.iter().filter(|(name, _)| begins_with(effective, name));
+    server.start.0.iter().eq(start)
+}
+
+/// A free server for a client: one that has its settings, if it is among those used last; or, `in_turn`, the one used longest ago.
+pub(in crate::core) fn pick(
+    servers: &slab::Slab<Box<Server>>,
+    pool: &mut Pool,
+    client: &Client,
+    in_turn: bool,
+) -> Option<usize> {
+    const LOOKED_AT: usize = 8;
+    let idle = &mut pool.idle;
+    if pool.effective.pool_mode == PoolMode::Session {
+        let fit = |index: &usize| {
+            servers
+                .get(*index)
+                .is_some_and(|server| fits(&pool.effective, server, client))
+        };
+        let at = match in_turn {
+            true => idle.iter().position(fit),
+            false => idle.iter().rposition(fit),
+        };
+        return at.map(|at| idle.remove(at));
+    }
+    if in_turn {
+        return (!idle.is_empty()).then(|| idle.remove(0));
+    }
+    let settings = &client.settings;
+    let has = |index: &usize| {
+        servers
+            .get(*index)
+            .is_some_and(|server| Arc::ptr_eq(&server.settings, settings) || server.settings == *settings)
+    };
+    let from = idle.len().saturating_sub(LOOKED_AT);
+    match idle[from..].iter().rposition(has) {
+        Some(at) => Some(idle.remove(from + at)),
+        None => idle.pop(),
+    }
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// The settings that a pool's next connection begins with: those of the client that has waited longest of those for whom none is on
+    /// its way.
+    pub(in crate::core) fn next_start(&self, pool_index: usize) -> Settings {
+        let Some(pool) = self.pools.get(pool_index) else {
+            return Settings::default();
+        };
+        if pool.effective.pool_mode != PoolMode::Session {
+            return Settings::default();
+        }
+        let mut coming: Vec<&Settings> = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.pool == pool_index && server.counted_connecting)
+            .map(|(_, server)| &*server.start)
+            .collect();
+        for waiting in pool.waiting.iter() {
+            let Some(client) = self.clients.get(waiting.client) else {
+                continue;
+            };
+            let start = start_for(&pool.effective, client);
+            match coming.iter().position(|coming| **coming == start) {
+                Some(at) => coming.swap_remove(at),
+                None => return start,
+            };
+        }
+        Settings::default()
+    }
+
+    /// The settings a client's start-up packet asks for.
+    pub(in crate::core) fn start_settings(&self, index: usize) -> Result<Settings, Refusal> {
+        let mut settings = Settings::default();
+        let Some(client) = self.clients.get(index) else {
+            return Ok(settings);
+        };
+        let Phase::Greeting(entrance) = &client.phase else {
+            return Ok(settings);
+        };
+        let proxy = &self.world.config.proxy;
+        let ignored = |name: &str| {
+            proxy
+                .ignore_startup_parameters
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(name))
+        };
+        let refused = |name: &str| {
+            Refusal::new(
+                code::PROTOCOL_VIOLATION,
+                format!("unsupported startup parameter: {name}"),
+            )
+            .hint("Name it in ignore_startup_parameters to have it dropped.")
+        };
+        let mut set = |name: &str, value: &str| {
+            if ignored(name) {
+                return Ok(());
+            }
+            if NOT_AT_START.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                return Err(refused(name));
+            }
+            settings.set(name, value);
+            Ok(())
+        };
+        for (name, value) in &entrance.startup.parameters {
+            match name.as_str() {
+                "user" | "database" | "replication" => {}
+                name if name.starts_with("_pq_.") => {}
+                "options" if ignored("options") => {}
+                "options" => {
+                    for (name, value) in
+                        options(value).map_err(|word| refused(&format!("options ({word})")))?
+                    {
+                        set(&name, &value)?;
+                    }
+                }
+                name => set(name, value)?,
+            }
+        }
+        if proxy.application_name_add_host {
+            let name = settings.text(APPLICATION_NAME).unwrap_or("app").to_owned();
+            settings.set(APPLICATION_NAME, &format!("{name} - {}", client.origin()));
+        } else if !settings.0.contains_key(APPLICATION_NAME)
+            && let Some(name) = self
+                .world
+                .config
+                .databases
+                .get(&*client.database)
+                .and_then(|database| database.application_name.clone())
+        {
+            settings.set(APPLICATION_NAME, &name);
+        }
+        Ok(settings)
+    }
+}
+
+/// The settings in `options`: `-c name=value`, `-cname=value` and `--name=value`, with backslashes before spaces.
+fn options(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut words = vec![String::new()];
+    let mut escaped = false;
+    for c in text.chars() {
+        let last = words.last_mut().map(|word| word as &mut String);
+        match (c, escaped, last) {
+            (c, true, Some(word)) => {
+                word.push(c);
+                escaped = false;
+            }
+            ('\\', false, _) => escaped = true,
+            (c, false, _) if c.is_ascii_whitespace() => words.push(String::new()),
+            (c, _, Some(word)) => word.push(c),
+            (_, _, None) => {}
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    let mut settings = Vec::new();
+    let mut rest = words.into_iter();
+    while let Some(word) = rest.next() {
+        let pair = if word == "-c" {
+            rest.next().ok_or_else(|| word.clone())?
+        } else if let Some(pair) = word.strip_prefix("-c").or_else(|| word.strip_prefix("--")) {
+            pair.to_owned()
+        } else {
+            return Err(word);
+        };
+        let (name, value) = pair.split_once('=').ok_or_else(|| pair.clone())?;
+        // As PostgreSQL does: dashes in a name of the command line are underscores.
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::options;
+
+    #[test]
+    fn options_of_a_startup_packet() {
+        let found = options(r"-c a=b -cc.d=1 --search-path=x\ y,z -c e=\\").expect("options");
+        let pairs: Vec<(&str, &str)> = found
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(
+            pairs,
+            [("a", "b"), ("c.d", "1"), ("search_path", "x y,z"), ("e", "\\")]
+        );
+        assert_eq!(options("-d 5"), Err("-d".to_owned()));
+        assert_eq!(options("-c"), Err("-c".to_owned()));
+        assert_eq!(options("--a"), Err("a".to_owned()));
+    }
+}

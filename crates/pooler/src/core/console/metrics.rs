@@ -1,0 +1,144 @@
+//! Metrics for Prometheus: a thread that answers scrapes, one after the other, beside the event loops.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::admin::{Latencies, Request, Snapshot, prometheus, response};
+use crate::core::console::ask::{Answers, Ask, Order, Part, Tell};
+use crate::core::console::known_rows;
+use crate::core::console::rows;
+use crate::core::console::statistics::Times;
+use crate::core::ranges::range_rows;
+use crate::core::shared::{Message, Shared};
+
+/// How long a scraper may take to ask, and how long the event loops may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Time between two looks at whether the proxy ends.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Starts the thread. It ends with the proxy.
+///
+/// # Errors
+/// When the address is taken, or there is no thread.
+pub(in crate::core) fn serve(
+    address: SocketAddr,
+    shared: Arc<Shared>,
+) -> io::Result<(SocketAddr, JoinHandle<()>)> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let local = listener.local_addr()?;
+    let began = Instant::now();
+    let run = move || {
+        while !shared.stopping.load(Ordering::Relaxed) {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    if let Err(error) = scrape(stream, &shared, began) {
+                        tracing::debug!(%error, "a scrape of the metrics failed");
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOOK),
+                Err(error) => {
+                    tracing::warn!(%error, "metrics: a connection could not be accepted");
+                    std::thread::sleep(LOOK);
+                }
+            }
+        }
+    };
+    let thread = std::thread::Builder::new()
+        .name("corun-metrics".to_owned())
+        .spawn(run)?;
+    Ok((local, thread))
+}
+
+/// Answers one request.
+fn scrape(mut stream: TcpStream, shared: &Arc<Shared>, began: Instant) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    let until = Instant::now() + PATIENCE;
+    let answer = loop {
+        match Request::read(&bytes) {
+            Request::Incomplete if Instant::now() > until => return Err(io::ErrorKind::TimedOut.into()),
+            Request::Incomplete => match stream.read(&mut buffer)? {
+                0 => return Ok(()),
+                read => bytes.extend(&buffer[..read]),
+            },
+            Request::Metrics => break response(&prometheus(&snapshot(shared, began)?)),
+            Request::Refused(answer) => break answer,
+        }
+    };
+    stream.write_all(&answer)
+}
+
+/// Asks every event loop what there is.
+fn look(shared: &Shared) -> io::Result<Vec<Part>> {
+    let (sender, receiver) = sync_channel(1);
+    let answers = Answers::new(shared.mailboxes.len(), Tell::Thread(sender));
+    for mailbox in &shared.mailboxes {
+        let ask = Ask {
+            order: Order::Look,
+            answers: Arc::clone(&answers),
+        };
+        if mailbox.post(Message::Ask(ask)).is_err() {
+            return Err(io::Error::other("an event loop takes no questions"));
+        }
+    }
+    receiver
+        .recv_timeout(PATIENCE)
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
+    Ok(answers.parts())
+}
+
+fn snapshot(shared: &Arc<Shared>, began: Instant) -> io::Result<Snapshot> {
+    let parts = look(shared)?;
+    let world = shared.world();
+    let mut times: Vec<(String, Times)> = Vec::new();
+    for view in parts.iter().flat_map(|part| &part.pools) {
+        match times
+            .iter_mut()
+            .find(|(database, _)| **database == *view.database)
+        {
+            Some((_, all)) => all.merge(&view.times),
+            None => times.push((view.database.to_string(), view.times.clone())),
+        }
+    }
+    let status = |name: &str| {
+        let hosts = shared.fleets.lock().get(name).map(Arc::clone);
+        hosts.map(|hosts| hosts.status()).unwrap_or_default()
+    };
+    let ranges = shared.ranges.lock();
+    Ok(Snapshot {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_seconds: began.elapsed().as_secs_f64(),
+        resident_bytes: corun_net::memory::resident_bytes().unwrap_or(0),
+        clients: parts.iter().map(|part| part.clients.len() as u64).sum(),
+        clients_max: u64::from(world.config.proxy.max_client_conn),
+        pools: rows::pools(&parts),
+        stats: rows::stats(&parts).into_iter().collect(),
+        cores: rows::cores(&parts),
+        hosts: rows::hosts(&parts, &world.config, status, shared.started.elapsed()),
+        // Processors and switches are not shown.
+        ranges: range_rows::ranges(&ranges, &[], |_| false),
+        keys: range_rows::keys(&ranges),
+        splits: range_rows::splits(&parts),
+        heavy_queue: shared.heavy_queue.counted(),
+        latencies: times
+            .into_iter()
+            .map(|(database, times)| Latencies {
+                database,
+                query: times.query,
+                transaction: times.transaction,
+                wait: times.wait,
+            })
+            .collect(),
+        databases: known_rows::databases(&parts, &world.config, &shared.stopped.lock()),
+        errors: known_rows::errors(&parts),
+    })
+}

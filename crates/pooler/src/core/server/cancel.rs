@@ -1,0 +1,255 @@
+//! Cancel requests: from a client's request to its server, and never to anybody else.
+//!
+//! ```text
+//!  request (pid, secret) ─► the loop of that client ─► its server is busy for it ─► connection of its own to the server
+//!                                                                                      │ the request, then wait for the end
+//!      server is held back until then, and a barrier is answered  ◄────────────────────┘
+//! ```
+//!
+//! A server reads a cancel request at any time, also after the query it was meant for. So a server for which one is under way is given to
+//! nobody until the connection of the request has ended, and until it has answered an empty query, which the late signal may strike.
+
+use corun_net::reactor::{Address, Reactor, Token};
+
+use crate::auth::scram::same;
+use crate::core::event_loop::{EventLoop, Todo, cancel_token};
+use crate::core::server::{Task, TaskKind};
+use crate::core::shared::Message;
+use crate::wire::error::{Refusal, code};
+use crate::wire::{TransactionStatus, build, frontend, header};
+
+/// What PostgreSQL says of a statement that somebody has cancelled, and of one that took too long.
+pub(in crate::core) const BY_USER: &str = "canceling statement due to user request";
+pub(in crate::core) const BY_TIMEOUT: &str = "canceling statement due to statement timeout";
+
+/// Cancel requests on their way at most; more are dropped, as a server with too many connections would.
+const CANCELS_MAX: usize = 1024;
+/// Bits of a client's process number that name its slot; those above name its event loop.
+const SLOT_BITS: u32 = 21;
+
+/// A cancel request on its way.
+pub(in crate::core) struct Cancel {
+    pub token: Token,
+    /// The server (slot, number) it is for.
+    pub server: (usize, u64),
+    pub request: Vec<u8>,
+    pub since: std::time::Duration,
+}
+
+/// The process number a client is told.
+pub(in crate::core) fn pid(event_loop: usize, slot: usize) -> u32 {
+    // Positive as PostgreSQL's are; 0 is none.
+    ((event_loop as u32) << SLOT_BITS | slot as u32 & ((1 << SLOT_BITS) - 1)) + 1
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// A request came in here; its client may be another loop's.
+    pub(in crate::core) fn cancel_requested(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) {
+        if self.cancel_client(reactor, pid, secret) {
+            return;
+        }
+        for (index, mailbox) in self.shared.mailboxes.iter().enumerate() {
+            if index != self.index {
+                let _ = mailbox.post(Message::Cancel {
+                    pid,
+                    secret: secret.to_vec(),
+                });
+            }
+        }
+    }
+
+    /// The client of this loop that was told this process number and secret.
+    fn client_told(&self, pid: u32, secret: &[u8]) -> Option<usize> {
+        let slot = (pid.wrapping_sub(1) & ((1 << SLOT_BITS) - 1)) as usize;
+        // In session mode the number is its server's own.
+        let sessions = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.pid == pid)
+            .filter_map(|(_, server)| server.client);
+        std::iter::once(slot).chain(sessions).find(|slot| {
+            self.clients.get(*slot).is_some_and(|client| {
+                client.pid == pid && !client.secret.is_empty() && same(&client.secret, secret)
+            })
+        })
+    }
+
+    /// Cancels what a client of this loop does, if the secret is right. Answers whether it was one of this loop's.
+    pub(in crate::core) fn cancel_client(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) -> bool {
+        let Some(slot) = self.client_told(pid, secret) else {
+            return false;
+        };
+        let Some(client) = self.clients.get_mut(slot) else {
+            return false;
+        };
+        match client
+            .server
+            .and_then(|server| self.servers.get(server).map(|found| (server, found)))
+        {
+            Some((_, server)) if server.job.is_some() => {
+                if let Some(job) = server.job {
+                    self.cancel_job(reactor, job);
+                }
+            }
+            Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
+                self.start_cancel(reactor, index);
+            }
+            Some((index, server)) if server.task.is_some() => {
+                client.cancel_wanted = !client.inbox.is_empty();
+                let asks = |task: &Task| matches!(task.kind, TaskKind::Plan(_));
+                if server.task.as_ref().is_some_and(asks) {
+                    // A question about a plan may wait for a lock as long as the query would.
+                    self.start_cancel(reactor, index);
+                }
+            }
+            Some(_) => {}
+            None if (client.waiting.is_some() || client.queues() || client.was_started())
+                && client.is_ready() =>
+            {
+                self.cancel_waiting(reactor, slot, BY_USER);
+            }
+            None => {}
+        }
+        true
+    }
+
+    /// Cancels the request of a client that has no server yet: it is dropped and answered here.
+    pub(in crate::core) fn cancel_waiting(&mut self, reactor: &mut R, slot: usize, why: &str) {
+        let Some(client) = self.clients.get_mut(slot) else {
+            return;
+        };
+        let Some(request) = request_bytes(&client.inbox).filter(|_| client.begun.is_none()) else {
+            // The end of the request has not come, or its transaction must fail with it: it is cancelled once a server has it.
+            client.cancel_wanted = true;
+            return;
+        };
+        client.inbox.drain(..request);
+        if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
+            pool.unqueue(slot);
+        }
+        self.answer_cancelled(reactor, slot, why);
+    }
+
+    /// Answers a request in the server's place, which nothing of it has gone to. What follows it is served next.
+    pub(in crate::core) fn answer_cancelled(&mut self, reactor: &mut R, slot: usize, why: &str) {
+        let Some(client) = self.clients.get_mut(slot) else {
+            return;
+        };
+        *self.errors.entry(code::QUERY_CANCELED).or_default() += 1;
+        let mut out = Vec::new();
+        build::error(&mut out, &Refusal::new(code::QUERY_CANCELED, why));
+        build::ready(&mut out, TransactionStatus::Idle);
+        client.turn = None;
+        client.transport.send(reactor, &out);
+        self.todo.push_back(Todo::Serve(slot, client.id));
+    }
+
+    /// Sends a cancel request to a server.
+    pub(in crate::core) fn start_cancel(&mut self, reactor: &mut R, index: usize) {
+        if self.cancels.len() >= CANCELS_MAX {
+            tracing::warn!("a cancel request was dropped: {CANCELS_MAX} are on their way");
+            return;
+        }
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let Some(address) = server.address.clone() else {
+            return;
+        };
+        let entry = self.cancels.vacant_entry();
+        let token = cancel_token(entry.key());
+        let mut request = Vec::new();
+        build::cancel(&mut request, server.pid, &server.secret);
+        if let Err(error) = reactor.connect(token, &address) {
+            tracing::warn!(%error, "a cancel request could not be sent");
+            return;
+        }
+        server.cancels += 1;
+        server.struck = true;
+        entry.insert(Cancel {
+            token,
+            server: (index, server.id),
+            request,
+            since: self.now,
+        });
+    }
+
+    pub(in crate::core) fn cancel_connected(&mut self, reactor: &mut R, index: usize) {
+        if let Some(cancel) = self.cancels.get(index) {
+            reactor.send(cancel.token, &cancel.request);
+        }
+    }
+
+    /// A server says nothing to a cancel request; whatever this is, the end follows.
+    pub(in crate::core) fn cancel_data(&mut self, _reactor: &mut R, _index: usize) {}
+
+    /// The server has closed the connection: the signal has been sent.
+    pub(in crate::core) fn cancel_closed(&mut self, index: usize) {
+        let Some(cancel) = self.cancels.try_remove(index) else {
+            return;
+        };
+        let (slot, id) = cancel.server;
+        if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
+            server.cancels -= 1;
+            if server.cancels == 0 && server.client.is_none() {
+                self.todo.push_back(Todo::Free(slot));
+            }
+        }
+    }
+
+    /// Gives up requests that take too long. Their servers are closed when they come free: the signal may come at any time.
+    pub(in crate::core) fn cancels_tick(&mut self, reactor: &mut R) {
+        let limit = self.world.config.proxy.cancel_wait_timeout;
+        if limit.is_zero() {
+            return;
+        }
+        let late: Vec<usize> = self
+            .cancels
+            .iter()
+            .filter(|(_, cancel)| self.now.saturating_sub(cancel.since) > limit)
+            .map(|(index, _)| index)
+            .collect();
+        for index in late {
+            let (token, (slot, id)) = (self.cancels[index].token, self.cancels[index].server);
+            reactor.close(token);
+            if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
+                server.closing = Some("the server did not take a cancel request for the connection in time");
+            }
+            self.cancel_closed(index);
+        }
+    }
+}
+
+/// Bytes of the first request in `bytes`: a Query, or what goes up to a Sync. `None`: it is not whole.
+fn request_bytes(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let head = header(&bytes[at..]).ok()??;
+        at += head.total;
+        if at > bytes.len() {
+            return None;
+        }
+        if matches!(
+            head.tag,
+            frontend::QUERY | frontend::SYNC | frontend::FUNCTION_CALL
+        ) {
+            return Some(at);
+        }
+    }
+}
+
+/// Where a server is, for requests beside its connection.
+pub(in crate::core) type ServerAddress = Option<Address>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn process_numbers_name_loop_and_slot() {
+        let number = pid(3, 77);
+        assert_eq!((number - 1) >> SLOT_BITS, 3);
+        assert_eq!((number - 1) & ((1 << SLOT_BITS) - 1), 77);
+        assert!(pid(1023, (1 << SLOT_BITS) - 1) > 0);
+    }
+}

@@ -1,0 +1,629 @@
+//! How the proxy gets in at a server, and how connections end.
+
+use std::sync::Arc;
+
+use corun_net::reactor::{Address, Reactor};
+
+use crate::auth::server_login::LoginOptions;
+use crate::auth::{LoginStep, ServerLogin};
+use crate::core::event_loop::{EventLoop, Todo, server_token};
+use crate::core::pool::Pool;
+use crate::core::route::fleet::endpoint;
+use crate::core::route::resolve::Found;
+use crate::core::server::transport::Transport;
+use crate::core::server::{Phase, Question, Server, TaskKind};
+use crate::core::shared::{Login, Message};
+use crate::hosts::Report;
+use crate::tls;
+use crate::wire::error::{Refusal, Reported, code};
+use crate::wire::{HEADER_BYTES, backend, build, header, read};
+
+/// Longest message of a server that is logged in to.
+const LOGIN_MESSAGE_MAX: usize = 64 << 10;
+
+/// What became of the wish to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core) enum Attempt {
+    /// The connection is on its way.
+    Begun,
+    /// The pool, its database or its user has no room for it.
+    Full,
+    /// Not now: an address is looked up, or something failed.
+    Later,
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// Makes connections while clients of a pool wait for more than are on their way.
+    pub(in crate::core) fn connect_if_wanted(&mut self, reactor: &mut R, index: usize) {
+        let reserve_after = self.world.config.proxy.reserve_pool_timeout;
+        loop {
+            let Some(pool) = self.pools.get(index) else {
+                return;
+            };
+            if !pool.wants_server() {
+                return self.sated(index);
+            }
+            if self.settle_for_waiting(reactor, index) {
+                return;
+            }
+            let Some(pool) = self.pools.get(index) else {
+                return;
+            };
+            if pool.servers < pool.share {
+                if pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
+                    return;
+                }
+                match self.connect(reactor, index, pool.most(self.now, reserve_after)) {
+                    Attempt::Begun => continue,
+                    Attempt::Later => return,
+                    Attempt::Full => {}
+                }
+            }
+            let Some(unfit) = self.pools.get(index).and_then(Pool::unfit) else {
+                self.connect_beside(reactor, index);
+                return self.hungry(index);
+            };
+            self.close_server(
+                reactor,
+                unfit,
+                "the connection began with other settings than those of the clients that wait",
+            );
+        }
+    }
+
+    /// Begins to connect a pool to its server, unless the pools of all loops have `most` connections.
+    pub(in crate::core) fn connect(&mut self, reactor: &mut R, index: usize, most: usize) -> Attempt {
+        let start = Arc::new(self.next_start(index));
+        let Some(pool) = self.pools.get_mut(index) else {
+            return Attempt::Later;
+        };
+        let effective = Arc::clone(&pool.effective);
+        let number = pool.hosts.next();
+        let Some(endpoint) = endpoint(&effective, pool.key.host, number) else {
+            return Attempt::Later;
+        };
+        let kept = self.world.names_kept();
+        let address = match self
+            .shared
+            .resolver
+            .find(&self.shared, endpoint, pool.hosts.turn(), kept)
+        {
+            Found::Address(address) => address,
+            Found::Soon => return Attempt::Later,
+            Found::Failed(why) => {
+                let refusal = Refusal::new(
+                    code::CANNOT_CONNECT,
+                    format!("the address of host {} was not found", endpoint.host),
+                )
+                .detail(why);
+                self.connect_failed(reactor, index, number, refusal);
+                return Attempt::Later;
+            }
+        };
+        if !pool.all.open(most) {
+            return Attempt::Full;
+        }
+        pool.hosts.used();
+        let (database, user) = (Arc::clone(&pool.key.database), Arc::clone(&pool.key.user));
+        let limits = (effective.max_db_connections, effective.max_user_connections);
+        if let Err(full) = self.shared.server_counts.count(&database, &user, limits) {
+            pool.all.closed(true);
+            self.make_room(reactor, index, full);
+            return Attempt::Full;
+        }
+        let entry = self.servers.vacant_entry();
+        let token = server_token(entry.key());
+        if let Err(error) = reactor.connect(token, &address) {
+            pool.all.closed(true);
+            self.shared.server_counts.uncount(&database, &user);
+            let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {address}"))
+                .detail(error.to_string());
+            self.connect_failed(reactor, index, number, refusal);
+            return Attempt::Later;
+        }
+        let statements_max = self.world.config.proxy.max_prepared_statements as usize;
+        let mut server = Server::new(
+            Transport::new(token),
+            index,
+            self.shared.id(),
+            self.now,
+            false,
+            statements_max,
+        );
+        server.address = Some(address);
+        server.host = endpoint.host.to_string();
+        server.host_number = number;
+        server.settings = Arc::clone(&start);
+        server.start = start;
+        entry.insert(Box::new(server));
+        pool.servers += 1;
+        pool.connecting += 1;
+        Attempt::Begun
+    }
+
+    /// The kernel has connected.
+    pub(in crate::core) fn server_connected(&mut self, reactor: &mut R, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let _ = reactor.set_tcp_options(server.token(), &self.world.tcp_options());
+        let tcp = matches!(server.address, Some(Address::Tcp(_)));
+        let wants_tls = tcp
+            && self
+                .world
+                .tls_client
+                .as_ref()
+                .is_some_and(tls::TlsClient::asks_first);
+        if wants_tls {
+            server.phase = Phase::AskedForTls;
+            reactor.send(server.token(), &build::SSL_REQUEST);
+        } else {
+            self.log_in(reactor, index);
+        }
+    }
+
+    /// Sends the start-up packet.
+    fn log_in(&mut self, reactor: &mut R, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let Some(pool) = self.pools.get(server.pool) else {
+            return;
+        };
+        let effective = Arc::clone(&pool.effective);
+        let user = effective.user.as_str();
+        let login = Login::of_server(&pool.key.database, &effective);
+        let credentials = self.world.credentials(
+            &effective,
+            self.shared.secret(&login).as_ref(),
+            self.shared.learnt(&login),
+        );
+        let session = server.transport.tls.as_deref();
+        let local = match &server.address {
+            Some(Address::Unix(_)) => true,
+            Some(Address::Tcp(address)) => address.ip().is_loopback(),
+            None => false,
+        };
+        let options = LoginOptions {
+            tls: session.is_some(),
+            end_point: session.and_then(tls::TlsSession::end_point_hash),
+            clear_text: local,
+            ..LoginOptions::default()
+        };
+        match ServerLogin::new(user, credentials, options, &self.shared.random) {
+            Ok(attempt) => {
+                server.phase = Phase::LoggingIn(Box::new(attempt), login);
+                let configured = effective
+                    .parameters
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_bytes()))
+                    .filter(|(name, _)| !server.start.0.contains_key(*name));
+                let own = server
+                    .start
+                    .0
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), &**value));
+                let parameters = [
+                    ("user", user.as_bytes()),
+                    ("database", effective.dbname.as_bytes()),
+                ]
+                .into_iter()
+                .chain(configured)
+                .chain(own);
+                let mut out = Vec::new();
+                build::startup(&mut out, parameters);
+                server.transport.send(reactor, &out);
+            }
+            Err(error) => {
+                let refusal = Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
+                    .detail(error.to_string());
+                self.server_failed(reactor, index, refusal);
+            }
+        }
+    }
+
+    /// Bytes of a server that is logged in to.
+    pub(in crate::core) fn login_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        if matches!(server.phase, Phase::AskedForTls) {
+            return self.tls_answered(reactor, index, bytes);
+        }
+        let mut joined = std::mem::take(&mut server.partial);
+        joined.extend(bytes);
+        let mut at = 0;
+        loop {
+            let (tag, end) = match header(&joined[at..]) {
+                Ok(Some(head)) if head.total <= LOGIN_MESSAGE_MAX => (head.tag, at + head.total),
+                Ok(None) => break,
+                _ => {
+                    let refusal = Refusal::new(
+                        code::CANNOT_CONNECT,
+                        "the server does not speak PostgreSQL's protocol",
+                    );
+                    return self.server_failed(reactor, index, refusal);
+                }
+            };
+            if joined.len() < end {
+                break;
+            }
+            let body = &joined[at + HEADER_BYTES..end];
+            at = end;
+            if let Err(refusal) = self.login_message(reactor, index, tag, body) {
+                return self.server_failed(reactor, index, refusal);
+            }
+            match self.servers.get(index) {
+                None => return,
+                Some(server) if server.is_ready() => {
+                    // What follows belongs to the session.
+                    if at < joined.len() {
+                        self.answer(reactor, index, &joined[at..]);
+                    }
+                    return;
+                }
+                Some(_) => {}
+            }
+        }
+        if at < joined.len()
+            && let Some(server) = self.servers.get_mut(index)
+        {
+            server.partial = joined.split_off(at);
+        }
+    }
+
+    fn login_message(&mut self, reactor: &mut R, index: usize, tag: u8, body: &[u8]) -> Result<(), Refusal> {
+        let Some(server) = self.servers.get_mut(index) else {
+            return Ok(());
+        };
+        match tag {
+            backend::AUTHENTICATION => {
+                let Phase::LoggingIn(attempt, login) = &mut server.phase else {
+                    return Ok(());
+                };
+                let step = attempt.message(body).map_err(|error| {
+                    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
+                        .detail(error.to_string())
+                })?;
+                match step {
+                    LoginStep::Send(bytes) => server.transport.send(reactor, &bytes),
+                    LoginStep::Wait => {}
+                    LoginStep::Done { learnt } => {
+                        server.authenticated = true;
+                        if let Some(keys) = learnt {
+                            self.shared.learn(login.clone(), keys);
+                        }
+                    }
+                }
+            }
+            backend::ERROR => {
+                let reported = Reported::read(body);
+                let mut refusal = Refusal::new(code::of(&reported.code), reported.message);
+                if matches!(refusal.code, code::INVALID_PASSWORD | code::INVALID_AUTHORIZATION) {
+                    // The client has proved who it is; the proxy could not.
+                    refusal =
+                        Refusal::new(code::CANNOT_CONNECT, "server login failed").detail(refusal.message);
+                }
+                return Err(refusal);
+            }
+            backend::PARAMETER_STATUS => {
+                if let Some((name, value)) = read::parameter_status(body) {
+                    server.parameter(name, value);
+                }
+            }
+            backend::KEY_DATA => {
+                if let Some((pid, secret)) = read::key_data(body) {
+                    server.pid = pid;
+                    server.secret = secret.to_vec();
+                }
+            }
+            backend::READY if server.authenticated => {
+                server.phase = Phase::Ready;
+                let connect_query = self
+                    .pools
+                    .get(server.pool)
+                    .and_then(|pool| pool.effective.connect_query.clone());
+                match connect_query {
+                    Some(sql) => server.start(reactor, TaskKind::Connect, &sql),
+                    None => self.server_ready(reactor, index),
+                }
+            }
+            backend::NOTICE | backend::NEGOTIATE => {}
+            _ => {
+                return Err(Refusal::new(
+                    code::CANNOT_CONNECT,
+                    "the server does not speak PostgreSQL's protocol",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The server's answer to the request for TLS.
+    fn tls_answered(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let Some(client) = &self.world.tls_client else {
+            return self.log_in(reactor, index);
+        };
+        let failed =
+            |detail: String| Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(detail);
+        match tls::negotiate::answer(bytes) {
+            Ok(Some(tls::negotiate::Answer::Tls)) => match client.connect(&server.host) {
+                Ok(session) => {
+                    server.transport.tls = Some(Box::new(session));
+                    server.transport.flush(reactor);
+                }
+                Err(error) => self.server_failed(reactor, index, failed(error.to_string())),
+            },
+            Ok(Some(tls::negotiate::Answer::Plain)) if client.mode().required() => {
+                let refusal = failed("The server does not offer TLS.".to_owned())
+                    .hint("Set server_tls_sslmode = \"prefer\", or ssl = on in the server.");
+                self.server_failed(reactor, index, refusal);
+            }
+            Ok(Some(tls::negotiate::Answer::Plain)) => self.log_in(reactor, index),
+            Ok(None) => {}
+            Err(error) => self.server_failed(reactor, index, failed(error.to_string())),
+        }
+    }
+
+    /// The handshake may have ended.
+    pub(in crate::core) fn tls_progress(&mut self, reactor: &mut R, index: usize) {
+        if let Some(server) = self.servers.get(index)
+            && matches!(server.phase, Phase::AskedForTls)
+            && !server.transport.is_handshaking()
+        {
+            self.log_in(reactor, index);
+        }
+    }
+
+    /// A server is logged in to, and its own query has run.
+    pub(in crate::core) fn server_ready(&mut self, reactor: &mut R, index: usize) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.since = self.now;
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.connecting -= 1;
+            pool.all.connected();
+            pool.failed = None;
+            pool.hosts.worked();
+        }
+        server.counted_connecting = false;
+        let pool = server.pool;
+        self.report(reactor, pool, Report::Connected);
+        self.bind_backend(reactor, index);
+        if !self.asks_first(reactor, index) {
+            self.todo.push_back(Todo::Free(index));
+        }
+    }
+
+    /// A connection could not be made or logged in.
+    pub(in crate::core) fn server_failed(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
+        let Some((pool, host)) = self
+            .servers
+            .get(index)
+            .map(|server| (server.pool, server.host_number))
+        else {
+            return;
+        };
+        self.close_server(reactor, index, "login failed");
+        self.connect_failed(reactor, pool, host, refusal);
+    }
+
+    /// Tells those that wait for a server that there is none. They are refused, except where the server is only starting.
+    fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
+        let retry = self.world.config.proxy.server_login_retry;
+        let Some(pool) = self.pools.get_mut(index) else {
+            return;
+        };
+        tracing::warn!(
+            database = &*pool.key.database,
+            user = &*pool.key.user,
+            code = refusal.code,
+            detail = refusal.detail.as_deref(),
+            "server: {}",
+            refusal.message
+        );
+        // A wrong password is no fault of the host.
+        let at_fault = refusal.detail.is_none() || refusal.message != "server login failed";
+        if at_fault && pool.hosts.failed(host) {
+            // Another in the list has not been tried yet.
+            return self.todo.push_back(Todo::Connect(index));
+        }
+        pool.failed = Some((refusal.clone(), self.now + retry));
+        let others_work = pool.all.connected_servers() > 0;
+        if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
+            // There may be another host for them: they look again on the next tick.
+            return self.questions_failed(reactor, index);
+        }
+        if others_work {
+            // Who waits goes on waiting for those.
+            return;
+        }
+        let Some(pool) = self.pools.get_mut(index) else {
+            return;
+        };
+        let refused: Vec<usize> = pool
+            .waiting
+            .drain()
+            .iter()
+            .map(|waiting| waiting.client)
+            .collect();
+        for client in refused {
+            if let Some(client) = self.clients.get_mut(client) {
+                client.waiting = None;
+            }
+            self.refuse_client(reactor, client, &refusal);
+        }
+        self.questions_failed(reactor, index);
+    }
+
+    /// The other side has ended a server's connection.
+    pub(in crate::core) fn server_closed(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        error: Option<std::io::Error>,
+    ) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.gone = true;
+        if server.is_ready() {
+            return self.server_lost(reactor, index, "the other side closed the connection");
+        }
+        let place = server
+            .address
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let why = error.map_or_else(
+            || "The server closed the connection.".to_owned(),
+            |error| error.to_string(),
+        );
+        let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {place}")).detail(why);
+        self.server_failed(reactor, index, refusal);
+    }
+
+    /// Ends a server's connection. Its client must have been seen to.
+    pub(in crate::core) fn close_server(&mut self, reactor: &mut R, index: usize, why: &str) {
+        let Some(mut server) = self.servers.try_remove(index) else {
+            return;
+        };
+        tracing::debug!(
+            server = server.id,
+            pid = server.pid,
+            "closing server connection: {why}"
+        );
+        if !server.gone {
+            if server.is_ready() {
+                let mut out = Vec::new();
+                build::bare(&mut out, crate::wire::frontend::TERMINATE);
+                server.transport.send(reactor, &out);
+            }
+            server.transport.end(reactor);
+            reactor.close(server.token());
+        }
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.servers -= 1;
+            if server.counted_connecting {
+                pool.connecting -= 1;
+            }
+            pool.idle.forget(index);
+            pool.lingering.forget(index);
+            let hungry = pool.all.closed(server.counted_connecting);
+            self.shared
+                .server_counts
+                .uncount(&pool.key.database, &pool.key.user);
+            self.todo.push_back(Todo::Connect(server.pool));
+            if let Some(event_loop) = hungry {
+                let _ = self.shared.mailboxes[event_loop].post(Message::Room(pool.key.servers()));
+            }
+        }
+        if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client)) {
+            client.server = None;
+        }
+        if let Some(job) = server.job {
+            self.member_lost(reactor, job, index);
+        }
+        match server.task.map(|task| task.kind) {
+            Some(TaskKind::Ask(question)) => {
+                self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+            }
+            Some(TaskKind::Catalogue(database)) => self.shared.catalogues.unasked(&database),
+            _ => {}
+        }
+    }
+
+    /// Asks something on a connection of the proxy's own to a database. `false`: there can be none.
+    pub(in crate::core) fn ask_server(
+        &mut self,
+        reactor: &mut R,
+        database: &Arc<str>,
+        user: &Arc<str>,
+        host: usize,
+        question: Question,
+        sql: String,
+    ) -> bool {
+        let Ok(pool_index) = self.pool_as(database, user, host) else {
+            return false;
+        };
+        self.questions.push_back((pool_index, question, sql));
+        self.run_questions(reactor);
+        true
+    }
+
+    /// Asks what can be asked now.
+    pub(in crate::core) fn run_questions(&mut self, reactor: &mut R) {
+        for _ in 0..self.questions.len() {
+            let Some((pool_index, question, sql)) = self.questions.pop_front() else {
+                return;
+            };
+            let Some(pool) = self.pools.get_mut(pool_index) else {
+                continue;
+            };
+            if let Some(index) = pool.idle.pop() {
+                if let Some(server) = self.servers.get_mut(index) {
+                    server.used = true;
+                    server.query_since = self.now;
+                    if server.settings.is_empty() {
+                        server.start(reactor, TaskKind::Ask(question), &sql);
+                        continue;
+                    }
+                    // Another client's search_path must not decide what the question means.
+                    server.closing = Some("the connection is needed with default settings");
+                    self.todo.push_back(Todo::Free(index));
+                }
+            } else if pool.connecting == 0 {
+                let most = pool.size.max(1);
+                match self.connect(reactor, pool_index, most) {
+                    Attempt::Begun => {}
+                    Attempt::Full => self.hungry(pool_index),
+                    Attempt::Later => {
+                        let failed = self
+                            .pools
+                            .get(pool_index)
+                            .is_some_and(|pool| pool.failed.is_some() && pool.all.servers() == 0);
+                        if failed {
+                            self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+                            continue;
+                        }
+                    }
+                }
+            }
+            self.questions.push_back((pool_index, question, sql));
+        }
+    }
+
+    /// No connection for a pool's questions.
+    fn questions_failed(&mut self, reactor: &mut R, pool: usize) {
+        let (failed, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.questions)
+            .into_iter()
+            .partition(|(index, _, _)| *index == pool);
+        self.questions = kept.into();
+        for (_, question, _) in failed {
+            self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+        }
+    }
+
+    /// A question has its answer.
+    pub(in crate::core) fn question_answered(
+        &mut self,
+        reactor: &mut R,
+        question: Question,
+        rows: Vec<Vec<Option<String>>>,
+        error: Option<Reported>,
+    ) {
+        match question {
+            Question::Secret { client, id } => {
+                if let Some(error) = &error {
+                    tracing::warn!(code = error.code, "auth_query failed: {}", error.message);
+                }
+                self.secret_found(reactor, client, id, &rows, error.is_some());
+            }
+            Question::Health { database, order } => self.probed(reactor, &database, order, &rows, error),
+        }
+    }
+}

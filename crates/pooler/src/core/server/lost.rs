@@ -1,0 +1,109 @@
+//! One side of a pair is gone: what becomes of the other.
+
+use corun_net::reactor::Reactor;
+
+use crate::config::PoolMode;
+use crate::core::client::Client;
+use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::parts::After;
+use crate::core::server::{TaskKind, lost};
+use crate::hosts::Report;
+use crate::understand::Pins;
+use crate::wire::TransactionStatus;
+use crate::wire::error::Reported;
+
+impl<R: Reactor> EventLoop<R> {
+    /// A client went away while it had this server.
+    pub(in crate::core) fn deserted(&mut self, reactor: &mut R, index: usize, client: &Client) {
+        self.lingers_no_more(index);
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        server.client = None;
+        server.lingers_since = None;
+        server.since = self.now;
+        if std::mem::take(&mut server.paused) {
+            reactor.resume(server.token());
+        }
+        if let Some(job) = server.job {
+            return self.end_job(reactor, job, After::Nothing);
+        }
+        if server.task.is_some() {
+            // Its settings may be half there: nobody else gets it.
+            return self.close_server(
+                reactor,
+                index,
+                "the client left while the connection was being prepared",
+            );
+        }
+        if client.passing > 0 || server.passing > 0 || !server.expects.settled() {
+            if server.expects.outstanding() > 0 {
+                self.start_cancel(reactor, index);
+            }
+            return self.close_server(reactor, index, "the client left within a query");
+        }
+        let session = self
+            .pools
+            .get(server.pool)
+            .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session);
+        let touched =
+            session || client.is_doubtful() || !client.pins.is_empty() || !server.stray_statements.is_empty();
+        let always = self.world.config.proxy.server_reset_query_always;
+        let rollback = server.status != TransactionStatus::Idle;
+        if !touched && !always && !rollback {
+            self.todo.push_back(Todo::Free(index));
+            return;
+        }
+        let reset = self.world.config.proxy.server_reset_query.trim();
+        let unseen = client.pins.without(Pins::CAN_BE_ASKED);
+        if !unseen.is_empty() || !client.unjudged.is_empty() {
+            return self.close_server(reactor, index, "the client left something that cannot be undone");
+        }
+        if touched && !session && !reset.to_ascii_lowercase().starts_with("discard all") {
+            return self.close_server(reactor, index, "the client left a changed session");
+        }
+        server.stray_statements.clear();
+        if rollback {
+            server.start(
+                reactor,
+                TaskKind::Rollback {
+                    reset: touched || always,
+                },
+                "ROLLBACK",
+            );
+        } else if reset.is_empty() {
+            self.todo.push_back(Todo::Free(index));
+        } else {
+            server.start(reactor, TaskKind::Reset, reset);
+        }
+    }
+
+    /// A server's connection ended or cannot be understood; its client is told.
+    pub(in crate::core) fn server_lost(&mut self, reactor: &mut R, index: usize, why: &'static str) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let reported = server
+            .last_error
+            .as_deref()
+            .map(|message| Reported::read(&message[5..]));
+        let told = reported.as_ref().is_some_and(Reported::is_fatal) && server.task.is_none();
+        if let Some(client_index) = server.client.take() {
+            let reported = reported.or_else(|| server.task.as_ref().and_then(|task| task.error.clone()));
+            let within = server.passing > 0;
+            if let Some(client) = self.clients.get_mut(client_index) {
+                client.server = None;
+                if told || within {
+                    // The server's own last words have gone to the client, or a part of a message that ours would be taken for.
+                    self.close_client(reactor, client_index, "the server connection ended");
+                } else {
+                    self.refuse_client(reactor, client_index, &lost(reported.as_ref()));
+                }
+            }
+        }
+        if let Some(pool) = self.servers.get(index).map(|server| server.pool) {
+            self.report(reactor, pool, Report::Suspect);
+        }
+        self.close_server(reactor, index, why);
+    }
+}

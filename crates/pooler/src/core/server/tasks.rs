@@ -1,0 +1,197 @@
+//! Queries of the proxy's own on a server connection, once they have been answered: what each was for goes on here.
+
+use std::sync::Arc;
+
+use corun_net::reactor::Reactor;
+
+use crate::core::classify::wish;
+use crate::core::client::Begun;
+use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::server::{Sequences, Task, TaskKind, lost};
+use crate::understand::Understood;
+use crate::wire::error::{Refusal, Reported, code};
+use crate::wire::{HEADER_BYTES, TransactionStatus, build, read};
+
+impl<R: Reactor> EventLoop<R> {
+    /// A query of the proxy's own has been answered.
+    pub(in crate::core) fn task_done(&mut self, reactor: &mut R, index: usize, task: Task) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let client_index = server.client;
+        match task.kind {
+            TaskKind::Replay(settings) => {
+                let Some(client) = client_index else {
+                    return self.close_server(reactor, index, "nobody waits for the connection's settings");
+                };
+                if let Some(error) = task.error {
+                    return self.replay_refused(reactor, index, client, &error);
+                }
+                server.settings = settings;
+                self.go_on(reactor, index, client);
+            }
+            TaskKind::Check => {
+                let Some(client) = client_index else {
+                    self.todo.push_back(Todo::Free(index));
+                    return;
+                };
+                self.go_on(reactor, index, client);
+            }
+            TaskKind::Begin => {
+                let Some(client) = client_index else {
+                    return self.close_server(
+                        reactor,
+                        index,
+                        "nobody waits for the connection's transaction",
+                    );
+                };
+                if let Some(error) = task.error {
+                    // The client was told that it has begun.
+                    return self.lose_both(reactor, index, &lost(Some(&error)));
+                }
+                if let Some(client) = self.clients.get_mut(client) {
+                    client.began = true;
+                    client.asked = true;
+                }
+                self.go_on(reactor, index, client);
+            }
+            TaskKind::State { settings } => self.state_told(reactor, index, settings, &task),
+            TaskKind::Catalogue(database) => {
+                self.catalogue_told(reactor, index, &database, task.rows, task.error)
+            }
+            TaskKind::Rollback { reset } => {
+                if task.error.is_some() || server.status != TransactionStatus::Idle {
+                    return self.close_server(reactor, index, "the transaction could not be rolled back");
+                }
+                let text = self.world.config.proxy.server_reset_query.trim();
+                if reset && !text.is_empty() {
+                    server.start(reactor, TaskKind::Reset, text);
+                } else {
+                    self.todo.push_back(Todo::Free(index));
+                }
+            }
+            TaskKind::Reset => {
+                if task.error.is_some() || server.status != TransactionStatus::Idle {
+                    return self.close_server(reactor, index, "the connection could not be reset");
+                }
+                match client_index {
+                    Some(_) => self.close_server(reactor, index, "the connection was reset for nobody"),
+                    None => {
+                        if self
+                            .world
+                            .config
+                            .proxy
+                            .server_reset_query
+                            .to_ascii_lowercase()
+                            .contains("discard all")
+                        {
+                            server.settings = Arc::clone(&server.start);
+                            server.statements.clear();
+                            server.sequences = Sequences::Nobodys;
+                        }
+                        self.todo.push_back(Todo::Free(index));
+                    }
+                }
+            }
+            TaskKind::Barrier => self.todo.push_back(Todo::Free(index)),
+            TaskKind::Connect => {
+                if let Some(error) = task.error {
+                    tracing::warn!(code = error.code, "connect_query failed: {}", error.message);
+                }
+                self.server_ready(reactor, index);
+            }
+            TaskKind::Part { job, step } => {
+                let task = Task {
+                    kind: TaskKind::Barrier,
+                    ..task
+                };
+                self.part_done(reactor, index, job, step, task);
+            }
+            TaskKind::Plan(plan) => {
+                let task = Task {
+                    kind: TaskKind::Barrier,
+                    ..task
+                };
+                self.plan_answered(reactor, index, *plan, &task);
+            }
+            TaskKind::Ask(question) => {
+                self.todo.push_back(Todo::Free(index));
+                self.question_answered(reactor, question, task.rows, task.error);
+            }
+        }
+    }
+
+    /// Tells a client that its transaction block has begun, and keeps the text until its first statement says where it belongs.
+    pub(in crate::core) fn begin_late(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        message: &[u8],
+        understood: Arc<Understood>,
+    ) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.begun = Some(Box::new(Begun {
+            text: message.to_vec(),
+            understood,
+            since: self.now,
+        }));
+        let tag = read::query(&message[HEADER_BYTES..]).and_then(wish::begin_tag);
+        let mut out = Vec::with_capacity(32);
+        build::command_complete(&mut out, tag.unwrap_or("BEGIN"));
+        build::ready(&mut out, TransactionStatus::Open);
+        client.transport.send(reactor, &out);
+    }
+
+    /// A client's server is prepared.
+    fn go_on(&mut self, reactor: &mut R, index: usize, client: usize) {
+        if self.prepare_pair(reactor, client, index)
+            && let Some(id) = self.clients.get(client).map(|client| client.id)
+        {
+            self.todo.push_back(Todo::Serve(client, id));
+        }
+    }
+
+    /// A server did not take a client's settings.
+    fn replay_refused(&mut self, reactor: &mut R, index: usize, client_index: usize, error: &Reported) {
+        let entering = self
+            .clients
+            .get(client_index)
+            .is_some_and(|client| !client.is_ready());
+        let refusal = if entering {
+            // As the server would have said to the start-up packet.
+            Refusal::new(code::of(&error.code), error.message.clone())
+        } else {
+            Refusal::new(
+                code::CONNECTION_FAILURE,
+                "the session's settings could not be carried over to another server connection",
+            )
+            .detail(error.message.clone())
+        };
+        if let Some(server) = self.servers.get_mut(index) {
+            // Nothing was set: one simple query holds as a whole or not at all.
+            server.client = None;
+        }
+        if let Some(client) = self.clients.get_mut(client_index) {
+            client.server = None;
+        }
+        self.refuse_client(reactor, client_index, &refusal);
+        self.todo.push_back(Todo::Free(index));
+    }
+
+    /// A server must not be used any more, and its client cannot go on without it.
+    pub(in crate::core) fn lose_both(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
+        if let Some(client_index) = self
+            .servers
+            .get_mut(index)
+            .and_then(|server| server.client.take())
+        {
+            if let Some(client) = self.clients.get_mut(client_index) {
+                client.server = None;
+            }
+            self.refuse_client(reactor, client_index, refusal);
+        }
+        self.close_server(reactor, index, "the client could not go on");
+    }
+}
