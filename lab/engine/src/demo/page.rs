@@ -165,7 +165,7 @@ fn throughput(result: &DemoResult, summary: &Summary) -> Section {
         heading: "Throughput, round by round".to_owned(),
         text: vec![
             "Both classes of clients run at the same time; each sends its next statement when the last one is answered. The sides \
-             take turns, another one first in every round. Axes start at zero."
+             take turns, in an order shuffled anew each round. Axes start at zero."
                 .to_owned(),
         ],
         entries: Vec::new(),
