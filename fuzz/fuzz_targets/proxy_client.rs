@@ -5,8 +5,8 @@
 
 #[path = "../../crates/pooler/tests/all/simulated/actor.rs"]
 mod actor;
-#[path = "../../crates/pooler/tests/all/simulated/house.rs"]
-mod house;
+#[path = "../../crates/pooler/tests/all/simulated/fixture.rs"]
+mod fixture;
 #[path = "proxy/input.rs"]
 mod input;
 #[path = "../../crates/pooler/tests/all/common/message.rs"]
@@ -191,7 +191,7 @@ fuzz_target!(|data: &[u8]| {
         "stats_users = [\"stats\"]\nmax_prepared_statements = 0",
         "stats_users = [\"stats\"]\napplication_name_add_host = true\n[corun]\ncohorts = \"on\"",
     ][usize::from(kind >> 3 & 3)];
-    let mut scene = Scene::new(seed, scene::world(mode, 2, more));
+    let mut scene = Scene::new(seed, scene::files(mode, 2, more));
     let statement_mode = mode == "statement";
     let carries = !(kind >> 3 & 3 == 2 && mode != "session");
     // What a statement pool, or one that carries no statements, answers is not what a server of its own would.

@@ -5,8 +5,8 @@
 
 #[path = "../../crates/pooler/tests/all/simulated/actor.rs"]
 mod actor;
-#[path = "../../crates/pooler/tests/all/simulated/house.rs"]
-mod house;
+#[path = "../../crates/pooler/tests/all/simulated/fixture.rs"]
+mod fixture;
 #[path = "proxy/input.rs"]
 mod input;
 #[path = "../../crates/pooler/tests/all/common/message.rs"]
@@ -112,8 +112,8 @@ fuzz_target!(|data: &[u8]| {
     let more = format!(
         "{more}{corun}\n[databases.bad]\nhost = \"{FOLDER}\"\nport = 5432\nuser = \"app\"\n{credentials}"
     );
-    let mut scene = Scene::new(seed, scene::world(mode, 2, &more));
-    let server = scene.network.serve(house::socket(FOLDER));
+    let mut scene = Scene::new(seed, scene::files(mode, 2, &more));
+    let server = scene.network.serve(fixture::socket(FOLDER));
     scene.actor(script::script(seed, "good", 3));
     let mut victims = Vec::new();
     for client in 0..3 {

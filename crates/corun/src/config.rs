@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use corun_pooler::World;
+use corun_pooler::ConfigFiles;
 
 use crate::proxy::default_config;
 use corun_cli::out;
@@ -43,11 +43,11 @@ Examples:
 /// What is wrong in the file.
 pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file, json } = args.command;
-    let (world, findings) = match World::load(&file) {
+    let (files, findings) = match ConfigFiles::load(&file) {
         Ok(loaded) => loaded,
-        Err(corun_pooler::WorldError::Config(corun_pooler::config::ConfigError::Wrong { findings }))
-            if json =>
-        {
+        Err(corun_pooler::ConfigFilesError::Config(corun_pooler::config::ConfigError::Wrong {
+            findings,
+        })) if json => {
             for finding in &findings {
                 out::json_line(finding)?;
             }
@@ -62,7 +62,7 @@ pub fn run(args: ConfigArgs) -> anyhow::Result<()> {
             out::note(&finding.to_string());
         }
     }
-    for warning in &world.warnings {
+    for warning in &files.warnings {
         out::note(&format!("warning: {warning}"));
     }
     if !json {

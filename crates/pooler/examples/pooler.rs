@@ -12,16 +12,16 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 
 fn main() -> ExitCode {
     let Some(file) = std::env::args().nth(1) else {
         eprintln!("usage: pooler CONFIG");
         return ExitCode::from(2);
     };
-    let started = World::load(Path::new(&file))
+    let started = ConfigFiles::load(Path::new(&file))
         .map_err(|error| error.to_string())
-        .and_then(|(world, _)| Pooler::start(world).map_err(|error| error.to_string()));
+        .and_then(|(files, _)| Pooler::start(files).map_err(|error| error.to_string()));
     match started {
         Ok(proxy) => {
             println!("listening at {:?} {:?}", proxy.addresses(), proxy.sockets());

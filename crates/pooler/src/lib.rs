@@ -28,7 +28,7 @@ pub mod wire;
 // For tests and fuzz targets only.
 #[doc(hidden)]
 pub use crate::core::{Census, Simulated};
-pub use crate::core::{Pooler, StartError, Totals, World, WorldError};
+pub use crate::core::{ConfigFiles, ConfigFilesError, Pooler, StartError, Totals};
 
 // The Rust block of this crate's README runs as a doctest.
 #[cfg(doctest)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use corun_pooler::World;
+use corun_pooler::ConfigFiles;
 use corun_pooler::learn::{self, Learnt, Options, Proposal};
 use corun_pooler::watch::Address;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ pub struct LearnArgs {
 /// # Errors
 /// A configuration that is not right, or no database that responds.
 pub fn run(args: LearnArgs) -> anyhow::Result<()> {
-    let (world, findings) = World::load(&args.config)?;
+    let (files, findings) = ConfigFiles::load(&args.config)?;
     for finding in &findings {
         out::note(&finding.to_string());
     }
@@ -64,7 +64,7 @@ pub fn run(args: LearnArgs) -> anyhow::Result<()> {
         databases: args.database,
         users: args.user,
         workers: args.workers.map(usize::from),
-        console: console.or_else(|| Address::of(&world).ok()),
+        console: console.or_else(|| Address::of(&files).ok()),
         limit: args.timeout,
     };
     if let Some(console) = &mut options.console
@@ -73,7 +73,7 @@ pub fn run(args: LearnArgs) -> anyhow::Result<()> {
         let password = std::env::var("PGPASSWORD").ok();
         console.set_password(password.as_deref().filter(|password| !password.is_empty()));
     }
-    let learnt = learn::run(&world, &text, &options)?;
+    let learnt = learn::run(&files, &text, &options)?;
     if args.json {
         for object in objects(&learnt) {
             out::json_line(&object)?;

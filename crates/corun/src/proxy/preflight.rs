@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use corun_pooler::World;
+use corun_pooler::ConfigFiles;
 use corun_pooler::preflight::{self, Level, Line, Options};
 use serde_json::json;
 
@@ -44,7 +44,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// A configuration that is not right, or something that failed.
 pub fn run(args: PreflightArgs) -> anyhow::Result<()> {
-    let (world, findings) = World::load(&args.config)?;
+    let (files, findings) = ConfigFiles::load(&args.config)?;
     for finding in &findings {
         out::note(&finding.to_string());
     }
@@ -55,7 +55,7 @@ pub fn run(args: PreflightArgs) -> anyhow::Result<()> {
     };
     let mut counts = [0_usize; 3];
     let mut closed = Ok(());
-    let worst = preflight::run(&world, &options, &mut |line| {
+    let worst = preflight::run(&files, &options, &mut |line| {
         counts[line.level as usize] += 1;
         if closed.is_ok() {
             closed = print(&line, args.json);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use corun_net::notify::{State, notify};
 use corun_pooler::config::{LogFormat, LogLevel};
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing_subscriber::filter::LevelFilter;
@@ -29,20 +29,20 @@ pub struct RunArgs {
 /// # Errors
 /// What the configuration or the system refuses at the start.
 pub fn run(args: &RunArgs, verbose: u8) -> anyhow::Result<()> {
-    let (world, warnings) = World::load(&args.config)?;
+    let (files, warnings) = ConfigFiles::load(&args.config)?;
     out::start_server_logging(
-        level(world.config.corun.log_level, verbose),
-        world.config.corun.log_format == LogFormat::Json,
+        level(files.config.corun.log_level, verbose),
+        files.config.corun.log_format == LogFormat::Json,
     );
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    for warning in &world.warnings {
+    for warning in &files.warnings {
         tracing::warn!("{warning}");
     }
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT]).context("cannot wait for signals")?;
-    let timeout = world.config.corun.shutdown_timeout;
-    let proxy = Pooler::start(world)?;
+    let timeout = files.config.corun.shutdown_timeout;
+    let proxy = Pooler::start(files)?;
     for address in proxy.addresses() {
         tracing::info!("listening at {address}");
     }
@@ -108,12 +108,12 @@ fn wait(proxy: &Pooler, signals: &mut Signals, file: &Path, timeout: Duration) {
 
 /// Takes over the file as it is now; a wrong one changes nothing.
 fn reload(proxy: &Pooler, file: &Path) {
-    match World::load(file) {
-        Ok((world, warnings)) => {
+    match ConfigFiles::load(file) {
+        Ok((files, warnings)) => {
             for warning in warnings {
                 tracing::warn!("{warning}");
             }
-            let restart = proxy.reload(world);
+            let restart = proxy.reload(files);
             tracing::info!("configuration read again");
             if !restart.is_empty() {
                 tracing::warn!("changed, but read at the start only: {}", restart.join(", "));

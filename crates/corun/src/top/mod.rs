@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use corun_pooler::World;
+use corun_pooler::ConfigFiles;
 use corun_pooler::watch::{Address, Console};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGHUP, SIGTERM};
@@ -125,8 +125,8 @@ fn address(args: &TopArgs) -> anyhow::Result<Address> {
         }
         None => {
             let file = args.config.clone().unwrap_or_else(default_config);
-            let (world, _) = World::load(&file)?;
-            Address::of(&world)?
+            let (files, _) = ConfigFiles::load(&file)?;
+            Address::of(&files)?
         }
     };
     if address.credentials.password.is_none() {

@@ -7,7 +7,7 @@ const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
 /// What the bytes received so far are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub enum HttpRequest {
     /// Not whole yet: wait for more.
     Incomplete,
     /// It asks for the metrics: answer with [`response`], then close.
@@ -16,22 +16,22 @@ pub enum Request {
     Refused(Vec<u8>),
 }
 
-impl Request {
+impl HttpRequest {
     /// Looks at all bytes received so far.
-    pub fn read(bytes: &[u8]) -> Request {
+    pub fn read(bytes: &[u8]) -> HttpRequest {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
         let Some(end) = end.filter(|end| *end <= REQUEST_BYTES_MAX) else {
             if bytes.len() > REQUEST_BYTES_MAX {
                 return refused("431 Request Header Fields Too Large", "");
             }
-            return Request::Incomplete;
+            return HttpRequest::Incomplete;
         };
         let head = String::from_utf8_lossy(&bytes[..end]);
         let mut words = head.lines().next().unwrap_or_default().split(' ');
         match (words.next(), words.next(), words.next()) {
             (Some("GET"), Some(target), Some(version)) if version.starts_with("HTTP/1.") => {
                 match target.split('?').next() {
-                    Some("/metrics") => Request::Metrics,
+                    Some("/metrics") => HttpRequest::Metrics,
                     _ => refused("404 Not Found", ""),
                 }
             }
@@ -43,9 +43,9 @@ impl Request {
     }
 }
 
-fn refused(status: &str, header: &str) -> Request {
+fn refused(status: &str, header: &str) -> HttpRequest {
     let body = format!("{status}\nThe metrics are at /metrics.\n");
-    Request::Refused(
+    HttpRequest::Refused(
         format!(
             "HTTP/1.1 {status}\r\n{header}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
@@ -71,11 +71,11 @@ mod tests {
     fn requests() {
         let whole = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n";
         for end in 0..whole.len() {
-            assert_eq!(Request::read(&whole[..end]), Request::Incomplete);
+            assert_eq!(HttpRequest::read(&whole[..end]), HttpRequest::Incomplete);
         }
-        assert_eq!(Request::read(whole), Request::Metrics);
-        let status = |bytes: &[u8]| match Request::read(bytes) {
-            Request::Refused(bytes) => String::from_utf8_lossy(&bytes[..12]).into_owned(),
+        assert_eq!(HttpRequest::read(whole), HttpRequest::Metrics);
+        let status = |bytes: &[u8]| match HttpRequest::read(bytes) {
+            HttpRequest::Refused(bytes) => String::from_utf8_lossy(&bytes[..12]).into_owned(),
             other => panic!("{other:?}"),
         };
         assert_eq!(status(b"GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 404");

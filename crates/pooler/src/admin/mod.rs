@@ -2,7 +2,7 @@
 //!
 //! Order of calls: a [`Console`] takes the messages of a client that has logged in and gives out [`Command`]s to run; event
 //! loops fill the structs of rows, a [`Table`] of them is the console's [`Answer`]. [`prometheus`] makes the text of a scrape
-//! out of the same rows, [`Request`] and [`response`] speak as much HTTP as a scraper does. Not here: doing what a command
+//! out of the same rows, [`HttpRequest`] and [`response`] speak as much HTTP as a scraper does. Not here: doing what a command
 //! says, and the sockets.
 
 mod command;
@@ -20,7 +20,7 @@ pub use command::{Command, ConsoleError, SHOWS, Show, Shutdown, help};
 pub use config_rows::{config_rows, database_rows, user_rows};
 pub use console::{Answer, Console, Step, greeting};
 pub use histogram::Histogram;
-pub use http::{Request, response};
+pub use http::{HttpRequest, response};
 pub use own_rows::{
     CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, QueueRow, RangeRow, SlowdownRow, SplitRow,
 };

@@ -1,7 +1,7 @@
 //! [`EventLoop`]: one thread's clients, pools and servers, and what happens to them event by event.
 //!
 //! ```text
-//!  turn ─► event ─► client's bytes ─► entrance | serve ─► request::forward ─► server
+//!  turn ─► event ─► client's bytes ─► entrance | serve ─► forward::forward ─► server
 //!                   server's bytes ─► logging in | reply::relay ─► client ─► after_answer ─► todo
 //!        ─► todo: free servers to those that wait, clients with bytes left to serve
 //!        ─► tick, a few times a second: time limits, connections to make or to close
@@ -22,8 +22,9 @@ use corun_net::reactor::{Event, Handler, Reactor, Stream, Token};
 use slab::Slab;
 
 use crate::config::PoolMode;
-use crate::core::classify::desk::{Desk, Rules};
+use crate::core::classify::classifier::{Classifier, Rules};
 use crate::core::client::{Client, Phase};
+use crate::core::config_files::ConfigFiles;
 use crate::core::console::queries::Queries;
 use crate::core::console::stats_log::StatsLog;
 use crate::core::heavy_queue;
@@ -37,7 +38,6 @@ use crate::core::server::cancel::Cancel;
 use crate::core::server::transport::Opened;
 use crate::core::server::{Question, Server};
 use crate::core::shared::{Message, Shared};
-use crate::core::world::World;
 use crate::understand::Limits;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};
@@ -86,13 +86,13 @@ pub(super) enum Todo {
 pub(crate) struct EventLoop<R> {
     pub(super) index: usize,
     pub(super) shared: Arc<Shared>,
-    pub(super) world: Arc<World>,
+    pub(super) files: Arc<ConfigFiles>,
     pub(super) clients: Slab<Box<Client>>,
     pub(super) servers: Slab<Box<Server>>,
     pub(super) cancels: Slab<Cancel>,
     pub(super) pools: Slab<Pool>,
     pub(super) pool_of: HashMap<PoolKey, usize>,
-    pub(super) desk: Desk,
+    pub(super) classifier: Classifier,
     pub(super) todo: VecDeque<Todo>,
     /// Questions to servers that wait for a connection: pool, question, text.
     pub(super) questions: VecDeque<(usize, Question, String)>,
@@ -148,28 +148,28 @@ pub(crate) struct EventLoop<R> {
 impl<R: Reactor> EventLoop<R> {
     /// An event loop without connections.
     pub fn new(index: usize, shared: Arc<Shared>) -> Self {
-        let world = shared.world();
+        let files = shared.files();
         let limits = Limits {
-            entries_max: world.config.corun.statement_cache_size as usize,
+            entries_max: files.config.corun.statement_cache_size as usize,
             ..Limits::default()
         };
-        let mut desk = Desk::new(
+        let mut classifier = Classifier::new(
             limits,
             Arc::clone(&shared.statements),
             Arc::clone(&shared.definitions),
             Arc::clone(&shared.catalogues),
         );
-        let splits = Splits::of(&world.config, &mut desk, Splits::default());
+        let splits = Splits::of(&files.config, &mut classifier, Splits::default());
         Self {
             index,
             shared,
-            world,
+            files,
             clients: Slab::new(),
             servers: Slab::new(),
             cancels: Slab::new(),
             pools: Slab::new(),
             pool_of: HashMap::new(),
-            desk,
+            classifier,
             todo: VecDeque::new(),
             questions: VecDeque::new(),
             fleets: HashMap::new(),
@@ -289,7 +289,7 @@ impl<R: Reactor> EventLoop<R> {
             self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let _ = reactor.set_tcp_options(token, &self.world.tcp_options());
+        let _ = reactor.set_tcp_options(token, &self.files.tcp_options());
         let mut client = Box::new(Client::new(token, self.shared.id(), self.now));
         client.peer = peer;
         client.local = local;
@@ -380,7 +380,7 @@ impl<R: Reactor> EventLoop<R> {
             Message::Cancel { pid, secret } => {
                 self.cancel_client(reactor, pid, &secret);
             }
-            Message::World(world) => self.change_world(reactor, world),
+            Message::Config(files) => self.change_config(reactor, files),
             Message::Primary => self.primary_changed(),
             Message::HeavyQueueStarts { client, id, query } => self.heavy_queue_starts(client, id, query),
             Message::Resolved => {
@@ -446,14 +446,14 @@ impl<R: Reactor> EventLoop<R> {
 
     /// What holds for a client's requests now.
     pub(super) fn rules(&self, client: &Client) -> Rules {
-        let proxy = &self.world.config.proxy;
+        let proxy = &self.files.config.proxy;
         let effective = self.pools.get(client.pool).map(|pool| &pool.effective);
         Rules {
             mode: effective.map_or(proxy.pool_mode, |effective| effective.pool_mode),
             auto_prepare: effective.map_or(crate::config::AutoPrepare::Off, |effective| {
                 effective.auto_prepare
             }),
-            doubtful: self.world.config.corun.doubtful,
+            doubtful: self.files.config.corun.doubtful,
             split: effective
                 .is_some_and(|effective| effective.read_write_split && !effective.replicas.is_empty()),
             late_begin: effective.is_some_and(|effective| {
@@ -474,7 +474,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        if self.world.config.proxy.log_pooler_errors {
+        if self.files.config.proxy.log_pooler_errors {
             tracing::info!(
                 client = client.id,
                 user = &*client.user,
@@ -508,7 +508,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Lets a client go without a word.
     pub(super) fn close_client(&mut self, reactor: &mut R, index: usize, why: &str) {
         if let Some(client) = self.clients.get(index)
-            && self.world.config.proxy.log_disconnections
+            && self.files.config.proxy.log_disconnections
             && !client.user.is_empty()
         {
             tracing::info!(
@@ -602,7 +602,7 @@ impl<R: Reactor> Handler<R> for EventLoop<R> {
 impl<R: Reactor> EventLoop<R> {
     fn client_closed(&mut self, reactor: &mut R, index: usize, error: Option<std::io::Error>) {
         if let Some(client) = self.clients.get(index)
-            && self.world.config.proxy.log_disconnections
+            && self.files.config.proxy.log_disconnections
             && !client.user.is_empty()
         {
             let why = error.map_or_else(

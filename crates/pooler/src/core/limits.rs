@@ -44,7 +44,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn limit_clients(&mut self, reactor: &mut R) {
-        let proxy = &self.world.config.proxy;
+        let proxy = &self.files.config.proxy;
         let login = proxy.client_login_timeout;
         let mut over: Vec<(usize, Refusal)> = Vec::new();
         let mut told: Vec<usize> = Vec::new();
@@ -144,9 +144,9 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn limit_servers(&mut self, reactor: &mut R) {
-        let proxy = &self.world.config.proxy;
+        let proxy = &self.files.config.proxy;
         let connecting = proxy.server_connect_timeout;
-        let health = self.world.config.corun.health_check_timeout;
+        let health = self.files.config.corun.health_check_timeout;
         let idle = proxy.server_idle_timeout;
         let mut late = Vec::new();
         let mut done: Vec<(usize, &'static str)> = Vec::new();
@@ -235,7 +235,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Forgets pools that nobody has used for long: of databases that are in no table of their own, and of those that are gone.
     fn forget_unused(&mut self) {
-        let limit = self.world.config.proxy.autodb_idle_timeout;
+        let limit = self.files.config.proxy.autodb_idle_timeout;
         let asked = |index: usize| self.questions.iter().any(|(pool, _, _)| *pool == index);
         let used: HashSet<Arc<str>> = self
             .pools
@@ -280,10 +280,10 @@ impl<R: Reactor> EventLoop<R> {
         if self.index != 0 {
             return;
         }
-        let world = Arc::clone(&self.world);
-        for (name, database) in &world.config.databases {
+        let files = Arc::clone(&self.files);
+        for (name, database) in &files.config.databases {
             if let Some(user) = &database.user
-                && database.min_pool_size.unwrap_or(world.config.proxy.min_pool_size) > 0
+                && database.min_pool_size.unwrap_or(files.config.proxy.min_pool_size) > 0
             {
                 // What cannot be is told to clients when they come.
                 let _ = self.pool(&name.as_str().into(), &user.as_str().into(), 0);

@@ -69,7 +69,7 @@ fn of_server<R: Reactor>(reactor: &R, server: &Server) -> usize {
 
 impl<R: Reactor> EventLoop<R> {
     fn memory_max(&self) -> usize {
-        self.world.config.corun.memory_max.0 as usize
+        self.files.config.corun.memory_max.0 as usize
     }
 
     /// A limit, which is at most `short` while there is too much altogether.
@@ -84,7 +84,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Bytes that may be queued for one reader before the other side is paused.
     pub(super) fn queued_max(&self) -> usize {
         self.unless_short(
-            self.world.config.corun.connection_buffer_max.0 as usize,
+            self.files.config.corun.connection_buffer_max.0 as usize,
             SHORT_MAX,
         )
     }
@@ -96,7 +96,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// What the prepared statements of one client may take.
     pub(super) fn statement_bytes_max(&self) -> usize {
-        let limit = self.world.config.corun.client_memory_max.0 as usize;
+        let limit = self.files.config.corun.client_memory_max.0 as usize;
         self.unless_short(limit, SHORT_STATEMENTS_MAX)
     }
 
@@ -115,7 +115,7 @@ impl<R: Reactor> EventLoop<R> {
                 .sum(),
             // Those of all loops, told by one.
             statements: if self.index == 0 {
-                self.desk.statements.bytes()
+                self.classifier.statements.bytes()
             } else {
                 0
             },

@@ -6,12 +6,13 @@
 //!  console                                                                what administrators see and order
 //! ```
 //!
-//! [`event_loop`] drives it all, event by event; `shared` is what the loops have in common, `world` the configuration, `limits` and `memory` look
+//! [`event_loop`] drives it all, event by event; `shared` is what the loops have in common, `files` the configuration, `limits` and `memory` look
 //! at time and bytes. `run` starts everything; `simulated` starts event loops for tests.
 
 mod auto_prepare;
 mod classify;
 mod client;
+mod config_files;
 mod console;
 mod event_loop;
 mod heavy_queue;
@@ -27,9 +28,8 @@ mod run;
 mod server;
 mod shared;
 mod simulated;
-mod world;
 
+pub use config_files::{ConfigFiles, ConfigFilesError};
 pub use console::statistics::Totals;
 pub use run::{Pooler, StartError};
 pub use simulated::{Census, Simulated};
-pub use world::{World, WorldError};

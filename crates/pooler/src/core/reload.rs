@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
+use crate::core::config_files::ConfigFiles;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::parts::Splits;
 use crate::core::pool::removed;
 use crate::core::route::balance::Balance;
-use crate::core::world::World;
 
 impl<R: Reactor> EventLoop<R> {
     /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes
     /// back before is as it was.
-    pub(super) fn change_world(&mut self, reactor: &mut R, world: Arc<World>) {
-        self.world = world;
+    pub(super) fn change_config(&mut self, reactor: &mut R, files: Arc<ConfigFiles>) {
+        self.files = files;
         // Opened again with the hosts and settings of now.
         self.fleets.clear();
         let mut refused = Vec::new();
         let mut sizes = Vec::new();
         let disabled = self.shared.stopped.lock().disabled.clone();
         for (index, pool) in &mut self.pools {
-            let effective = self.world.effective_as(&pool.key.database, &pool.key.user);
+            let effective = self.files.effective_as(&pool.key.database, &pool.key.user);
             pool.gone = effective.is_none();
             pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
             let Some(effective) = effective else {
@@ -41,9 +41,9 @@ impl<R: Reactor> EventLoop<R> {
                 pool.queries_of = vec![0; pool.effective.hosts.len()];
             }
             pool.waiting
-                .configure(pool.effective.cohorts, &self.world.config.corun);
+                .configure(pool.effective.cohorts, &self.files.config.corun);
             if pool.key.core_pool == 0 {
-                let (size, reserve) = self.world.sizes(&pool.effective, self.shared.mailboxes.len());
+                let (size, reserve) = self.files.sizes(&pool.effective, self.shared.mailboxes.len());
                 sizes.push((index, size, reserve));
             }
             if moved {
@@ -60,7 +60,7 @@ impl<R: Reactor> EventLoop<R> {
         self.shared.catalogues.forget();
         let old = std::mem::take(&mut self.splits);
         let before = old.names();
-        self.splits = Splits::of(&self.world.config, &mut self.desk, old);
+        self.splits = Splits::of(&self.files.config, &mut self.classifier, old);
         for job in self.jobs.values_mut() {
             // What it finds out belongs to a rule that may be gone.
             job.rule = self.splits.same(before.get(job.rule));

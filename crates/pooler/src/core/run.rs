@@ -14,12 +14,12 @@ use corun_resctrl::partition::Partitioner;
 use corun_topology::affinity;
 
 use crate::config::{AutoCount, Io, Switch};
+use crate::core::config_files::ConfigFiles;
 use crate::core::console::metrics;
 use crate::core::event_loop::{EventLoop, listener_token};
 use crate::core::heavy_queue::Machine;
 use crate::core::route::places::{Place, places};
 use crate::core::shared::{Message, Shared};
-use crate::core::world::World;
 
 /// A proxy that runs.
 pub struct Pooler {
@@ -64,8 +64,8 @@ impl Pooler {
     ///
     /// # Errors
     /// When an address is taken, or the system refuses threads or descriptors.
-    pub fn start(world: World) -> Result<Self, StartError> {
-        Self::start_on(world, Machine::This)
+    pub fn start(files: ConfigFiles) -> Result<Self, StartError> {
+        Self::start_on(files, Machine::This)
     }
 
     /// The same with another way to keep weak queries of the queue out of the last-level cache than the machine's own: for tests, a
@@ -73,23 +73,26 @@ impl Pooler {
     ///
     /// # Errors
     /// As [`Pooler::start`].
-    pub fn start_partitioned(world: World, partitioner: Arc<dyn Partitioner>) -> Result<Self, StartError> {
-        Self::start_on(world, Machine::Partitioned(partitioner))
+    pub fn start_partitioned(
+        files: ConfigFiles,
+        partitioner: Arc<dyn Partitioner>,
+    ) -> Result<Self, StartError> {
+        Self::start_on(files, Machine::Partitioned(partitioner))
     }
 
-    fn start_on(world: World, machine: Machine) -> Result<Self, StartError> {
-        let world = Arc::new(world);
-        let (listeners, addresses, sockets) = listen(&world)?;
-        let loops = match world.config.corun.event_loops {
+    fn start_on(files: ConfigFiles, machine: Machine) -> Result<Self, StartError> {
+        let files = Arc::new(files);
+        let (listeners, addresses, sockets) = listen(&files)?;
+        let loops = match files.config.corun.event_loops {
             AutoCount::Auto => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             AutoCount::Count(count) => count as usize,
         };
-        let shared = Shared::new(loops, Arc::clone(&world), machine).ok_or(StartError::Random)?;
+        let shared = Shared::new(loops, Arc::clone(&files), machine).ok_or(StartError::Random)?;
         let shared = Arc::new(shared);
-        shared.open_heavy_queue(&world.config);
+        shared.open_heavy_queue(&files.config);
         let mut threads = Vec::new();
         let mut listeners = Some(listeners);
-        let Cores { simple, complex } = cores(&world);
+        let Cores { simple, complex } = cores(&files);
         for (index, place) in places(&simple, loops).into_iter().enumerate() {
             let setup = Setup {
                 index,
@@ -98,8 +101,8 @@ impl Pooler {
                 place,
                 cpus: simple.iter().map(|(cpu, _)| *cpu).collect(),
                 complex: complex.clone(),
-                pin: world.config.corun.pin,
-                io: if world.config.corun.io == Io::IoUring {
+                pin: files.config.corun.pin,
+                io: if files.config.corun.io == Io::IoUring {
                     "io_uring"
                 } else {
                     "epoll"
@@ -109,12 +112,12 @@ impl Pooler {
                 what: "an event loop",
                 error,
             };
-            threads.push(match world.config.corun.io {
+            threads.push(match files.config.corun.io {
                 Io::Auto | Io::Epoll => setup.start(Epoll::new().map_err(system)?)?,
                 Io::IoUring => setup.start(Uring::new().map_err(system)?)?,
             });
         }
-        let metrics = match world.config.corun.prometheus_listen {
+        let metrics = match files.config.corun.prometheus_listen {
             None => None,
             Some(address) => {
                 let (local, thread) =
@@ -152,15 +155,15 @@ impl Pooler {
     }
 
     /// The configuration in use.
-    pub fn world(&self) -> Arc<World> {
-        self.shared.world()
+    pub fn files(&self) -> Arc<ConfigFiles> {
+        self.shared.files()
     }
 
     /// Takes over another configuration. What needs a restart stays as it is; the answer names those settings.
-    pub fn reload(&self, world: World) -> Vec<&'static str> {
-        let changed = self.shared.world().config.restart_needed(&world.config);
-        self.shared.open_heavy_queue(&world.config);
-        self.shared.change_world(Arc::new(world));
+    pub fn reload(&self, files: ConfigFiles) -> Vec<&'static str> {
+        let changed = self.shared.files().config.restart_needed(&files.config);
+        self.shared.open_heavy_queue(&files.config);
+        self.shared.change_config(Arc::new(files));
         changed
     }
 
@@ -270,7 +273,7 @@ struct Cores {
     complex: Vec<Core>,
 }
 
-fn cores(world: &World) -> Cores {
+fn cores(files: &ConfigFiles) -> Cores {
     let topology = corun_topology::discover();
     let allowed = affinity::allowed_cpus().unwrap_or_default();
     let first = |cpu: CpuId| {
@@ -284,9 +287,9 @@ fn cores(world: &World) -> Cores {
             sibling_of: first(cpu),
         })
         .collect();
-    let wanted = match world.config.splits.is_empty() || world.config.corun.split == Switch::Off {
+    let wanted = match files.config.splits.is_empty() || files.config.corun.split == Switch::Off {
         true => Some(0),
-        false => world.config.corun.split_cores.map(|cores| cores as usize),
+        false => files.config.corun.split_cores.map(|cores| cores as usize),
     };
     let (complex, simple) = reserved(&all, wanted);
     let node = |cpu: CpuId| topology.cpus.iter().find(|found| found.id == cpu)?.numa_node;
@@ -301,8 +304,8 @@ fn cores(world: &World) -> Cores {
 
 type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<PathBuf>);
 
-fn listen(world: &World) -> Result<Listening, StartError> {
-    let proxy = &world.config.proxy;
+fn listen(files: &ConfigFiles) -> Result<Listening, StartError> {
+    let proxy = &files.config.proxy;
     let options = ListenOptions {
         backlog: proxy.listen_backlog,
         reuse_port: proxy.so_reuseport,

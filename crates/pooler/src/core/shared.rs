@@ -15,8 +15,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use crate::auth::scram::ClientKeys;
 use crate::auth::{Mock, Secret};
 use crate::config::Effective;
+use crate::core::config_files::ConfigFiles;
 use crate::core::pool::process::{Given, ProcessPools, ServerKey};
-use crate::core::world::World;
 use crate::hosts::Hosts;
 use crate::session::prepared::Statements;
 
@@ -32,7 +32,7 @@ pub(crate) enum Message {
     /// Somebody cancels the query of one of its clients.
     Cancel { pid: u32, secret: Vec<u8> },
     /// The configuration changed.
-    World(Arc<World>),
+    Config(Arc<ConfigFiles>),
     /// Another host of a database is primary, or none.
     Primary,
     /// A heavy query of one of its clients (slot, number) may start.
@@ -113,7 +113,7 @@ pub(crate) struct Shared {
     /// What the queue of heavy queries is for.
     pub machine: crate::core::heavy_queue::Machine,
     // Changing, each by itself.
-    world: RwLock<Arc<World>>,
+    files: RwLock<Arc<ConfigFiles>>,
     ids: AtomicU64,
     /// Clients of each loop.
     pub clients: Vec<AtomicUsize>,
@@ -245,11 +245,15 @@ impl Login {
 
 impl Shared {
     /// For `loops` event loops. `None`: the system gives no random numbers.
-    pub fn new(loops: usize, world: Arc<World>, machine: crate::core::heavy_queue::Machine) -> Option<Self> {
+    pub fn new(
+        loops: usize,
+        files: Arc<ConfigFiles>,
+        machine: crate::core::heavy_queue::Machine,
+    ) -> Option<Self> {
         let random = SystemRandom::new();
         let mut nonce = [0; 8];
         random.fill(&mut nonce).ok()?;
-        let mock = world
+        let mock = files
             .users
             .mock(&random)
             .or_else(|| Mock::random(&random, false))?;
@@ -268,7 +272,7 @@ impl Shared {
             fleets: Mutex::default(),
             ranges: Mutex::default(),
             heavy_queue: crate::core::heavy_queue::HeavyQueue::default(),
-            world: RwLock::new(world),
+            files: RwLock::new(files),
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             consoles: AtomicUsize::new(0),
@@ -293,15 +297,15 @@ impl Shared {
     }
 
     /// The configuration now.
-    pub fn world(&self) -> Arc<World> {
-        Arc::clone(&self.world.read())
+    pub fn files(&self) -> Arc<ConfigFiles> {
+        Arc::clone(&self.files.read())
     }
 
     /// Changes it for all loops.
-    pub fn change_world(&self, world: Arc<World>) {
-        *self.world.write() = Arc::clone(&world);
+    pub fn change_config(&self, files: Arc<ConfigFiles>) {
+        *self.files.write() = Arc::clone(&files);
         for mailbox in &self.mailboxes {
-            let _ = mailbox.post(Message::World(Arc::clone(&world)));
+            let _ = mailbox.post(Message::Config(Arc::clone(&files)));
         }
     }
 

@@ -14,11 +14,11 @@ use corun_net::reactor::twin::{Entrance, Network};
 use corun_net::reactor::{Reactor, Twin};
 
 use crate::config::AutoCount;
+use crate::core::config_files::ConfigFiles;
 use crate::core::event_loop::{EventLoop, listener_token};
 use crate::core::heavy_queue::Machine;
 use crate::core::run::StartError;
 use crate::core::shared::{Message, Shared};
-use crate::core::world::World;
 
 /// Event loops of its own: as many as the configuration's `event_loops` says, one where that is `auto`. They take turns.
 pub struct Simulated {
@@ -62,14 +62,14 @@ impl Simulated {
     ///
     /// # Errors
     /// When the system gives no random numbers.
-    pub fn new(network: &Network, world: World) -> Result<Self, StartError> {
-        let count = match world.config.corun.event_loops {
+    pub fn new(network: &Network, files: ConfigFiles) -> Result<Self, StartError> {
+        let count = match files.config.corun.event_loops {
             AutoCount::Auto => 1,
             AutoCount::Count(count) => count as usize,
         };
-        let shared = Shared::new(count, Arc::new(world), Machine::Simulated).ok_or(StartError::Random)?;
+        let shared = Shared::new(count, Arc::new(files), Machine::Simulated).ok_or(StartError::Random)?;
         let shared = Arc::new(shared);
-        shared.open_heavy_queue(&shared.world().config);
+        shared.open_heavy_queue(&shared.files().config);
         let mut loops: Vec<Loop> = (0..count)
             .map(|index| {
                 let reactor = network.reactor();
@@ -128,9 +128,9 @@ impl Simulated {
     }
 
     /// Takes over another configuration.
-    pub fn reload(&self, world: World) {
-        self.shared.open_heavy_queue(&world.config);
-        self.shared.change_world(Arc::new(world));
+    pub fn reload(&self, files: ConfigFiles) {
+        self.shared.open_heavy_queue(&files.config);
+        self.shared.change_config(Arc::new(files));
     }
 
     /// As [`super::Pooler::stop`].

@@ -33,7 +33,7 @@ use corun_topology::affinity;
 
 use crate::admin::{KeyRow, QueryRow};
 use crate::config::{Config, ConfigError, KeyType};
-use crate::core::World;
+use crate::core::ConfigFiles;
 use crate::preflight;
 use crate::talk::{Conversation, Target};
 use crate::watch::{Address, Console};
@@ -174,28 +174,28 @@ impl Findings<'_> {
         });
     }
 
-    /// A name for a table, made of `wish`, that no other has.
-    fn name(&mut self, wish: &str) -> String {
+    /// A name for a table, made of `wanted`, that no other has.
+    fn name(&mut self, wanted: &str) -> String {
         let letter = |letter: char| match letter.to_ascii_lowercase() {
             letter @ ('a'..='z' | '0'..='9' | '_' | '-') => letter,
             _ => '_',
         };
-        let wish: String = wish.chars().take(40).map(letter).collect();
-        let wish = if wish.is_empty() {
+        let wanted: String = wanted.chars().take(40).map(letter).collect();
+        let wanted = if wanted.is_empty() {
             "learnt".to_owned()
         } else {
-            wish
+            wanted
         };
         let taken = |name: &String| {
             self.names.contains(name)
                 || self.config.ranges.contains_key(name)
                 || self.config.splits.contains_key(name)
         };
-        let mut name = wish.clone();
+        let mut name = wanted.clone();
         let mut number = 1;
         while taken(&name) {
             number += 1;
-            name = format!("{wish}_{number}");
+            name = format!("{wanted}_{number}");
         }
         self.names.insert(name.clone());
         name
@@ -209,12 +209,12 @@ struct Seen {
     queries: Vec<QueryRow>,
 }
 
-/// Asks each database's server and the console, and proposes. `file` is the text of the configuration of `world`.
+/// Asks each database's server and the console, and proposes. `file` is the text of the configuration of `files`.
 ///
 /// # Errors
 /// What is proposed does not go with the configuration.
-pub fn run(world: &World, file: &str, options: &Options) -> Result<Learnt, PasteError> {
-    let configured = world.config.proxy.server_connect_timeout;
+pub fn run(files: &ConfigFiles, file: &str, options: &Options) -> Result<Learnt, PasteError> {
+    let configured = files.config.proxy.server_connect_timeout;
     let limit = match options.limit {
         Some(limit) => limit,
         None if configured.is_zero() => LIMIT,
@@ -225,11 +225,11 @@ pub fn run(world: &World, file: &str, options: &Options) -> Result<Learnt, Paste
         .unwrap_or_else(|| affinity::allowed_cpus().map_or(1, |cpus| cpus.len()))
         .max(1);
     let mut findings = Findings {
-        config: &world.config,
+        config: &files.config,
         learnt: Learnt::default(),
         names: BTreeSet::new(),
     };
-    let seen = console(world, options, limit).unwrap_or_else(|why| {
+    let seen = console(files, options, limit).unwrap_or_else(|why| {
         findings.remark(
             "console",
             format!("nothing is known of what the pooler has seen: {why}"),
@@ -241,7 +241,7 @@ pub fn run(world: &World, file: &str, options: &Options) -> Result<Learnt, Paste
         databases: options.databases.clone(),
         limit: Some(limit),
     };
-    let databases = preflight::databases(world, &places);
+    let databases = preflight::databases(files, &places);
     if databases.is_empty() {
         findings.remark(
             "configuration",
@@ -249,7 +249,7 @@ pub fn run(world: &World, file: &str, options: &Options) -> Result<Learnt, Paste
         );
     }
     for database in databases {
-        match open(world, &places, &database, limit) {
+        match open(files, &places, &database, limit) {
             Ok(mut talk) => {
                 findings.learnt.reached += 1;
                 if let Err(error) = learn(&mut findings, &seen, &database, workers, &mut talk) {
@@ -297,12 +297,12 @@ fn learn(
 
 /// Logs in to a database's server with the first account that gets in.
 fn open(
-    world: &World,
+    files: &ConfigFiles,
     options: &preflight::Options,
     database: &str,
     limit: Duration,
 ) -> Result<Conversation, String> {
-    let targets: Vec<Target> = preflight::targets(world, options, database, limit);
+    let targets: Vec<Target> = preflight::targets(files, options, database, limit);
     let mut why = "no user is known who could log in; name a user with --user".to_owned();
     for mut target in targets {
         // So that values come in the forms that settings are read in.
@@ -324,10 +324,10 @@ fn open(
     Err(why)
 }
 
-fn console(world: &World, options: &Options, limit: Duration) -> Result<Seen, String> {
+fn console(files: &ConfigFiles, options: &Options, limit: Duration) -> Result<Seen, String> {
     let address = match &options.console {
         Some(address) => address.clone(),
-        None => Address::of(world).map_err(|error| first_line(&error.to_string()))?,
+        None => Address::of(files).map_err(|error| first_line(&error.to_string()))?,
     };
     let text = |error: crate::watch::WatchError| first_line(&error.to_string());
     let mut console = Console::connect(&address, limit).map_err(text)?;

@@ -4,18 +4,23 @@ use std::time::Duration;
 
 use super::{Line, judge};
 use crate::config::{Effective, Endpoint};
-use crate::core::World;
+use crate::core::ConfigFiles;
 use crate::session::settings::literal;
 use crate::talk::{Conversation, TalkError, Target};
 
 /// Where to, and as whom, for a pool.
-pub(super) fn target(world: &World, effective: &Effective, endpoint: &Endpoint, limit: Duration) -> Target {
+pub(super) fn target(
+    files: &ConfigFiles,
+    effective: &Effective,
+    endpoint: &Endpoint,
+    limit: Duration,
+) -> Target {
     Target {
         endpoint: endpoint.clone(),
         database: effective.dbname.clone(),
         user: effective.user.clone(),
-        credentials: world.credentials(effective, None, None),
-        tls: world.tls_client.clone(),
+        credentials: files.credentials(effective, None, None),
+        tls: files.tls_client.clone(),
         parameters: effective
             .parameters
             .iter()
@@ -26,17 +31,22 @@ pub(super) fn target(world: &World, effective: &Effective, endpoint: &Endpoint, 
 }
 
 /// Runs `auth_query` of each database that has an `auth_user`, for that user itself.
-pub(super) fn auth_queries(world: &World, names: &[String], limit: Duration, tell: &mut dyn FnMut(Line)) {
+pub(super) fn auth_queries(
+    files: &ConfigFiles,
+    names: &[String],
+    limit: Duration,
+    tell: &mut dyn FnMut(Line),
+) {
     let mut seen = Vec::new();
     for name in names {
-        let Some(client) = world.effective(name, "") else {
+        let Some(client) = files.effective(name, "") else {
             continue;
         };
         let Some(auth_user) = &client.auth_user else {
             continue;
         };
         let database = client.auth_dbname.as_deref().unwrap_or(name);
-        let Some(effective) = world.effective(database, auth_user) else {
+        let Some(effective) = files.effective(database, auth_user) else {
             let text = format!("auth_dbname {database} is no database of the configuration");
             tell(Line::fail("auth_query", name, text).hint("Name one of [databases]."));
             continue;
@@ -50,7 +60,7 @@ pub(super) fn auth_queries(world: &World, names: &[String], limit: Duration, tel
         }
         seen.push(once);
         let about = format!("{name}, {auth_user} at {endpoint}");
-        let target = target(world, &effective, endpoint, limit);
+        let target = target(files, &effective, endpoint, limit);
         tell(match Conversation::open(&target) {
             Ok(mut talk) => ask(&about, &mut talk, auth_user, &client.auth_query),
             // Why is said where the host was looked at.

@@ -12,7 +12,7 @@ use super::plan::{Account, Server};
 use super::{Line, accounts};
 use crate::auth::Credentials;
 use crate::config::Switch;
-use crate::core::World;
+use crate::core::ConfigFiles;
 use crate::hosts::ProbeError;
 use crate::hosts::probe::{Level as Ask, read_row};
 use crate::talk::{Conversation, Rows, TalkError, Target};
@@ -47,7 +47,7 @@ impl Roles {
 
 /// Looks at a server.
 pub(super) fn check(
-    world: &World,
+    files: &ConfigFiles,
     server: &Server,
     limit: Duration,
     roles: &mut Roles,
@@ -55,11 +55,11 @@ pub(super) fn check(
 ) {
     let about = server.endpoint.to_string();
     if server.accounts.is_empty() {
-        tell(reach(world, server, &about, limit));
+        tell(reach(files, server, &about, limit));
     }
     let mut told = false;
     for account in &server.accounts {
-        let target = accounts::target(world, &account.effective, &server.endpoint, limit);
+        let target = accounts::target(files, &account.effective, &server.endpoint, limit);
         let began = Instant::now();
         let mut talk = match Conversation::open(&target) {
             Ok(talk) => talk,
@@ -69,7 +69,7 @@ pub(super) fn check(
                     TalkError::Unreachable { .. } | TalkError::Timeout { .. } | TalkError::Protocol { .. }
                 );
                 let line = judge::refused(&about, &target.user, &target.database, &error);
-                tell(if error.is_password() && may_be_the_consoles(world, account) {
+                tell(if error.is_password() && may_be_the_consoles(files, account) {
                     judge::only_console(line)
                 } else {
                     line
@@ -89,7 +89,7 @@ pub(super) fn check(
             tell(Line::ok("reachable", &about, text));
             tell(judge::tls(&about, talk.tls().as_deref(), talk.is_local()));
             login(&about, account, &mut talk, tell);
-            if let Err(error) = look(world, server, &about, &mut talk, roles, tell) {
+            if let Err(error) = look(files, server, &about, &mut talk, roles, tell) {
                 tell(
                     Line::fail("questions", &about, error.to_string())
                         .hint("The account must be able to run a plain SELECT."),
@@ -102,8 +102,8 @@ pub(super) fn check(
 }
 
 /// Whether an account may be nothing but a user of the console, whom servers need not know.
-fn may_be_the_consoles(world: &World, account: &Account) -> bool {
-    let (proxy, effective) = (&world.config.proxy, &account.effective);
+fn may_be_the_consoles(files: &ConfigFiles, account: &Account) -> bool {
+    let (proxy, effective) = (&files.config.proxy, &account.effective);
     let mut console = proxy.admin_users.iter().chain(&proxy.stats_users);
     console.any(|user| *user == effective.user)
         && !effective.forced_user
@@ -111,13 +111,13 @@ fn may_be_the_consoles(world: &World, account: &Account) -> bool {
 }
 
 /// Whether somebody is there, where nobody is known who could log in.
-fn reach(world: &World, server: &Server, about: &str, limit: Duration) -> Line {
+fn reach(files: &ConfigFiles, server: &Server, about: &str, limit: Duration) -> Line {
     let target = Target {
         endpoint: server.endpoint.clone(),
         database: String::new(),
         user: String::new(),
         credentials: Credentials::default(),
-        tls: world.tls_client.clone(),
+        tls: files.tls_client.clone(),
         parameters: Vec::new(),
         limit,
     };
@@ -149,7 +149,7 @@ fn login(about: &str, account: &Account, talk: &mut Conversation, tell: &mut dyn
 
 /// All that needs one connection only.
 fn look(
-    world: &World,
+    files: &ConfigFiles,
     server: &Server,
     about: &str,
     talk: &mut Conversation,
@@ -181,9 +181,9 @@ fn look(
     }
     tell(judge::reset(about, reset(talk)?));
     let tcp = matches!(talk.stream(), Stream::Tcp(_)) && talk.is_local();
-    let binds = world.config.corun.bind_backends != Switch::Off;
+    let binds = files.config.corun.bind_backends != Switch::Off;
     tell(judge::titles(about, &facts, binds && tcp));
-    tell(binding(world.config.corun.bind_backends, about, talk));
+    tell(binding(files.config.corun.bind_backends, about, talk));
     let theirs = Duration::try_from_secs_f64(epoch).unwrap_or_default();
     tell(judge::clock(about, ours, theirs, asked.elapsed()));
     Ok(())

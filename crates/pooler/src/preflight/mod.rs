@@ -1,7 +1,7 @@
 //! What the servers and accounts of a configuration allow, found out before anything depends on it: `corun proxy preflight`.
 //!
 //! ```text
-//!  World ─► plan (pure): visits, pools a server would have ─► for each host: connect, log in as each account, ask
+//!  ConfigFiles ─► plan (pure): visits, pools a server would have ─► for each host: connect, log in as each account, ask
 //!                                                                  │ facts
 //!                                                                  ▼
 //!                                              judge (pure): ok, warn, fail, with what to do ─► Line
@@ -19,7 +19,7 @@ mod system;
 
 use std::time::Duration;
 
-use crate::core::World;
+use crate::core::ConfigFiles;
 use crate::talk::Target;
 
 /// How bad it is.
@@ -104,38 +104,43 @@ pub struct Options {
 const LIMIT: Duration = Duration::from_secs(15);
 
 /// Databases that are looked at, by the names clients ask for.
-pub(crate) fn databases(world: &World, options: &Options) -> Vec<String> {
-    plan::names(world, options)
+pub(crate) fn databases(files: &ConfigFiles, options: &Options) -> Vec<String> {
+    plan::names(files, options)
 }
 
 /// How to log in to a database's first host, for each account that is known.
-pub(crate) fn targets(world: &World, options: &Options, database: &str, limit: Duration) -> Vec<Target> {
-    let users = plan::users(world, options, database);
+pub(crate) fn targets(
+    files: &ConfigFiles,
+    options: &Options,
+    database: &str,
+    limit: Duration,
+) -> Vec<Target> {
+    let users = plan::users(files, options, database);
     let target = |user: &String| {
-        let effective = world.effective(database, user)?;
+        let effective = files.effective(database, user)?;
         let endpoint = effective.hosts.first()?;
-        Some(accounts::target(world, &effective, endpoint, limit))
+        Some(accounts::target(files, &effective, endpoint, limit))
     };
     users.iter().filter_map(target).collect()
 }
 
 /// Looks at everything and tells each line as soon as it is known. The answer is the worst level.
-pub fn run(world: &World, options: &Options, tell: &mut dyn FnMut(Line)) -> Level {
+pub fn run(files: &ConfigFiles, options: &Options, tell: &mut dyn FnMut(Line)) -> Level {
     let mut worst = Level::Ok;
     let mut tell = |line: Line| {
         worst = worst.max(line.level);
         tell(line);
     };
-    let configured = world.config.proxy.server_connect_timeout;
+    let configured = files.config.proxy.server_connect_timeout;
     let limit = match options.limit {
         Some(limit) => limit,
         None if configured.is_zero() => LIMIT,
         None => configured,
     };
-    let loops = system::event_loops(world);
-    let plan = plan::plan(world, options, loops);
+    let loops = system::event_loops(files);
+    let plan = plan::plan(files, options, loops);
     system::check(
-        world,
+        files,
         plan.servers.iter().map(|server| server.wanted).sum(),
         &mut tell,
     );
@@ -144,11 +149,11 @@ pub fn run(world: &World, options: &Options, tell: &mut dyn FnMut(Line)) -> Leve
     }
     let mut roles = host::Roles::default();
     for server in &plan.servers {
-        host::check(world, server, limit, &mut roles, &mut tell);
+        host::check(files, server, limit, &mut roles, &mut tell);
     }
     for line in judge::groups(&plan.groups, &roles) {
         tell(line);
     }
-    accounts::auth_queries(world, &plan.names, limit, &mut tell);
+    accounts::auth_queries(files, &plan.names, limit, &mut tell);
     worst
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Line, Options};
 use crate::config::{CONSOLE, Effective, Endpoint, WILDCARD};
-use crate::core::World;
+use crate::core::ConfigFiles;
 
 /// Accounts that log in to one database on one server.
 const ACCOUNTS_MAX: usize = 16;
@@ -50,10 +50,10 @@ pub(super) struct Account {
 }
 
 /// Makes the plan for this many event loops.
-pub(super) fn plan(world: &World, options: &Options, loops: usize) -> Plan {
+pub(super) fn plan(files: &ConfigFiles, options: &Options, loops: usize) -> Plan {
     let mut plan = Plan::default();
-    for name in names(world, options) {
-        add(&mut plan, world, options, loops, &name);
+    for name in names(files, options) {
+        add(&mut plan, files, options, loops, &name);
         plan.names.push(name);
     }
     if plan.servers.is_empty() {
@@ -68,8 +68,8 @@ pub(super) fn plan(world: &World, options: &Options, loops: usize) -> Plan {
     plan
 }
 
-pub(super) fn names(world: &World, options: &Options) -> Vec<String> {
-    let known = &world.config.databases;
+pub(super) fn names(files: &ConfigFiles, options: &Options) -> Vec<String> {
+    let known = &files.config.databases;
     let mut names: Vec<String> = known
         .keys()
         .filter(|name| *name != WILDCARD && *name != CONSOLE)
@@ -99,9 +99,9 @@ pub(super) fn names(world: &World, options: &Options) -> Vec<String> {
     names
 }
 
-fn add(plan: &mut Plan, world: &World, options: &Options, loops: usize, name: &str) {
-    let users = users(world, options, name);
-    let Some(first) = world.effective(name, users.first().map_or("", String::as_str)) else {
+fn add(plan: &mut Plan, files: &ConfigFiles, options: &Options, loops: usize, name: &str) {
+    let users = users(files, options, name);
+    let Some(first) = files.effective(name, users.first().map_or("", String::as_str)) else {
         let line = Line::fail("databases", name, "the configuration has no such database");
         plan.remarks
             .push(line.hint("Name one of it, or add [databases.\"*\"]."));
@@ -122,8 +122,8 @@ fn add(plan: &mut Plan, world: &World, options: &Options, loops: usize, name: &s
     }
     let mut accounts: BTreeMap<String, Account> = BTreeMap::new();
     for user in &users {
-        if let Some(effective) = world.effective(name, user) {
-            let wanted = connections(world, &effective, loops);
+        if let Some(effective) = files.effective(name, user) {
+            let wanted = connections(files, &effective, loops);
             accounts
                 .entry(effective.user.clone())
                 .or_insert(Account { effective, wanted });
@@ -167,15 +167,15 @@ fn add(plan: &mut Plan, world: &World, options: &Options, loops: usize, name: &s
 }
 
 /// Who logs in at the proxy, as far as files and options tell, and who asks for secrets.
-pub(super) fn users(world: &World, options: &Options, database: &str) -> Vec<String> {
+pub(super) fn users(files: &ConfigFiles, options: &Options, database: &str) -> Vec<String> {
     if !options.users.is_empty() {
         return options.users.clone();
     }
-    let mut users: Vec<String> = world.config.users.keys().cloned().collect();
-    users.extend(world.users.names().map(str::to_owned));
+    let mut users: Vec<String> = files.config.users.keys().cloned().collect();
+    users.extend(files.users.names().map(str::to_owned));
     users.sort();
     users.dedup();
-    let effective = world.effective(database, "");
+    let effective = files.effective(database, "");
     if let Some(effective) = &effective
         && effective.forced_user
         && users.is_empty()
@@ -194,8 +194,8 @@ pub(super) fn users(world: &World, options: &Options, database: &str) -> Vec<Str
 }
 
 /// Connections one pool may open on a server, on all event loops.
-fn connections(world: &World, effective: &Effective, loops: usize) -> u64 {
-    let (size, reserve) = world.sizes(effective, loops);
+fn connections(files: &ConfigFiles, effective: &Effective, loops: usize) -> u64 {
+    let (size, reserve) = files.sizes(effective, loops);
     capped((size + reserve) as u64, effective.max_user_connections)
 }
 
@@ -219,7 +219,7 @@ mod tests {
             .config;
         // Nothing is read here.
         config.proxy.auth_file = None;
-        plan(&World::of(config).expect("a world"), options, loops)
+        plan(&ConfigFiles::of(config).expect("a files"), options, loops)
     }
 
     fn wanted(plan: &Plan) -> Vec<(String, u64, usize)> {

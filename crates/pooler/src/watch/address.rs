@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::auth::{Credentials, Lookup};
 use crate::config::{CONSOLE, Endpoint, Host};
-use crate::core::World;
+use crate::core::ConfigFiles;
 
 /// Port where a text names none.
 const PORT: u16 = 6432;
@@ -106,12 +106,12 @@ impl Address {
         Ok(found)
     }
 
-    /// The console of the proxy that `world` configures, as the first of its `admin_users` or `stats_users`.
+    /// The console of the proxy that `files` configures, as the first of its `admin_users` or `stats_users`.
     ///
     /// # Errors
     /// Nobody may use it, or it listens nowhere.
-    pub fn of(world: &World) -> Result<Self, AddressError> {
-        let proxy = &world.config.proxy;
+    pub fn of(files: &ConfigFiles) -> Result<Self, AddressError> {
+        let proxy = &files.config.proxy;
         let user = proxy
             .admin_users
             .iter()
@@ -127,7 +127,7 @@ impl Address {
             }
             None => return Err(AddressError::Nowhere("the configuration")),
         };
-        let secret = match world.lookup(user) {
+        let secret = match files.lookup(user) {
             Lookup::Found(secret) => Some(secret),
             _ => None,
         };
@@ -275,7 +275,7 @@ mod tests {
                 .config;
             // Nothing is read here.
             config.proxy.auth_file = None;
-            Address::of(&World::of(config).expect("a world"))
+            Address::of(&ConfigFiles::of(config).expect("a files"))
         };
         let found = address("[proxy]\nlisten_addr = \"*\"\nlisten_port = 7000\nadmin_users = [\"boss\"]\n")
             .expect("found");

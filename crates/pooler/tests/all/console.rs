@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::common::postgres;
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 /// A running proxy with its file.
@@ -40,8 +40,8 @@ fn start(settings: &str) -> Scene {
         ),
     )
     .expect("written");
-    let (world, _) = World::load(&file).expect("a configuration");
-    let proxy = Pooler::start(world).expect("started");
+    let (files, _) = ConfigFiles::load(&file).expect("a configuration");
+    let proxy = Pooler::start(files).expect("started");
     Scene {
         proxy,
         file,

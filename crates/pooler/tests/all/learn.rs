@@ -11,7 +11,7 @@ use crate::common::raw::{Login, Raw};
 use corun_pooler::config::{Config, KeyType};
 use corun_pooler::learn::{self, Learnt, Options, Proposal, RangeProposal, SplitProposal};
 use corun_pooler::watch::Address;
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 
 /// A configuration in front of a database, `more` behind it.
 fn file(port: u16, server: u16, database: &str, more: &str) -> String {
@@ -22,9 +22,9 @@ fn file(port: u16, server: u16, database: &str, more: &str) -> String {
     )
 }
 
-fn world(text: &str) -> World {
+fn files(text: &str) -> ConfigFiles {
     let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    World::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn learnt(text: &str, workers: usize) -> Learnt {
@@ -33,7 +33,7 @@ fn learnt(text: &str, workers: usize) -> Learnt {
         limit: Some(Duration::from_secs(30)),
         ..Options::default()
     };
-    learn::run(&world(text), text, &options).unwrap_or_else(|error| panic!("{error}"))
+    learn::run(&files(text), text, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A proxy that is stopped when the test ends.
@@ -46,7 +46,7 @@ impl Running {
     fn start(port: u16, text: &str) -> Running {
         common::log::keep();
         Running {
-            proxy: Some(Pooler::start(world(text)).unwrap_or_else(|error| panic!("{error}\n{text}"))),
+            proxy: Some(Pooler::start(files(text)).unwrap_or_else(|error| panic!("{error}\n{text}"))),
             port,
         }
     }
@@ -332,7 +332,7 @@ fn keys_that_statements_ask_for_move_the_cuts() {
         console: Address::parse(&format!("postgres://postgres@127.0.0.1:{port}/pgbouncer"), "").ok(),
         ..Options::default()
     };
-    let found = learn::run(&world(&text), &text, &options).unwrap_or_else(|error| panic!("{error}"));
+    let found = learn::run(&files(&text), &text, &options).unwrap_or_else(|error| panic!("{error}"));
     let ranges = ranges(&found);
     let [range] = ranges.as_slice() else {
         panic!("{found:#?}")

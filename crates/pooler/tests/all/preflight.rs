@@ -4,25 +4,25 @@ use crate::common;
 use std::time::Duration;
 
 use crate::common::postgres::{self, Options, PASSWORD, Postgres};
-use corun_pooler::World;
+use corun_pooler::ConfigFiles;
 use corun_pooler::config::Config;
 use corun_pooler::preflight::{self, Level, Line};
 
-/// The world of a configuration; `proxy` are lines of `[proxy]`, `rest` what follows.
-fn world(proxy: &str, rest: &str) -> World {
+/// The files of a configuration; `proxy` are lines of `[proxy]`, `rest` what follows.
+fn files(proxy: &str, rest: &str) -> ConfigFiles {
     let text = format!("[proxy]\nunix_socket_dir = \"/tmp\"\n{proxy}\n{rest}");
     let loaded = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    World::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// All lines, and the worst level.
-fn lines_of(world: &World) -> (Vec<Line>, Level) {
+fn lines_of(files: &ConfigFiles) -> (Vec<Line>, Level) {
     let mut lines = Vec::new();
     let options = preflight::Options {
         limit: Some(Duration::from_secs(10)),
         ..preflight::Options::default()
     };
-    let worst = preflight::run(world, &options, &mut |line| lines.push(line));
+    let worst = preflight::run(files, &options, &mut |line| lines.push(line));
     assert_eq!(
         lines.iter().map(|line| line.level).max(),
         Some(worst),
@@ -32,7 +32,7 @@ fn lines_of(world: &World) -> (Vec<Line>, Level) {
 }
 
 fn lines(proxy: &str, rest: &str) -> (Vec<Line>, Level) {
-    lines_of(&world(proxy, rest))
+    lines_of(&files(proxy, rest))
 }
 
 /// The only line of a check.
@@ -186,9 +186,9 @@ fn a_server_that_is_down() {
 
 #[test]
 fn nobody_to_log_in_as() {
-    let mut world = world("", &(user("a") + &database(postgres::shared().port(), "")));
-    world.config.users.clear();
-    let (found, worst) = lines_of(&world);
+    let mut files = files("", &(user("a") + &database(postgres::shared().port(), "")));
+    files.config.users.clear();
+    let (found, worst) = lines_of(&files);
     assert_eq!(
         (the(&found, "login").level, worst),
         (Level::Warn, Level::Warn),

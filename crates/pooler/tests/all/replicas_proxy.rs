@@ -8,7 +8,7 @@ use crate::common::child::{free_port, signal};
 use crate::common::postgres::Postgres;
 use crate::common::raw::{Login, Raw};
 use corun_pooler::config::Config;
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 
 /// The port of the server a read runs on, by a view of the tests' own: what tells servers apart by its name runs on the primary.
 const WHERE: &str = "select port from place";
@@ -57,8 +57,8 @@ impl Scene {
             servers[2].port(),
         );
         let loaded = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}"));
-        let world = World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
-        let proxy = Pooler::start(world).unwrap_or_else(|error| panic!("{error}"));
+        let files = ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
+        let proxy = Pooler::start(files).unwrap_or_else(|error| panic!("{error}"));
         let scene = Scene {
             servers,
             port,

@@ -6,7 +6,7 @@ use corun_net::reactor::Reactor;
 
 use crate::core::auto_prepare::lifted::{Answer, Lifted};
 use crate::core::auto_prepare::simple::{Simple, Whose};
-use crate::core::classify::request::Way;
+use crate::core::classify::forward::Way;
 use crate::core::client::Client;
 use crate::core::reply::expect::Step;
 use crate::session::prepared::Prepared;
@@ -38,7 +38,7 @@ impl<R: Reactor> Way<'_, R> {
             TransactionStatus::Open => true,
             TransactionStatus::Failed => return false,
         };
-        let chosen = self.desk.choose(&Simple {
+        let chosen = self.classifier.choose(&Simple {
             sql,
             understood,
             whose: whose(client),
@@ -88,30 +88,30 @@ impl<R: Reactor> Way<'_, R> {
         {
             return;
         }
-        let Some(proof) = self.desk.ask(whose(client)) else {
+        let Some(check) = self.classifier.ask(whose(client)) else {
             return;
         };
-        let mut out = Vec::with_capacity(2 * proof.wanted.sql.len() + 256);
+        let mut out = Vec::with_capacity(2 * check.wanted.sql.len() + 256);
         self.parse_unnamed(IMPATIENT, &mut out);
         build::message(&mut out, frontend::BIND, |out| out.extend([0; 8]));
         self.server.expects.step(Step::Bind, 0);
         build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
         self.server.expects.step(Step::Execute, 0);
-        self.parse_unnamed(&proof.wanted.sql, &mut out);
+        self.parse_unnamed(&check.wanted.sql, &mut out);
         build::message(&mut out, frontend::DESCRIBE, |out| out.extend(b"S\0"));
         self.server.expects.step(Step::Describe, 0);
-        let statement = Arc::clone(&proof.wanted.statement);
+        let statement = Arc::clone(&check.wanted.statement);
         self.parse_on_server(&Prepared { statement, stamp: 0 }, &mut out, None);
         build::message(&mut out, frontend::DESCRIBE, |out| {
             out.push(b'S');
-            out.extend(proof.wanted.statement.name.as_bytes());
+            out.extend(check.wanted.statement.name.as_bytes());
             out.push(0);
         });
         self.server.expects.step(Step::Describe, 0);
         build::bare(&mut out, frontend::SYNC);
         self.server.expects.own_sync();
         self.server.query_since = self.rules.now;
-        self.server.proof = Some(Box::new(proof));
+        self.server.check = Some(Box::new(check));
         self.flush();
         self.server.transport.send(self.reactor, &out);
     }

@@ -6,9 +6,9 @@
 //!                                              └► none fits: lift(text), LIFTS_MAX times at most
 //! ```
 //!
-//! What was found holds for one stamp of the desk's: definitions may have changed afterwards, and the server is asked again.
+//! What was found holds for one stamp of the classifier's: definitions may have changed afterwards, and the server is asked again.
 //!
-//! What it is not: the question itself ([`crate::core::auto_prepare::proof`]).
+//! What it is not: the question itself ([`crate::core::auto_prepare::literal_check`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;

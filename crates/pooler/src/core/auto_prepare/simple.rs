@@ -1,6 +1,6 @@
 //! How a simple query runs: as it came, as a prepared statement, or as one whose parameters are its literals.
 //!
-//! [`Desk::choose`] decides that from what the event loop knows of texts like it; what is not known yet is asked by [`Desk::ask`] in
+//! [`Classifier::choose`] decides that from what the event loop knows of texts like it; what is not known yet is asked by [`Classifier::ask`] in
 //! front of some later query. What definitions say may change, past this proxy too: everything found is found again after
 //! [`RENEWED_AFTER`], and at once where a text that defines something went through.
 
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::auto_prepare;
 use crate::config::AutoPrepare;
-use crate::core::auto_prepare::proof::{PATIENCE, Proof, Wanted};
+use crate::core::auto_prepare::literal_check::{LiteralCheck, PATIENCE, Wanted};
 use crate::core::auto_prepare::shapes::{Equal, Found, State};
-use crate::core::classify::desk::{Desk, LIFTED_MAX, read_when_parsed};
+use crate::core::classify::classifier::{Classifier, LIFTED_MAX, read_when_parsed};
 use crate::session::prepared::{Prepared, Statement};
 use crate::session::settings::Settings;
 use crate::understand::{Understood, rough};
@@ -77,7 +77,7 @@ fn bound<V: AsRef<[u8]>>(values: &[V]) -> Vec<u8> {
     out
 }
 
-impl Desk {
+impl Classifier {
     /// A text that may change what others mean went through.
     pub fn defined(&self) {
         // Only that the number changes matters.
@@ -175,7 +175,7 @@ impl Desk {
             until,
         };
         let lifted = Arc::clone(&wanted.lifted);
-        if self.wishes.add(wanted, simple.now) {
+        if self.literal_checks.add(wanted, simple.now) {
             self.shapes.set(key, &lifted, State::Asked(until));
         }
         Some(None)
@@ -201,21 +201,21 @@ impl Desk {
     }
 
     /// A question that may go with a query of this client.
-    pub fn ask(&mut self, whose: Whose<'_>) -> Option<Proof> {
-        if self.wishes.is_empty() {
+    pub fn ask(&mut self, whose: Whose<'_>) -> Option<LiteralCheck> {
+        if self.literal_checks.is_empty() {
             return None;
         }
-        self.wishes.take(&whose.scope()).map(Proof::new)
+        self.literal_checks.take(&whose.scope()).map(LiteralCheck::new)
     }
 
     /// A question was answered.
-    pub fn answered(&mut self, proof: &Proof) {
-        if proof.again() {
+    pub fn answered(&mut self, check: &LiteralCheck) {
+        if check.again() {
             return;
         }
-        let wanted = &proof.wanted;
+        let wanted = &check.wanted;
         let stamp = wanted.stamp;
-        let state = match proof.proven() {
+        let state = match check.proven() {
             Some(types) => State::Equal(Equal {
                 statement: Arc::clone(&wanted.statement),
                 stamp,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use corun_model::pooler::replicas::split::{Ask, Defaults, Form, Hint, Statement};
 
-use crate::core::classify::desk::Desk;
+use crate::core::classify::classifier::Classifier;
 use crate::core::client::Client;
 use crate::hosts::ask;
 use crate::session::settings::Settings;
@@ -18,13 +18,13 @@ use crate::wire::{HEADER_BYTES, frontend, header, read};
 const MESSAGES_MAX: usize = 256;
 
 /// What `bytes`, which begin with a message, ask of a host.
-pub(in crate::core) fn ask(client: &Client, desk: &mut Desk, bytes: &[u8]) -> Ask {
+pub(in crate::core) fn ask(client: &Client, classifier: &mut Classifier, bytes: &[u8]) -> Ask {
     let (form, statement, hint) = match &client.begun {
         Some(begun) => {
             let understood = &begun.understood;
             (Form::Simple, ask::statement(understood), ask::hint(understood))
         }
-        None => look(client, desk, bytes),
+        None => look(client, classifier, bytes),
     };
     Ask {
         statement,
@@ -51,7 +51,7 @@ fn is_on(value: &str) -> bool {
     value == "on" || value == "1" || begins("true") || begins("yes")
 }
 
-fn look(client: &Client, desk: &mut Desk, bytes: &[u8]) -> (Form, Statement, Option<Hint>) {
+fn look(client: &Client, classifier: &mut Classifier, bytes: &[u8]) -> (Form, Statement, Option<Hint>) {
     let mut at = 0;
     let mut found: Option<(Statement, Option<Hint>)> = None;
     // Statements that this batch defines; what they do has been counted at their Parse.
@@ -67,13 +67,13 @@ fn look(client: &Client, desk: &mut Desk, bytes: &[u8]) -> (Form, Statement, Opt
         let understood: Option<Arc<Understood>> = match head.tag {
             frontend::QUERY if at == 0 => {
                 let Some(sql) = read::query(body) else { break };
-                let understood = desk.understanding.of(sql);
+                let understood = classifier.understanding.of(sql);
                 return (Form::Simple, ask::statement(&understood), ask::hint(&understood));
             }
             frontend::PARSE => {
                 let Some(parse) = read::parse(body) else { break };
                 parsed.push(parse.name);
-                Some(desk.understanding.of(parse.sql))
+                Some(classifier.understanding.of(parse.sql))
             }
             frontend::BIND => {
                 let Some((_, name, _)) = read::bind(body) else {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use corun_net::reactor::Reactor;
 
 use crate::config::PoolMode;
-use crate::core::classify::desk::read_when_parsed;
-use crate::core::classify::request::{Stop, Way, no_blocks, violation};
+use crate::core::classify::classifier::read_when_parsed;
+use crate::core::classify::forward::{Stop, Way, no_blocks, violation};
 use crate::core::reply::change::{Change, Name, Unnamed};
 use crate::core::reply::expect::Step;
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared};
@@ -37,14 +37,14 @@ impl<R: Reactor> Way<'_, R> {
         if !utf8 {
             under.push(0);
         }
-        let statement = self.desk.intern(&parsed, &under, utf8);
+        let statement = self.classifier.intern(&parsed, &under, utf8);
         if self.rules.mode == PoolMode::Statement
             && statement.understood.transaction != TransactionEffect::None
         {
             return Some(Stop::Violation(no_blocks()));
         }
         self.client.asked = true;
-        let stamp = self.desk.statements.stamp();
+        let stamp = self.classifier.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() {
             self.server.counts.server_parses += 1;
@@ -179,7 +179,7 @@ impl<R: Reactor> Way<'_, R> {
         build::close_statement(out, &*statement.name);
         self.server.expects.close(true, Change::Nothing);
         build::parse(out, &*statement.name, &statement.sql, &statement.types);
-        let stamp = self.desk.statements.stamp();
+        let stamp = self.classifier.statements.stamp();
         let before = self.server.statements.parse(statement.id, stamp);
         let injected = name.is_none();
         let change = Change::Parsed {
@@ -188,7 +188,7 @@ impl<R: Reactor> Way<'_, R> {
         };
         self.server.expects.parse(injected, change);
         while let Some((id, stamp)) = self.server.statements.evict() {
-            build::close_statement(out, self.desk.statements.name(id));
+            build::close_statement(out, self.classifier.statements.name(id));
             self.server.expects.close(true, Change::Evicted { id, stamp });
         }
     }

@@ -33,7 +33,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Answers a client's EXPLAIN (CORUN), if that is what comes next. Answers how long the message is.
     pub(in crate::core) fn explain(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> Option<usize> {
         let (sql, used) = candidate(bytes)?;
-        let text = self.desk.understanding.of(sql).explains.clone()?;
+        let text = self.classifier.understanding.of(sql).explains.clone()?;
         let server = self.clients.get(index)?.server;
         let server = server.and_then(|server| self.servers.get(server));
         if server.is_some_and(|server| !server.expects.settled()) {
@@ -59,7 +59,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn explanation(&mut self, index: usize, text: &str) -> Vec<String> {
-        let understood = self.desk.understanding.of(text.as_bytes());
+        let understood = self.classifier.understanding.of(text.as_bytes());
         let access = match understood.access {
             Access::Read => "reads only",
             Access::Write => "writes",
@@ -94,7 +94,7 @@ impl<R: Reactor> EventLoop<R> {
             return Vec::new();
         };
         let ranges = &mut dispatcher.ranges;
-        let Some(key) = key_of(ranges, client, &mut self.desk, &message, Some(understood)) else {
+        let Some(key) = key_of(ranges, client, &mut self.classifier, &message, Some(understood)) else {
             return none("no column of a range is compared with a value, or with all of them");
         };
         let domain = &ranges.shared.domains[key.domain];

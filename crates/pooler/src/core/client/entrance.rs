@@ -101,7 +101,7 @@ impl<R: Reactor> EventLoop<R> {
                     self.refuse_client(reactor, index, &refusal);
                     return false;
                 }
-                match self.world.tls_server.as_ref().filter(|_| tcp) {
+                match self.files.tls_server.as_ref().filter(|_| tcp) {
                     Some(server) => match server.accept() {
                         Ok(session) => {
                             client.transport.send(reactor, b"S");
@@ -141,7 +141,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         client.asked_for_tls = true;
         client.direct_tls = true;
-        let session = self.world.tls_server.as_ref().map(tls::TlsServer::accept);
+        let session = self.files.tls_server.as_ref().map(tls::TlsServer::accept);
         let Some(Ok(session)) = session else {
             self.close_client(
                 reactor,
@@ -184,7 +184,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return Ok(());
         };
-        let proxy = &self.world.config.proxy;
+        let proxy = &self.files.config.proxy;
         client.user = startup.user().into();
         client.database = startup.database().into();
         client.application = startup.get("application_name").unwrap_or_default().into();
@@ -193,7 +193,7 @@ impl<R: Reactor> EventLoop<R> {
                 return Err(tls::negotiate::direct_without_alpn());
             }
         } else if self
-            .world
+            .files
             .tls_server
             .as_ref()
             .is_some_and(|tls| tls.mode().required())
@@ -231,7 +231,7 @@ impl<R: Reactor> EventLoop<R> {
             _ => None,
         };
         let mut map = None;
-        let method = match &self.world.rules {
+        let method = match &self.files.rules {
             Some(rules) => {
                 let question = hba::Question {
                     database: &client.database,
@@ -246,7 +246,7 @@ impl<R: Reactor> EventLoop<R> {
                 map = rule.map.clone();
                 rule.method
             }
-            None => self.world.method(),
+            None => self.files.method(),
         };
         let unknown_options = startup
             .parameters
@@ -283,8 +283,8 @@ impl<R: Reactor> EventLoop<R> {
                 return;
             }
         }
-        let world = Arc::clone(&self.world);
-        let lookup = world.lookup(&user);
+        let files = Arc::clone(&self.files);
+        let lookup = files.lookup(&user);
         let unknown = matches!(lookup, Lookup::Unknown);
         if unknown
             && entrance.method.wants_user()
@@ -319,9 +319,9 @@ impl<R: Reactor> EventLoop<R> {
                 common_name: common_name.as_deref(),
             }),
             os_user: os_user.as_deref(),
-            map: entrance.map.as_deref().map(|name| self.world.maps.map(name)),
+            map: entrance.map.as_deref().map(|name| self.files.maps.map(name)),
         };
-        let iterations = NonZeroU32::new(self.world.config.proxy.scram_iterations);
+        let iterations = NonZeroU32::new(self.files.config.proxy.scram_iterations);
         let mock = match iterations {
             Some(iterations) => &self.shared.mock.with_iterations(iterations),
             None => &self.shared.mock,
@@ -427,12 +427,12 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(refusal) = pool.refusal(true) {
             return self.refuse_client(reactor, index, &refusal);
         }
-        let of_user = self.world.config.users.get(&*user);
+        let of_user = self.files.config.users.get(&*user);
         let limits = (
             pool.effective.max_db_client_connections,
             of_user
                 .and_then(|settings| settings.max_user_client_connections)
-                .unwrap_or(self.world.config.proxy.max_user_client_connections),
+                .unwrap_or(self.files.config.proxy.max_user_client_connections),
         );
         let full = match self.shared.client_counts.count(&database, &user, limits) {
             Ok(()) => None,
@@ -530,7 +530,7 @@ impl<R: Reactor> EventLoop<R> {
         build::ready(&mut out, TransactionStatus::Idle);
         client.transport.send(reactor, &out);
         client.since = self.now;
-        if self.world.config.proxy.log_connections {
+        if self.files.config.proxy.log_connections {
             tracing::info!(
                 client = client.id,
                 user = &*client.user,
@@ -554,7 +554,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        let proxy = &self.world.config.proxy;
+        let proxy = &self.files.config.proxy;
         let named = |names: &[String]| names.iter().any(|name| **name == *client.user);
         let admin = named(&proxy.admin_users);
         if !admin && !named(&proxy.stats_users) {

@@ -62,7 +62,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get(index) else {
             return false;
         };
-        let Some(effective) = self.world.effective(&client.database, &client.user) else {
+        let Some(effective) = self.files.effective(&client.database, &client.user) else {
             return false;
         };
         let Some(auth_user) = effective.auth_user.clone() else {

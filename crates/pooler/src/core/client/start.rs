@@ -131,7 +131,7 @@ impl<R: Reactor> EventLoop<R> {
         let Phase::Greeting(entrance) = &client.phase else {
             return Ok(settings);
         };
-        let proxy = &self.world.config.proxy;
+        let proxy = &self.files.config.proxy;
         let ignored = |name: &str| {
             proxy
                 .ignore_startup_parameters
@@ -175,7 +175,7 @@ impl<R: Reactor> EventLoop<R> {
             settings.set(APPLICATION_NAME, &format!("{name} - {}", client.origin()));
         } else if !settings.0.contains_key(APPLICATION_NAME)
             && let Some(name) = self
-                .world
+                .files
                 .config
                 .databases
                 .get(&*client.database)

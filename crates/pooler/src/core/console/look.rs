@@ -203,7 +203,7 @@ impl<R: Reactor> EventLoop<R> {
             // Questions are answered on the loop's own thread.
             busy: corun_topology::clock::thread_cpu_time(),
             errors: self.errors.clone(),
-            shapes: self.desk.understanding.shapes(),
+            shapes: self.classifier.understanding.shapes(),
             io: self.io,
             clients: clients.collect(),
             servers: servers.collect(),

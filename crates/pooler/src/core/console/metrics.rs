@@ -8,7 +8,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::admin::{Latencies, Request, Snapshot, prometheus, response};
+use crate::admin::{HttpRequest, Latencies, Snapshot, prometheus, response};
 use crate::core::console::ask::{Answers, Ask, Order, Part, Tell};
 use crate::core::console::known_rows;
 use crate::core::console::rows;
@@ -64,14 +64,14 @@ fn scrape(mut stream: TcpStream, shared: &Arc<Shared>, began: Instant) -> io::Re
     let mut buffer = [0; 4096];
     let until = Instant::now() + PATIENCE;
     let answer = loop {
-        match Request::read(&bytes) {
-            Request::Incomplete if Instant::now() > until => return Err(io::ErrorKind::TimedOut.into()),
-            Request::Incomplete => match stream.read(&mut buffer)? {
+        match HttpRequest::read(&bytes) {
+            HttpRequest::Incomplete if Instant::now() > until => return Err(io::ErrorKind::TimedOut.into()),
+            HttpRequest::Incomplete => match stream.read(&mut buffer)? {
                 0 => return Ok(()),
                 read => bytes.extend(&buffer[..read]),
             },
-            Request::Metrics => break response(&prometheus(&snapshot(shared, began)?)),
-            Request::Refused(answer) => break answer,
+            HttpRequest::Metrics => break response(&prometheus(&snapshot(shared, began)?)),
+            HttpRequest::Refused(answer) => break answer,
         }
     };
     stream.write_all(&answer)
@@ -98,7 +98,7 @@ fn look(shared: &Shared) -> io::Result<Vec<Part>> {
 
 fn snapshot(shared: &Arc<Shared>, began: Instant) -> io::Result<Snapshot> {
     let parts = look(shared)?;
-    let world = shared.world();
+    let files = shared.files();
     let mut times: Vec<(String, Times)> = Vec::new();
     for view in parts.iter().flat_map(|part| &part.pools) {
         match times
@@ -119,11 +119,11 @@ fn snapshot(shared: &Arc<Shared>, began: Instant) -> io::Result<Snapshot> {
         uptime_seconds: began.elapsed().as_secs_f64(),
         resident_bytes: corun_net::memory::resident_bytes().unwrap_or(0),
         clients: parts.iter().map(|part| part.clients.len() as u64).sum(),
-        clients_max: u64::from(world.config.proxy.max_client_conn),
+        clients_max: u64::from(files.config.proxy.max_client_conn),
         pools: rows::pools(&parts),
         stats: rows::stats(&parts).into_iter().collect(),
         cores: rows::cores(&parts),
-        hosts: rows::hosts(&parts, &world.config, status, shared.started.elapsed()),
+        hosts: rows::hosts(&parts, &files.config, status, shared.started.elapsed()),
         // Processors and switches are not shown.
         ranges: range_rows::ranges(&ranges, &[], |_| false),
         keys: range_rows::keys(&ranges),
@@ -138,7 +138,7 @@ fn snapshot(shared: &Arc<Shared>, began: Instant) -> io::Result<Snapshot> {
                 wait: times.wait,
             })
             .collect(),
-        databases: known_rows::databases(&parts, &world.config, &shared.stopped.lock()),
+        databases: known_rows::databases(&parts, &files.config, &shared.stopped.lock()),
         errors: known_rows::errors(&parts),
     })
 }

@@ -27,11 +27,11 @@ use crate::admin::{
     Answer, Command, Console, Show, Shutdown, StateRow, Stats, StatsRow, Step, Table, TotalsRow, config_rows,
     overall, user_rows,
 };
+use crate::core::config_files::ConfigFiles;
 use crate::core::console::ask::{Answers, Order, Part};
 use crate::core::event_loop::EventLoop;
 use crate::core::ranges::range_rows;
 use crate::core::route::resolve::KnownName;
-use crate::core::world::World;
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, header};
 
@@ -190,7 +190,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Does what this loop can do, or says what all must be asked.
     fn command(&mut self, command: &Command) -> Outcome {
         if let Some(name) = database_of(command)
-            && self.world.config.effective_database(name, "").is_none()
+            && self.files.config.effective_database(name, "").is_none()
         {
             let message = format!("no such database: {name}");
             return Outcome::Answered(Err(Refusal::new(code::INVALID_CATALOG, message)));
@@ -202,7 +202,7 @@ impl<R: Reactor> EventLoop<R> {
         let mut stopped = shared.stopped.lock();
         match command {
             Command::Show(Show::Config) => {
-                Outcome::Answered(Ok(Answer::Table(Table::of(&config_rows(&self.world.config)))))
+                Outcome::Answered(Ok(Answer::Table(Table::of(&config_rows(&self.files.config)))))
             }
             Command::Show(Show::Fds) => refused(
                 "file descriptors are not shown",
@@ -254,22 +254,22 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Reads the files again. What is wrong in them leaves everything as it was.
     fn reload(&self) -> Result<Answer, Refusal> {
-        let Some(file) = &self.world.file else {
+        let Some(file) = &self.files.file else {
             return Err(Refusal::new(
                 code::NOT_SUPPORTED,
                 "the pooler was not started from a file",
             ));
         };
-        match World::load(file) {
-            Ok((world, findings)) => {
+        match ConfigFiles::load(file) {
+            Ok((files, findings)) => {
                 for finding in findings {
                     tracing::warn!("{finding}");
                 }
-                for key in self.world.config.restart_needed(&world.config) {
+                for key in self.files.config.restart_needed(&files.config) {
                     tracing::warn!(key, "the changed setting takes effect at the next start");
                 }
-                self.shared.open_heavy_queue(&world.config);
-                self.shared.change_world(Arc::new(world));
+                self.shared.open_heavy_queue(&files.config);
+                self.shared.change_config(Arc::new(files));
                 Ok(Answer::Done)
             }
             Err(error) => {
@@ -284,11 +284,11 @@ impl<R: Reactor> EventLoop<R> {
 
     fn set(&self, key: &str, value: &str) -> Result<Answer, Refusal> {
         let wrong = |message: String| Refusal::new(code::INVALID_VALUE, message);
-        let mut config = self.world.config.clone();
+        let mut config = self.files.config.clone();
         config.set(key, value).map_err(wrong)?;
-        let mut world = World::of(config).map_err(|error| wrong(error.to_string()))?;
-        world.file = self.world.file.clone();
-        self.shared.change_world(Arc::new(world));
+        let mut files = ConfigFiles::of(config).map_err(|error| wrong(error.to_string()))?;
+        files.file = self.files.file.clone();
+        self.shared.change_config(Arc::new(files));
         Ok(Answer::Done)
     }
 
@@ -300,7 +300,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             _ => return Ok(Answer::Done),
         };
-        let config = &self.world.config;
+        let config = &self.files.config;
         // Before 1970 a clock is wrong, and its times show it.
         let unix_now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -361,11 +361,11 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Names of hosts whose addresses are known.
     fn names(&self) -> Vec<KnownName> {
-        self.shared.resolver.known(self.world.names_kept())
+        self.shared.resolver.known(self.files.names_kept())
     }
 
     fn users(&self, parts: &[Part]) -> Table {
-        let mut rows = user_rows(&self.world.config);
+        let mut rows = user_rows(&self.files.config);
         for row in &mut rows {
             let servers = parts.iter().flat_map(|part| &part.servers);
             row.current_connections = servers.filter(|server| server.user == row.name).count() as u64;
@@ -421,7 +421,7 @@ impl<R: Reactor> EventLoop<R> {
                 Table::of(&overall(&total, &last, period))
             }
         };
-        if period >= self.world.config.proxy.stats_period {
+        if period >= self.files.config.proxy.stats_period {
             *earlier = (self.now, all);
         }
         table

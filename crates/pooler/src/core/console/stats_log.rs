@@ -24,7 +24,7 @@ pub(in crate::core) struct StatsLog {
 impl<R: Reactor> EventLoop<R> {
     /// Asks for the counts when it is time.
     pub(in crate::core) fn stats_tick(&mut self) {
-        let proxy = &self.world.config.proxy;
+        let proxy = &self.files.config.proxy;
         let period = proxy.stats_period;
         let due = !period.is_zero() && self.now.saturating_sub(self.stats_log.at) >= period;
         if self.index != 0 || !proxy.log_stats || !due || self.stats_log.asked || self.stopping {

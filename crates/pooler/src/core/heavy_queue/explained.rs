@@ -58,7 +58,7 @@ impl<R: Reactor> EventLoop<R> {
             let key = key_of(client, statement);
             heavy_queue.known.of(key, values_of(&asked), self.now)
         });
-        let plans = self.world.config.corun.heavy_queue_plans;
+        let plans = self.files.config.corun.heavy_queue_plans;
         match fact {
             None if hinted || heavy_queue.heavy.may_ask(statement) => {
                 format!(

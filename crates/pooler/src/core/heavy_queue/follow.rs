@@ -3,7 +3,7 @@
 //! ```text
 //!  place (event loop) ─► began ──┬─► SHOW QUEUE                   thread, while a query with workers runs:
 //!                                └─► planned with workers? ─────►   look for new ones after 1, 2, 4 .. 250 ms, then every 250 ms;
-//!  end of its seat ────► ended                                      each to the class of its leader and the cores lent to it
+//!  end of its ticket ────► ended                                      each to the class of its leader and the cores lent to it
 //! ```
 //!
 //! Workers come when the plan first gathers rows, which may be late, and again with each repetition of that part, so the looks go on

@@ -5,12 +5,12 @@
 //!            │ yes
 //!  plan known? (`known`, by text and values) ── no ─► a server as ever, and there the question (`question`): EXPLAIN, alternatives
 //!            │ yes                                        │ then the queue is asked; the server is given back if it says wait
-//!  queue of the machine (`books`, corun_model::cache::coschedule) ─► Turn::Waits, without a server
+//!  queue of the machine (`queue_state`, corun_model::cache::coschedule) ─► Turn::Waits, without a server
 //!            │ start: a message to the client's loop
 //!  a server ─► its core and class (`place`), its workers after it (`follow`, `lend`) ─► [BEGIN; SET LOCAL ...] the client's messages [COMMIT] (`form`) ─► finish
 //! ```
 //!
-//! A place in the queue, waiting or running, is a [`Seat`]. Whoever drops it leaves the queue, so whatever happens to a client, a
+//! A place in the queue, waiting or running, is a [`Ticket`]. Whoever drops it leaves the queue, so whatever happens to a client, a
 //! server or an event loop, the scheduler hears of it once: a client that waits has it in its [`Turn`], a server that runs the query has it
 //! itself.
 //!
@@ -21,7 +21,6 @@
 //! [`estimate`]; the core pools of ranges of keys, which are `super::dispatch`.
 
 mod auto;
-mod books;
 mod estimate;
 mod explained;
 mod follow;
@@ -33,15 +32,16 @@ mod lend;
 mod machine_of;
 mod place;
 mod question;
+mod queue;
 mod rows;
-mod seat;
+mod ticket;
 mod turn;
 
-pub(super) use books::{HeavyQueue, Setup};
 pub(super) use form::{Form, Said};
 pub(super) use heavy::View;
 pub(super) use hint::moved_back;
 pub(super) use machine_of::Machine;
 pub(super) use question::Plan;
-pub(super) use seat::Seat;
+pub(super) use queue::{HeavyQueue, Setup};
+pub(super) use ticket::Ticket;
 pub(super) use turn::{OnServer, Ran, Turn};

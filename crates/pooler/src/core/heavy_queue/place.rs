@@ -3,7 +3,7 @@
 //! it is.
 //!
 //! ```text
-//!  Seat on a server ─► place: core, class ─► the query ─► its seat ends, however it comes about ─► unplace: home core, default class
+//!  Ticket on a server ─► place: core, class ─► the query ─► its ticket ends, however it comes about ─► unplace: home core, default class
 //! ```
 //!
 //! Only a process that the kernel says is the backend behind the connection is ever moved. One whose connection is closed is not moved
@@ -84,9 +84,9 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let Some((id, start)) = server
-            .seat
+            .ticket
             .as_ref()
-            .and_then(|seat| Some((seat.id(), seat.start()?)))
+            .and_then(|ticket| Some((ticket.id(), ticket.start()?)))
         else {
             return;
         };
@@ -115,7 +115,7 @@ impl<R: Reactor> EventLoop<R> {
         let weak: Vec<usize> = self
             .servers
             .iter()
-            .filter(|(_, server)| server.seat.is_none())
+            .filter(|(_, server)| server.ticket.is_none())
             .filter(|(_, server)| server.bound.as_ref().is_some_and(|bound| bound.class.is_some()))
             .map(|(index, _)| index)
             .collect();

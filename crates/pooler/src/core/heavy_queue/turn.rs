@@ -9,16 +9,16 @@ use corun_model::cache::coschedule::QueryId;
 use corun_model::cache::slowdown::StatementId;
 use corun_net::reactor::Reactor;
 
-use super::books::{Arrival, Newcomer, Owner};
 use super::estimate::Estimate;
 use super::heavy::statement;
 use super::hint::{may_carry, with_hints};
 use super::known::{Fact, StatementKey};
 use super::question::timeout;
-use super::{Form, Seat, form};
+use super::queue::{Arrival, Newcomer, Owner};
+use super::{Form, Ticket, form};
 use crate::config::{AutoPrepare, PoolMode, Switch};
-use crate::core::classify::desk::Rules;
-use crate::core::classify::request;
+use crate::core::classify::classifier::Rules;
+use crate::core::classify::forward;
 use crate::core::client::Client;
 use crate::core::console::queries::{Running, SLOW};
 use crate::core::event_loop::{EventLoop, Todo};
@@ -60,9 +60,9 @@ enum Stage {
     /// The queue is asked once it has a server.
     Later,
     /// It waits.
-    Waits(Seat),
+    Waits(Ticket),
     /// It may run, and has no server yet.
-    Starts(Seat),
+    Starts(Ticket),
     /// It runs as ever.
     Free,
 }
@@ -205,7 +205,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Asks the queue for a place, if the plan is known. Answers whether it is.
     fn take_place(&mut self, reactor: &R, index: usize) -> bool {
         let now_ns = self.heavy_queue_ns(reactor);
-        let plans = self.world.config.corun.heavy_queue_plans;
+        let plans = self.files.config.corun.heavy_queue_plans;
         let (event_loop, now) = (self.index, self.now);
         let heavy_queue = &self.shared.heavy_queue;
         let Some(client) = self.clients.get_mut(index) else {
@@ -254,9 +254,9 @@ impl<R: Reactor> EventLoop<R> {
         };
         let mut deadline = None;
         turn.stage = match heavy_queue.arrive(&self.shared, now_ns, newcomer) {
-            Arrival::Starts(seat) => Stage::Starts(seat),
+            Arrival::Starts(ticket) => Stage::Starts(ticket),
             Arrival::Waits(_) if turn.given_up => Stage::Free,
-            Arrival::Waits(seat) => {
+            Arrival::Waits(ticket) => {
                 let limit = match client.settings.text("statement_timeout") {
                     Some(own) => timeout(own),
                     None => estimate.statement_timeout,
@@ -264,7 +264,7 @@ impl<R: Reactor> EventLoop<R> {
                 deadline = limit.map(|limit| turn.began + limit);
                 client.waiting_since = turn.began;
                 client.told_to_wait = false;
-                Stage::Waits(seat)
+                Stage::Waits(ticket)
             }
             Arrival::No => Stage::Free,
         };
@@ -283,11 +283,11 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let Some(turn) = client.turn.as_mut() else { return };
-        if !matches!(&turn.stage, Stage::Waits(seat) if seat.id() == query) {
+        if !matches!(&turn.stage, Stage::Waits(ticket) if ticket.id() == query) {
             return;
         }
-        if let Stage::Waits(seat) = std::mem::replace(&mut turn.stage, Stage::Free) {
-            turn.stage = Stage::Starts(seat);
+        if let Stage::Waits(ticket) = std::mem::replace(&mut turn.stage, Stage::Free) {
+            turn.stage = Stage::Starts(ticket);
         }
         turn.since = self.now;
         client.waited_from = Some(turn.began);
@@ -334,7 +334,7 @@ impl<R: Reactor> EventLoop<R> {
             }) else {
                 return OnServer::Go;
             };
-            let forms = self.world.config.corun.heavy_queue_plans;
+            let forms = self.files.config.corun.heavy_queue_plans;
             self.ask_plan(reactor, server_index, statement, of, asked, forms);
             return OnServer::Wait(0);
         }
@@ -350,13 +350,13 @@ impl<R: Reactor> EventLoop<R> {
             return OnServer::Go;
         };
         self.runs_until(server_index, turn.deadline);
-        let Stage::Starts(mut seat) = turn.stage else {
+        let Stage::Starts(mut ticket) = turn.stage else {
             return OnServer::Go;
         };
-        seat.hinted = turn.hinted;
-        let query = seat.id();
+        ticket.hinted = turn.hinted;
+        let query = ticket.id();
         if let Some(server) = self.servers.get_mut(server_index) {
-            server.seat = Some(seat);
+            server.ticket = Some(ticket);
         }
         self.place(server_index);
         let now_ns = self.heavy_queue_ns(reactor);
@@ -422,7 +422,14 @@ impl<R: Reactor> EventLoop<R> {
             auto_prepare: AutoPrepare::Off,
             ..*rules
         };
-        let (used, _) = request::forward(client, server, &mut self.desk, &plain, reactor, &asked.bytes);
+        let (used, _) = forward::forward(
+            client,
+            server,
+            &mut self.classifier,
+            &plain,
+            reactor,
+            &asked.bytes,
+        );
         let whole = used == asked.bytes.len();
         if used > 0 && !whole {
             // Nothing in a whole request is held back or refused; should it be, the session cannot be told apart any more.
@@ -463,7 +470,7 @@ impl<R: Reactor> EventLoop<R> {
             auto_prepare: AutoPrepare::Off,
             ..*rules
         };
-        let (used, _) = request::forward(client, server, &mut self.desk, &plain, reactor, &bytes);
+        let (used, _) = forward::forward(client, server, &mut self.classifier, &plain, reactor, &bytes);
         if used == 0 {
             // It is held back or refused, as it will be without.
             return OnServer::Only(asked.bytes.len());
@@ -481,7 +488,7 @@ impl<R: Reactor> EventLoop<R> {
     fn went_out(&mut self, reactor: &mut R, index: usize, server_index: usize, asked: &Asked) -> OnServer {
         if let Some(server) = self.servers.get_mut(server_index) {
             // By the text as it came: who asks what it is must not find the form.
-            server.running = Running::One(self.desk.understanding.of(&asked.sql));
+            server.running = Running::One(self.classifier.understanding.of(&asked.sql));
             let counts = std::mem::take(&mut server.counts);
             if let Some(pool) = self.pools.get_mut(server.pool) {
                 pool.totals.counts.add(counts);
@@ -499,7 +506,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
-        server.seat = None;
+        server.ticket = None;
         let Some(index) = server.client else { return };
         let now = self.now;
         if let Some(client) = self.clients.get_mut(index) {
@@ -526,14 +533,20 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A query of the queue has ended: its run teaches, if it did not fail.
-    pub(in crate::core) fn heavy_queue_finished(&mut self, reactor: &R, server: usize, seat: Seat, ran: Ran) {
+    pub(in crate::core) fn heavy_queue_finished(
+        &mut self,
+        reactor: &R,
+        server: usize,
+        ticket: Ticket,
+        ran: Ran,
+    ) {
         self.unplace(server);
-        if seat.failed {
+        if ticket.failed {
             return;
         }
         let now_ns = self.heavy_queue_ns(reactor);
-        self.learn(now_ns, seat.statement(), ran, true, seat.hinted);
-        seat.finish(now_ns);
+        self.learn(now_ns, ticket.statement(), ran, true, ticket.hinted);
+        ticket.finish(now_ns);
     }
 
     /// A statement has ended on a server of this pool, past the queue.
@@ -574,7 +587,7 @@ impl<R: Reactor> EventLoop<R> {
             statement,
             ran.took,
             queued,
-            self.world.config.corun.heavy_queue_min,
+            self.files.config.corun.heavy_queue_min,
         );
     }
 
@@ -640,7 +653,7 @@ impl<R: Reactor> EventLoop<R> {
                 heavy_queue.counts.given_up.fetch_add(1, Ordering::Relaxed);
             }
             let waits =
-                matches!(&turn.stage, Stage::Waits(seat) if !heavy_queue.has_patience(seat.id(), now_ns));
+                matches!(&turn.stage, Stage::Waits(ticket) if !heavy_queue.has_patience(ticket.id(), now_ns));
             if waits && !turn.hinted {
                 // Whoever it waits for does not end: it waits for a lock, for its client, or is not as it was.
                 heavy_queue.counts.impatient.fetch_add(1, Ordering::Relaxed);

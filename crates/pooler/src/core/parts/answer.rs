@@ -68,7 +68,7 @@ impl<R: Reactor> EventLoop<R> {
             let mut out = Vec::new();
             flight::bound_described(&mut out, &sql, &how.types, &job.asked.values, &job.asked.formats);
             flight::sync(&mut out);
-            let memory = self.world.config.corun.split_memory_max.0 as usize;
+            let memory = self.files.config.corun.split_memory_max.0 as usize;
             return self.fly(reactor, id, Step::Final, &out, memory);
         }
         let mut rows = Vec::new();
@@ -162,7 +162,7 @@ impl<R: Reactor> EventLoop<R> {
             pool.times.query.record(micros(took));
             pool.times.transaction.record(micros(took));
             if took > SLOW {
-                let understood = self.desk.understanding.of(&job.asked.sql);
+                let understood = self.classifier.understanding.of(&job.asked.sql);
                 self.queries.record(&pool.key.database, &understood, took);
             }
         }

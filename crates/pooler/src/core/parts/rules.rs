@@ -7,7 +7,7 @@ use corun_model::pooler::split::{History, HistorySettings};
 use lru::LruCache;
 
 use crate::config::{AutoCount, Config};
-use crate::core::classify::desk::Desk;
+use crate::core::classify::classifier::Classifier;
 use crate::keys::Column;
 use crate::split::Confirmed;
 use crate::understand::Shape;
@@ -79,7 +79,7 @@ impl Default for Splits {
 
 impl Splits {
     /// What the configuration says; what was learnt of a rule that stays stays with it.
-    pub fn of(config: &Config, desk: &mut Desk, mut old: Splits) -> Splits {
+    pub fn of(config: &Config, classifier: &mut Classifier, mut old: Splits) -> Splits {
         let mut rules = Vec::new();
         for (name, split) in &config.splits {
             // The check of the configuration has refused what has no key or nothing to cut by.
@@ -93,7 +93,7 @@ impl Splits {
             let mut rule = Rule {
                 name: name.clone(),
                 database: split.database.clone(),
-                shape: desk.understanding.of(split.query.as_bytes()).shape,
+                shape: classifier.understanding.of(split.query.as_bytes()).shape,
                 key,
                 cuts,
                 parts: match split.parts {
@@ -190,13 +190,13 @@ mod tests {
                 .config
         };
         let rule = |text: &str| {
-            let mut desk = Desk::new(
+            let mut classifier = Classifier::new(
                 crate::understand::Limits::default(),
                 Arc::new(crate::session::prepared::Statements::new(1)),
                 Arc::default(),
                 Arc::default(),
             );
-            Splits::of(&config(text), &mut desk, Splits::default())
+            Splits::of(&config(text), &mut classifier, Splits::default())
                 .rules
                 .remove(0)
         };

@@ -12,7 +12,7 @@ use super::job::{After, Job, Member, State, Step};
 use super::rules::Rule;
 use crate::admin::SplitRow;
 use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
-use crate::core::classify::desk::{Desk, Rules, read_when_parsed};
+use crate::core::classify::classifier::{Classifier, Rules, read_when_parsed};
 use crate::core::client::Client;
 use crate::core::event_loop::EventLoop;
 use crate::core::pool::Pool;
@@ -29,12 +29,12 @@ use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read
 const LEAD_MAX: usize = 1 << 20;
 
 /// The shape of a request's first statement.
-fn first_shape(client: &Client, desk: &mut Desk, bytes: &[u8]) -> Option<Shape> {
+fn first_shape(client: &Client, classifier: &mut Classifier, bytes: &[u8]) -> Option<Shape> {
     let head = header(bytes).ok()??;
     let body = bytes.get(HEADER_BYTES..head.total)?;
     match head.tag {
-        frontend::QUERY => Some(desk.understanding.of(read::query(body)?).shape),
-        frontend::PARSE => Some(desk.understanding.of(read::parse(body)?.sql).shape),
+        frontend::QUERY => Some(classifier.understanding.of(read::query(body)?).shape),
+        frontend::PARSE => Some(classifier.understanding.of(read::parse(body)?.sql).shape),
         frontend::BIND => {
             let (_, name, _) = read::bind(body)?;
             Some(client.statements.get(name)?.statement.understood.shape)
@@ -76,14 +76,14 @@ impl<R: Reactor> EventLoop<R> {
         {
             return None;
         }
-        let shape = first_shape(client, &mut self.desk, bytes)?;
+        let shape = first_shape(client, &mut self.classifier, bytes)?;
         let rule = self.splits.find(&client.database, shape)?;
         let asked = asked(client, bytes).filter(|asked| !asked.names())?;
         if asked.texts().into_iter().any(reads_the_clock) {
             return None;
         }
         let key = key_of(client, &asked);
-        let stamp = self.desk.fresh(self.now);
+        let stamp = self.classifier.fresh(self.now);
         let known = self.splits.known.get(&key).filter(|known| known.stamp == stamp);
         let known = known.map(|known| known.how.clone());
         if let Some(Err(_)) = known {
@@ -131,7 +131,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Begins a job, or says that it cannot be now.
     fn begin_job(&mut self, reactor: &mut R, job: Job, leader: usize) -> bool {
-        if self.jobs.len() >= self.world.config.corun.split_jobs_max as usize {
+        if self.jobs.len() >= self.files.config.corun.split_jobs_max as usize {
             return false;
         }
         let Some(pool) = self.servers.get(leader).map(|server| server.pool) else {
@@ -189,8 +189,8 @@ impl<R: Reactor> EventLoop<R> {
                     types: &asked.types,
                 };
                 Some(Prepared {
-                    statement: self.desk.intern(&parsed, &under, parsed.sql.is_ascii()),
-                    stamp: self.desk.statements.stamp(),
+                    statement: self.classifier.intern(&parsed, &under, parsed.sql.is_ascii()),
+                    stamp: self.classifier.statements.stamp(),
                 })
             }
         }
@@ -206,7 +206,7 @@ impl<R: Reactor> EventLoop<R> {
     /// How many parts a query is run in now; whether, should it run whole, what it takes is to be known: not while others are in
     /// the way.
     fn parts_for(&mut self, rule: usize, switch: Switch) -> (usize, bool) {
-        let corun = &self.world.config.corun;
+        let corun = &self.files.config.corun;
         let most = match corun.split_parts {
             AutoCount::Auto => parts_most(&self.complex, placement(corun.split_placement)),
             AutoCount::Count(count) => count as usize,
@@ -371,7 +371,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Each member to a core of its own.
     fn bind_members(&mut self, leader: usize, others: &[usize]) {
-        let placement = placement(self.world.config.corun.split_placement);
+        let placement = placement(self.files.config.corun.split_placement);
         let job = self.shared.jobs.load(Ordering::Relaxed).saturating_sub(1);
         let mut cores: Vec<_> = place(others.len() + 1, &self.complex, placement, job)
             .into_iter()
@@ -492,7 +492,7 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
             return;
         };
-        let memory = self.world.config.corun.split_memory_max.0 as usize / job.members.len();
+        let memory = self.files.config.corun.split_memory_max.0 as usize / job.members.len();
         let formats = how.confirmed.part_formats(&job.asked.formats);
         let mut flights = Vec::new();
         for (number, member) in job.members.iter().enumerate() {

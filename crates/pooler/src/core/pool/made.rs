@@ -20,7 +20,7 @@ impl<R: Reactor> EventLoop<R> {
         user: &Arc<str>,
         host: usize,
     ) -> Result<usize, Refusal> {
-        let user = self.world.server_user(database, user);
+        let user = self.files.server_user(database, user);
         self.pool_as(database, &user, host)
     }
 
@@ -41,7 +41,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
             return Ok(pool);
         }
-        let Some(effective) = self.world.effective_as(database, user) else {
+        let Some(effective) = self.files.effective_as(database, user) else {
             return Err(Refusal::new(
                 code::INVALID_CATALOG,
                 format!("database \"{database}\" does not exist"),
@@ -49,7 +49,7 @@ impl<R: Reactor> EventLoop<R> {
             .hint("The pooler's configuration names neither this database nor \"*\"."));
         };
         let probe = host & PROBE != 0;
-        let (size, reserve) = self.world.sizes(&effective, self.shared.mailboxes.len());
+        let (size, reserve) = self.files.sizes(&effective, self.shared.mailboxes.len());
         let pool = self.make_pool(key, effective);
         if probe {
             (self.pools[pool].size, self.pools[pool].share) = (1, 1);
@@ -60,7 +60,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn make_pool(&mut self, key: PoolKey, effective: Arc<Effective>) -> usize {
-        let queue = Queue::new(effective.cohorts, &self.world.config.corun);
+        let queue = Queue::new(effective.cohorts, &self.files.config.corun);
         // Each loop probes for itself.
         let all = match key.host & PROBE {
             0 => self.shared.pools.of(key.servers()),

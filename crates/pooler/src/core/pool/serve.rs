@@ -5,8 +5,8 @@ use std::sync::Arc;
 use corun_net::reactor::Reactor;
 
 use crate::config::PoolMode;
-use crate::core::classify::request::{self, Stop};
-use crate::core::classify::wish::{self, Wish};
+use crate::core::classify::forward::{self, Stop};
+use crate::core::classify::request::{self, Request};
 use crate::core::client::start::pick;
 use crate::core::console::queries::{Running, SLOW};
 use crate::core::console::statistics::micros;
@@ -125,9 +125,9 @@ impl<R: Reactor> EventLoop<R> {
                 let Some(client) = self.clients.get(index) else {
                     return bytes.len();
                 };
-                match wish::wish(client, &mut self.desk, &rules, &bytes[at..]) {
-                    Wish::Unknown => return at,
-                    Wish::Answered(total, out) => {
+                match request::first(client, &mut self.classifier, &rules, &bytes[at..]) {
+                    Request::Unknown => return at,
+                    Request::Answered(total, out) => {
                         let used = total.min(bytes.len() - at);
                         at += used;
                         if let Some(client) = self.clients.get_mut(index) {
@@ -135,19 +135,19 @@ impl<R: Reactor> EventLoop<R> {
                             client.transport.send(reactor, &out);
                         }
                     }
-                    Wish::Goodbye => {
+                    Request::Goodbye => {
                         self.said_goodbye(reactor, index);
                         return bytes.len();
                     }
-                    Wish::Violation(refusal) => {
+                    Request::Violation(refusal) => {
                         self.refuse_client(reactor, index, &refusal);
                         return bytes.len();
                     }
-                    Wish::Begin(used, understood) => {
+                    Request::Begin(used, understood) => {
                         self.begin_late(reactor, index, &bytes[at..at + used], understood);
                         at += used;
                     }
-                    Wish::Server(understood) => {
+                    Request::Server(understood) => {
                         self.reads_sequences(index, understood.as_deref());
                         if !self.heavy_queue_lets(reactor, index, &bytes[at..], understood.as_ref()) {
                             return at;
@@ -183,8 +183,14 @@ impl<R: Reactor> EventLoop<R> {
             else {
                 return bytes.len();
             };
-            let (used, stop) =
-                request::forward(client, server, &mut self.desk, &rules, reactor, &bytes[at..end]);
+            let (used, stop) = forward::forward(
+                client,
+                server,
+                &mut self.classifier,
+                &rules,
+                reactor,
+                &bytes[at..end],
+            );
             at += used;
             let counts = std::mem::take(&mut server.counts);
             if let Some(pool) = self.pools.get_mut(server.pool) {
@@ -248,7 +254,7 @@ impl<R: Reactor> EventLoop<R> {
                 return false;
             }
         };
-        let in_turn = self.world.config.proxy.server_round_robin;
+        let in_turn = self.files.config.proxy.server_round_robin;
         let CorePool {
             pool: pool_index,
             domain,
@@ -346,7 +352,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.totals.attached += 1;
         }
-        let proxy = &self.world.config.proxy;
+        let proxy = &self.files.config.proxy;
         let check = proxy.server_check_query.as_str();
         if !check.is_empty() && unused > proxy.server_check_delay && server.used {
             let text = if check == "<empty>" { ";" } else { check };
@@ -409,60 +415,60 @@ impl<R: Reactor> EventLoop<R> {
             Some(client) => self.clients.get_mut(client).map(|client| &mut **client),
             None => None,
         };
-        let heard = reply::relay(server, client.as_deref_mut(), reactor, bytes, self.now);
-        let seat = server.seat.take_if(|_| heard.queries > 0);
+        let received = reply::relay(server, client.as_deref_mut(), reactor, bytes, self.now);
+        let ticket = server.ticket.take_if(|_| received.queries > 0);
         let of_pool = server.pool;
         let (mut learnt, mut came) = (None, None);
         if let Some(pool) = self.pools.get_mut(server.pool) {
             let totals = &mut pool.totals;
             totals.sent += bytes.len() as u64;
-            totals.queries += u64::from(heard.queries);
+            totals.queries += u64::from(received.queries);
             if let Some(queries) = pool.queries_of.get_mut(server.host_number) {
-                *queries += u64::from(heard.queries);
+                *queries += u64::from(received.queries);
             }
-            totals.transactions += u64::from(heard.transactions);
-            totals.query_time += heard.query_time;
-            totals.transaction_time += heard.transaction_time;
-            if heard.queries > 0
+            totals.transactions += u64::from(received.transactions);
+            totals.query_time += received.query_time;
+            totals.transaction_time += received.transaction_time;
+            if received.queries > 0
                 && let Some(rule) = server.timed.take()
                 && let Some(rule) = self.splits.rules.get_mut(rule)
             {
-                rule.history.record(1, micros(heard.latencies[0]));
+                rule.history.record(1, micros(received.latencies[0]));
             }
-            if heard.queries > 0
-                && let Some(understood) = server.running.ends(heard.queries)
+            if received.queries > 0
+                && let Some(understood) = server.running.ends(received.queries)
             {
                 let database = &pool.key.database;
-                if heard.latencies[0] > SLOW {
-                    self.queries.record(database, &understood, heard.latencies[0]);
+                if received.latencies[0] > SLOW {
+                    self.queries.record(database, &understood, received.latencies[0]);
                 }
                 learnt = Some(understood);
             }
-            if heard.queries > 0 {
+            if received.queries > 0 {
                 came = server.came.take();
                 (server.deadline, server.late) = (None, false);
             }
-            for took in heard.latencies.iter().take(heard.queries as usize) {
+            for took in received.latencies.iter().take(received.queries as usize) {
                 pool.times.query.record(micros(*took));
             }
-            if heard.transactions == 1 {
-                pool.times.transaction.record(micros(heard.transaction_time));
+            if received.transactions == 1 {
+                pool.times.transaction.record(micros(received.transaction_time));
             }
         }
-        if let Some(proof) = &heard.proof {
-            self.desk.answered(proof);
+        if let Some(check) = &received.check {
+            self.classifier.answered(check);
         }
         let cancel_again =
-            heard.cancel_again || heard.proof.is_some_and(|proof| proof.cancelled()) && server.struck;
+            received.cancel_again || received.check.is_some_and(|check| check.cancelled()) && server.struck;
         let mut queued_bytes = 0;
         if let Some(client) = client {
-            if heard.transactions > 0
+            if received.transactions > 0
                 && server.status == TransactionStatus::Idle
                 && std::mem::take(&mut client.defines)
             {
-                self.desk.defined();
+                self.classifier.defined();
                 if client.recodes {
-                    self.desk.catalogues.all.outdated(&client.database);
+                    self.classifier.catalogues.all.outdated(&client.database);
                 }
             }
             queued_bytes = reactor.queued(client.token());
@@ -475,11 +481,11 @@ impl<R: Reactor> EventLoop<R> {
             self.grew(reactor, bytes.len());
         }
         let ran = heavy_queue::Ran {
-            took: heard.latencies[0],
+            took: received.latencies[0],
             came,
         };
-        if let Some(seat) = seat {
-            self.heavy_queue_finished(reactor, index, seat, ran);
+        if let Some(ticket) = ticket {
+            self.heavy_queue_finished(reactor, index, ticket, ran);
             // What came behind it has waited for its end.
             if let Some(at) = self.servers.get(index).and_then(|server| server.client)
                 && let Some(client) = self.clients.get(at).filter(|client| !client.inbox.is_empty())
@@ -489,23 +495,23 @@ impl<R: Reactor> EventLoop<R> {
         } else if let Some(understood) = learnt {
             self.heavy_queue_learns(reactor, of_pool, &understood, ran);
         }
-        if let Some(request) = heard.form_again {
+        if let Some(request) = received.form_again {
             self.form_refused(index, request);
         }
-        if let Some(why) = heard.broken {
+        if let Some(why) = received.broken {
             return self.server_lost(reactor, index, why);
         }
-        if let Some(task) = heard.task {
+        if let Some(task) = received.task {
             return self.task_done(reactor, index, task);
         }
-        if let Some(sql) = heard.again {
+        if let Some(sql) = received.again {
             return self.run_as_it_came(reactor, index, &sql);
         }
         if cancel_again {
             // It has struck the question; it was meant for what follows.
             self.start_cancel(reactor, index);
         }
-        let ended = heard.queries > 0 || heard.own || heard.owes_less;
+        let ended = received.queries > 0 || received.own || received.owes_less;
         let room = self
             .servers
             .get_mut(index)
@@ -557,7 +563,7 @@ impl<R: Reactor> EventLoop<R> {
         let stays = mode == PoolMode::Session || !client.pins.is_empty();
         if stays {
             if mode == PoolMode::Session
-                && self.world.config.proxy.server_fast_close
+                && self.files.config.proxy.server_fast_close
                 && let Some(why) = server.closing
             {
                 return self.refuse_client(reactor, client_index, &replaced(why));
@@ -597,7 +603,7 @@ impl<R: Reactor> EventLoop<R> {
             server.client = None;
             server.lingers_since = None;
             // A place in the queue ends with the query.
-            let seat = server.seat.take();
+            let ticket = server.ticket.take();
             (server.deadline, server.late) = (None, false);
             server.since = self.now;
             let replica = server.replica;
@@ -605,7 +611,7 @@ impl<R: Reactor> EventLoop<R> {
                 reactor.resume(server.token());
             }
             self.fleet_finished(reactor, client_index, replica);
-            if seat.is_some() {
+            if ticket.is_some() {
                 self.unplace(index);
             }
         }

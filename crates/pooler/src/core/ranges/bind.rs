@@ -45,7 +45,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Binds the process behind a connection to one of this loop's cores. Where that cannot be, it runs where the system puts it; why
     /// is said once for each reason.
     pub(in crate::core) fn bind_backend(&mut self, reactor: &R, index: usize) {
-        let switch = self.world.config.corun.bind_backends;
+        let switch = self.files.config.corun.bind_backends;
         let bound = |cpu: CpuId| {
             let servers = self
                 .servers
@@ -111,7 +111,7 @@ impl<R: Reactor> EventLoop<R> {
             .collect();
         let mut turn = 0;
         for (_, server) in &mut self.servers {
-            if server.seat.is_some() {
+            if server.ticket.is_some() {
                 // The queue has said where it runs.
                 continue;
             }

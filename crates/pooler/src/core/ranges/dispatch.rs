@@ -19,7 +19,7 @@ use corun_model::units::CpuId;
 use corun_net::reactor::Reactor;
 
 use crate::config::{Dispatch, Effective, PoolMode, ReplicaDispatch, Switch};
-use crate::core::classify::desk::Desk;
+use crate::core::classify::classifier::Classifier;
 use crate::core::client::Client;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::pool::{Pool, PoolKey, Waiting};
@@ -89,7 +89,7 @@ impl Dispatcher {
 pub(in crate::core) fn key_of(
     ranges: &mut LoopRanges,
     client: &Client,
-    desk: &mut Desk,
+    classifier: &mut Classifier,
     bytes: &[u8],
     first: Option<&Arc<Understood>>,
 ) -> Option<Key> {
@@ -112,7 +112,7 @@ pub(in crate::core) fn key_of(
                 let parse = read::parse(body)?;
                 let understood = match first.filter(|_| number == 0) {
                     Some(understood) => Arc::clone(understood),
-                    None => desk.understanding.of(parse.sql),
+                    None => classifier.understanding.of(parse.sql),
                 };
                 parsed.push((parse.name, understood, parse.sql));
             }
@@ -148,14 +148,14 @@ pub(in crate::core) fn key_of(
 impl Shared {
     /// The ranges of a database by its configuration of now; what was counted stays while that says the same.
     fn ranges(&self, database: &Arc<str>, workers: usize) -> Option<Arc<Ranges>> {
-        let world = self.world();
+        let files = self.files();
         let mut all = self.ranges.lock();
         if let Some(known) = all.get(database)
-            && known.is_of(&world.config, database)
+            && known.is_of(&files.config, database)
         {
             return Some(Arc::clone(known));
         }
-        let made = Arc::new(Ranges::of(&world.config, database, workers)?);
+        let made = Arc::new(Ranges::of(&files.config, database, workers)?);
         all.insert(Arc::clone(database), Arc::clone(&made));
         Some(made)
     }
@@ -164,10 +164,10 @@ impl Shared {
 impl<R: Reactor> EventLoop<R> {
     /// How many core pools a pool of this size has: one, unless keys of its database have ranges.
     fn core_pool_count(&self, effective: &Effective, size: usize) -> usize {
-        let ranges = &self.world.config.ranges;
+        let ranges = &self.files.config.ranges;
         let ranged = effective.dispatch != Dispatch::Off
             && effective.pool_mode == PoolMode::Transaction
-            && self.world.config.corun.bind_backends != Switch::Off
+            && self.files.config.corun.bind_backends != Switch::Off
             // Only a process of this machine can be bound to a core.
             && effective.hosts.iter().chain(&effective.replicas).all(|host| host.host.is_here())
             && ranges.values().any(|range| range.database == effective.database);
@@ -272,7 +272,13 @@ impl<R: Reactor> EventLoop<R> {
         if !core_pools && !copies {
             return None;
         }
-        let key = key_of(&mut dispatcher.ranges, client, &mut self.desk, bytes, understood)?;
+        let key = key_of(
+            &mut dispatcher.ranges,
+            client,
+            &mut self.classifier,
+            bytes,
+            understood,
+        )?;
         dispatcher.ranges.count(&key);
         Some(key)
     }
@@ -417,7 +423,7 @@ impl<R: Reactor> EventLoop<R> {
     fn overflow_after(&self, pool: usize) -> Duration {
         let first = self.pools.get(pool).map_or(pool, |pool| pool.first_core_pool);
         if self.keys_decide(first) {
-            Duration::from_micros(u64::from(self.world.config.corun.range_wait_max_us))
+            Duration::from_micros(u64::from(self.files.config.corun.range_wait_max_us))
         } else {
             Duration::ZERO
         }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 
 use crate::core::auto_prepare::lifted::Said;
-use crate::core::auto_prepare::proof::Proof;
+use crate::core::auto_prepare::literal_check::LiteralCheck;
 use crate::core::client::Client;
 use crate::core::heavy_queue;
 use crate::core::reply::expect::Step;
@@ -29,7 +29,7 @@ const TASK_MESSAGE_MAX: usize = 16 << 20;
 
 /// What a chunk brought.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Heard {
+pub(in crate::core) struct Received {
     /// ReadyForQuery messages of the client's queries.
     pub queries: u32,
     /// Transactions that ended.
@@ -48,7 +48,7 @@ pub(in crate::core) struct Heard {
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
     /// A question about a text was answered.
-    pub proof: Option<Box<Proof>>,
+    pub check: Option<Box<LiteralCheck>>,
     /// A cancel request may have struck what came before the client's statement.
     pub cancel_again: bool,
     /// These messages ran with settings that the server refused, and are to be served again.
@@ -64,7 +64,7 @@ pub(in crate::core) fn relay<R: Reactor>(
     reactor: &mut R,
     bytes: &[u8],
     now: Duration,
-) -> Heard {
+) -> Received {
     if server.partial.is_empty() {
         return Way::new(server, client, reactor, bytes, now).go();
     }
@@ -90,7 +90,7 @@ struct Way<'a, R> {
     /// Where the bytes begin that go as they are.
     run: usize,
     at: usize,
-    heard: Heard,
+    received: Received,
 }
 
 impl<'a, R: Reactor> Way<'a, R> {
@@ -109,12 +109,12 @@ impl<'a, R: Reactor> Way<'a, R> {
             now,
             run: 0,
             at: 0,
-            heard: Heard::default(),
+            received: Received::default(),
         }
     }
 
-    fn go(mut self) -> Heard {
-        while self.heard.broken.is_none() {
+    fn go(mut self) -> Received {
+        while self.received.broken.is_none() {
             let rest = self.bytes.len() - self.at;
             if self.server.passing > 0 {
                 let part = self.server.passing.min(rest);
@@ -126,12 +126,12 @@ impl<'a, R: Reactor> Way<'a, R> {
                 Ok(Some(head)) => head,
                 Ok(None) => break,
                 Err(_) => {
-                    self.heard.broken = Some("the server sent a message of an invalid length");
+                    self.received.broken = Some("the server sent a message of an invalid length");
                     break;
                 }
             };
             if self.server.task.is_none() && self.client.is_none() && !is_news(head.tag) {
-                self.heard.broken = Some("the server sent something that nobody asked for");
+                self.received.broken = Some("the server sent something that nobody asked for");
                 break;
             }
             let whole = rest >= head.total;
@@ -158,7 +158,7 @@ impl<'a, R: Reactor> Way<'a, R> {
         if !left.is_empty() {
             self.server.partial = left.to_vec();
         }
-        self.heard
+        self.received
     }
 
     /// Whether a message that has not arrived whole must be waited for.
@@ -179,14 +179,14 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::COPY_IN
             )
             || (matches!(tag, backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION)
-                && (self.server.lifted.is_some() || self.server.proof.is_some()))
+                && (self.server.lifted.is_some() || self.server.check.is_some()))
             || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
             || (tag == backend::NOTICE
                 && (self.server.lifted.is_some() || self.server.hints > 0)
                 && total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
-            self.heard.broken = Some("the server sent a message that is too long");
+            self.received.broken = Some("the server sent a message that is too long");
         }
         wanted
     }
@@ -224,8 +224,8 @@ impl<'a, R: Reactor> Way<'a, R> {
         {
             return passes;
         }
-        if self.server.proof.is_some()
-            && let Some(passes) = self.look_at_proof(tag, body)
+        if self.server.check.is_some()
+            && let Some(passes) = self.look_at_check(tag, body)
         {
             return passes;
         }
@@ -245,7 +245,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::READY if self.server.expects.swallowed() => {
                 self.server.expects.ready();
                 self.server.last_error = None;
-                self.heard.own = true;
+                self.received.own = true;
                 false
             }
             backend::READY => {
@@ -291,12 +291,12 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::COPY_IN => {
                 self.server.expects.copy_in();
-                self.heard.owes_less = true;
+                self.received.owes_less = true;
                 true
             }
             // Authentication or keys in the middle of a session.
             backend::AUTHENTICATION | backend::KEY_DATA => {
-                self.heard.broken = Some("the server sent a message that belongs to the login");
+                self.received.broken = Some("the server sent a message that belongs to the login");
                 false
             }
             _ => true,
@@ -343,7 +343,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             self.server.expects.ready();
             self.server.last_error = None;
-            self.heard.again = Some(lifted.sql);
+            self.received.again = Some(lifted.sql);
             return Some(false);
         }
         let (said, id) = (lifted.hear(tag, body, whole), lifted.id);
@@ -405,7 +405,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             heavy_queue::Said::Prepared => {
                 self.own_ready(body);
                 // A request that came between two messages is lost there; twice is no matter.
-                self.heard.cancel_again = self.server.struck;
+                self.received.cancel_again = self.server.struck;
             }
             heavy_queue::Said::Unanswered => self.own_ready(body),
             heavy_queue::Said::Answered => {
@@ -415,13 +415,13 @@ impl<'a, R: Reactor> Way<'a, R> {
             heavy_queue::Said::Over(again) => {
                 self.own_ready(body);
                 self.server.form = None;
-                self.heard.own = true;
-                self.heard.transactions += 1;
-                self.heard.transaction_time += self.now.saturating_sub(self.server.transaction_since);
+                self.received.own = true;
+                self.received.transactions += 1;
+                self.received.transaction_time += self.now.saturating_sub(self.server.transaction_since);
                 self.server.transaction_since = self.now;
                 self.server.errors = 0;
                 if again.is_some() {
-                    self.heard.form_again = again;
+                    self.received.form_again = again;
                 } else {
                     let mut out = Vec::with_capacity(6);
                     build::ready(&mut out, self.server.status);
@@ -442,20 +442,20 @@ impl<'a, R: Reactor> Way<'a, R> {
     }
 
     /// A message of the answer to a question of the proxy's own ahead of the client's.
-    fn look_at_proof(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
-        let proof = self
+    fn look_at_check(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
+        let check = self
             .server
-            .proof
+            .check
             .as_mut()
             .filter(|_| self.server.expects.swallowed())?;
         match tag {
-            backend::PARAMETER_DESCRIPTION => proof.hear(tag, body),
+            backend::PARAMETER_DESCRIPTION => check.hear(tag, body),
             backend::ROW_DESCRIPTION | backend::NO_DATA => {
-                proof.hear(tag, body);
+                check.hear(tag, body);
                 self.server.expects.step_complete(Step::Describe);
             }
             backend::ERROR => {
-                proof.fail(&Reported::read(body).code);
+                check.fail(&Reported::read(body).code);
                 let end = self.at + HEADER_BYTES + body.len();
                 self.error(Some(&self.bytes[self.at..end]));
                 self.server.errors = self.server.errors.saturating_sub(1);
@@ -464,7 +464,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::COMMAND_COMPLETE => self.server.expects.step_complete(Step::Execute),
             backend::DATA_ROW | backend::NOTICE => {}
             backend::READY => {
-                self.heard.proof = self.server.proof.take();
+                self.received.check = self.server.check.take();
                 return None;
             }
             _ => return None,
@@ -482,10 +482,10 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     /// An error came. Answers the stamp of the statement that the refused message named.
     fn error(&mut self, message: Option<&[u8]>) -> u64 {
-        self.heard.owes_less = true;
+        self.received.owes_less = true;
         self.server.errors += 1;
-        if let Some(seat) = &mut self.server.seat {
-            seat.failed = true;
+        if let Some(ticket) = &mut self.server.ticket {
+            ticket.failed = true;
         }
         self.server.last_error = message.map(<[u8]>::to_vec);
         let mut statements = None;
@@ -511,27 +511,27 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     fn ready(&mut self, body: &[u8]) {
         let Some(status) = read::ready(body) else {
-            self.heard.broken = Some("the server sent an unknown transaction status");
+            self.received.broken = Some("the server sent an unknown transaction status");
             return;
         };
         if self.server.expects.ready().is_none() {
-            self.heard.broken = Some("the server sent something that nobody asked for");
+            self.received.broken = Some("the server sent something that nobody asked for");
             return;
         }
-        let heard = &mut self.heard;
+        let received = &mut self.received;
         self.server.status = status;
         let took = self.now.saturating_sub(self.server.query_since);
-        if let Some(slot) = heard.latencies.get_mut(heard.queries as usize) {
+        if let Some(slot) = received.latencies.get_mut(received.queries as usize) {
             *slot = took;
         }
-        heard.queries += 1;
-        heard.query_time += took;
+        received.queries += 1;
+        received.query_time += took;
         self.server.query_since = self.now;
         if status != TransactionStatus::Idle {
             return;
         }
-        heard.transactions += 1;
-        heard.transaction_time += self.now.saturating_sub(self.server.transaction_since);
+        received.transactions += 1;
+        received.transaction_time += self.now.saturating_sub(self.server.transaction_since);
         self.server.transaction_since = self.now;
         if let Some(client) = &mut self.client {
             if self.server.errors == 0 {
@@ -554,7 +554,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                     self.server.status = status;
                 }
                 self.server.expects.ready();
-                self.heard.task = self.server.task.take();
+                self.received.task = self.server.task.take();
                 self.server.errors = 0;
                 self.server.last_error = None;
             }
@@ -588,7 +588,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 }
             }
             backend::COPY_IN | backend::COPY_BOTH => {
-                self.heard.broken = Some("a query of the pooler itself wants to copy in");
+                self.received.broken = Some("a query of the pooler itself wants to copy in");
             }
             // A notification for a client that listens; it keeps this server.
             backend::NOTIFICATION | backend::NOTICE if self.client.is_some() => {

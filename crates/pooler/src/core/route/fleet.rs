@@ -160,7 +160,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         let view = self
             .shared
-            .hosts(&database, effective, &self.world.config.corun)
+            .hosts(&database, effective, &self.files.config.corun)
             .view();
         self.fleets.insert(Arc::clone(&database), Fleet { view, user });
         self.probe(reactor, &database);
@@ -214,7 +214,7 @@ impl<R: Reactor> EventLoop<R> {
             // It was parked, or its queue was dissolved.
             Some(place) => place,
             None => {
-                let ask = batch::ask(client, &mut self.desk, bytes);
+                let ask = batch::ask(client, &mut self.classifier, bytes);
                 client.split.decide(&rules, &ask)
             }
         };

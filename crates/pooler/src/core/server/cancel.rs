@@ -199,7 +199,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Gives up requests that take too long. Their servers are closed when they come free: the signal may come at any time.
     pub(in crate::core) fn cancels_tick(&mut self, reactor: &mut R) {
-        let limit = self.world.config.proxy.cancel_wait_timeout;
+        let limit = self.files.config.proxy.cancel_wait_timeout;
         if limit.is_zero() {
             return;
         }

@@ -21,7 +21,7 @@ use crate::wire::{HEADER_BYTES, backend, build, header, read};
 /// Longest message of a server that is logged in to.
 const LOGIN_MESSAGE_MAX: usize = 64 << 10;
 
-/// What became of the wish to connect.
+/// What became of the request to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core) enum Attempt {
     /// The connection is on its way.
@@ -35,7 +35,7 @@ pub(in crate::core) enum Attempt {
 impl<R: Reactor> EventLoop<R> {
     /// Makes connections while clients of a pool wait for more than are on their way.
     pub(in crate::core) fn connect_if_wanted(&mut self, reactor: &mut R, index: usize) {
-        let reserve_after = self.world.config.proxy.reserve_pool_timeout;
+        let reserve_after = self.files.config.proxy.reserve_pool_timeout;
         loop {
             let Some(pool) = self.pools.get(index) else {
                 return;
@@ -82,7 +82,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(endpoint) = endpoint(&effective, pool.key.host, number) else {
             return Attempt::Later;
         };
-        let kept = self.world.names_kept();
+        let kept = self.files.names_kept();
         let address = match self
             .shared
             .resolver
@@ -121,7 +121,7 @@ impl<R: Reactor> EventLoop<R> {
             self.connect_failed(reactor, index, number, refusal);
             return Attempt::Later;
         }
-        let statements_max = self.world.config.proxy.max_prepared_statements as usize;
+        let statements_max = self.files.config.proxy.max_prepared_statements as usize;
         let mut server = Server::new(
             Transport::new(token),
             index,
@@ -146,11 +146,11 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        let _ = reactor.set_tcp_options(server.token(), &self.world.tcp_options());
+        let _ = reactor.set_tcp_options(server.token(), &self.files.tcp_options());
         let tcp = matches!(server.address, Some(Address::Tcp(_)));
         let wants_tls = tcp
             && self
-                .world
+                .files
                 .tls_client
                 .as_ref()
                 .is_some_and(tls::TlsClient::asks_first);
@@ -173,7 +173,7 @@ impl<R: Reactor> EventLoop<R> {
         let effective = Arc::clone(&pool.effective);
         let user = effective.user.as_str();
         let login = Login::of_server(&pool.key.database, &effective);
-        let credentials = self.world.credentials(
+        let credentials = self.files.credentials(
             &effective,
             self.shared.secret(&login).as_ref(),
             self.shared.learnt(&login),
@@ -344,7 +344,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        let Some(client) = &self.world.tls_client else {
+        let Some(client) = &self.files.tls_client else {
             return self.log_in(reactor, index);
         };
         let failed =
@@ -414,7 +414,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Tells those that wait for a server that there is none. They are refused, except where the server is only starting.
     fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
-        let retry = self.world.config.proxy.server_login_retry;
+        let retry = self.files.config.proxy.server_login_retry;
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };

@@ -48,13 +48,13 @@ impl<R: Reactor> EventLoop<R> {
             .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session);
         let touched =
             session || client.is_doubtful() || !client.pins.is_empty() || !server.stray_statements.is_empty();
-        let always = self.world.config.proxy.server_reset_query_always;
+        let always = self.files.config.proxy.server_reset_query_always;
         let rollback = server.status != TransactionStatus::Idle;
         if !touched && !always && !rollback {
             self.todo.push_back(Todo::Free(index));
             return;
         }
-        let reset = self.world.config.proxy.server_reset_query.trim();
+        let reset = self.files.config.proxy.server_reset_query.trim();
         let unseen = client.pins.without(Pins::CAN_BE_ASKED);
         if !unseen.is_empty() || !client.unjudged.is_empty() {
             return self.close_server(reactor, index, "the client left something that cannot be undone");

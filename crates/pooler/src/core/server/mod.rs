@@ -22,7 +22,7 @@ use corun_net::reactor::{Reactor, Token};
 
 use crate::auth::ServerLogin;
 use crate::core::auto_prepare::lifted::Lifted;
-use crate::core::auto_prepare::proof::Proof;
+use crate::core::auto_prepare::literal_check::LiteralCheck;
 use crate::core::console::queries::Running;
 use crate::core::console::statistics::Counts;
 use crate::core::heavy_queue;
@@ -173,7 +173,7 @@ pub(in crate::core) struct Server {
     /// What it runs for its client.
     pub running: Running,
     /// A question whether a text runs the same with its literals lifted, ahead of what the client asked.
-    pub proof: Option<Box<Proof>>,
+    pub check: Option<Box<LiteralCheck>>,
     // Who uses it.
     pub client: Option<usize>,
     /// It runs a part of this query.
@@ -181,7 +181,7 @@ pub(in crate::core) struct Server {
     /// The query it runs whole is one that may run in parts, and what it takes is to be known.
     pub timed: Option<usize>,
     /// It runs a query of the queue of heavy ones.
-    pub seat: Option<heavy_queue::Seat>,
+    pub ticket: Option<heavy_queue::Ticket>,
     /// Characters of a comment before that query which its client does not know of.
     pub hints: usize,
     /// That query runs with settings of its own.
@@ -259,11 +259,11 @@ impl Server {
             lifted: None,
             counts: Counts::default(),
             running: Running::default(),
-            proof: None,
+            check: None,
             client: None,
             job: None,
             timed: None,
-            seat: None,
+            ticket: None,
             hints: 0,
             form: None,
             task: None,
@@ -355,7 +355,7 @@ impl Server {
 
     /// Whether its client's next messages wait until what it runs has ended: they may belong elsewhere, or to a queue.
     pub fn is_taken(&self) -> bool {
-        self.job.is_some() || self.form.is_some() || self.seat.is_some()
+        self.job.is_some() || self.form.is_some() || self.ticket.is_some()
     }
 
     /// Whether nobody has it and nothing is under way on it.

@@ -185,7 +185,7 @@ impl<R: Reactor> EventLoop<R> {
         // Where its next request may belong on another server, it goes at once.
         let plain = pool.effective.replicas.is_empty()
             && pool.core_pools.is_empty()
-            && self.world.config.corun.heavy_queue == Switch::Off;
+            && self.files.config.corun.heavy_queue == Switch::Off;
         let needed = !plain
             || client.held
             || !client.inbox.is_empty()
@@ -236,7 +236,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         self.lingers_no_more(index);
-        let doubtful = self.world.config.corun.doubtful;
+        let doubtful = self.files.config.corun.doubtful;
         let Some(client) = self.clients.get_mut(client_index) else {
             return false;
         };
@@ -278,7 +278,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return false;
         };
-        let asks = self.desk.catalogue(database).is_none() && self.shared.catalogues.wants(database, true);
+        let asks =
+            self.classifier.catalogue(database).is_none() && self.shared.catalogues.wants(database, true);
         if asks {
             let kind = TaskKind::Catalogue(Arc::clone(database));
             server.start(reactor, kind, &catalogue::question());
@@ -294,11 +295,11 @@ impl<R: Reactor> EventLoop<R> {
         if client.unjudged.is_empty() {
             return true;
         }
-        let Some(catalogue) = self.desk.catalogue(&client.database) else {
+        let Some(catalogue) = self.classifier.catalogue(&client.database) else {
             return false;
         };
         for understood in std::mem::take(&mut client.unjudged) {
-            client.suspect(&catalogue.effects(&understood), self.world.config.corun.doubtful);
+            client.suspect(&catalogue.effects(&understood), self.files.config.corun.doubtful);
         }
         true
     }
@@ -354,7 +355,7 @@ impl<R: Reactor> EventLoop<R> {
             if pool.clients > 0
                 && pool.idle.last().is_some_and(|server| !behind(server))
                 && !free.iter().any(|(_, database)| *database == pool.key.database)
-                && self.desk.catalogue(&pool.key.database).is_some()
+                && self.classifier.catalogue(&pool.key.database).is_some()
                 && self.shared.catalogues.wants(&pool.key.database, false)
             {
                 free.push((index, Arc::clone(&pool.key.database)));
@@ -387,7 +388,7 @@ impl<R: Reactor> EventLoop<R> {
                 error.message
             );
         }
-        let corun = &self.world.config.corun;
+        let corun = &self.files.config.corun;
         let trusted = Trusted {
             schemas: corun.trusted_schemas.clone(),
             functions: corun.trusted_functions.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
-use crate::core::classify::wish;
+use crate::core::classify::request;
 use crate::core::client::Begun;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::server::{Sequences, Task, TaskKind, lost};
@@ -63,7 +63,7 @@ impl<R: Reactor> EventLoop<R> {
                 if task.error.is_some() || server.status != TransactionStatus::Idle {
                     return self.close_server(reactor, index, "the transaction could not be rolled back");
                 }
-                let text = self.world.config.proxy.server_reset_query.trim();
+                let text = self.files.config.proxy.server_reset_query.trim();
                 if reset && !text.is_empty() {
                     server.start(reactor, TaskKind::Reset, text);
                 } else {
@@ -78,7 +78,7 @@ impl<R: Reactor> EventLoop<R> {
                     Some(_) => self.close_server(reactor, index, "the connection was reset for nobody"),
                     None => {
                         if self
-                            .world
+                            .files
                             .config
                             .proxy
                             .server_reset_query
@@ -137,7 +137,7 @@ impl<R: Reactor> EventLoop<R> {
             understood,
             since: self.now,
         }));
-        let tag = read::query(&message[HEADER_BYTES..]).and_then(wish::begin_tag);
+        let tag = read::query(&message[HEADER_BYTES..]).and_then(request::begin_tag);
         let mut out = Vec::with_capacity(32);
         build::command_complete(&mut out, tag.unwrap_or("BEGIN"));
         build::ready(&mut out, TransactionStatus::Open);

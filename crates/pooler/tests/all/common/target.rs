@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corun_pooler::config::Config;
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 use corun_resctrl::partition::Partitioner;
 
 use super::child::{Folder, Running, command, free_port, give};
@@ -284,7 +284,7 @@ impl Target {
     pub fn reload(&self) {
         match &self.proxy {
             Some((proxy, text)) => {
-                proxy.reload(world(text));
+                proxy.reload(files(text));
             }
             None => {
                 let database = if self.kind == Kind::Direct {
@@ -312,7 +312,7 @@ impl Target {
             assert!(text.contains(old), "there is no `{old}` in {text}");
             text = text.replace(old, new);
         }
-        proxy.reload(world(&text));
+        proxy.reload(files(&text));
     }
 
     fn wait_until_it_listens(&self) {
@@ -390,9 +390,9 @@ fn settings(pooling: &Pooling, folder: &Folder, port: u16) -> Vec<(String, Strin
     settings
 }
 
-fn world(text: &str) -> World {
+fn files(text: &str) -> ConfigFiles {
     let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    World::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn corun(server_port: u16, pooling: &Pooling) -> Target {
@@ -420,8 +420,8 @@ fn corun(server_port: u16, pooling: &Pooling) -> Target {
         pooling.ours
     ));
     let started = match &pooling.partitioner {
-        Some(partitioner) => Pooler::start_partitioned(world(&text), Arc::clone(partitioner)),
-        None => Pooler::start(world(&text)),
+        Some(partitioner) => Pooler::start_partitioned(files(&text), Arc::clone(partitioner)),
+        None => Pooler::start(files(&text)),
     };
     let proxy = started.unwrap_or_else(|error| panic!("{error}\n{text}"));
     Target {

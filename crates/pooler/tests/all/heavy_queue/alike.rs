@@ -2,7 +2,7 @@
 
 use crate::common::message::{bind, close, describe, execute, flush, parse, query, sync};
 use crate::common::raw::Raw;
-use crate::heavy_queue::house::{HINT, House, JOIN};
+use crate::heavy_queue::fixture::{Fixture, HINT, JOIN};
 
 /// The texts answer alike through the queue and past the proxy, three times each, as often as it takes to be asked about and
 /// queued.
@@ -24,7 +24,7 @@ fn both(ours: &mut Raw, direct: &mut Raw, texts: &[&str]) {
 
 #[test]
 fn rights_by_table_row_and_function() {
-    let house = House::start("");
+    let fixture = Fixture::start("");
     for statement in [
         "create table mine (owner text, v int)",
         "insert into mine select case when i % 3 = 0 then 'app' else 'other' end, i from generate_series(1, 900) i",
@@ -42,9 +42,9 @@ fn rights_by_table_row_and_function() {
         "create table partly (a int, b int)",
         "grant select (a) on partly to app",
     ] {
-        house.sql(statement);
+        fixture.sql(statement);
     }
-    let (mut ours, mut direct) = (house.client(), house.direct());
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     alike(
         &mut ours,
         &mut direct,
@@ -69,17 +69,17 @@ fn rights_by_table_row_and_function() {
         ("revoke select on secret from app", "select * from secret"),
         ("drop policy own on mine", "select count(*), sum(v) from mine"),
     ] {
-        house.sql(change);
+        fixture.sql(change);
         alike(&mut ours, &mut direct, &[text]);
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn what_is_defined_changes_between_the_question_and_the_run() {
-    let house = House::start("heavy_queue_cache_bytes = \"64MB\"");
-    let (mut ours, mut direct) = (house.client(), house.direct());
-    house.sql("create index fact_d on fact (f_d)");
+    let fixture = Fixture::start("heavy_queue_cache_bytes = \"64MB\"");
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
+    fixture.sql("create index fact_d on fact (f_d)");
     let texts = [
         JOIN,
         "select count(*), sum(f_v) from fact, dim where f_d = d_id and d_id <= 50",
@@ -109,7 +109,7 @@ fn what_is_defined_changes_between_the_question_and_the_run() {
         "alter table fact drop column f_v",
         "drop table fact",
     ] {
-        house.sql(change);
+        fixture.sql(change);
         for _ in 0..2 {
             for text in &texts {
                 let text = format!("{HINT}{text}");
@@ -121,12 +121,12 @@ fn what_is_defined_changes_between_the_question_and_the_run() {
             assert_eq!(ours.ask(&run), direct.ask(&run), "after {change}");
         }
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn settings_of_the_client_hold() {
-    let house = House::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"");
+    let fixture = Fixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"");
     for statement in [
         "create schema elsewhere",
         "create table elsewhere.dim (d_id int primary key, d_name text)",
@@ -134,9 +134,9 @@ fn settings_of_the_client_hold() {
         "grant all on schema elsewhere to app",
         "grant all on all tables in schema elsewhere to app",
     ] {
-        house.sql(statement);
+        fixture.sql(statement);
     }
-    let (mut ours, mut direct) = (house.client(), house.direct());
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let texts = [
         "select count(*), min(d_name), sum(f_v) from fact, dim where f_d = d_id and f_id <= 400",
         "select count(*), min(d_name), current_setting('work_mem'), current_setting('enable_seqscan') from dim",
@@ -166,19 +166,19 @@ fn settings_of_the_client_hold() {
     }
     // Another client of the same servers has its own.
     both(
-        &mut house.client(),
-        &mut house.direct(),
+        &mut fixture.client(),
+        &mut fixture.direct(),
         &["show work_mem", "show search_path"],
     );
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn prepared_statements_that_become_generic() {
-    let house = House::start("heavy_queue_cache_bytes = \"64MB\"");
+    let fixture = Fixture::start("heavy_queue_cache_bytes = \"64MB\"");
     let text = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1");
     for mode in ["auto", "force_generic_plan", "force_custom_plan"] {
-        let (mut ours, mut direct) = (house.client(), house.direct());
+        let (mut ours, mut direct) = (fixture.client(), fixture.direct());
         for client in [&mut ours, &mut direct] {
             client.rows(&format!("set plan_cache_mode = {mode}"));
             client.ask(&[parse("kept", &text, &[23]), sync()].concat());
@@ -208,13 +208,13 @@ fn prepared_statements_that_become_generic() {
             ],
         );
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn cursors_and_results_that_are_fetched_in_part() {
-    let house = House::start("");
-    let (mut ours, mut direct) = (house.client(), house.direct());
+    let fixture = Fixture::start("");
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let declared = format!("declare c cursor for {HINT}{JOIN}");
     let held = format!("declare h cursor with hold for {HINT}select d_id from dim order by d_id");
     for _ in 0..2 {
@@ -255,7 +255,7 @@ fn cursors_and_results_that_are_fetched_in_part() {
         for _ in 0..2 {
             assert_eq!(ours.ask(&bytes), direct.ask(&bytes));
         }
-        assert_eq!(house.queue(), Vec::new());
+        assert_eq!(fixture.queue(), Vec::new());
     }
     // In a block it stays for the next request.
     for client in [&mut ours, &mut direct] {
@@ -268,21 +268,21 @@ fn cursors_and_results_that_are_fetched_in_part() {
     }
     both(&mut ours, &mut direct, &["commit"]);
     assert_eq!(ours.ask(&next), direct.ask(&next), "it is gone");
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn functions_that_hide_joins_and_tables_of_a_session() {
-    let house = House::start("");
-    house.sql(
+    let fixture = Fixture::start("");
+    fixture.sql(
         "create function hidden(int) returns bigint language sql stable as \
          'select count(*) from fact, dim where f_d = d_id and f_id <= $1'",
     );
-    house.sql(
+    fixture.sql(
         "create function looped() returns setof int language plpgsql stable as \
          'begin return query select d_id from dim, fact where f_d = d_id and f_id < 9 order by 1; end'",
     );
-    let (mut ours, mut direct) = (house.client(), house.direct());
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     alike(
         &mut ours,
         &mut direct,
@@ -313,5 +313,5 @@ fn functions_that_hide_joins_and_tables_of_a_session() {
     alike(&mut ours, &mut direct, &["select count(*) from own"]);
     ours.send(&query("select 1")).expect("sent");
     assert_eq!(ours.until_ready().len(), 4);
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }

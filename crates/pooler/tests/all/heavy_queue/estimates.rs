@@ -1,7 +1,7 @@
 //! Estimates of the queue beside what hash tables really take, where PostgreSQL's own are off; and statistics that change.
 
 use crate::common::raw::Raw;
-use crate::heavy_queue::house::House;
+use crate::heavy_queue::fixture::Fixture;
 
 /// Parts of 25 categories, two thirds of which are asked for: alternatives that PostgreSQL takes for independent.
 const TABLES: [&str; 4] = [
@@ -29,8 +29,8 @@ fn estimated(client: &mut Raw, sql: &str) -> f64 {
 }
 
 /// Bytes as the server counts them when it runs.
-fn real(house: &House, sql: &str) -> f64 {
-    let mut direct = house.direct();
+fn real(fixture: &Fixture, sql: &str) -> f64 {
+    let mut direct = fixture.direct();
     direct.rows("set max_parallel_workers_per_gather = 0");
     let said = format!(
         "{:?}",
@@ -45,22 +45,22 @@ fn real(house: &House, sql: &str) -> f64 {
 
 #[test]
 fn tables_are_as_large_as_expected_where_postgresql_expects_fewer_rows() {
-    let house = House::start("heavy_queue_plans = false\nheavy_queue_min = \"0ms\"");
-    let mut direct = house.direct();
+    let fixture = Fixture::start("heavy_queue_plans = false\nheavy_queue_min = \"0ms\"");
+    let mut direct = fixture.direct();
     for sql in TABLES {
         direct.rows(sql);
     }
     let sql = query();
-    let mut client = house.client();
+    let mut client = fixture.client();
     client.rows("set max_parallel_workers_per_gather = 0");
     let answer = direct.rows(&sql);
     // Its run time is learnt first.
     for _ in 0..3 {
         assert_eq!(client.rows(&sql), answer);
     }
-    let off = estimated(&mut client, &sql) / real(&house, &sql);
+    let off = estimated(&mut client, &sql) / real(&fixture, &sql);
     assert!((0.88..1.12).contains(&off), "off by {off}");
     // The questions left nothing behind, and are not asked again for the same text.
     assert_eq!(client.rows(&sql), answer);
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }

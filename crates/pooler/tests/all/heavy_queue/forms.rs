@@ -2,12 +2,12 @@
 
 use crate::common::message::{bind, describe, execute, parse, query, sync};
 use crate::common::raw::Raw;
-use crate::heavy_queue::house::{House, error};
+use crate::heavy_queue::fixture::{Fixture, error};
 
 /// The hash tables here are small beside this cache, so a hash join is preferred where it costs about as much as the index join that
 /// PostgreSQL takes.
-fn house() -> House {
-    House::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"")
+fn fixture() -> Fixture {
+    Fixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"")
 }
 
 /// The join, of as many rows of `fact` as `limit` says.
@@ -29,8 +29,8 @@ fn cost(client: &mut Raw, sql: &str) -> (f64, String) {
 }
 
 /// A limit under which PostgreSQL takes an index join, and a hash join would cost little more.
-fn limit(house: &House) -> u32 {
-    let (mut own, mut hashes) = (house.direct(), house.direct());
+fn limit(fixture: &Fixture) -> u32 {
+    let (mut own, mut hashes) = (fixture.direct(), fixture.direct());
     hashes.rows("set enable_nestloop = off");
     hashes.rows("set enable_mergejoin = off");
     (20..4000)
@@ -43,41 +43,41 @@ fn limit(house: &House) -> u32 {
         .expect("plans of about the same cost")
 }
 
-/// A query of which another form is chosen, once it is known, and the house.
-fn chosen() -> (House, Raw, u32) {
-    let house = house();
-    let limit = limit(&house);
-    let mut client = house.client();
+/// A query of which another form is chosen, once it is known, and the fixture.
+fn chosen() -> (Fixture, Raw, u32) {
+    let fixture = fixture();
+    let limit = limit(&fixture);
+    let mut client = fixture.client();
     let sql = join("count(*), sum(f_v)", &limit.to_string());
     client.rows(&sql);
-    assert_eq!(client.rows(&sql), house.direct().rows(&sql));
+    assert_eq!(client.rows(&sql), fixture.direct().rows(&sql));
     let form = with_lock(
-        &house,
+        &fixture,
         &mut client,
         &join("count(*), sum(f_v)", &limit.to_string()),
     );
     assert!(form.contains("enable_nestloop=off"), "{form}");
-    (house, client, limit)
+    (fixture, client, limit)
 }
 
 /// The form in which a query runs that must wait for a lock.
-fn with_lock(house: &House, client: &mut Raw, sql: &str) -> String {
-    let mut other = house.direct();
+fn with_lock(fixture: &Fixture, client: &mut Raw, sql: &str) -> String {
+    let mut other = fixture.direct();
     other.rows("begin");
     other.rows("lock table fact in access exclusive mode");
     client.send(&query(sql)).expect("sent");
-    house.wait_for_queue(0, 1);
-    let form = house.queue()[0]["form"].clone();
+    fixture.wait_for_queue(0, 1);
+    let form = fixture.queue()[0]["form"].clone();
     other.rows("commit");
     assert_eq!(error(&client.until_ready()).0, "");
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
     form
 }
 
 #[test]
 fn answers_and_settings_are_as_if_nothing_was() {
-    let (house, mut ours, limit) = chosen();
-    let mut direct = house.direct();
+    let (fixture, mut ours, limit) = chosen();
+    let mut direct = fixture.direct();
     for columns in [
         "count(*), sum(f_v)",
         "f_id, d_name",
@@ -107,13 +107,13 @@ fn answers_and_settings_are_as_if_nothing_was() {
     // No transaction is left open: each statement has its own.
     let first = ours.value("select pg_current_xact_id()");
     assert_ne!(ours.value("select pg_current_xact_id()"), first);
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn prepared_statements_text_and_binary() {
-    let (house, mut ours, limit) = chosen();
-    let mut direct = house.direct();
+    let (fixture, mut ours, limit) = chosen();
+    let mut direct = fixture.direct();
     let text = join("f_id, d_name", "$1");
     for client in [&mut ours, &mut direct] {
         client.ask(&[parse("mine", &text, &[23]), describe(b'S', "mine"), sync()].concat());
@@ -144,22 +144,22 @@ fn prepared_statements_text_and_binary() {
         }
     }
     assert_eq!(ours.value("show plan_cache_mode"), "auto");
-    let metrics = house.console().table("show heavy_queue");
+    let metrics = fixture.console().table("show heavy_queue");
     assert_eq!(metrics.len(), 9);
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn cancelled_and_left_in_the_middle() {
-    let (house, mut ours, limit) = chosen();
+    let (fixture, mut ours, limit) = chosen();
     let sql = join("count(*), sum(f_v)", &limit.to_string());
-    let mut gate = house.direct();
+    let mut gate = fixture.direct();
     gate.rows("begin");
     gate.rows("lock table fact in access exclusive mode");
     ours.send(&query(&sql)).expect("sent");
-    house.wait_for_queue(0, 1);
-    house.wait_for_lock();
-    house.cancel(&ours);
+    fixture.wait_for_queue(0, 1);
+    fixture.wait_for_lock();
+    fixture.cancel(&ours);
     let answer = ours.until_ready();
     assert_eq!(
         error(&answer),
@@ -173,27 +173,27 @@ fn cancelled_and_left_in_the_middle() {
         Some("ready I".to_owned())
     );
     assert_eq!(ours.value("show enable_nestloop"), "on");
-    let mut leaves = house.client();
+    let mut leaves = fixture.client();
     leaves.send(&query(&sql)).expect("sent");
-    house.wait_for_queue(0, 1);
+    fixture.wait_for_queue(0, 1);
     drop(leaves);
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
     gate.rows("commit");
     // Every server is as it was.
     for _ in 0..6 {
-        let mut client = house.client();
+        let mut client = fixture.client();
         assert_eq!(client.value("show enable_nestloop"), "on");
-        assert_eq!(client.rows(&sql), house.direct().rows(&sql));
+        assert_eq!(client.rows(&sql), fixture.direct().rows(&sql));
     }
     let open =
         "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in%'";
-    assert_eq!(house.sql(open)[0][0].as_deref(), Some("0"));
+    assert_eq!(fixture.sql(open)[0][0].as_deref(), Some("0"));
 }
 
 #[test]
 fn what_follows_in_one_write_is_answered_in_order() {
-    let (house, mut ours, limit) = chosen();
-    let mut direct = house.direct();
+    let (fixture, mut ours, limit) = chosen();
+    let mut direct = fixture.direct();
     let sql = join("count(*), sum(f_v)", &limit.to_string());
     let bytes = [
         query(&sql),
@@ -215,44 +215,44 @@ fn what_follows_in_one_write_is_answered_in_order() {
     for _ in 0..3 {
         assert_eq!(run(&mut ours), run(&mut direct));
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn plans_can_be_left_alone_and_serializable_ones_are() {
-    let house = House::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_plans = false");
-    let limit = limit(&house);
-    let mut client = house.client();
+    let fixture = Fixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_plans = false");
+    let limit = limit(&fixture);
+    let mut client = fixture.client();
     let sql = join("count(*), sum(f_v)", &limit.to_string());
     client.rows(&sql);
-    assert_eq!(with_lock(&house, &mut client, &sql), "as planned");
-    let house = self::house();
-    let mut client = house.client();
+    assert_eq!(with_lock(&fixture, &mut client, &sql), "as planned");
+    let fixture = self::fixture();
+    let mut client = fixture.client();
     client.rows("set default_transaction_isolation = 'serializable'");
     client.rows(&sql);
-    assert_eq!(with_lock(&house, &mut client, &sql), "as planned");
+    assert_eq!(with_lock(&fixture, &mut client, &sql), "as planned");
 }
 
 #[test]
 fn hints_that_nobody_reads_are_no_forms() {
-    let house = house();
-    let limit = limit(&house).to_string();
+    let fixture = fixture();
+    let limit = limit(&fixture).to_string();
     let sql = join("count(*), sum(f_v)", &limit);
-    let mut client = house.client();
+    let mut client = fixture.client();
     client.rows(&sql);
-    let without = with_lock(&house, &mut client, &sql);
+    let without = with_lock(&fixture, &mut client, &sql);
     assert!(without.contains("enable_nestloop=off"), "{without}");
     // The setting is there, and the extension is not.
-    let database = &house.database;
-    house.sql(&format!(
+    let database = &fixture.database;
+    fixture.sql(&format!(
         "alter database {database} set pg_hint_plan.enable_hint = 'on'"
     ));
-    house.console().rows("reconnect");
-    let mut client = house.client();
+    fixture.console().rows("reconnect");
+    let mut client = fixture.client();
     assert_eq!(client.value("show pg_hint_plan.enable_hint"), "on");
     // Of a shape that no server was asked about before.
     let sql = join("count(*), max(f_v)", &limit);
     client.rows(&sql);
-    assert_eq!(with_lock(&house, &mut client, &sql), without);
-    assert_eq!(client.rows(&sql), house.direct().rows(&sql));
+    assert_eq!(with_lock(&fixture, &mut client, &sql), without);
+    assert_eq!(client.rows(&sql), fixture.direct().rows(&sql));
 }

@@ -3,8 +3,8 @@
 
 mod alike;
 mod estimates;
+mod fixture;
 mod forms;
-mod house;
 mod parallel;
 mod place;
 mod queue;

@@ -6,7 +6,7 @@ use corun_net::process::{Processes, SystemProcesses};
 use crate::common::message::query;
 use crate::common::postgres::{Options, Postgres};
 use crate::common::raw::Raw;
-use crate::heavy_queue::house::{HINT, House, Row, error};
+use crate::heavy_queue::fixture::{Fixture, HINT, Row, error};
 use crate::heavy_queue::resctrl::Resctrl;
 use crate::skipped::skipped;
 
@@ -31,7 +31,7 @@ fn parallel_server(workers: usize) -> Postgres {
 }
 
 struct Shop {
-    house: House,
+    fixture: Fixture,
     resctrl: Resctrl,
 }
 
@@ -39,26 +39,26 @@ impl Shop {
     fn start(cores: usize, workers: usize) -> Shop {
         let resctrl = Resctrl::new();
         // The plans are to stay as they are.
-        let house = House::with_cores(
+        let fixture = Fixture::with_cores(
             cores,
             Some(parallel_server(workers)),
             "heavy_queue_plans = false",
             |pooling| pooling.partitioner(resctrl.partitioner()),
         );
-        Shop { house, resctrl }
+        Shop { fixture, resctrl }
     }
 
     /// A client that runs a query, and its server process.
     fn run(&self, number: u32) -> (Raw, u32) {
-        let mut client = self.house.client();
+        let mut client = self.fixture.client();
         let before = self.running().len();
         client.send(&query(&long(number))).expect("sent");
         let mut pid = 0;
-        self.house.wait_until(|| {
+        self.fixture.wait_until(|| {
             let text = format!(
                 "select pid from pg_stat_activity where state = 'active' and leader_pid is null and query like '/* corun%b.f_id + {number}'"
             );
-            let found = self.house.sql(&text).first().and_then(|row| row[0].clone()?.parse().ok());
+            let found = self.fixture.sql(&text).first().and_then(|row| row[0].clone()?.parse().ok());
             pid = found.ok_or_else(|| format!("{number} does not run"))?;
             Ok(())
         });
@@ -67,7 +67,7 @@ impl Shop {
     }
 
     fn running(&self) -> Vec<Row> {
-        let mut rows = self.house.queue();
+        let mut rows = self.fixture.queue();
         rows.retain(|row| row["state"] == "running");
         rows
     }
@@ -77,7 +77,7 @@ impl Shop {
         let text = format!(
             "select pid from pg_stat_activity where leader_pid = {leader} and pid <> {leader} order by pid"
         );
-        let rows = self.house.sql(&text);
+        let rows = self.fixture.sql(&text);
         rows.iter()
             .map(|row| {
                 row[0]
@@ -90,7 +90,7 @@ impl Shop {
 
     /// Waits until a leader is on this core and its workers are on those, all in one class.
     fn are_at(&self, leader: u32, count: usize, core: CpuId, lent: &[CpuId]) {
-        self.house.wait_until(|| {
+        self.fixture.wait_until(|| {
             let workers = self.workers(leader);
             let cpus = |pid: u32| SystemProcesses.cpus(pid).unwrap_or_default();
             let group = self.resctrl.group_of(leader);
@@ -115,7 +115,7 @@ impl Shop {
     }
 
     fn stop(&self, client: &mut Raw) {
-        self.house.cancel(client);
+        self.fixture.cancel(client);
         assert_eq!(error(&client.until_ready()).0, "57014");
     }
 }
@@ -130,8 +130,8 @@ fn workers_share_the_only_core_of_the_queue() {
     let (mut client, leader) = shop.run(1);
     let core = cores()[0];
     shop.are_at(leader, 2, core, &[core]);
-    shop.house.wait_until(|| {
-        let row = shop.house.queue().remove(0);
+    shop.fixture.wait_until(|| {
+        let row = shop.fixture.queue().remove(0);
         if (&*row["workers"], &*row["cpu"]) == ("2", &*core.0.to_string()) {
             Ok(())
         } else {
@@ -139,7 +139,7 @@ fn workers_share_the_only_core_of_the_queue() {
         }
     });
     shop.stop(&mut client);
-    shop.house.wait_for_queue(0, 0);
+    shop.fixture.wait_for_queue(0, 0);
     assert!(shop.resctrl.in_group("corun-weak").is_empty());
     assert!(shop.workers(leader).is_empty());
 }
@@ -160,7 +160,7 @@ fn a_core_that_nobody_has_is_lent_until_somebody_starts_there() {
     shop.stop(&mut other);
     shop.are_at(leader, 1, first, &[second]);
     shop.stop(&mut client);
-    shop.house.wait_for_queue(0, 0);
+    shop.fixture.wait_for_queue(0, 0);
     assert!(shop.resctrl.in_group("corun-weak").is_empty());
 }
 
@@ -170,15 +170,15 @@ fn workers_that_come_later_are_others_and_follow_as_well() {
     // Each of many gathers rows by itself, one after the other.
     let part = "(select count(*) from fact a, fact b where a.f_id > b.f_id and a.f_id <= 6000)";
     let parts: Vec<String> = (0..50).map(|n| format!("{part} + {n}")).collect();
-    let mut client = shop.house.client();
+    let mut client = shop.fixture.client();
     client
         .send(&query(&format!("{HINT}select {}", parts.join(", "))))
         .expect("sent");
     let core = cores()[0];
     let mut seen = std::collections::BTreeSet::new();
-    shop.house.wait_until(|| {
+    shop.fixture.wait_until(|| {
         let leaders = shop
-            .house
+            .fixture
             .sql("select distinct leader_pid from pg_stat_activity where leader_pid <> pid");
         let Some(leader) = leaders.first().and_then(|row| row[0].as_deref()?.parse().ok()) else {
             return Err("there are no workers".to_owned());
@@ -195,7 +195,7 @@ fn workers_that_come_later_are_others_and_follow_as_well() {
             .ok_or_else(|| format!("workers that were at {core} in {group:?}: {seen:?}"))
     });
     shop.stop(&mut client);
-    shop.house.wait_for_queue(0, 0);
+    shop.fixture.wait_for_queue(0, 0);
 }
 
 #[test]
@@ -203,9 +203,13 @@ fn answers_are_the_same_wherever_workers_run() {
     let shop = Shop::start(2, 2);
     let text =
         format!("{HINT}select count(*), sum(a.f_id) from fact a, dim where a.f_d = d_id and a.f_id > $1");
-    let mut direct = shop.house.direct();
+    let mut direct = shop.fixture.direct();
     let sql = |limit: u32| text.replace("$1", &limit.to_string());
-    let mut clients = [shop.house.client(), shop.house.client(), shop.house.client()];
+    let mut clients = [
+        shop.fixture.client(),
+        shop.fixture.client(),
+        shop.fixture.client(),
+    ];
     for round in 0..10 {
         for client in &mut clients {
             client.send(&query(&sql(round))).expect("sent");
@@ -217,6 +221,6 @@ fn answers_are_the_same_wherever_workers_run() {
             assert_eq!(lines, expected, "{round}");
         }
     }
-    shop.house.wait_for_queue(0, 0);
+    shop.fixture.wait_for_queue(0, 0);
     assert!(shop.resctrl.in_group("corun-weak").is_empty());
 }

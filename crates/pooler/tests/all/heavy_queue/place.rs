@@ -8,7 +8,7 @@ use crate::common::message::query;
 use crate::common::postgres::Postgres;
 use crate::common::raw::Raw;
 use crate::common::target::{Mode, Pooling, Target};
-use crate::heavy_queue::house::{HINT, House, Row, error, held};
+use crate::heavy_queue::fixture::{Fixture, HINT, Row, error, held};
 use crate::heavy_queue::resctrl::Resctrl;
 
 const WEAK: &str = "corun-weak";
@@ -19,10 +19,10 @@ const NO_PROCESS: i32 = 3;
 const NO_ACCESS: i32 = 13;
 const NO_SPACE: i32 = 28;
 
-/// A house whose cache is divided, and a client that keeps the first server to itself: the next one's home is another core than the
+/// A fixture whose cache is divided, and a client that keeps the first server to itself: the next one's home is another core than the
 /// queue's, where there is one.
 struct Divided {
-    house: House,
+    fixture: Fixture,
     resctrl: Resctrl,
     _keeper: Raw,
 }
@@ -30,11 +30,11 @@ struct Divided {
 impl Divided {
     fn start(own: Option<Postgres>, corun: &str) -> Divided {
         let resctrl = Resctrl::new();
-        let house = House::with(own, corun, |pooling| pooling.partitioner(resctrl.partitioner()));
-        let mut keeper = house.client();
+        let fixture = Fixture::with(own, corun, |pooling| pooling.partitioner(resctrl.partitioner()));
+        let mut keeper = fixture.client();
         keeper.rows("begin");
         Divided {
-            house,
+            fixture,
             resctrl,
             _keeper: keeper,
         }
@@ -42,20 +42,20 @@ impl Divided {
 
     /// A client that runs a weak query for as long as the gate is closed, and its server process, with its home.
     fn weak(&self) -> (Raw, Raw, Process) {
-        let mut client = self.house.client();
-        self.house.known(&mut client, &[held(1)]);
+        let mut client = self.fixture.client();
+        self.fixture.known(&mut client, &[held(1)]);
         let pid = client.value("select pg_backend_pid()").parse().expect("a number");
-        let gate = self.house.lock();
+        let gate = self.fixture.lock();
         let process = Process {
             pid,
             home: SystemProcesses.cpus(pid).expect("it is there"),
         };
         assert_eq!(process.home.len(), 1, "it is bound");
         client.send(&query(&held(1))).expect("sent");
-        self.house.wait_for_queue(0, 1);
+        self.fixture.wait_for_queue(0, 1);
         self.is_at(pid, &self.queue_cpus(), WEAK);
-        self.house.wait_for_lock();
-        let row = &self.house.queue()[0];
+        self.fixture.wait_for_lock();
+        let row = &self.fixture.queue()[0];
         assert_eq!((&*row["class"], &*row["cache"]), ("weak", WEAK));
         assert_eq!(row["cpu"], self.queue_cpus()[0].0.to_string());
         (gate, client, process)
@@ -68,7 +68,7 @@ impl Divided {
     }
 
     fn is_at(&self, pid: u32, cpus: &[CpuId], group: &str) {
-        self.house.wait_until(|| {
+        self.fixture.wait_until(|| {
             let found = (SystemProcesses.cpus(pid).ok(), self.resctrl.group_of(pid));
             if found == (Some(cpus.to_vec()), Some(group.to_owned())) {
                 Ok(())
@@ -84,7 +84,7 @@ impl Divided {
     }
 
     fn has_ended(&self, pid: u32) {
-        self.house.wait_until(|| match self.resctrl.group_of(pid) {
+        self.fixture.wait_until(|| match self.resctrl.group_of(pid) {
             None => Ok(()),
             Some(group) => Err(format!("{pid} is still there, in {group:?}")),
         });
@@ -118,16 +118,16 @@ fn a_weak_query_is_kept_to_its_part_and_core_while_it_runs() {
 #[test]
 fn a_query_that_reuses_its_tables_has_the_rest() {
     let divided = Divided::start(None, "heavy_queue_cache_bytes = \"64MB\"");
-    let mut client = divided.house.client();
+    let mut client = divided.fixture.client();
     let join = format!("{HINT}select count(*) from dim a, dim b, gate where a.d_name = b.d_name and g > 0");
-    divided.house.known(&mut client, std::slice::from_ref(&join));
+    divided.fixture.known(&mut client, std::slice::from_ref(&join));
     let pid = client.value("select pg_backend_pid()").parse().expect("a number");
     let home = SystemProcesses.cpus(pid).expect("it is there");
-    let mut gate = divided.house.lock();
+    let mut gate = divided.fixture.lock();
     client.send(&query(&join)).expect("sent");
-    divided.house.wait_for_queue(0, 1);
+    divided.fixture.wait_for_queue(0, 1);
     divided.is_at(pid, &divided.queue_cpus(), DEFAULT);
-    let row = &divided.house.queue()[0];
+    let row = &divided.fixture.queue()[0];
     assert_eq!((&*row["class"], &*row["cache"]), ("strong", DEFAULT));
     gate.rows("commit");
     assert_eq!(error(&client.until_ready()).0, "");
@@ -146,14 +146,14 @@ fn one_that_fails_is_moved_back() {
         assert_eq!(error(&client.until_ready()).0, "22012");
         divided.is_home(&process);
     }
-    divided.house.wait_for_queue(0, 0);
+    divided.fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn one_that_is_cancelled_is_moved_back() {
     let divided = Divided::start(None, "");
     let (gate, mut client, process) = divided.weak();
-    divided.house.cancel(&client);
+    divided.fixture.cancel(&client);
     assert_eq!(error(&client.until_ready()).0, "57014");
     divided.is_home(&process);
     drop(gate);
@@ -164,17 +164,17 @@ fn the_process_of_a_client_that_left_ends_or_is_moved_back() {
     let divided = Divided::start(None, "");
     let (gate, client, process) = divided.weak();
     drop(client);
-    divided.house.wait_for_queue(0, 0);
+    divided.fixture.wait_for_queue(0, 0);
     drop(gate);
     divided.has_ended(process.pid);
 }
 
 #[test]
 fn a_process_that_is_terminated_leaves_nothing_behind() {
-    let divided = Divided::start(Some(House::own_server()), "");
+    let divided = Divided::start(Some(Fixture::own_server()), "");
     let (gate, mut client, process) = divided.weak();
     divided
-        .house
+        .fixture
         .sql(&format!("select pg_terminate_backend({})", process.pid));
     assert_eq!(error(&client.until_closed()).0, "57P01");
     divided.has_ended(process.pid);
@@ -190,10 +190,10 @@ fn a_process_that_is_terminated_leaves_nothing_behind() {
 fn a_configuration_without_the_queue_moves_it_back_at_its_end() {
     let divided = Divided::start(None, "heavy_queue_policy = \"mls\"");
     let (mut gate, mut client, process) = divided.weak();
-    let target = &divided.house.target;
+    let target = &divided.fixture.target;
     target.reload_with(&[("heavy_queue_policy = \"mls\"", "heavy_queue_policy = \"fifo\"")]);
     assert_eq!(
-        divided.house.queue()[0]["policy"],
+        divided.fixture.queue()[0]["policy"],
         "mls",
         "the next start changes that"
     );
@@ -208,7 +208,7 @@ fn a_configuration_without_the_queue_moves_it_back_at_its_end() {
 
 /// Lines of the log with this text.
 fn logged(divided: &Divided, text: &str) -> usize {
-    let log = divided.house.target.log();
+    let log = divided.fixture.target.log();
     log.lines()
         .filter(|line| line.starts_with("WARN") && line.contains(text))
         .count()
@@ -223,17 +223,17 @@ fn what_the_kernel_refuses_is_said_once_and_queries_run_on() {
         let divided = Divided::start(None, "");
         divided.resctrl.refuse(errno);
         let before = logged(&divided, text);
-        let mut client = divided.house.client();
-        divided.house.known(&mut client, &[held(1)]);
-        let expected = divided.house.direct().rows(&held(1));
+        let mut client = divided.fixture.client();
+        divided.fixture.known(&mut client, &[held(1)]);
+        let expected = divided.fixture.direct().rows(&held(1));
         for _ in 0..3 {
             assert_eq!(client.rows(&held(1)), expected);
         }
         assert_eq!(logged(&divided, text), before + 1, "{text}");
-        let mut gate = divided.house.lock();
+        let mut gate = divided.fixture.lock();
         client.send(&query(&held(1))).expect("sent");
-        divided.house.wait_for_queue(0, 1);
-        let row = divided.house.queue().remove(0);
+        divided.fixture.wait_for_queue(0, 1);
+        let row = divided.fixture.queue().remove(0);
         assert_eq!((&*row["class"], &*row["cache"]), ("weak", ""));
         assert!(!row["cpu"].is_empty(), "its core has nothing to do with it");
         gate.rows("commit");
@@ -246,9 +246,9 @@ fn what_the_kernel_refuses_is_said_once_and_queries_run_on() {
 fn a_task_that_ends_meanwhile_is_no_matter() {
     let divided = Divided::start(None, "");
     divided.resctrl.refuse(NO_PROCESS);
-    let mut client = divided.house.client();
-    divided.house.known(&mut client, &[held(1)]);
-    let expected = divided.house.direct().rows(&held(1));
+    let mut client = divided.fixture.client();
+    divided.fixture.known(&mut client, &[held(1)]);
+    let expected = divided.fixture.direct().rows(&held(1));
     assert_eq!(client.rows(&held(1)), expected);
     assert_eq!(logged(&divided, "No such process"), 0);
 }
@@ -274,15 +274,15 @@ fn a_partition_that_goes_away_takes_its_classes_along() {
     assert_eq!(error(&client.until_ready()).0, "");
     // Where the kernel puts it.
     divided.is_at(process.pid, &process.home, "");
-    let expected = divided.house.direct().rows(&held(1));
+    let expected = divided.fixture.direct().rows(&held(1));
     for _ in 0..3 {
         assert_eq!(client.rows(&held(1)), expected);
     }
     let row: Row = {
-        let mut gate = divided.house.lock();
+        let mut gate = divided.fixture.lock();
         client.send(&query(&held(1))).expect("sent");
-        divided.house.wait_for_queue(0, 1);
-        let row = divided.house.queue().remove(0);
+        divided.fixture.wait_for_queue(0, 1);
+        let row = divided.fixture.queue().remove(0);
         gate.rows("commit");
         assert_eq!(error(&client.until_ready()).0, "");
         row
@@ -293,7 +293,7 @@ fn a_partition_that_goes_away_takes_its_classes_along() {
 #[test]
 fn who_is_not_certainly_the_backend_is_never_moved() {
     // Behind another pooler the number that a connection tells is nobody's, or somebody else's.
-    let inner = House::with(None, "", |pooling| pooling.ours("heavy_queue = \"off\""));
+    let inner = Fixture::with(None, "", |pooling| pooling.ours("heavy_queue = \"off\""));
     let resctrl = Resctrl::new();
     let pooling = Pooling::new(Mode::Transaction, 4)
         .corun("heavy_queue = \"on\"\nheavy_queue_cores = 1")

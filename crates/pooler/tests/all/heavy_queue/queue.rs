@@ -2,44 +2,44 @@
 
 use crate::common::message::{bind, describe, execute, parse, query, sync};
 use crate::common::raw::Raw;
-use crate::heavy_queue::house::{HINT, House, JOIN, error, held};
+use crate::heavy_queue::fixture::{Fixture, HINT, JOIN, error, held};
 
 /// Both in the queue answer once the gate is open, and nobody is left.
-fn open(house: &House, mut gate: Raw, waiting: Vec<&mut Raw>) {
+fn open(fixture: &Fixture, mut gate: Raw, waiting: Vec<&mut Raw>) {
     gate.rows("commit");
     for client in waiting {
         assert_eq!(error(&client.until_ready()).0, "");
         assert_eq!(client.value("select 7"), "7");
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn a_second_query_waits_without_a_server_and_short_ones_pass() {
-    let house = House::start("");
-    let (gate, mut runs, mut waits) = house.two_in_queue();
-    assert_eq!(house.active().len(), 1, "{:#?}", house.active());
-    let rows = house.queue();
+    let fixture = Fixture::start("");
+    let (gate, mut runs, mut waits) = fixture.two_in_queue();
+    assert_eq!(fixture.active().len(), 1, "{:#?}", fixture.active());
+    let rows = fixture.queue();
     assert_eq!(rows[0]["state"], "running");
     assert!(!rows[0]["cpu"].is_empty() && rows[1]["cpu"].is_empty());
     assert_eq!(
         (&*rows[1]["database"], &*rows[1]["user"]),
-        (&*house.database, "app")
+        (&*fixture.database, "app")
     );
-    assert_eq!(house.client().value("select 1"), "1");
+    assert_eq!(fixture.client().value("select 1"), "1");
     // One that is kept out of the queue.
     let none = "/* corun: heavy_queue=none */ select count(*) from fact, dim where f_d = d_id";
-    assert_eq!(house.client().value(none), "20000");
-    open(&house, gate, vec![&mut runs, &mut waits]);
-    let learnt = house.console().table("show heavy_queue");
+    assert_eq!(fixture.client().value(none), "20000");
+    open(&fixture, gate, vec![&mut runs, &mut waits]);
+    let learnt = fixture.console().table("show heavy_queue");
     assert_eq!(learnt.len(), 9, "{learnt:#?}");
 }
 
 #[test]
 fn cancelled_while_it_waits() {
-    let house = House::start("");
-    let (gate, mut runs, mut waits) = house.two_in_queue();
-    house.cancel(&waits);
+    let fixture = Fixture::start("");
+    let (gate, mut runs, mut waits) = fixture.two_in_queue();
+    fixture.cancel(&waits);
     let answer = error(&waits.until_ready());
     assert_eq!(
         answer,
@@ -48,45 +48,45 @@ fn cancelled_while_it_waits() {
             "canceling statement due to user request".to_owned()
         )
     );
-    house.wait_for_queue(0, 1);
+    fixture.wait_for_queue(0, 1);
     assert_eq!(waits.value("select 5"), "5");
-    open(&house, gate, vec![&mut runs]);
+    open(&fixture, gate, vec![&mut runs]);
 }
 
 #[test]
 fn cancelled_while_it_runs() {
-    let house = House::start("");
-    let (gate, mut runs, mut waits) = house.two_in_queue();
-    house.cancel(&runs);
+    let fixture = Fixture::start("");
+    let (gate, mut runs, mut waits) = fixture.two_in_queue();
+    fixture.cancel(&runs);
     assert_eq!(error(&runs.until_ready()).0, "57014");
-    house.wait_for_queue(0, 1);
+    fixture.wait_for_queue(0, 1);
     assert_eq!(runs.value("select 5"), "5");
-    open(&house, gate, vec![&mut waits]);
+    open(&fixture, gate, vec![&mut waits]);
 }
 
 #[test]
 fn its_statement_timeout_passes_while_it_waits() {
-    let house = House::start("");
+    let fixture = Fixture::start("");
     // Once as the client says, once as the database does.
-    let own = house.login().parameter("statement_timeout", "800ms");
+    let own = fixture.login().parameter("statement_timeout", "800ms");
     let expected = (
         "57014".to_owned(),
         "canceling statement due to statement timeout".to_owned(),
     );
-    let (gate, mut runs, mut waits) = house.two_in_queue_as(&own);
+    let (gate, mut runs, mut waits) = fixture.two_in_queue_as(&own);
     assert_eq!(error(&waits.until_ready()), expected);
     assert_eq!(waits.value("select 5"), "5");
-    open(&house, gate, vec![&mut runs]);
+    open(&fixture, gate, vec![&mut runs]);
 }
 
 #[test]
 fn the_servers_statement_timeout_passes_while_it_waits() {
-    let server = House::own_server();
+    let server = Fixture::own_server();
     server.sql("alter role other set statement_timeout = '800ms'");
-    let house = House::with(Some(server), "", |pooling| pooling);
-    house.sql("grant all on all tables in schema public to other");
-    let other = house.target.login("other").database(&house.database);
-    let (gate, mut runs, mut waits) = house.two_in_queue_as(&other);
+    let fixture = Fixture::with(Some(server), "", |pooling| pooling);
+    fixture.sql("grant all on all tables in schema public to other");
+    let other = fixture.target.login("other").database(&fixture.database);
+    let (gate, mut runs, mut waits) = fixture.two_in_queue_as(&other);
     let answer = error(&waits.until_ready());
     assert_eq!(
         answer,
@@ -95,88 +95,88 @@ fn the_servers_statement_timeout_passes_while_it_waits() {
             "canceling statement due to statement timeout".to_owned()
         )
     );
-    open(&house, gate, vec![&mut runs]);
+    open(&fixture, gate, vec![&mut runs]);
 }
 
 #[test]
 fn clients_that_leave_make_room() {
-    let house = House::start("");
-    let (gate, runs, waits) = house.two_in_queue();
+    let fixture = Fixture::start("");
+    let (gate, runs, waits) = fixture.two_in_queue();
     drop(waits);
-    house.wait_for_queue(0, 1);
-    let mut next = house.client();
+    fixture.wait_for_queue(0, 1);
+    let mut next = fixture.client();
     next.send(&query(&held(2))).expect("sent");
-    house.wait_for_queue(1, 1);
+    fixture.wait_for_queue(1, 1);
     drop(runs);
-    house.wait_for_queue(0, 1);
-    open(&house, gate, vec![&mut next]);
+    fixture.wait_for_queue(0, 1);
+    open(&fixture, gate, vec![&mut next]);
 }
 
 #[test]
 fn a_backend_that_dies_makes_room() {
-    let house = House::with(Some(House::own_server()), "", |pooling| pooling);
-    let (gate, mut runs, mut waits) = house.two_in_queue();
-    let pid = house.active()[0]["remote_pid"].clone();
-    house.sql(&format!("select pg_terminate_backend({pid})"));
+    let fixture = Fixture::with(Some(Fixture::own_server()), "", |pooling| pooling);
+    let (gate, mut runs, mut waits) = fixture.two_in_queue();
+    let pid = fixture.active()[0]["remote_pid"].clone();
+    fixture.sql(&format!("select pg_terminate_backend({pid})"));
     let told = error(&runs.until_closed());
     assert_eq!(told.0, "57P01", "{told:?}");
-    house.wait_for_queue(0, 1);
-    open(&house, gate, vec![&mut waits]);
+    fixture.wait_for_queue(0, 1);
+    open(&fixture, gate, vec![&mut waits]);
 }
 
 #[test]
 fn paused_and_killed() {
-    let house = House::start("");
-    let (gate, mut runs, mut waits) = house.two_in_queue();
-    let mut console = house.console();
+    let fixture = Fixture::start("");
+    let (gate, mut runs, mut waits) = fixture.two_in_queue();
+    let mut console = fixture.console();
     console
-        .send(&query(&format!("pause {}", house.database)))
+        .send(&query(&format!("pause {}", fixture.database)))
         .expect("sent");
     drop(gate);
     assert_eq!(error(&runs.until_ready()).0, "");
     // Nobody has a core who gets no server.
-    house.wait_for_queue(0, 0);
-    house.console().rows(&format!("resume {}", house.database));
+    fixture.wait_for_queue(0, 0);
+    fixture.console().rows(&format!("resume {}", fixture.database));
     assert_eq!(error(&waits.until_ready()).0, "");
-    let (gate, mut runs, mut waits) = house.two_in_queue();
-    house.console().rows(&format!("kill {}", house.database));
+    let (gate, mut runs, mut waits) = fixture.two_in_queue();
+    fixture.console().rows(&format!("kill {}", fixture.database));
     assert_eq!(error(&waits.until_closed()).0, "57P01");
     assert_eq!(error(&runs.until_closed()).0, "57P01");
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
     drop(gate);
 }
 
 #[test]
 fn what_takes_long_is_learnt() {
-    let house = House::start("heavy_queue_min = \"1ms\"");
+    let fixture = Fixture::start("heavy_queue_min = \"1ms\"");
     let slow = "select count(*) from fact a, fact b where a.f_v = b.f_v and a.f_id <= 3000";
-    let mut client = house.client();
+    let mut client = fixture.client();
     assert!(
-        house
+        fixture
             .heavy_queue(&mut client, slow)
             .contains("not known to take long")
     );
-    let expected = house.direct().rows(slow);
+    let expected = fixture.direct().rows(slow);
     assert_eq!(client.rows(slow), expected);
-    let asked = house.heavy_queue(&mut client, slow);
+    let asked = fixture.heavy_queue(&mut client, slow);
     assert!(asked.contains("asks for its plan"), "{asked}");
     assert_eq!(client.rows(slow), expected);
-    let known = house.heavy_queue(&mut client, slow);
+    let known = fixture.heavy_queue(&mut client, slow);
     assert!(known.contains("queues as") && known.contains("plans"), "{known}");
     let write = "insert into gate select f_id from fact";
-    assert!(house.heavy_queue(&mut client, write).contains("only read"));
+    assert!(fixture.heavy_queue(&mut client, write).contains("only read"));
     // Statements in a block keep their server and do not wait.
     client.rows("begin");
     assert_eq!(client.rows(slow), expected);
     client.rows("rollback");
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn what_cannot_be_explained_runs_all_the_same() {
-    let house = House::start("");
-    house.sql("create table secret (s int)");
-    let (mut ours, mut direct) = (house.client(), house.direct());
+    let fixture = Fixture::start("");
+    fixture.sql("create table secret (s int)");
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     for text in [
         "select * from secret",
         "select * from nowhere",
@@ -193,13 +193,13 @@ fn what_cannot_be_explained_runs_all_the_same() {
             assert_eq!(ours.lines(&text), direct.lines(&text), "{text}");
         }
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn values_of_prepared_statements_are_asked_about_as_they_came() {
-    let house = House::start("");
-    let (mut ours, mut direct) = (house.client(), house.direct());
+    let fixture = Fixture::start("");
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let text = format!(
         "{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1 and d_id > $2"
     );
@@ -232,18 +232,18 @@ fn values_of_prepared_statements_are_asked_about_as_they_came() {
     }
     let join = format!("{HINT}{JOIN}");
     assert_eq!(ours.lines(&join), direct.lines(&join));
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn a_cancelled_question_is_asked_again() {
-    let house = House::start("");
-    let mut client = house.client();
-    let gate = house.lock();
+    let fixture = Fixture::start("");
+    let mut client = fixture.client();
+    let gate = fixture.lock();
     // The question waits for the lock, as the query would.
     client.send(&query(&held(3))).expect("sent");
-    house.wait_for_lock();
-    house.cancel(&client);
+    fixture.wait_for_lock();
+    fixture.cancel(&client);
     let told = error(&client.until_ready());
     assert_eq!(
         told,
@@ -254,57 +254,57 @@ fn a_cancelled_question_is_asked_again() {
     );
     drop(gate);
     client.rows(&held(3));
-    let gate = house.lock();
+    let gate = fixture.lock();
     client.send(&query(&held(3))).expect("sent");
-    house.wait_for_queue(0, 1);
-    open(&house, gate, vec![&mut client]);
+    fixture.wait_for_queue(0, 1);
+    open(&fixture, gate, vec![&mut client]);
 }
 
 #[test]
 fn who_waits_for_what_does_not_end_goes_on_without() {
-    let house = House::start("heavy_queue_min = \"0ms\"");
+    let fixture = Fixture::start("heavy_queue_min = \"0ms\"");
     let text = |number: u32| {
         format!(
             "select count(*), {number} from gate, fact a, fact b where a.f_v = b.f_v and a.f_id <= 500 + g"
         )
     };
-    let mut clients = [house.client(), house.client()];
+    let mut clients = [fixture.client(), fixture.client()];
     // Until what they have used pays for a question.
-    house.wait_until(|| {
+    fixture.wait_until(|| {
         clients[0].rows(&text(1));
-        let said = house.heavy_queue(&mut clients[0], &text(1));
+        let said = fixture.heavy_queue(&mut clients[0], &text(1));
         if said.contains("queues as") {
             Ok(())
         } else {
             Err(said)
         }
     });
-    house.wait_for_queue(0, 0);
-    let mut gate = house.lock();
+    fixture.wait_for_queue(0, 0);
+    let mut gate = fixture.lock();
     clients[0].send(&query(&text(1))).expect("sent");
-    house.wait_for_queue(0, 1);
+    fixture.wait_for_queue(0, 1);
     clients[1].send(&query(&text(1))).expect("sent");
     // Its core is taken by one that waits for a lock itself.
-    house.wait_until(|| match house.active().len() {
+    fixture.wait_until(|| match fixture.active().len() {
         2 => Ok(()),
-        active => Err(format!("{active} run, {:#?}", house.queue())),
+        active => Err(format!("{active} run, {:#?}", fixture.queue())),
     });
     gate.rows("commit");
     for client in &mut clients {
         assert_eq!(error(&client.until_ready()).0, "");
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn a_server_that_ends_while_queries_wait() {
-    let mut house = House::with(Some(House::own_server()), "", |pooling| {
+    let mut fixture = Fixture::with(Some(Fixture::own_server()), "", |pooling| {
         pooling.set("server_login_retry", "1")
     });
-    let (gate, mut runs, mut waits) = house.two_in_queue();
-    house.own_mut().stop();
+    let (gate, mut runs, mut waits) = fixture.two_in_queue();
+    fixture.own_mut().stop();
     assert_eq!(error(&runs.until_closed()).0, "57P01");
-    house.own_mut().start_again();
+    fixture.own_mut().start_again();
     drop(gate);
     // As one that comes when its server is away: told so, or served when it is back.
     let answer = waits.until(|seen| {
@@ -317,55 +317,55 @@ fn a_server_that_ends_while_queries_wait() {
         told.is_empty() || told.starts_with("08") || told.starts_with("57"),
         "{told}"
     );
-    house.wait_for_queue(0, 0);
-    let login = house.login();
-    house.wait_until(|| {
+    fixture.wait_for_queue(0, 0);
+    let login = fixture.login();
+    fixture.wait_until(|| {
         let mut next = Raw::connect(&login).map_err(|error| error.to_string())?;
         next.try_rows(&held(1)).map(drop)
     });
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn session_mode_has_no_queue() {
-    let house = House::with(None, "", |pooling| crate::common::target::Pooling {
+    let fixture = Fixture::with(None, "", |pooling| crate::common::target::Pooling {
         mode: crate::common::target::Mode::Session,
         ..pooling
     });
-    let mut client = house.client();
+    let mut client = fixture.client();
     let join = format!("{HINT}{JOIN}");
-    assert_eq!(client.lines(&join), house.direct().lines(&join));
+    assert_eq!(client.lines(&join), fixture.direct().lines(&join));
     let rows = client.rows(&format!("explain (corun) {JOIN}"));
     assert!(format!("{rows:?}").contains("pool_mode is session"), "{rows:?}");
-    let lines = house.console().table("show heavy_queue");
+    let lines = fixture.console().table("show heavy_queue");
     assert_eq!(lines.len(), 9);
 }
 
 #[test]
 fn queries_with_cores_use_the_connections_of_all_event_loops() {
     // As many servers as event loops, and a core for each of two queries, wherever their clients are.
-    let house = House::with_cores(2, None, "", |pooling| {
+    let fixture = Fixture::with_cores(2, None, "", |pooling| {
         pooling.ours("pool_size = 2").corun("event_loops = 2")
     });
-    let _other_loops = house.client();
-    let mut clients = [house.client(), house.client()];
+    let _other_loops = fixture.client();
+    let mut clients = [fixture.client(), fixture.client()];
     for (client, number) in clients.iter_mut().zip(1..) {
-        house.known(client, &[held(number)]);
+        fixture.known(client, &[held(number)]);
     }
-    let gate = house.lock();
+    let gate = fixture.lock();
     for (client, number) in clients.iter_mut().zip(1..) {
         client.send(&query(&held(number))).expect("sent");
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from).min(2);
     let servers = |state: &str| {
-        let rows = house.console().table("show servers");
-        let own = rows.iter().filter(|row| row["database"] == house.database);
+        let rows = fixture.console().table("show servers");
+        let own = rows.iter().filter(|row| row["database"] == fixture.database);
         own.filter(|row| row["state"] == state).count()
     };
-    house.wait_until(|| match servers("active") {
+    fixture.wait_until(|| match servers("active") {
         active if active == cores => Ok(()),
         other => Err(format!("{other} servers are at work")),
     });
     let [one, other] = &mut clients;
-    open(&house, gate, vec![one, other]);
+    open(&fixture, gate, vec![one, other]);
 }

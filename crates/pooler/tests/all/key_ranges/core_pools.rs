@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::house::{PATIENCE, errors, wait};
+use super::fixture::{PATIENCE, errors, wait};
 use crate::common::message::{Message, bind, copy_data, copy_done, execute, parse, query, sync};
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::house::wait;
+use super::fixture::wait;
 use super::scene;
 use crate::common::message::{bind, execute, parse, query, sync};
 use crate::common::raw::Raw;

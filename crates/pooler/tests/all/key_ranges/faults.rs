@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::house::{House, RATIO, WIDE, all, errors, slow, wait};
+use super::fixture::{Fixture, RATIO, WIDE, all, errors, slow, wait};
 use crate::common::message::{bind, describe, execute, parse, query, sync};
 use crate::common::raw::Raw;
 
@@ -17,9 +17,9 @@ fn the_error(client: &mut Raw) -> String {
 
 #[test]
 fn a_part_that_fails_is_the_error_of_the_whole() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    let mut direct = house.direct();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    let mut direct = fixture.direct();
     let batch = |binary| {
         let mut out = parse("", &RATIO.replace("k > 0", "k > $1"), &[]);
         out.extend(bind("", "", &[Some("0")], binary));
@@ -44,62 +44,62 @@ fn a_part_that_fails_is_the_error_of_the_whole() {
         assert_eq!(client.value("select 1"), "1");
     }
     // Where nothing fails it runs in parts.
-    house.sql("update ratio set v = 1 where v = 0");
+    fixture.sql("update ratio set v = 1 where v = 0");
     wait(|| {
         assert_eq!(client.rows(RATIO), direct.rows(RATIO));
         assert_eq!(client.ask(&batch(false)), direct.ask(&batch(false)));
-        match house.splits("ratio") {
+        match fixture.splits("ratio") {
             (0 | 1, why) => Err(why),
             _ => Ok(()),
         }
     });
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_time_limit_strikes_once() {
-    let house = House::start();
-    let mut client = house.warm_client();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
     for sql in [all(6000), slow(6000, 1, 500), slow(6000, 501, 1000)] {
         client.rows("set statement_timeout = '400ms'");
         client.send(&query(&sql)).expect("sent");
         assert_eq!(the_error(&mut client), "57014");
         client.rows("reset statement_timeout");
-        house.all_is_well(&mut client);
+        fixture.all_is_well(&mut client);
     }
 }
 
 #[test]
 fn cancelling_ends_all_parts() {
-    let house = House::start();
-    let mut client = house.warm_client();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
     for _ in 0..3 {
-        house.start_slow(&mut client);
-        crate::key_ranges::cancel(&house.login(), &client.key.clone());
+        fixture.start_slow(&mut client);
+        crate::key_ranges::cancel(&fixture.login(), &client.key.clone());
         assert_eq!(the_error(&mut client), "57014");
         assert_eq!(client.value("select 1"), "1");
-        house.all_is_well(&mut client);
+        fixture.all_is_well(&mut client);
     }
     // What it has sent meanwhile is answered.
-    house.start_slow(&mut client);
+    fixture.start_slow(&mut client);
     client.send(&query("select 'next'")).expect("sent");
-    crate::key_ranges::cancel(&house.login(), &client.key.clone());
+    crate::key_ranges::cancel(&fixture.login(), &client.key.clone());
     assert_eq!(the_error(&mut client), "57014");
     let next = client.until_ready();
     assert!(format!("{next:?}").contains("next"), "{next:?}");
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn cancelling_at_any_moment_is_answered_once() {
-    let house = House::start();
-    let mut client = house.warm_client();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
     let key = client.key.clone();
-    let expected = house.direct().rows(&all(10));
+    let expected = fixture.direct().rows(&all(10));
     for round in 0..60u64 {
         client.send(&query(&all(10))).expect("sent");
         std::thread::sleep(Duration::from_micros(round % 12 * 150));
-        crate::key_ranges::cancel(&house.login(), &key);
+        crate::key_ranges::cancel(&fixture.login(), &key);
         let messages = client.until_ready();
         match errors(&messages).as_slice() {
             [] => {}
@@ -113,53 +113,53 @@ fn cancelling_at_any_moment_is_answered_once() {
             Err(error) => assert!(error.starts_with("57014"), "{error}"),
         }
     }
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_client_that_leaves_ends_all_parts() {
-    let house = House::start();
-    let mut other = house.warm_client();
+    let fixture = Fixture::start();
+    let mut other = fixture.warm_client();
     for _ in 0..3 {
-        let mut client = house.client();
+        let mut client = fixture.client();
         client.rows("set datestyle to 'SQL'");
-        house.start_slow(&mut client);
+        fixture.start_slow(&mut client);
         drop(client);
-        house.quiet();
+        fixture.quiet();
     }
-    house.all_is_well(&mut other);
+    fixture.all_is_well(&mut other);
 }
 
 #[test]
 fn a_part_whose_server_ends_is_one_error() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    house.start_slow(&mut client);
-    house.sql(&format!("select pg_terminate_backend({})", house.member(false)));
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    fixture.start_slow(&mut client);
+    fixture.sql(&format!("select pg_terminate_backend({})", fixture.member(false)));
     assert_eq!(the_error(&mut client), "08006");
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_leader_that_ends_is_one_error() {
-    let house = House::start();
-    let mut other = house.warm_client();
-    let mut client = house.warm_client();
-    house.start_slow(&mut client);
-    house.sql(&format!("select pg_terminate_backend({})", house.member(true)));
+    let fixture = Fixture::start();
+    let mut other = fixture.warm_client();
+    let mut client = fixture.warm_client();
+    fixture.start_slow(&mut client);
+    fixture.sql(&format!("select pg_terminate_backend({})", fixture.member(true)));
     // As wherever a client's server ends within a query.
     let messages = client.until_closed();
     assert_eq!(errors(&messages).len(), 1, "{messages:?}");
-    house.all_is_well(&mut other);
+    fixture.all_is_well(&mut other);
 }
 
 #[test]
 fn a_server_that_crashes_takes_nothing_along_but_its_queries() {
-    let house = House::with_own_server();
+    let fixture = Fixture::with_own_server();
     for (crashes, leads) in [false, true].into_iter().enumerate() {
-        let mut client = house.warm_client();
-        house.start_slow(&mut client);
-        house.server().kill_backend(house.member(leads));
+        let mut client = fixture.warm_client();
+        fixture.start_slow(&mut client);
+        fixture.server().kill_backend(fixture.member(leads));
         let mut seen = Vec::new();
         while let Ok(message) = client.read() {
             seen.push(message);
@@ -171,39 +171,39 @@ fn a_server_that_crashes_takes_nothing_along_but_its_queries() {
         drop(client);
         // Before, it answers as if nothing had happened.
         let restarts = |log: String| log.matches("all server processes terminated").count();
-        wait(|| match restarts(house.server().log()) {
+        wait(|| match restarts(fixture.server().log()) {
             noticed if noticed > crashes => Ok(()),
             _ => Err("the server has not noticed the crash".to_owned()),
         });
-        house.server().wait_until_ready();
-        let login = house.login();
+        fixture.server().wait_until_ready();
+        let login = fixture.login();
         wait(|| {
             Raw::connect(&login)
                 .map_err(|error| error.to_string())
                 .and_then(|mut client| client.try_rows("select 1"))
                 .map(|_| ())
         });
-        let mut client = house.warm_client();
-        house.all_is_well(&mut client);
+        let mut client = fixture.warm_client();
+        fixture.all_is_well(&mut client);
     }
 }
 
 #[test]
 fn an_answered_part_whose_server_ends_is_no_loss() {
-    let house = House::start();
-    let mut client = house.warm_client();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
     // No key above 500: the second part has answered at once, the leader works on.
     let sql = slow(500, 1, 500);
-    let expected = house.direct().rows(&sql);
+    let expected = fixture.direct().rows(&sql);
     client.send(&query(&sql)).expect("sent");
     // The other part ends with its transaction, after the leader's has begun.
-    house.wait_until(
+    fixture.wait_until(
         "select count(*) >= 1 from pg_stat_activity leader, pg_stat_activity member where leader.datname = current_database() \
          and member.datname = leader.datname and leader.usename = 'app' and member.usename = 'app' and leader.state = 'active' \
          and leader.query like '%b.n <= 500 %' and member.state = 'idle' and member.query = 'COMMIT' \
          and member.state_change >= leader.xact_start",
     );
-    house.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'idle'");
+    fixture.sql("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'idle'");
     let messages = client.until_ready();
     assert!(errors(&messages).is_empty(), "{messages:?}");
     let rows: Vec<_> = messages
@@ -212,42 +212,42 @@ fn an_answered_part_whose_server_ends_is_no_loss() {
         .map(|message| message.columns())
         .collect();
     assert_eq!(rows, expected);
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_leader_that_waits_for_others_is_not_idle() {
-    let house = House::start();
-    let mut client = house.warm_client();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
     client.rows("set idle_in_transaction_session_timeout = '50ms'");
     // No key up to 500: the leader has nothing to do but wait.
     let sql = slow(700, 501, 1000);
-    let expected = house.direct().rows(&sql);
+    let expected = fixture.direct().rows(&sql);
     assert_eq!(client.rows(&sql), expected);
     // It is the client's own again.
     client.rows("begin");
-    house.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'idle in transaction'");
+    fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'idle in transaction'");
     assert!(client.try_rows("select 1").is_err());
-    let mut client = house.warm_client();
-    house.all_is_well(&mut client);
+    let mut client = fixture.warm_client();
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_lock_between_leader_and_parts_is_no_deadlock() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    let mut first = house.direct();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    let mut first = fixture.direct();
     first.rows("begin");
     first.rows("lock table spread in access exclusive mode");
     client.send(&query(&all(10))).expect("sent");
-    house
+    fixture
         .wait_until("select count(*) >= 1 from pg_locks where not granted and relation = 'spread'::regclass");
     // Behind whoever has `tick` already, before whoever comes for it later.
-    let mut second = house.direct();
+    let mut second = fixture.direct();
     second
         .send(&query("begin; lock table tick in access exclusive mode; commit"))
         .expect("sent");
-    house.wait_until("select count(*) = 1 from pg_stat_activity where datname = current_database() and query like 'begin; lock table tick%' and (state <> 'active' or wait_event_type = 'Lock')");
+    fixture.wait_until("select count(*) = 1 from pg_stat_activity where datname = current_database() and query like 'begin; lock table tick%' and (state <> 'active' or wait_event_type = 'Lock')");
     first.rows("commit");
     assert_eq!(
         client
@@ -258,20 +258,20 @@ fn a_lock_between_leader_and_parts_is_no_deadlock() {
         1
     );
     second.until_ready();
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn definitions_while_queries_run_in_parts_stop_nobody() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    let expected = house.direct().rows(&all(20));
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    let expected = fixture.direct().rows(&all(20));
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let stopped = &stop;
-        let house = &house;
+        let fixture = &fixture;
         let definer = scope.spawn(move || {
-            let mut direct = house.direct();
+            let mut direct = fixture.direct();
             while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
                 for table in ["spread", "tick"] {
                     direct.rows(&format!(
@@ -287,24 +287,24 @@ fn definitions_while_queries_run_in_parts_stop_nobody() {
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         definer.join().expect("it went on");
     });
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_table_that_somebody_else_changed_is_described_as_it_is() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    house.sql("update ratio set v = 1 where v = 0");
-    let mut direct = house.direct();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    fixture.sql("update ratio set v = 1 where v = 0");
+    let mut direct = fixture.direct();
     wait(|| {
         assert_eq!(client.rows(RATIO), direct.rows(RATIO));
-        match house.splits("ratio") {
+        match fixture.splits("ratio") {
             (0, why) => Err(why),
             _ => Ok(()),
         }
     });
     for kind in ["bigint", "numeric", "int"] {
-        house.sql(&format!("alter table ratio alter v type {kind}"));
+        fixture.sql(&format!("alter table ratio alter v type {kind}"));
         for binary in [false, true] {
             let mut out = parse("", RATIO, &[]);
             out.extend(bind("", "", &[], binary));
@@ -317,42 +317,42 @@ fn a_table_that_somebody_else_changed_is_described_as_it_is() {
             }
         }
     }
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn the_limit_of_the_proxy_ends_all_parts() {
-    let house = House::with(None, |pooling| pooling.set("query_timeout", "2"));
-    let mut client = house.warm_client();
-    house.start_slow(&mut client);
+    let fixture = Fixture::with(None, |pooling| pooling.set("query_timeout", "2"));
+    let mut client = fixture.warm_client();
+    fixture.start_slow(&mut client);
     let messages = client.until_closed();
     assert_eq!(errors(&messages), ["57014"], "{messages:?}");
-    let mut client = house.warm_client();
-    house.all_is_well(&mut client);
+    let mut client = fixture.warm_client();
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn more_rows_than_memory_is_whole() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    let expected = house.direct().rows(WIDE);
-    house.console().rows("set split_memory_max = 65536");
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    let expected = fixture.direct().rows(WIDE);
+    fixture.console().rows("set split_memory_max = 65536");
     wait(|| {
         assert_eq!(client.rows(WIDE), expected);
-        match house.splits("wide") {
+        match fixture.splits("wide") {
             (0, why) if why.contains("split_memory_max") => Ok(()),
             (count, why) => Err(format!("{count}: {why}")),
         }
     });
-    house.console().rows("set split_memory_max = 1048576");
-    house.all_is_well(&mut client);
+    fixture.console().rows("set split_memory_max = 1048576");
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn an_unnamed_statement_can_be_bound_again() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    let mut direct = house.direct();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    let mut direct = fixture.direct();
     let parsed = parse("", &all(10).replace("a.k >= 1 ", "a.k >= $1 "), &[23]);
     let asked = |key: &str| {
         let mut out = bind("", "", &[Some(key)], false);
@@ -361,7 +361,7 @@ fn an_unnamed_statement_can_be_bound_again() {
         out.extend(sync());
         out
     };
-    let before = house.splits("slow").0;
+    let before = fixture.splits("slow").0;
     wait(|| {
         for client in [&mut client, &mut direct] {
             client.ask(&[parse("", "select 'another one'", &[]), sync()].concat());
@@ -375,10 +375,10 @@ fn an_unnamed_statement_can_be_bound_again() {
         client.rows(&all(10));
         direct.rows(&all(10));
         assert_eq!(client.ask(&asked("1")), direct.ask(&asked("1")));
-        match house.splits("slow").0 >= before + 4 {
+        match fixture.splits("slow").0 >= before + 4 {
             true => Ok(()),
             false => Err("it runs whole".to_owned()),
         }
     });
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }

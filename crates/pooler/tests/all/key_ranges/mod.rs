@@ -3,7 +3,7 @@
 mod core_pools;
 mod dispatch;
 mod faults;
-mod house;
+mod fixture;
 mod orders;
 mod parts;
 mod random;

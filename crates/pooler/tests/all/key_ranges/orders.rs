@@ -1,6 +1,6 @@
 //! Commands of the console, and another configuration, while a query runs in parts.
 
-use super::house::{House, PATIENCE, all, errors, wait};
+use super::fixture::{Fixture, PATIENCE, all, errors, wait};
 use crate::common::message::query;
 use crate::common::raw::Raw;
 use crate::common::target::wait_for_waiting;
@@ -20,55 +20,55 @@ fn answer(client: &mut Raw) -> Vec<Vec<Option<String>>> {
 }
 
 /// Starts a query that takes a while. Answers what its rows will be.
-fn start(house: &House, client: &mut Raw) -> Vec<Vec<Option<String>>> {
-    let expected = house.direct().rows(&all(WHILE));
+fn start(fixture: &Fixture, client: &mut Raw) -> Vec<Vec<Option<String>>> {
+    let expected = fixture.direct().rows(&all(WHILE));
     client.set_patience(2 * PATIENCE);
-    house.begin(client, &all(WHILE));
+    fixture.begin(client, &all(WHILE));
     expected
 }
 
 #[test]
 fn a_pause_waits_for_all_parts() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    let expected = start(&house, &mut client);
-    let mut console = house.console();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    let expected = start(&fixture, &mut client);
+    let mut console = fixture.console();
     console.set_patience(2 * PATIENCE);
-    console.rows(&format!("pause {}", house.database));
+    console.rows(&format!("pause {}", fixture.database));
     assert_eq!(answer(&mut client), expected);
     assert_eq!(
-        house.value(
+        fixture.value(
             "select count(*) from pg_stat_activity where datname = current_database() and usename = 'app'"
         ),
         "0"
     );
     client.send(&query("select 'after'")).expect("sent");
-    wait_for_waiting(&mut console, &house.database, 1);
-    console.rows(&format!("resume {}", house.database));
+    wait_for_waiting(&mut console, &fixture.database, 1);
+    console.rows(&format!("resume {}", fixture.database));
     assert_eq!(answer(&mut client), [[Some("after".to_owned())]]);
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_kill_ends_all_parts() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    house.start_slow(&mut client);
-    house.console().rows(&format!("kill {}", house.database));
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    fixture.start_slow(&mut client);
+    fixture.console().rows(&format!("kill {}", fixture.database));
     let messages = client.until_closed();
     assert_eq!(errors(&messages).len(), 1, "{messages:?}");
-    house.wait_until(
+    fixture.wait_until(
         "select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app'",
     );
-    house.console().rows(&format!("resume {}", house.database));
-    let mut client = house.warm_client();
-    house.all_is_well(&mut client);
+    fixture.console().rows(&format!("resume {}", fixture.database));
+    let mut client = fixture.warm_client();
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_reload_leaves_what_runs_alone() {
-    let house = House::start();
-    let mut client = house.warm_client();
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
     // The same; another cut; other parts; without the split; with it again.
     let gone = "[splits.slow]";
     for change in [
@@ -80,67 +80,67 @@ fn a_reload_leaves_what_runs_alone() {
         &[("split = \"on\"", "split = \"off\"")],
         &[],
     ] {
-        let expected = start(&house, &mut client);
-        house.target.reload_with(change);
+        let expected = start(&fixture, &mut client);
+        fixture.target.reload_with(change);
         assert_eq!(answer(&mut client), expected, "{change:?}");
-        assert_eq!(client.rows(&all(10)), house.direct().rows(&all(10)));
-        house.quiet();
-        house.target.reload();
+        assert_eq!(client.rows(&all(10)), fixture.direct().rows(&all(10)));
+        fixture.quiet();
+        fixture.target.reload();
         wait(|| {
-            let rows = house.console().table("show splits");
+            let rows = fixture.console().table("show splits");
             match rows.iter().any(|row| row["name"] == "slow") {
                 true => Ok(()),
                 false => Err(format!("{rows:?}")),
             }
         });
-        house.warm(&mut client);
+        fixture.warm(&mut client);
     }
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn servers_that_are_to_be_replaced_are_when_their_part_is_done() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    let expected = start(&house, &mut client);
-    let before = house.active();
-    house.console().rows(&format!("reconnect {}", house.database));
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    let expected = start(&fixture, &mut client);
+    let before = fixture.active();
+    fixture.console().rows(&format!("reconnect {}", fixture.database));
     assert_eq!(answer(&mut client), expected);
-    house.quiet();
+    fixture.quiet();
     for (pid, _) in before {
-        house.wait_until(&format!(
+        fixture.wait_until(&format!(
             "select count(*) = 0 from pg_stat_activity where pid = {pid}"
         ));
     }
-    house.all_is_well(&mut client);
+    fixture.all_is_well(&mut client);
 }
 
 #[test]
 fn a_shutdown_waits_for_the_answer() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    let expected = start(&house, &mut client);
-    house
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    let expected = start(&fixture, &mut client);
+    fixture
         .console()
         .send(&query("shutdown wait_for_servers"))
         .expect("sent");
     assert_eq!(answer(&mut client), expected);
     client.until_closed();
-    house.wait_until(
+    fixture.wait_until(
         "select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app'",
     );
 }
 
 #[test]
 fn a_shutdown_at_once_ends_all_parts() {
-    let house = House::start();
-    let mut client = house.warm_client();
-    house.start_slow(&mut client);
-    house.console().send(&query("shutdown")).expect("sent");
+    let fixture = Fixture::start();
+    let mut client = fixture.warm_client();
+    fixture.start_slow(&mut client);
+    fixture.console().send(&query("shutdown")).expect("sent");
     let messages = client.until_closed();
     assert_eq!(errors(&messages).len(), 1, "{messages:?}");
     // A server notices that its client is gone when it has something to say; the cancel request comes first.
-    house.wait_until(
+    fixture.wait_until(
         "select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app'",
     );
 }

@@ -1,6 +1,6 @@
 //! Queries in parts: the same rows as whole, whatever goes wrong.
 
-use super::house::wait;
+use super::fixture::wait;
 use super::{BEST_SELLER, SHOP, scene};
 use crate::common::message::{bind, describe, execute, parse, sync};
 use crate::common::target::Scene;

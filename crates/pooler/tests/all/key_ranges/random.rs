@@ -1,7 +1,7 @@
 //! Random queries through the proxy, in parts, beside a client that talks to the server; ordinary statements in between.
 //! `CORUN_CARIC_SEEDS` runs more seeds, `CORUN_CARIC_SEED` begins at one.
 
-use super::house::Row;
+use super::fixture::Row;
 use crate::common::message::{Message, bind, describe, execute, parse, query, sync};
 use crate::common::number_from_environment;
 use crate::common::postgres::{new_database, shared};

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use corun_pooler::config::Config;
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 
-use super::house::wait;
+use super::fixture::wait;
 use crate::common::child::free_port;
 use crate::common::postgres::Postgres;
 use crate::common::raw::{Login, Raw};
@@ -72,8 +72,8 @@ impl Scene {
             servers[2].port(),
         );
         let loaded = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}"));
-        let world = World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
-        let proxy = Pooler::start(world).unwrap_or_else(|error| panic!("{error}"));
+        let files = ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
+        let proxy = Pooler::start(files).unwrap_or_else(|error| panic!("{error}"));
         Scene {
             servers,
             port,

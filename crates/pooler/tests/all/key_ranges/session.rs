@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::house::{PATIENCE, wait};
+use super::fixture::{PATIENCE, wait};
 use super::scene;
 use crate::common::random::Random;
 use crate::common::raw::Raw;

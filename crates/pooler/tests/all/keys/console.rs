@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::{Lines, Scene, wait, world};
+use super::{Lines, Scene, files, wait};
 use crate::common::message;
 use crate::common::raw::Raw;
 
@@ -100,20 +100,20 @@ fn a_database_that_comes_back_serves_again() {
     let mut client = scene.client();
     assert_eq!(client.value("select 1"), "1");
     let other = scene.text.replace("[databases.app]", "[databases.other]");
-    scene.proxy.reload(world(&other));
+    scene.proxy.reload(files(&other));
     let error = wait("the database is gone", || Raw::connect(&scene.login()).err());
     assert!(error.to_string().starts_with("3D000"), "{error}");
     let error = client
         .try_rows("select 2")
         .expect_err("its client learns it, too");
     assert!(error.starts_with("3D000"), "{error}");
-    scene.proxy.reload(world(&scene.text));
+    scene.proxy.reload(files(&scene.text));
     let mut client = wait("it is back", || Raw::connect(&scene.login()).ok());
     assert_eq!(client.value("select 3"), "3");
     // A disabled one stays disabled over a reload, and its clients stay.
     let mut console = scene.console();
     console.rows("disable app");
-    scene.proxy.reload(world(&scene.text));
+    scene.proxy.reload(files(&scene.text));
     for _ in 0..5 {
         console.rows("show pools");
         let error = Raw::connect(&scene.login()).err().expect("refused");

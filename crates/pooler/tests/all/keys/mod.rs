@@ -15,7 +15,7 @@ use crate::common::child::free_port;
 use crate::common::postgres;
 use crate::common::raw::{Login, Raw};
 use corun_pooler::config::Config;
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 
 /// A running proxy in front of a database of the shared server.
 struct Scene {
@@ -70,7 +70,7 @@ impl Scene {
         Scene {
             port,
             database: database.to_owned(),
-            proxy: Pooler::start(world(&text)).unwrap_or_else(|error| panic!("{error}")),
+            proxy: Pooler::start(files(&text)).unwrap_or_else(|error| panic!("{error}")),
             text,
         }
     }
@@ -89,9 +89,9 @@ impl Scene {
     }
 }
 
-fn world(text: &str) -> World {
+fn files(text: &str) -> ConfigFiles {
     let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"))
+    ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Bytes of this row of `SHOW MEM`.

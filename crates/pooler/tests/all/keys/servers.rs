@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use super::{Lines, Scene, wait};
 use crate::common::raw::Raw;
 use corun_pooler::config::Config;
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 
 #[test]
 fn servers_of_a_pool_take_turns_where_that_is_wanted() {
@@ -128,7 +128,7 @@ fn the_unix_socket_belongs_to_the_group() {
         let config = Config::parse(&text, "corun.toml")
             .expect("a configuration")
             .config;
-        Pooler::start(World::of(config).expect("a world"))
+        Pooler::start(ConfigFiles::of(config).expect("a files"))
     };
     let proxy = start(name).expect("started");
     let socket = fs::metadata(&proxy.sockets()[0]).expect("a socket");

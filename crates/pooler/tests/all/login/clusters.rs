@@ -6,7 +6,7 @@ use crate::common::child::free_port;
 use crate::common::postgres::{Postgres, shared};
 use crate::common::raw::{Login, Raw};
 use corun_pooler::config::Config;
-use corun_pooler::{Pooler, World};
+use corun_pooler::{ConfigFiles, Pooler};
 
 /// A proxy in front of these databases, each a table of its own, and how a user logs in to it.
 fn proxy(databases: &str, more: &str) -> (Pooler, u16) {
@@ -17,9 +17,9 @@ fn proxy(databases: &str, more: &str) -> (Pooler, u16) {
          pool_mode = \"transaction\"\nserver_idle_timeout = \"200ms\"\nserver_login_retry = \"0s\"\n{more}\n{databases}"
     );
     let loaded = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let world = World::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
+    let files = ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
     (
-        Pooler::start(world).unwrap_or_else(|error| panic!("{error}")),
+        Pooler::start(files).unwrap_or_else(|error| panic!("{error}")),
         port,
     )
 }

@@ -1,12 +1,12 @@
 //! Clients get exactly the answers that a server of their own would give.
 
 use super::actor::Actor;
-use super::scene::{Scene, world};
+use super::scene::{Scene, files};
 use super::script::script;
 use super::seeds;
 
 fn round(seed: u64, mode: &str, size: usize, more: &str) {
-    let mut scene = Scene::new(seed, world(mode, size, more));
+    let mut scene = Scene::new(seed, files(mode, size, more));
     for client in 0..5 {
         let script = script(seed * 100 + client, &format!("c{client}"), 12);
         scene.actor(script);
@@ -16,7 +16,7 @@ fn round(seed: u64, mode: &str, size: usize, more: &str) {
         actor.check(&format!("seed {seed}, client {number}"));
         assert!(actor.is_done(), "seed {seed}, client {number} is still there");
     }
-    let written = scene.house.ledger.borrow().clone();
+    let written = scene.fixture.ledger.borrow().clone();
     let once: std::collections::BTreeSet<&String> = written.iter().collect();
     assert_eq!(once.len(), written.len(), "a write was committed twice");
     let acknowledged: usize = scene.actors.iter().map(writes).sum();

@@ -2,7 +2,7 @@
 
 use super::actor::{Step, log_in, shown};
 use super::message::{cancel_request, query, terminate};
-use super::scene::{Scene, world};
+use super::scene::{Scene, files};
 use super::script::script;
 use super::seeds;
 
@@ -26,7 +26,7 @@ fn cancels_strike_their_own_client_or_nobody() {
     let (struck, late) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let enough = seeds(150, |seed| {
         let mode = ["session", "transaction"][(seed % 2) as usize];
-        let mut scene = Scene::new(seed, world(mode, 2, ""));
+        let mut scene = Scene::new(seed, files(mode, 2, ""));
         let sleepers = 2;
         for client in 0..sleepers {
             scene.actor(sleeper(&format!("sleeper{client}"), 12));
@@ -74,8 +74,8 @@ fn cancels_strike_their_own_client_or_nobody() {
             actor.check(&format!("seed {seed}, beside cancels"));
             assert!(actor.is_done(), "seed {seed}: a client is still there");
         }
-        struck.set(struck.get() + scene.house.cancelled);
-        late.set(late.get() + scene.house.late);
+        struck.set(struck.get() + scene.fixture.cancelled);
+        late.set(late.get() + scene.fixture.late);
         scene.check_empty();
     });
     assert!(!enough || struck.get() > 0, "no cancel request struck");

@@ -2,7 +2,7 @@
 
 use super::actor::{Actor, Step, log_in, same, shown};
 use super::message::{message, query};
-use super::scene::{Scene, world};
+use super::scene::{Scene, files};
 use super::script::script;
 use super::seeds;
 
@@ -10,7 +10,7 @@ use super::seeds;
 fn clients_that_vanish_are_noticed_by_nobody() {
     seeds(120, |seed| {
         let mode = ["session", "transaction"][(seed % 2) as usize];
-        let mut scene = Scene::new(seed, world(mode, 2, ""));
+        let mut scene = Scene::new(seed, files(mode, 2, ""));
         for client in 0..6 {
             let script = script(seed * 100 + client, &format!("c{client}"), 10);
             let bytes: usize = script.iter().map(|step| step.bytes.len()).sum();
@@ -45,8 +45,8 @@ fn clients_of_servers_that_die_get_the_truth_up_to_then() {
     let lost = std::cell::Cell::new(0);
     let enough = seeds(120, |seed| {
         let mode = ["session", "transaction"][(seed % 2) as usize];
-        let mut scene = Scene::new(seed, world(mode, 2, "server_login_retry = 0"));
-        scene.house.deaths = 8;
+        let mut scene = Scene::new(seed, files(mode, 2, "server_login_retry = 0"));
+        scene.fixture.deaths = 8;
         for client in 0..5 {
             let script = script(seed * 100 + client, &format!("c{client}"), 10);
             scene.actor(script);
@@ -60,7 +60,7 @@ fn clients_of_servers_that_die_get_the_truth_up_to_then() {
             lost.set(lost.get() + 1);
             check_lost(actor, &about);
         }
-        scene.house.deaths = 0;
+        scene.fixture.deaths = 0;
         // A server that died while nobody had it takes nobody along.
         scene.check_empty();
     });
@@ -106,11 +106,11 @@ fn check_lost(actor: &Actor, about: &str) {
 #[test]
 fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
     seeds(20, |seed| {
-        let mut scene = Scene::new(seed, world("transaction", 1, ""));
+        let mut scene = Scene::new(seed, files("transaction", 1, ""));
         let first = scene.actor(script(seed, "first", 3));
         scene.run(|_| {});
         scene.actors[first].check("before");
-        if scene.house.backends.is_empty() {
+        if scene.fixture.backends.is_empty() {
             // The client left something that closes its server.
             return;
         }
@@ -119,13 +119,13 @@ fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
             format!("SNOTICE\0C00000\0M{}\0\0", "n".repeat(500)).as_bytes(),
         );
         let (half, rest) = notice.split_at(200);
-        scene.house.backends[0].say(half);
+        scene.fixture.backends[0].say(half);
         scene.run(|_| {});
         let second = scene.actor(script(seed + 1, "second", 3));
-        scene.house.silent = true;
+        scene.fixture.silent = true;
         scene.run(|_| {});
-        scene.house.backends[0].say(rest);
-        scene.house.silent = false;
+        scene.fixture.backends[0].say(rest);
+        scene.fixture.silent = false;
         scene.run(|_| {});
         // It may get a notice, but a whole one.
         let mut got = scene.actors[second].lines();
@@ -140,11 +140,11 @@ fn a_server_that_answers_what_was_not_asked_is_closed() {
     let row = message(b'D', &[0, 1, 0, 0, 0, 1, b'x']);
     let ready = message(b'Z', b"T");
     for unasked in [&row[..], &row[..6], &ready, &message(b'T', &[0; 100])[..50]] {
-        let mut scene = Scene::new(1, world("transaction", 1, ""));
+        let mut scene = Scene::new(1, files("transaction", 1, ""));
         let first = scene.actor(script(1, "first", 3));
         scene.run(|_| {});
         scene.actors[first].check("before");
-        scene.house.backends[0].say(unasked);
+        scene.fixture.backends[0].say(unasked);
         scene.run(|_| {});
         let second = scene.actor(script(2, "second", 3));
         scene.run(|_| {});
@@ -156,7 +156,7 @@ fn a_server_that_answers_what_was_not_asked_is_closed() {
 #[test]
 fn what_a_client_did_wrong_is_told_to_no_other() {
     seeds(20, |seed| {
-        let mut scene = Scene::new(seed, world("transaction", 1, ""));
+        let mut scene = Scene::new(seed, files("transaction", 1, ""));
         let script = |text| {
             vec![
                 log_in("app", &[]),
@@ -178,7 +178,7 @@ fn what_a_client_did_wrong_is_told_to_no_other() {
         scene.run(|scene| {
             // The server dies within the answer to the second.
             let begun = scene.actors[second].messages.len() > 3;
-            scene.house.deaths = if begun { 1000 } else { 0 };
+            scene.fixture.deaths = if begun { 1000 } else { 0 };
         });
         let told = scene.actors[second].lines();
         assert!(!told.iter().any(|line| line.contains("first")), "{told:?}");

@@ -3,22 +3,22 @@
 
 use std::cell::Cell;
 
-use corun_pooler::World;
+use corun_pooler::ConfigFiles;
 use corun_pooler::config::Config;
 
 use super::actor::{Actor, Step, log_in};
-use super::house::FOLDER;
+use super::fixture::FOLDER;
 use super::message::{cancel_request, query, terminate};
-use super::scene::{Scene, world};
+use super::scene::{Scene, files};
 use super::script::heavy_script;
 use super::seeds;
 
-/// A world whose queue has so many cores.
-fn heavy(size: usize, cores: usize, more: &str) -> World {
+/// A files whose queue has so many cores.
+fn heavy(size: usize, cores: usize, more: &str) -> ConfigFiles {
     let more = format!(
         "query_wait_timeout = 1000\n{more}\n[corun]\nheavy_queue = \"on\"\nheavy_queue_cores = {cores}\nheavy_queue_min = \"0ms\"\nheavy_queue_cache_bytes = \"256kB\"\n"
     );
-    world("transaction", size, &more)
+    files("transaction", size, &more)
 }
 
 fn scene(seed: u64) -> Scene {
@@ -57,7 +57,7 @@ impl Seen {
         assert!(running <= cores, "{running} run on {cores} cores");
         self.waited.set(self.waited.get().max(waiting));
         self.ran.set(self.ran.get().max(running));
-        let backends = scene.house.backends.iter();
+        let backends = scene.fixture.backends.iter();
         let hinted = backends.map(|backend| backend.session.hinted).sum();
         self.hinted.set(self.hinted.get().max(hinted));
     }
@@ -90,7 +90,7 @@ fn whatever_happens_nobody_stays_in_the_queue() {
     let (seen, cancelled) = (Seen::default(), Cell::new(0));
     let enough = seeds(300, |seed| {
         let mut scene = scene(seed);
-        scene.house.deaths = 4;
+        scene.fixture.deaths = 4;
         let mut sizes = Vec::new();
         for client in 0..6 {
             let script = match client {
@@ -139,7 +139,7 @@ fn whatever_happens_nobody_stays_in_the_queue() {
                         "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\n[corun]\nheavy_queue = \"on\"\n[databases.other]\nhost = \"{FOLDER}\"\nuser = \"app\"\n"
                     );
                     let config = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}"));
-                    let other = World::of(config.config).unwrap_or_else(|error| panic!("{error}"));
+                    let other = ConfigFiles::of(config.config).unwrap_or_else(|error| panic!("{error}"));
                     if scene.random.percent(20) {
                         scene.proxy.reload(other);
                     }
@@ -147,8 +147,8 @@ fn whatever_happens_nobody_stays_in_the_queue() {
                 _ => {}
             }
         });
-        cancelled.set(cancelled.get() + scene.house.cancelled);
-        scene.house.deaths = 0;
+        cancelled.set(cancelled.get() + scene.fixture.cancelled);
+        scene.fixture.deaths = 0;
         // Last words, and servers that nobody waits for any more.
         scene.pass(6.0);
         let census = scene.proxy.census();
@@ -196,7 +196,7 @@ fn queue_of_one(seed: u64, more: &str) -> Option<(Scene, usize, usize)> {
     // A silent server keeps the query from ending.
     let sleeps = |scene: &Scene| {
         scene
-            .house
+            .fixture
             .backends
             .iter()
             .any(|backend| backend.session.sleeps())
@@ -210,7 +210,7 @@ fn queue_of_one(seed: u64, more: &str) -> Option<(Scene, usize, usize)> {
     if !sleeps(&scene) {
         return None;
     }
-    scene.house.silent = true;
+    scene.fixture.silent = true;
     let waiter = scene.actor(sleeper("holder", 1));
     scene.run(|_| {});
     Some((scene, holder, waiter))
@@ -231,7 +231,7 @@ fn a_statement_timeout_counts_what_was_waited() {
         steps[0] = log_in("app", &[("statement_timeout", limit)]);
         steps
     };
-    scene.house.sound = true;
+    scene.fixture.sound = true;
     let holder = scene.actor(sleeper("0"));
     scene.run(|_| {});
     let waiters = [scene.actor(sleeper("10s")), scene.actor(sleeper("30s"))];
@@ -299,7 +299,7 @@ fn one_waits_without_a_server_until_the_other_has_ended() {
             scene.actors[waiter].lines()
         );
         assert_eq!(census.servers - census.idle, 1, "only one server works");
-        scene.house.silent = false;
+        scene.fixture.silent = false;
         scene.run(|_| {});
         for actor in [holder, waiter] {
             scene.actors[actor].check(&format!("seed {seed}"));

@@ -2,7 +2,7 @@
 
 use super::actor::{Step, log_in};
 use super::message::{self, query};
-use super::scene::{Scene, world};
+use super::scene::{Scene, files};
 
 /// A script that goes on only as far as these texts.
 fn texts(texts: &[&str]) -> Vec<Step> {
@@ -23,7 +23,7 @@ fn last(scene: &Scene, actor: usize) -> String {
 #[test]
 fn who_waits_too_long_for_a_server_is_refused() {
     let more = "query_wait_timeout = 10\nquery_wait_notify = 0";
-    let mut scene = Scene::new(1, world("transaction", 1, more));
+    let mut scene = Scene::new(1, files("transaction", 1, more));
     let holder = scene.actor(texts(&["begin"]));
     scene.pass(0.0);
     let waiter = scene.actor(texts(&["select 'waits'"]));
@@ -45,7 +45,7 @@ fn who_waits_too_long_for_a_server_is_refused() {
 
 #[test]
 fn who_idles_in_a_transaction_loses_it() {
-    let mut scene = Scene::new(2, world("transaction", 1, "idle_transaction_timeout = 10"));
+    let mut scene = Scene::new(2, files("transaction", 1, "idle_transaction_timeout = 10"));
     let idler = scene.actor(texts(&["begin", "insert into t values ('lost')"]));
     scene.pass(0.0);
     assert_eq!(last(&scene, idler), "ready T");
@@ -67,7 +67,7 @@ fn who_idles_in_a_transaction_loses_it() {
     );
     assert_eq!(last(&scene, waiter), "ready I");
     assert!(
-        scene.house.ledger.borrow().is_empty(),
+        scene.fixture.ledger.borrow().is_empty(),
         "a lost write was committed"
     );
     let census = scene.proxy.census();
@@ -76,14 +76,14 @@ fn who_idles_in_a_transaction_loses_it() {
 
 #[test]
 fn servers_that_are_old_are_replaced_between_transactions() {
-    let mut scene = Scene::new(3, world("transaction", 1, "server_lifetime = 100"));
+    let mut scene = Scene::new(3, files("transaction", 1, "server_lifetime = 100"));
     let client = scene.actor(texts(&["begin"]));
     scene.pass(0.0);
-    let first = scene.house.backends[0].session.pid;
+    let first = scene.fixture.backends[0].session.pid;
     scene.pass(150.0);
     assert_eq!(last(&scene, client), "ready T");
     assert_eq!(
-        scene.house.backends[0].session.pid, first,
+        scene.fixture.backends[0].session.pid, first,
         "taken away within a transaction"
     );
     scene.actors[client].remote.send(&query("commit"));
@@ -93,12 +93,12 @@ fn servers_that_are_old_are_replaced_between_transactions() {
     scene.actors[client].remote.send(&query("select 'again'"));
     scene.pass(0.0);
     assert_eq!(last(&scene, client), "ready I");
-    assert_ne!(scene.house.backends[0].session.pid, first);
+    assert_ne!(scene.fixture.backends[0].session.pid, first);
 }
 
 #[test]
 fn who_does_not_log_in_is_closed() {
-    let mut scene = Scene::new(4, world("transaction", 1, "client_login_timeout = 5"));
+    let mut scene = Scene::new(4, files("transaction", 1, "client_login_timeout = 5"));
     let silent = scene.connect();
     let halfway = scene.connect();
     halfway.send(&message::startup(0, &[("user", "app")])[..9]);
@@ -112,8 +112,8 @@ fn who_does_not_log_in_is_closed() {
 
 #[test]
 fn a_server_that_says_nothing_is_given_up() {
-    let mut scene = Scene::new(5, world("transaction", 1, "server_connect_timeout = 5"));
-    scene.house.silent = true;
+    let mut scene = Scene::new(5, files("transaction", 1, "server_connect_timeout = 5"));
+    scene.fixture.silent = true;
     let client = scene.actor(texts(&["select 'never'"]));
     scene.pass(0.0);
     scene.pass(4.0);
@@ -129,10 +129,10 @@ fn a_server_that_says_nothing_is_given_up() {
 
 #[test]
 fn a_statement_that_takes_too_long_is_cancelled() {
-    let mut scene = Scene::new(6, world("transaction", 1, "query_timeout = 5"));
+    let mut scene = Scene::new(6, files("transaction", 1, "query_timeout = 5"));
     let client = scene.actor(texts(&["select 'quick'"]));
     scene.pass(0.0);
-    scene.house.silent = true;
+    scene.fixture.silent = true;
     scene.actors[client]
         .remote
         .send(&query("insert into t values ('slow')"));
@@ -147,15 +147,15 @@ fn a_statement_that_takes_too_long_is_cancelled() {
     );
     let census = scene.proxy.census();
     assert_eq!((census.clients, census.servers, census.cancels), (0, 0, 1));
-    scene.house.silent = false;
+    scene.fixture.silent = false;
     scene.pass(0.0);
     assert_eq!(scene.proxy.census().cancels, 0);
-    assert_eq!(scene.house.backends.len(), 0);
+    assert_eq!(scene.fixture.backends.len(), 0);
 }
 
 #[test]
 fn a_client_that_does_not_read_stops_its_server() {
-    let mut scene = Scene::new(7, world("transaction", 1, ""));
+    let mut scene = Scene::new(7, files("transaction", 1, ""));
     let client = scene.connect();
     client.set_room(100);
     client.send(&log_in("app", &[]).bytes);

@@ -1,14 +1,14 @@
 //! Another configuration and the end of the proxy, while clients are at work.
 
 use super::actor::log_in;
-use super::scene::{Scene, world};
+use super::scene::{Scene, files};
 use super::script::script;
 use super::seeds;
 
 #[test]
 fn another_configuration_under_load_changes_no_answer() {
     seeds(60, |seed| {
-        let mut scene = Scene::new(seed, world("transaction", 2, ""));
+        let mut scene = Scene::new(seed, files("transaction", 2, ""));
         for client in 0..4 {
             let script = script(seed * 100 + client, &format!("c{client}"), 10);
             scene.actor(script);
@@ -18,7 +18,7 @@ fn another_configuration_under_load_changes_no_answer() {
                 let size = 1 + scene.random.below(3);
                 let more = ["", "server_lifetime = 0", "query_timeout = 1000"];
                 let more = scene.random.pick(&more);
-                scene.proxy.reload(world("transaction", size, more));
+                scene.proxy.reload(files("transaction", size, more));
             }
         });
         for actor in &scene.actors {
@@ -33,7 +33,7 @@ fn another_configuration_under_load_changes_no_answer() {
 fn the_end_waits_for_transactions() {
     let (early, late) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let enough = seeds(60, |seed| {
-        let mut scene = Scene::new(seed, world("transaction", 2, ""));
+        let mut scene = Scene::new(seed, files("transaction", 2, ""));
         for client in 0..4 {
             let script = script(seed * 100 + client, &format!("c{client}"), 10);
             scene.actor(script);
@@ -80,14 +80,14 @@ fn the_end_waits_for_transactions() {
 
 #[test]
 fn who_comes_in_while_it_ends_does_not_keep_it() {
-    let mut scene = Scene::new(1, world("transaction", 1, ""));
-    scene.house.silent = true;
+    let mut scene = Scene::new(1, files("transaction", 1, ""));
+    scene.fixture.silent = true;
     let client = scene.actor(vec![log_in("app", &[])]);
     scene.run(|_| {});
     scene.proxy.stop(false);
     scene.run(|_| {});
     assert!(!scene.proxy.has_ended(), "it waits for a login that is under way");
-    scene.house.silent = false;
+    scene.fixture.silent = false;
     scene.run(|_| {});
     scene.pass(6.0);
     assert!(scene.proxy.has_ended());

@@ -5,10 +5,10 @@ use std::time::Duration;
 use corun_net::reactor::Peer;
 use corun_net::reactor::twin::{Network, Remote};
 use corun_pooler::config::Config;
-use corun_pooler::{Census, Simulated, World};
+use corun_pooler::{Census, ConfigFiles, Simulated};
 
 use super::actor::{Actor, Step};
-use super::house::{FOLDER, House};
+use super::fixture::{FOLDER, Fixture};
 use super::random::Random;
 
 /// Turns after which an event loop that still has something to do does it for ever.
@@ -23,13 +23,13 @@ const QUIET_STEPS: usize = 8;
 pub struct Scene {
     pub network: Network,
     pub proxy: Simulated,
-    pub house: House,
+    pub fixture: Fixture,
     pub actors: Vec<Actor>,
     pub random: Random,
 }
 
-/// A world of `pool_mode`, so many connections, and more keys of `[proxy]`.
-pub fn world(pool_mode: &str, size: usize, more: &str) -> World {
+/// A files of `pool_mode`, so many connections, and more keys of `[proxy]`.
+pub fn files(pool_mode: &str, size: usize, more: &str) -> ConfigFiles {
     let text = format!(
         "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\nserver_tls_sslmode = \"disable\"\npool_mode = \"{pool_mode}\"\n\
          default_pool_size = {size}\nadmin_users = [\"admin\"]\n{more}\n[databases.app]\nhost = \"{FOLDER}\"\nport = 5432\nuser = \"app\"\n"
@@ -37,7 +37,7 @@ pub fn world(pool_mode: &str, size: usize, more: &str) -> World {
     let config = Config::parse(&text, "corun.toml")
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
         .config;
-    World::of(config).unwrap_or_else(|error| panic!("{error}"))
+    ConfigFiles::of(config).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A local process.
@@ -50,14 +50,14 @@ pub fn peer() -> Peer {
 }
 
 impl Scene {
-    pub fn new(seed: u64, world: World) -> Scene {
+    pub fn new(seed: u64, files: ConfigFiles) -> Scene {
         let network = Network::random(seed);
-        let house = House::new(&network, FOLDER, seed ^ 0x5eed);
-        let proxy = Simulated::new(&network, world).unwrap_or_else(|error| panic!("{error}"));
+        let fixture = Fixture::new(&network, FOLDER, seed ^ 0x5eed);
+        let proxy = Simulated::new(&network, files).unwrap_or_else(|error| panic!("{error}"));
         Scene {
             network,
             proxy,
-            house,
+            fixture,
             actors: Vec::new(),
             random: Random::new(seed.wrapping_mul(31)),
         }
@@ -93,7 +93,7 @@ impl Scene {
         for actor in &mut self.actors {
             moved |= (eager || self.random.percent(70)) && actor.step(eager);
         }
-        moved |= (eager || self.random.percent(70)) && self.house.step(eager);
+        moved |= (eager || self.random.percent(70)) && self.fixture.step(eager);
         if !eager && self.random.percent(30) {
             self.proxy.settle(1 + self.random.below(3));
         } else {
@@ -139,8 +139,12 @@ impl Scene {
             ..Census::default()
         };
         assert_eq!(census, expected, "something is left");
-        assert!(self.house.is_settled(), "a server is left within something");
-        assert_eq!(self.house.backends.len(), census.servers, "a connection is lost");
+        assert!(self.fixture.is_settled(), "a server is left within something");
+        assert_eq!(
+            self.fixture.backends.len(),
+            census.servers,
+            "a connection is lost"
+        );
         let seen = self.network.connections();
         assert_eq!(
             seen,

@@ -2,7 +2,7 @@
 
 use crate::common::message::{bind, describe, execute, parse, query, sync};
 use crate::common::raw::Raw;
-use crate::heavy_queue::house::{HINT, House, error, held};
+use crate::heavy_queue::fixture::{Fixture, HINT, error, held};
 
 /// Clients at once.
 const CLIENTS: usize = 300;
@@ -10,29 +10,29 @@ const CLIENTS: usize = 300;
 #[test]
 fn three_hundred_clients_on_two_cores() {
     let _alone = crate::alone();
-    let house = House::with(
+    let fixture = Fixture::with(
         None,
         "heavy_queue_cores = 2\nheavy_queue_overtakes_max = 3",
         |pooling| pooling.set("max_client_conn", "400"),
     );
-    let mut first = house.client();
+    let mut first = fixture.client();
     let queries: Vec<String> = (0..5).map(held).collect();
-    house.known(&mut first, &queries);
-    let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| house.client()).collect();
-    let before = house.target.resident_bytes();
-    let mut gate = house.lock();
+    fixture.known(&mut first, &queries);
+    let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| fixture.client()).collect();
+    let before = fixture.target.resident_bytes();
+    let mut gate = fixture.lock();
     for (number, client) in clients.iter_mut().enumerate() {
         client.send(&query(&queries[number % 5])).expect("sent");
     }
-    house.wait_for_queue(CLIENTS - 2, 2);
+    fixture.wait_for_queue(CLIENTS - 2, 2);
     // Those that wait have no server, and what is kept for each is little.
-    house.wait_until(|| match house.active().len() {
+    fixture.wait_until(|| match fixture.active().len() {
         2 => Ok(()),
         active => Err(format!("{active} have a server")),
     });
-    let grown = house.target.resident_bytes().saturating_sub(before);
+    let grown = fixture.target.resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes for {CLIENTS} clients");
-    assert_eq!(house.client().value("select 1"), "1", "short ones pass");
+    assert_eq!(fixture.client().value("select 1"), "1", "short ones pass");
     gate.rows("commit");
     for (number, client) in clients.iter_mut().enumerate() {
         let answer: Vec<String> = client
@@ -44,28 +44,28 @@ fn three_hundred_clients_on_two_cores() {
             .collect();
         assert_eq!(answer.get(1), Some(&(number % 5).to_string()), "client {number}");
         if number % 50 == 0 {
-            for row in house.queue() {
+            for row in fixture.queue() {
                 let overtaken: u32 = row["overtaken"].parse().expect("a number");
                 assert!(overtaken <= 3, "{row:?}");
             }
         }
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn a_full_queue_is_no_reason_to_wait() {
     let _alone = crate::alone();
-    let house = House::start("heavy_queue_waiting_max = 2");
-    let mut first = house.client();
-    house.known(&mut first, &[held(1)]);
-    let mut gate = house.lock();
-    let mut clients: Vec<Raw> = (0..5).map(|_| house.client()).collect();
+    let fixture = Fixture::start("heavy_queue_waiting_max = 2");
+    let mut first = fixture.client();
+    fixture.known(&mut first, &[held(1)]);
+    let mut gate = fixture.lock();
+    let mut clients: Vec<Raw> = (0..5).map(|_| fixture.client()).collect();
     for client in &mut clients {
         client.send(&query(&held(1))).expect("sent");
     }
-    house.wait_for_queue(2, 1);
-    house.wait_until(|| match house.active().len() {
+    fixture.wait_for_queue(2, 1);
+    fixture.wait_until(|| match fixture.active().len() {
         3 => Ok(()),
         active => Err(format!("{active} have a server")),
     });
@@ -73,22 +73,22 @@ fn a_full_queue_is_no_reason_to_wait() {
     for client in &mut clients {
         assert_eq!(error(&client.until_ready()).0, "");
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }
 
 /// What `SHOW QUEUE` says of the one that runs.
-fn shape(house: &House) -> String {
-    house.wait_for_queue(0, 1);
-    house.queue()[0]["shape"].clone()
+fn shape(fixture: &Fixture) -> String {
+    fixture.wait_for_queue(0, 1);
+    fixture.queue()[0]["shape"].clone()
 }
 
 #[test]
 fn a_second_heavy_request_behind_the_first_has_its_own_place() {
     let _alone = crate::alone();
-    let house = House::start("");
-    let (mut ours, mut direct) = (house.client(), house.direct());
+    let fixture = Fixture::start("");
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let second = format!("{HINT}select count(*) from fact where f_id > 5");
-    house.known(&mut ours, &[held(1), second.clone()]);
+    fixture.known(&mut ours, &[held(1), second.clone()]);
     let run = |text: &str| {
         [
             parse("", text, &[]),
@@ -101,15 +101,15 @@ fn a_second_heavy_request_behind_the_first_has_its_own_place() {
     let simple = [query(&held(1)), query(&second), query("select 3")].concat();
     let batches = [run(&held(1)), run(&second), query("select 3")].concat();
     for bytes in [simple, batches] {
-        let mut gate = house.lock();
-        let mut other = house.direct();
+        let mut gate = fixture.lock();
+        let mut other = fixture.direct();
         other.rows("begin");
         other.rows("lock table fact in access exclusive mode");
         ours.send(&bytes).expect("sent");
-        let first = shape(&house);
+        let first = shape(&fixture);
         gate.rows("commit");
-        house.wait_until(|| {
-            let next = shape(&house);
+        fixture.wait_until(|| {
+            let next = shape(&fixture);
             if next == first { Err(next) } else { Ok(()) }
         });
         other.rows("commit");
@@ -121,15 +121,15 @@ fn a_second_heavy_request_behind_the_first_has_its_own_place() {
                 .collect()
         };
         assert_eq!(answers(&mut ours), answers(&mut direct));
-        house.wait_for_queue(0, 0);
+        fixture.wait_for_queue(0, 0);
     }
 }
 
 #[test]
 fn a_statement_that_gets_its_name_with_its_first_run() {
     let _alone = crate::alone();
-    let house = House::start("");
-    let (mut ours, mut direct) = (house.client(), house.direct());
+    let fixture = Fixture::start("");
+    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let text = format!("{HINT}select count(*), $1::int from gate, dim where d_id > g + $1");
     let first = |name: &str, text: &str, value: &str| {
         [
@@ -170,16 +170,16 @@ fn a_statement_that_gets_its_name_with_its_first_run() {
     for (number, bytes) in steps.iter().enumerate() {
         assert_eq!(ours.ask(bytes), direct.ask(bytes), "step {number}");
     }
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
     // It is in the queue while it runs.
-    let gate = house.lock();
+    let gate = fixture.lock();
     ours.send(&first("three", &text, "5")).expect("sent");
-    house.wait_for_queue(0, 1);
+    fixture.wait_for_queue(0, 1);
     drop(gate);
     assert_eq!(error(&ours.until_ready()).0, "");
     assert_eq!(
         ours.ask(&again("three", "5")),
         direct.ask(&first("", &text, "5"))[1..]
     );
-    house.wait_for_queue(0, 0);
+    fixture.wait_for_queue(0, 0);
 }

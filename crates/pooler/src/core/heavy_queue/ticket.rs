@@ -1,4 +1,4 @@
-//! [`Seat`]: a query's place in the queue of the machine.
+//! [`Ticket`]: a query's place in the queue of the machine.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use corun_model::cache::slowdown::StatementId;
 use crate::core::shared::Shared;
 
 /// A query that waits or runs. Dropped, it leaves the queue: its run teaches nothing.
-pub(in crate::core) struct Seat {
+pub(in crate::core) struct Ticket {
     shared: Arc<Shared>,
     id: QueryId,
     statement: StatementId,
@@ -19,8 +19,8 @@ pub(in crate::core) struct Seat {
     gone: bool,
 }
 
-impl Seat {
-    /// The place of a query that the books know.
+impl Ticket {
+    /// The place of a query that the queue_state know.
     pub(super) fn new(shared: &Arc<Shared>, id: QueryId, statement: StatementId) -> Self {
         Self {
             shared: Arc::clone(shared),
@@ -54,7 +54,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.gone {
             self.shared.heavy_queue.end(&self.shared, self.id, None);

@@ -54,9 +54,9 @@ pub fn all(n: usize) -> String {
     slow(n, 1, 1000)
 }
 
-pub struct House(Place);
+pub struct Fixture(Place);
 
-impl Deref for House {
+impl Deref for Fixture {
     type Target = Place;
 
     fn deref(&self) -> &Place {
@@ -64,17 +64,17 @@ impl Deref for House {
     }
 }
 
-impl House {
-    pub fn start() -> House {
-        House::with(None, |pooling| pooling)
+impl Fixture {
+    pub fn start() -> Fixture {
+        Fixture::with(None, |pooling| pooling)
     }
 
-    pub fn with_own_server() -> House {
+    pub fn with_own_server() -> Fixture {
         let server = Postgres::start_with(Options::default());
-        House::with(Some(server), |pooling| pooling)
+        Fixture::with(Some(server), |pooling| pooling)
     }
 
-    pub fn with(own: Option<Postgres>, change: impl FnOnce(Pooling) -> Pooling) -> House {
+    pub fn with(own: Option<Postgres>, change: impl FnOnce(Pooling) -> Pooling) -> Fixture {
         let pooling = |database: &str| {
             let lines = SPLITS
                 .replace("{slow}", &all(1))
@@ -83,11 +83,11 @@ impl House {
                 .replace("{database}", database);
             change(Pooling::new(Mode::Transaction, POOL_SIZE)).ours(&lines)
         };
-        let house = House(Place::start(own, pooling));
+        let fixture = Fixture(Place::start(own, pooling));
         for statement in TABLES.split(';') {
-            house.direct().rows(statement);
+            fixture.direct().rows(statement);
         }
-        house
+        fixture
     }
 
     pub fn value(&self, text: &str) -> String {
@@ -253,7 +253,7 @@ impl House {
         assert_eq!(pids.len(), POOL_SIZE, "each had a server of its own");
     }
 
-    /// All that must hold after something went wrong; the client's session as [`House::warm_client`] made it.
+    /// All that must hold after something went wrong; the client's session as [`Fixture::warm_client`] made it.
     pub fn all_is_well(&self, client: &mut Raw) {
         for (name, value) in [
             ("datestyle", "German, DMY"),

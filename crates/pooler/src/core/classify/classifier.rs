@@ -1,4 +1,4 @@
-//! [`Desk`]: what an event loop's requests have in common, and the [`Rules`] of a client's pool.
+//! [`Classifier`]: what an event loop's requests have in common, and the [`Rules`] of a client's pool.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -8,7 +8,7 @@ use lru::LruCache;
 
 use crate::auto_prepare;
 use crate::config::{AutoPrepare, Doubtful, PoolMode};
-use crate::core::auto_prepare::proof::Wishes;
+use crate::core::auto_prepare::literal_check::PendingChecks;
 use crate::core::auto_prepare::repeats::Repeats;
 use crate::core::auto_prepare::shapes::Shapes;
 use crate::core::server::catalogues::{Catalogues, View};
@@ -23,7 +23,7 @@ use crate::wire::{HEADER_BYTES, Header, frontend, header, read};
 pub(in crate::core) const LIFTED_MAX: usize = 4096;
 
 /// What an event loop's requests have in common.
-pub(in crate::core) struct Desk {
+pub(in crate::core) struct Classifier {
     pub understanding: Understanding,
     /// Those of all loops.
     pub statements: Arc<Statements>,
@@ -34,7 +34,7 @@ pub(in crate::core) struct Desk {
     /// Texts that differ in literals only.
     pub shapes: Shapes,
     /// Questions about them.
-    pub wishes: Wishes,
+    pub literal_checks: PendingChecks,
     /// How often definitions have changed, counted by all loops; and what this loop saw last.
     pub definitions: Arc<AtomicU64>,
     pub definitions_seen: u64,
@@ -45,7 +45,7 @@ pub(in crate::core) struct Desk {
     pub renewed: Duration,
 }
 
-impl Desk {
+impl Classifier {
     /// An empty one; `definitions` is what all loops count with.
     pub fn new(
         limits: Limits,
@@ -59,7 +59,7 @@ impl Desk {
             repeats: Repeats::default(),
             lifted: LruCache::unbounded(),
             shapes: Shapes::default(),
-            wishes: Wishes::default(),
+            literal_checks: PendingChecks::default(),
             definitions,
             definitions_seen: 0,
             catalogues: View::new(catalogues),

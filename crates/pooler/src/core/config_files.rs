@@ -1,4 +1,4 @@
-//! [`World`]: the configuration with all that is read beside it. Event loops take over a new one as a whole.
+//! [`ConfigFiles`]: the configuration with all that is read beside it. Event loops take over a new one as a whole.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
 
 /// Configuration, users, rules, certificates.
 #[derive(Debug)]
-pub struct World {
+pub struct ConfigFiles {
     /// The file.
     pub config: Config,
     /// `auth_file`.
@@ -37,9 +37,9 @@ pub struct World {
     pub warnings: Vec<String>,
 }
 
-/// Why there is no world.
+/// Why there is no files.
 #[derive(Debug, thiserror::Error)]
-pub enum WorldError {
+pub enum ConfigFilesError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -51,23 +51,23 @@ pub enum WorldError {
     Tls(#[from] TlsError),
 }
 
-impl World {
+impl ConfigFiles {
     /// Reads the configuration file and what it names.
     ///
     /// # Errors
     /// What is wrong, with file and line.
-    pub fn load(file: &Path) -> Result<(Self, Vec<Finding>), WorldError> {
+    pub fn load(file: &Path) -> Result<(Self, Vec<Finding>), ConfigFilesError> {
         let loaded = Config::load(file)?;
-        let mut world = Self::of(loaded.config)?;
-        world.file = Some(file.to_owned());
-        Ok((world, loaded.warnings))
+        let mut files = Self::of(loaded.config)?;
+        files.file = Some(file.to_owned());
+        Ok((files, loaded.warnings))
     }
 
     /// Reads what a configuration names.
     ///
     /// # Errors
     /// What is wrong, with file and line.
-    pub fn of(config: Config) -> Result<Self, WorldError> {
+    pub fn of(config: Config) -> Result<Self, ConfigFilesError> {
         let proxy = &config.proxy;
         let users = match &proxy.auth_file {
             Some(file) => Userlist::load(file)?,

@@ -1,4 +1,4 @@
-//! [`Proof`]: the question whether a lifted text is equal to the text it came from, and the server's answer.
+//! [`LiteralCheck`]: the question whether a lifted text is equal to the text it came from, and the server's answer.
 //!
 //! ```text
 //!  lock_timeout   Parse(as it came) Describe   Close Parse(lifted) Describe   Sync     then the client's own message
@@ -34,16 +34,16 @@ pub(in crate::core) struct Wanted {
     pub lifted: Arc<Lifted>,
     /// The lifted text as a statement.
     pub statement: Arc<Statement>,
-    /// What the desk's stamp was.
+    /// What the classifier's stamp was.
     pub stamp: u64,
     pub until: Duration,
 }
 
 /// Questions that wait, within a bound.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Wishes(Vec<Wanted>);
+pub(in crate::core) struct PendingChecks(Vec<Wanted>);
 
-impl Wishes {
+impl PendingChecks {
     /// Adds a question. `false`: there are too many.
     pub fn add(&mut self, wanted: Wanted, now: Duration) -> bool {
         if self.0.len() >= WANTED_MAX {
@@ -70,7 +70,7 @@ impl Wishes {
 
 /// A question on its way.
 #[derive(Debug)]
-pub(in crate::core) struct Proof {
+pub(in crate::core) struct LiteralCheck {
     pub wanted: Wanted,
     /// Types of the lifted text's parameters, as far as is known.
     types: Option<Vec<u32>>,
@@ -80,7 +80,7 @@ pub(in crate::core) struct Proof {
     failed: Option<String>,
 }
 
-impl Proof {
+impl LiteralCheck {
     /// Asked just now.
     pub fn new(wanted: Wanted) -> Self {
         Self {
@@ -153,19 +153,19 @@ mod tests {
 
     #[test]
     fn wishes_are_bounded_and_go_to_their_scope() {
-        let mut wishes = Wishes::default();
+        let mut pending = PendingChecks::default();
         for _ in 0..WANTED_MAX {
-            assert!(wishes.add(wanted("a", 5), Duration::ZERO));
+            assert!(pending.add(wanted("a", 5), Duration::ZERO));
         }
-        assert!(!wishes.add(wanted("b", 5), Duration::ZERO));
-        assert!(wishes.take(b"b").is_none());
+        assert!(!pending.add(wanted("b", 5), Duration::ZERO));
+        assert!(pending.take(b"b").is_none());
         assert!(
-            wishes.add(wanted("b", 9), Duration::from_secs(6)),
+            pending.add(wanted("b", 9), Duration::from_secs(6)),
             "the others are too old"
         );
-        assert!(wishes.take(b"a").is_none());
-        assert!(wishes.take(b"b").is_some());
-        assert!(wishes.is_empty());
+        assert!(pending.take(b"a").is_none());
+        assert!(pending.take(b"b").is_some());
+        assert!(pending.is_empty());
     }
 
     #[test]
@@ -176,15 +176,15 @@ mod tests {
             backend::NO_DATA,
         );
         let ask = |messages: &[(u8, &[u8])], fail: bool| {
-            let mut proof = Proof::new(wanted("a", 1));
+            let mut check = LiteralCheck::new(wanted("a", 1));
             for (tag, body) in messages {
-                proof.hear(*tag, body);
+                check.hear(*tag, body);
             }
             if fail {
-                proof.fail("42703");
+                check.fail("42703");
             }
-            assert!(!proof.again() && !proof.cancelled());
-            proof.proven().map(<[u32]>::to_vec)
+            assert!(!check.again() && !check.cancelled());
+            check.proven().map(<[u32]>::to_vec)
         };
         let (nothing, integer): (&[u8], &[u8]) = (&[0, 0], &[0, 1, 0, 0, 0, 23]);
         let equal = [(t, nothing), (rows, b"x".as_slice()), (t, integer), (rows, b"x")];

@@ -39,9 +39,9 @@ pub fn held(number: u32) -> String {
 pub const JOIN: &str = "select d_name, sum(f_v) from fact, dim where f_d = d_id and f_id <= 15000 \
                         group by d_name order by d_name";
 
-pub struct House(Place);
+pub struct Fixture(Place);
 
-impl Deref for House {
+impl Deref for Fixture {
     type Target = Place;
 
     fn deref(&self) -> &Place {
@@ -49,14 +49,14 @@ impl Deref for House {
     }
 }
 
-impl House {
+impl Fixture {
     /// One core for the queue, and more lines of `[corun]`.
-    pub fn start(corun: &str) -> House {
-        House::with(None, corun, |pooling| pooling)
+    pub fn start(corun: &str) -> Fixture {
+        Fixture::with(None, corun, |pooling| pooling)
     }
 
-    pub fn with(own: Option<Postgres>, corun: &str, change: impl FnOnce(Pooling) -> Pooling) -> House {
-        House::with_cores(1, own, corun, change)
+    pub fn with(own: Option<Postgres>, corun: &str, change: impl FnOnce(Pooling) -> Pooling) -> Fixture {
+        Fixture::with_cores(1, own, corun, change)
     }
 
     /// So many cores for the queue, where the machine has them.
@@ -65,7 +65,7 @@ impl House {
         own: Option<Postgres>,
         corun: &str,
         change: impl FnOnce(Pooling) -> Pooling,
-    ) -> House {
+    ) -> Fixture {
         let pooling = |_: &str| {
             let pooling = Pooling::new(Mode::Transaction, 4).corun("heavy_queue = \"on\"");
             let cores = if corun.contains("heavy_queue_cores") {
@@ -75,11 +75,11 @@ impl House {
             };
             change(pooling.corun(&cores).corun(corun))
         };
-        let house = House(Place::start(own, pooling));
+        let fixture = Fixture(Place::start(own, pooling));
         for statement in TABLES.split(';') {
-            house.sql(statement);
+            fixture.sql(statement);
         }
-        house
+        fixture
     }
 
     pub fn own_server() -> Postgres {

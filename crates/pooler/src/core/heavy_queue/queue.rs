@@ -25,7 +25,7 @@ use super::heavy::Heavy;
 use super::known::Known;
 use super::lend::{Holder, lend};
 use super::rows::Counts;
-use super::seat::Seat;
+use super::ticket::Ticket;
 use crate::admin::{QueueRow, SlowdownRow};
 use crate::core::shared::{Message, Shared};
 use crate::understand::Shape;
@@ -50,7 +50,7 @@ pub(in crate::core) struct Setup {
 /// The queue of the machine.
 #[derive(Default)]
 pub(in crate::core) struct HeavyQueue {
-    books: Mutex<Option<Books>>,
+    queue_state: Mutex<Option<QueueState>>,
     /// It was set up, or cannot be.
     tried: AtomicBool,
     /// Which statements take long.
@@ -67,7 +67,7 @@ pub(in crate::core) struct HeavyQueue {
     pub(super) refused: Mutex<HashSet<Discriminant<ResctrlError>>>,
 }
 
-struct Books {
+struct QueueState {
     scheduler: Scheduler,
     entries: HashMap<QueryId, Entry>,
     /// The cores of each domain.
@@ -112,9 +112,9 @@ struct Entry {
 /// What became of a query that came.
 pub(super) enum Arrival {
     /// It runs now.
-    Starts(Seat),
+    Starts(Ticket),
     /// It waits.
-    Waits(Seat),
+    Waits(Ticket),
     /// There is no queue for it: it runs as it came.
     No,
 }
@@ -165,7 +165,7 @@ impl HeavyQueue {
                     "heavy queries queue: {}",
                     setup.classes
                 );
-                *self.books.lock() = Some(Books {
+                *self.queue_state.lock() = Some(QueueState {
                     scheduler,
                     entries: HashMap::new(),
                     cores,
@@ -183,59 +183,60 @@ impl HeavyQueue {
 
     /// Whether there is a queue.
     pub(super) fn is_open(&self) -> bool {
-        self.books.lock().is_some()
+        self.queue_state.lock().is_some()
     }
 
     /// Which of the plans is to be run as things are, and of which locality it is; the first where nothing speaks for another.
     pub(super) fn choose(&self, estimate: &Estimate, plans: bool) -> usize {
-        let books = self.books.lock();
-        let Some(books) = books.as_ref().filter(|_| plans && estimate.count() > 1) else {
+        let queue_state = self.queue_state.lock();
+        let Some(queue_state) = queue_state.as_ref().filter(|_| plans && estimate.count() > 1) else {
             return 0;
         };
-        let rule = match books.scheduler.policy() {
+        let rule = match queue_state.scheduler.policy() {
             corun_model::cache::coschedule::Policy::Mls => {
-                ChoiceRule::MixedStrength(books.scheduler.balance())
+                ChoiceRule::MixedStrength(queue_state.scheduler.balance())
             }
             _ => ChoiceRule::SameStrength,
         };
         let trees = estimate.plans.sub_trees();
-        choose(&trees, rule, COST_MARGIN, &books.smallest).map_or(0, |choice| choice.index)
+        choose(&trees, rule, COST_MARGIN, &queue_state.smallest).map_or(0, |choice| choice.index)
     }
 
     /// The locality of a plan in the smallest cache.
     pub(super) fn locality(&self, estimate: &Estimate, choice: usize) -> Option<Locality> {
         let footprint = estimate.footprint(choice);
-        let books = self.books.lock();
-        Some(books.as_ref()?.smallest.locality(footprint))
+        let queue_state = self.queue_state.lock();
+        Some(queue_state.as_ref()?.smallest.locality(footprint))
     }
 
     /// A query came.
     pub(super) fn arrive(&self, shared: &Arc<Shared>, now_ns: u64, newcomer: Newcomer<'_>) -> Arrival {
         let candidate = newcomer.estimate.candidate(newcomer.choice);
         let (arrival, told) = {
-            let mut books = self.books.lock();
-            let Some(books) = books.as_mut() else {
+            let mut queue_state = self.queue_state.lock();
+            let Some(queue_state) = queue_state.as_mut() else {
                 return Arrival::No;
             };
-            let now_ns = books.at(now_ns);
+            let now_ns = queue_state.at(now_ns);
             if !newcomer.patient
                 && let Some(expected_ns) = newcomer.expected_ns
-                && books.scheduler.wait_hoped_ns(now_ns) > books.scheduler.patience_ns(expected_ns)
+                && queue_state.scheduler.wait_hoped_ns(now_ns)
+                    > queue_state.scheduler.patience_ns(expected_ns)
             {
                 self.counts.impatient.fetch_add(1, Ordering::Relaxed);
                 return Arrival::No;
             }
-            books.next += 1;
-            let id = QueryId(books.next);
-            let locality = books.smallest.locality(candidate.footprint);
+            queue_state.next += 1;
+            let id = QueryId(queue_state.next);
+            let locality = queue_state.smallest.locality(candidate.footprint);
             let query = Query {
                 id,
                 statement: newcomer.statement,
-                class: books.scheduler.slowdowns().class_of(locality),
+                class: queue_state.scheduler.slowdowns().class_of(locality),
                 footprint: candidate.footprint,
                 expected_ns: newcomer.expected_ns,
             };
-            if books.scheduler.arrive(now_ns, query).is_err() {
+            if queue_state.scheduler.arrive(now_ns, query).is_err() {
                 // Full: nobody waits for a hint.
                 self.counts.full.fetch_add(1, Ordering::Relaxed);
                 return Arrival::No;
@@ -252,21 +253,21 @@ impl HeavyQueue {
                 lent: Vec::new(),
                 was_lent: false,
             };
-            books.entries.insert(id, entry);
-            let mut told = self.dispatch(books);
+            queue_state.entries.insert(id, entry);
+            let mut told = self.dispatch(queue_state);
             let own = told.iter().position(|start| start.id == id);
-            let seat = Seat::new(shared, id, newcomer.statement);
+            let ticket = Ticket::new(shared, id, newcomer.statement);
             let arrival = match own {
                 Some(at) => {
                     told.swap_remove(at);
-                    Arrival::Starts(seat)
+                    Arrival::Starts(ticket)
                 }
                 None => {
                     self.counts.waits.fetch_add(1, Ordering::Relaxed);
-                    Arrival::Waits(seat)
+                    Arrival::Waits(ticket)
                 }
             };
-            (arrival, messages(books, &told))
+            (arrival, messages(queue_state, &told))
         };
         post(shared, told);
         arrival
@@ -276,44 +277,46 @@ impl HeavyQueue {
     pub(super) fn end(&self, shared: &Arc<Shared>, id: QueryId, finished_ns: Option<u64>) {
         self.follow.ended(id);
         let told = {
-            let mut books = self.books.lock();
-            let Some(books) = books.as_mut() else { return };
-            let known = books.entries.remove(&id);
-            let now_ns = books.at(finished_ns.unwrap_or(0));
+            let mut queue_state = self.queue_state.lock();
+            let Some(queue_state) = queue_state.as_mut() else {
+                return;
+            };
+            let known = queue_state.entries.remove(&id);
+            let now_ns = queue_state.at(finished_ns.unwrap_or(0));
             let teaches = |entry: &Entry| entry.start.is_some() && !entry.was_lent;
             let teaches = finished_ns.is_some() && known.as_ref().is_some_and(teaches);
             let gone = if teaches {
-                books.scheduler.finish(now_ns, id)
+                queue_state.scheduler.finish(now_ns, id)
             } else {
-                books.scheduler.leave(now_ns, id)
+                queue_state.scheduler.leave(now_ns, id)
             };
             if let Err(error) = gone {
-                tracing::error!(query = id.0, %error, "the scheduler and its books disagree");
+                tracing::error!(query = id.0, %error, "the scheduler and its queue_state disagree");
             }
-            let starts = self.dispatch(books);
-            messages(books, &starts)
+            let starts = self.dispatch(queue_state);
+            messages(queue_state, &starts)
         };
         post(shared, told);
     }
 
     /// Starts whom the scheduler says.
-    fn dispatch(&self, books: &mut Books) -> Vec<Start> {
-        let starts = books.scheduler.dispatch();
+    fn dispatch(&self, queue_state: &mut QueueState) -> Vec<Start> {
+        let starts = queue_state.scheduler.dispatch();
         for start in &starts {
             self.counts.started(start.why);
-            if let Some(entry) = books.entries.get_mut(&start.id) {
-                entry.start = Some((start.clone(), books.now_ns));
+            if let Some(entry) = queue_state.entries.get_mut(&start.id) {
+                entry.start = Some((start.clone(), queue_state.now_ns));
             }
         }
-        books.lend();
+        queue_state.lend();
         starts
     }
 
     /// The cores for the parallel workers of a query that runs: those lent to it, with its own where they are fewer than its workers.
     /// `None`: it is planned without.
     pub(super) fn cpus_of_workers(&self, id: QueryId) -> Option<Vec<CpuId>> {
-        let books = self.books.lock();
-        let entry = books
+        let queue_state = self.queue_state.lock();
+        let entry = queue_state
             .as_ref()?
             .entries
             .get(&id)
@@ -328,23 +331,27 @@ impl HeavyQueue {
 
     /// Whether a query that waits has not waited longer than it is worth.
     pub(super) fn has_patience(&self, id: QueryId, now_ns: u64) -> bool {
-        let books = self.books.lock();
-        let Some(books) = books.as_ref() else { return true };
-        let Some(entry) = books.entries.get(&id) else {
+        let queue_state = self.queue_state.lock();
+        let Some(queue_state) = queue_state.as_ref() else {
+            return true;
+        };
+        let Some(entry) = queue_state.entries.get(&id) else {
             return true;
         };
         // Told of nothing else, it cannot know better.
         entry.expected_ns.is_none_or(|expected_ns| {
             let waited = now_ns.saturating_sub(entry.arrived_ns) as f64;
-            waited <= books.scheduler.patience_ns(expected_ns)
+            waited <= queue_state.scheduler.patience_ns(expected_ns)
         })
     }
 
     /// A query that was started has gone out.
     pub(super) fn handed_over(&self, id: QueryId, now_ns: u64) {
         let started_ns = {
-            let books = self.books.lock();
-            let entry = books.as_ref().and_then(|books| books.entries.get(&id));
+            let queue_state = self.queue_state.lock();
+            let entry = queue_state
+                .as_ref()
+                .and_then(|queue_state| queue_state.entries.get(&id));
             entry
                 .and_then(|entry| entry.start.as_ref())
                 .map(|(_, started_ns)| *started_ns)
@@ -357,38 +364,41 @@ impl HeavyQueue {
 
     /// Where a query runs, if it does.
     pub(super) fn start_of(&self, id: QueryId) -> Option<Start> {
-        let books = self.books.lock();
-        let (start, _) = books.as_ref()?.entries.get(&id)?.start.as_ref()?;
+        let queue_state = self.queue_state.lock();
+        let (start, _) = queue_state.as_ref()?.entries.get(&id)?.start.as_ref()?;
         Some(start.clone())
     }
 
     /// What moves processes into classes of the cache, if anything does.
     pub(super) fn partitioner(&self) -> Option<Arc<dyn Partitioner>> {
-        self.books.lock().as_ref()?.partitioner.clone()
+        self.queue_state.lock().as_ref()?.partitioner.clone()
     }
 
     /// How many wait and run: for tests and the census.
     pub fn census(&self) -> (usize, usize) {
-        let books = self.books.lock();
-        books.as_ref().map_or((0, 0), |books| {
+        let queue_state = self.queue_state.lock();
+        queue_state.as_ref().map_or((0, 0), |queue_state| {
             debug_assert_eq!(
-                books.entries.len(),
-                books.scheduler.waiting().len() + books.scheduler.running().len()
+                queue_state.entries.len(),
+                queue_state.scheduler.waiting().len() + queue_state.scheduler.running().len()
             );
-            (books.scheduler.waiting().len(), books.scheduler.running().len())
+            (
+                queue_state.scheduler.waiting().len(),
+                queue_state.scheduler.running().len(),
+            )
         })
     }
 
     /// `SHOW QUEUE`: those that run, then those that wait, each in order.
     pub fn queue(&self, now_ns: u64) -> Vec<QueueRow> {
-        let books = self.books.lock();
-        let Some(books) = books.as_ref() else {
+        let queue_state = self.queue_state.lock();
+        let Some(queue_state) = queue_state.as_ref() else {
             return Vec::new();
         };
-        let now_ns = now_ns.max(books.now_ns);
-        let policy = name_of(&books.scheduler);
+        let now_ns = now_ns.max(queue_state.now_ns);
+        let policy = name_of(&queue_state.scheduler);
         let row = |id: QueryId, overtaken: u32| {
-            let entry = books.entries.get(&id)?;
+            let entry = queue_state.entries.get(&id)?;
             let from = entry.start.as_ref().map_or(entry.arrived_ns, |(_, at)| *at);
             let start = entry.start.as_ref().map(|(start, _)| start);
             let waited_ns = start.map_or(now_ns.saturating_sub(entry.arrived_ns), |start| start.waited_ns);
@@ -417,8 +427,12 @@ impl HeavyQueue {
                 overtaken: u64::from(overtaken),
             })
         };
-        let running = books.scheduler.running().iter().map(|run| row(run.query.id, 0));
-        let waiting = books
+        let running = queue_state
+            .scheduler
+            .running()
+            .iter()
+            .map(|run| row(run.query.id, 0));
+        let waiting = queue_state
             .scheduler
             .waiting()
             .iter()
@@ -429,12 +443,12 @@ impl HeavyQueue {
     /// `SHOW HEAVY_QUEUE`: the slow-downs as far as they are learnt.
     pub fn slowdowns(&self) -> Vec<SlowdownRow> {
         const ALL: [Locality; 3] = [Locality::Strong, Locality::Moderate, Locality::Weak];
-        let books = self.books.lock();
-        let Some(books) = books.as_ref() else {
+        let queue_state = self.queue_state.lock();
+        let Some(queue_state) = queue_state.as_ref() else {
             return Vec::new();
         };
-        let model = books.scheduler.slowdowns();
-        let policy = name_of(&books.scheduler);
+        let model = queue_state.scheduler.slowdowns();
+        let policy = name_of(&queue_state.scheduler);
         let cells = ALL
             .into_iter()
             .flat_map(|class| ALL.map(|beside| (class, beside)));
@@ -446,16 +460,16 @@ impl HeavyQueue {
                 class: class.to_string(),
                 beside: beside.to_string(),
                 percent: (factor * 100.0).round().max(0.0) as u64,
-                cache_bytes: books.smallest.cache().0,
+                cache_bytes: queue_state.smallest.cache().0,
                 policy: policy.clone(),
-                partition: books.classes.clone(),
+                partition: queue_state.classes.clone(),
             })
         };
         cells.filter_map(row).collect()
     }
 }
 
-impl Books {
+impl QueueState {
     /// A time that is not before the last.
     fn at(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);
@@ -487,9 +501,9 @@ impl Books {
 }
 
 /// What event loops are to be told.
-fn messages(books: &Books, starts: &[Start]) -> Vec<(usize, Message)> {
+fn messages(queue_state: &QueueState, starts: &[Start]) -> Vec<(usize, Message)> {
     let message = |start: &Start| {
-        let owner = &books.entries.get(&start.id)?.owner;
+        let owner = &queue_state.entries.get(&start.id)?.owner;
         let message = Message::HeavyQueueStarts {
             client: owner.client,
             id: owner.client_id,
