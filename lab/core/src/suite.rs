@@ -139,6 +139,8 @@ pub struct SuiteArgs {
     /// The program that `instruction-cache` traces, instead of a copy of this one; it must have the subcommand [`lab_cpu::instruction_cache::SUBCOMMAND`]. The
     /// one whose pooler `proxy`, `key-ranges` and `heavy-queue` measure.
     pub program: Option<PathBuf>,
+    /// An earlier program of corun that `proxy` compares with this one.
+    pub before: Option<PathBuf>,
 }
 
 impl SuiteArgs {
@@ -161,6 +163,7 @@ impl SuiteArgs {
             records: None,
             folder: None,
             program: None,
+            before: None,
         }
     }
 

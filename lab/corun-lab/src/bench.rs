@@ -48,6 +48,7 @@ Examples:
   corun-lab bench oltp --case _durable_t2 --report oltp.html  every workload with durable commits on two cores
   corun-lab bench instruction-cache --case index_fetch --report teams.html  teams against serial execution: misses simulated, time measured
   corun-lab bench proxy --case simple_tcp_c50                 fifty clients; --case _unix_ takes Unix sockets instead of TCP
+  corun-lab bench proxy --case attack_                        one client that asks for too much, beside eight others
   corun-lab bench key-ranges --case best_seller                    TPC-W's complex query, whole and in 2, 3 and 4 parts
   corun-lab bench key-ranges --case replicas_half                  two copies whose memory holds half of the data each
   corun-lab bench heavy-queue --case ceiling                          what choosing who runs beside whom can gain here, with PostgreSQL alone
@@ -120,6 +121,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
+    /// An earlier program `corun` that proxy compares with the one of now, in the same run.
+    #[arg(long, value_name = "PROGRAM")]
+    before: Option<PathBuf>,
+
     /// Leave out engines outside this program, such as DuckDB, SQLite or PgBouncer.
     #[arg(long)]
     no_peers: bool,
@@ -157,6 +162,7 @@ impl BenchArgs {
             records: self.records,
             folder: self.folder.clone(),
             program: None,
+            before: self.before.clone(),
         })
     }
 
@@ -195,6 +201,7 @@ impl BenchArgs {
             ),
             ("--records", self.records.is_some(), oltp_only),
             ("--folder", self.folder.is_some(), oltp_only),
+            ("--before", self.before.is_some(), &[Suite::Proxy]),
             ("--probe-rows", self.probe_rows.is_some(), &[Suite::Join]),
         ];
         for (flag, is_given, suites) in given {

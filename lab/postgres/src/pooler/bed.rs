@@ -27,6 +27,7 @@ pub struct Bed {
     packaged: Found<pgbouncer::Program>,
     current: Found<pgbouncer::Program>,
     corun: Found<PathBuf>,
+    before: Option<Found<PathBuf>>,
     scale: usize,
     peers: bool,
     scratch: Scratch,
@@ -34,7 +35,7 @@ pub struct Bed {
 
 impl Bed {
     /// Starts the server with 100,000 accounts for each of `scale`, and looks for what can stand in front of it. `corun` is the program
-    /// to measure; without one it is this one.
+    /// to measure; without one it is the one beside this one. `before` is an earlier one to compare it with.
     ///
     /// # Errors
     /// When there is no PostgreSQL, or it cannot be started. A pooler that is missing is not an error.
@@ -42,6 +43,7 @@ impl Bed {
         programs: Programs,
         scale: usize,
         corun: Option<&Path>,
+        before: Option<&Path>,
         peers: bool,
     ) -> Result<Bed, BenchError> {
         let account = Account::for_servers()?;
@@ -75,6 +77,9 @@ impl Bed {
             packaged: bouncer(pgbouncer::Program::packaged(), "pgbouncer")?,
             current: bouncer(pgbouncer::Program::current(), "pgbouncer-current")?,
             corun: ours(corun, &kept.join(CORUN))?,
+            before: before
+                .map(|program| ours(Some(program), &kept.join("corun-before")))
+                .transpose()?,
             postgres,
             programs,
             account,
@@ -112,6 +117,11 @@ impl Bed {
     /// The program with the proxy.
     pub fn corun(&self) -> &Found<PathBuf> {
         &self.corun
+    }
+
+    /// An earlier one.
+    pub fn before(&self) -> Option<&Found<PathBuf>> {
+        self.before.as_ref()
     }
 
     /// Whether PgBouncer is wanted.

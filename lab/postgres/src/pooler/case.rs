@@ -1,6 +1,7 @@
 //! [`Case`]: what clients do, how many they are, and over what they come.
 
 use super::address::Transport;
+use super::attacked::Attack;
 use super::pgbench::Protocol;
 use super::shapes::Literals;
 use lab_core::row::Value;
@@ -18,6 +19,8 @@ pub enum Work {
     Mixed(Literals),
     /// Nothing, once logged in.
     Idle,
+    /// Point selects, while another client does this.
+    Attacked(Attack),
 }
 
 /// A case of the suite.
@@ -36,13 +39,14 @@ pub struct Case {
 impl Case {
     /// The name in rows, such as `simple_tcp_c8`.
     pub fn name(&self) -> String {
-        let work = match self.work {
-            Work::Select => self.protocol.as_str(),
-            Work::Transfers => "tpcb",
-            Work::Storm => "storm",
-            Work::Mixed(Literals::Many) => "mixed",
-            Work::Mixed(Literals::Few) => "mixed_few",
-            Work::Idle => "idle",
+        let work: String = match self.work {
+            Work::Select => self.protocol.as_str().into(),
+            Work::Transfers => "tpcb".into(),
+            Work::Storm => "storm".into(),
+            Work::Mixed(Literals::Many) => "mixed".into(),
+            Work::Mixed(Literals::Few) => "mixed_few".into(),
+            Work::Idle => "idle".into(),
+            Work::Attacked(attack) => attack.name(),
         };
         format!("{work}_{}_c{}", self.transport.as_str(), self.clients)
     }
@@ -71,6 +75,7 @@ struct Clients {
     storm: &'static [usize],
     mixed: &'static [usize],
     idle: &'static [usize],
+    attacks: &'static [Attack],
 }
 
 const STANDARD: Clients = Clients {
@@ -79,6 +84,16 @@ const STANDARD: Clients = Clients {
     storm: &[8, 50],
     mixed: &[50],
     idle: &[10_000],
+    attacks: &[
+        Attack::CopyDone,
+        Attack::EndlessName,
+        Attack::Statements,
+        Attack::CopyData,
+        Attack::Unread,
+        Attack::Mixed,
+        Attack::Pipeline(25_000),
+        Attack::Pipeline(100_000),
+    ],
 };
 
 const QUICK: Clients = Clients {
@@ -87,6 +102,7 @@ const QUICK: Clients = Clients {
     storm: &[8],
     mixed: &[8],
     idle: &[200],
+    attacks: &[Attack::Mixed, Attack::Pipeline(2_000)],
 };
 
 /// All cases over one transport; those of `--quick` have few clients.
@@ -110,6 +126,9 @@ pub fn cases(quick: bool, transport: Transport) -> Vec<Case> {
         add(Work::Mixed(literals), Protocol::Simple, clients.mixed);
     }
     add(Work::Idle, Protocol::Simple, clients.idle);
+    for attack in clients.attacks {
+        add(Work::Attacked(*attack), Protocol::Simple, &[8]);
+    }
     all
 }
 

@@ -35,6 +35,28 @@ impl Read for Stream {
     }
 }
 
+impl Stream {
+    /// The same connection once more, to read while another thread writes.
+    ///
+    /// # Errors
+    /// When this process has too many open files.
+    pub fn again(&self) -> std::io::Result<Stream> {
+        Ok(match self {
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
+            Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
+        })
+    }
+
+    /// Ends it in both directions.
+    pub fn shut(&self) {
+        // One that has ended already needs no end.
+        let _ = match self {
+            Stream::Tcp(stream) => stream.shutdown(std::net::Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(std::net::Shutdown::Both),
+        };
+    }
+}
+
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
@@ -254,6 +276,11 @@ impl Client {
             .ok_or_else(|| failed("postgres", format!("no numbers from: {}", cut(sql))))
     }
 
+    /// The connection alone, for messages of one's own.
+    pub fn into_stream(self) -> Stream {
+        self.stream
+    }
+
     fn send(&mut self, bytes: &[u8]) -> Result<(), BenchError> {
         let sent = self.stream.write_all(bytes);
         sent.map_err(|source| BenchError::io("could not write to the server", source))
@@ -326,13 +353,14 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.push(0);
 }
 
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+/// A message.
+pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32 + 4).to_be_bytes();
     [&[kind][..], &length, body].concat()
 }
 
 /// Parse.
-fn parsed(name: &str, sql: &str) -> Vec<u8> {
+pub fn parsed(name: &str, sql: &str) -> Vec<u8> {
     let mut parse = Vec::new();
     put_text(&mut parse, name);
     put_text(&mut parse, sql);

@@ -79,7 +79,7 @@ pub fn run(
     let script = match case.work {
         Work::Transfers => Script::TpcB,
         Work::Mixed(literals) => Script::Files(bed.scripts(literals)?),
-        Work::Select | Work::Storm | Work::Idle => Script::SelectOnly,
+        Work::Select | Work::Storm | Work::Idle | Work::Attacked(_) => Script::SelectOnly,
     };
     let tracks = sides.iter().map(|side| Track {
         wrong: side.wrong.clone(),

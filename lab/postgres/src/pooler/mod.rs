@@ -3,13 +3,14 @@
 //! Order of calls: [`bed::Bed`] starts a PostgreSQL of its own and fills it; [`sides`] starts the poolers in front of it, each with
 //! configuration that is the same in what both have; [`check`] compares what every statement gives through a side with what it gives
 //! directly; [`contest`] lets the sides take turns under [`pgbench`]'s load; [`rows`] tells what came out. [`idle`] counts the memory of
-//! clients that do nothing.
+//! clients that do nothing, [`attacked`] what one client can take from others.
 //!
 //! What it is not: the pooler. That is `corun-pooler`, of which nothing is used here: it runs as the program that users run, and answers
 //! are read by [`client`], so that a mistake in the proxy's reading of the protocol is not made on both sides.
 
 pub mod account;
 pub mod address;
+pub mod attacked;
 pub mod bed;
 pub mod case;
 pub mod check;

@@ -40,6 +40,8 @@ pub enum Kind {
     },
     /// The proxy.
     Corun(Corun),
+    /// An earlier program of it.
+    Before(Corun),
 }
 
 /// One thing to compare.
@@ -85,6 +87,12 @@ pub fn standard(bed: &Bed) -> Vec<Spec> {
             bouncer("pgbouncer_current", bed.current(), 1, POOL),
         ]);
     }
+    if bed.before().is_some() {
+        all.push(Spec {
+            kind: Kind::Before(Corun::DEFAULT),
+            ..corun(format!("{CORUN}_before"), Corun::DEFAULT)
+        });
+    }
     all.push(corun(CORUN.to_owned(), Corun::DEFAULT));
     all
 }
@@ -119,7 +127,7 @@ impl Spec {
         match self.kind {
             Kind::Direct => "direct",
             Kind::PgBouncer { .. } => pgbouncer::PEER,
-            Kind::Corun(_) => CORUN,
+            Kind::Corun(_) | Kind::Before(_) => CORUN,
         }
     }
 
@@ -142,7 +150,7 @@ impl Spec {
                     all.push(("version", Value::from(program.version.as_str())));
                 }
             }
-            Kind::Corun(own) => {
+            Kind::Corun(own) | Kind::Before(own) => {
                 ways = *own;
                 all.push(("processes", Value::from(1usize)));
             }
@@ -180,7 +188,7 @@ impl Spec {
     /// What its failure is: ours must work, and the server may collapse under too many clients.
     pub fn gone(&self, reason: String) -> Gone {
         match self.kind {
-            Kind::Direct | Kind::PgBouncer { .. } => Gone::Unavailable(reason),
+            Kind::Direct | Kind::PgBouncer { .. } | Kind::Before(_) => Gone::Unavailable(reason),
             Kind::Corun(_) => Gone::Failed(reason),
         }
     }
@@ -330,9 +338,10 @@ fn run(spec: &Spec, bed: &Bed, transport: Transport) -> Result<Running, BenchErr
             };
             (0..*processes).map(start).collect::<Result<Vec<_>, _>>()?
         }
-        Kind::Corun(own) => {
-            let program = bed
-                .corun()
+        Kind::Corun(own) | Kind::Before(own) => {
+            let before = bed.before().filter(|_| spec.kind == Kind::Before(*own));
+            let program = before
+                .unwrap_or(bed.corun())
                 .as_ref()
                 .map_err(|reason| failed(CORUN, reason.clone()))?;
             let file = folder.join("corun.toml");

@@ -8,7 +8,7 @@ use crate::pooler::case::{Case, Work, cases};
 use crate::pooler::contest::{self, Compared};
 use crate::pooler::postgres::Programs;
 use crate::pooler::sides::{Side, Spec, mixed, standard};
-use crate::pooler::{SUITE, idle, rows};
+use crate::pooler::{SUITE, attacked, idle, rows};
 use lab_core::error::BenchError;
 use lab_core::row::Row;
 use lab_core::run::{Plan, Runner};
@@ -52,7 +52,13 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         }
     };
     runner.progress().begin("proxy: filling PostgreSQL's tables", 1);
-    let bed = Bed::new(programs, scale, args.program.as_deref(), args.peers);
+    let bed = Bed::new(
+        programs,
+        scale,
+        args.program.as_deref(),
+        args.before.as_deref(),
+        args.peers,
+    );
     runner.progress().end();
     let bed = bed?;
     for found in [
@@ -68,7 +74,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         let cases = |mixes: bool| {
             selected.iter().filter(move |case| {
                 case.transport == transport
-                    && case.work != Work::Idle
+                    && !matches!(case.work, Work::Idle | Work::Attacked(_))
                     && mixes == matches!(case.work, Work::Mixed(_))
             })
         };
@@ -86,11 +92,12 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
                 rows::emit(case, scale, &specs, &compared, &tracks, runner);
             }
         }
-        let idle = selected
-            .iter()
-            .filter(|case| case.transport == transport && case.work == Work::Idle);
-        for case in idle {
-            idle::run(case, &bed, args.quick, runner)?;
+        for case in selected.iter().filter(|case| case.transport == transport) {
+            match case.work {
+                Work::Idle => idle::run(case, &bed, args.quick, runner)?,
+                Work::Attacked(attack) => attacked::run(case, attack, &bed, args.quick, runner)?,
+                _ => {}
+            }
         }
     }
     Ok(())

@@ -50,6 +50,7 @@ fn the_server_is_measured_and_nothing_is_left_of_it() {
         "tpcb_tcp_c8",
         "storm_tcp_c8",
         "mixed_few_unix_c8",
+        "pipeline_2000_tcp_c8",
     ] {
         let (rows, outcome) = rows(&args(case, false));
         assert!(outcome.is_ok(), "{:?}", outcome.failures);

@@ -1,0 +1,436 @@
+//! [`run`]: what one client that asks for too much takes from a pooler, and from eight others.
+//!
+//! ```text
+//!   a turn of a side:  others alone ─► the attack alone ─► others beside the attack, which begins again whenever it has ended
+//!                      tps, p99        CPU, memory, time    tps, p99
+//! ```
+//!
+//! Attacks are messages that any client may send once it is logged in, with nothing but default limits in the pooler's way.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::address::Address;
+use super::bed::Bed;
+use super::case::Case;
+use super::client::{Client, Stream, message, parsed};
+use super::contest::{Compared, seconds};
+use super::pgbench::{self, Duty, GRACE, Load, Protocol, Script};
+use super::sheet::{Metric, Named, Sheet, TPS, Versus};
+use super::sides::{Gone, Kind, Side, Spec, standard};
+use super::{SUITE, failed, text, turns};
+use lab_core::error::BenchError;
+use lab_core::row::Value;
+use lab_core::run::{Plan, Runner};
+
+/// What the one client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attack {
+    /// A Parse, then CopyDone for ever, without a Sync.
+    CopyDone,
+    /// A Bind whose name does not end.
+    EndlessName,
+    /// Prepared statements with names, without end.
+    Statements,
+    /// CopyData before there is a copy, or a server.
+    CopyData,
+    /// Queries whose rows are not read.
+    Unread,
+    /// All of them, one after the other.
+    Mixed,
+    /// No attack: many Bind and Execute behind a statement that takes a second, as drivers send for `executemany`.
+    Pipeline(usize),
+}
+
+/// Bytes of a piece that is written at once.
+const PIECE: usize = 64 << 10;
+/// Pause between two pieces: the attack takes a part of a core, not all of it.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Longest wait for a login, and for a write that is not taken.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a pipeline waits for at its beginning.
+const SLEEP: Duration = Duration::from_secs(1);
+
+impl Attack {
+    /// The word in names of cases.
+    pub fn name(self) -> String {
+        match self {
+            Attack::CopyDone => "attack_copydone".to_owned(),
+            Attack::EndlessName => "attack_name".to_owned(),
+            Attack::Statements => "attack_statements".to_owned(),
+            Attack::CopyData => "attack_copydata".to_owned(),
+            Attack::Unread => "attack_unread".to_owned(),
+            Attack::Mixed => "attack_mixed".to_owned(),
+            Attack::Pipeline(pairs) => format!("pipeline_{pairs}"),
+        }
+    }
+
+    /// How many pieces it has; with `quick` a fiftieth of them.
+    fn pieces(self, quick: bool) -> usize {
+        let all = match self {
+            Attack::CopyDone => 1_600,
+            Attack::EndlessName => 1_750,
+            Attack::Statements => 1_000,
+            Attack::CopyData => 1_600,
+            Attack::Unread => 200,
+            Attack::Mixed => 0,
+            Attack::Pipeline(pairs) => return pairs.div_ceil(PAIRS),
+        };
+        if quick { all / 50 } else { all }
+    }
+
+    fn piece(self, number: usize) -> Vec<u8> {
+        match (self, number) {
+            (Attack::CopyDone, 0) => parsed("", "select 1"),
+            (Attack::CopyDone, _) => message(b'c', b"").repeat(PIECE / 5),
+            (Attack::EndlessName, 0) => {
+                let total = (1_750 * PIECE) as u32;
+                [&b"B"[..], &total.to_be_bytes()].concat()
+            }
+            (Attack::EndlessName, _) => vec![b'x'; PIECE],
+            (Attack::Statements, _) => {
+                let text = |n: usize| format!("select {n} /* {} */", "x".repeat(2_000));
+                let each =
+                    (number * 100..(number + 1) * 100).flat_map(|n| parsed(&format!("s{n}"), &text(n)));
+                each.chain(message(b'S', b"")).collect()
+            }
+            (Attack::CopyData, _) => message(b'd', &vec![b'x'; PIECE]),
+            (Attack::Unread, _) => message(b'Q', b"select repeat('x', 1000000)\0"),
+            (Attack::Mixed | Attack::Pipeline(_), _) => Vec::new(),
+        }
+    }
+
+    /// Does it once, as a client that has just logged in. `sample` is called now and then. A pooler that refuses has done well.
+    fn run(self, address: &Address, quick: bool, mut sample: impl FnMut() -> bool) -> Result<(), BenchError> {
+        if self == Attack::Mixed {
+            for one in [
+                Attack::CopyDone,
+                Attack::EndlessName,
+                Attack::Statements,
+                Attack::CopyData,
+                Attack::Unread,
+            ] {
+                one.run(address, quick, &mut sample)?;
+            }
+            return Ok(());
+        }
+        let mut stream = Client::connect(address, PATIENCE)?.into_stream();
+        if let Attack::Pipeline(pairs) = self {
+            return pipeline(stream, pairs, sample);
+        }
+        let mut reads = (self != Attack::Unread).then(|| drain(&stream)).transpose()?;
+        for number in 0..self.pieces(quick) {
+            if stream.write_all(&self.piece(number)).is_err() || !sample() {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        // Whoever reads ends with the connection.
+        stream.shut();
+        reads.take().map(std::thread::JoinHandle::join);
+        Ok(())
+    }
+}
+
+/// Bind and Execute of a piece.
+const PAIRS: usize = 1_000;
+
+/// Many executions in one go, behind one that takes a second; every one must be answered.
+fn pipeline(mut stream: Stream, pairs: usize, mut sample: impl FnMut() -> bool) -> Result<(), BenchError> {
+    let unwritable = |source| BenchError::io("could not write a pipeline", source);
+    let mut reader = stream.again().map_err(unwritable)?;
+    let counting = std::thread::spawn(move || count(&mut reader));
+    let bind = |name: &str| {
+        let body = [b"\0", name.as_bytes(), b"\0\0\0\0\0\0\0"].concat();
+        [message(b'B', &body), message(b'E', &[0; 5])].concat()
+    };
+    let sleep = format!("select pg_sleep({})", SLEEP.as_secs());
+    let mut head = parsed("sleep", &sleep);
+    head.extend(parsed("one", "select 1"));
+    head.extend(bind("sleep"));
+    stream.write_all(&head).map_err(unwritable)?;
+    let pair = bind("one");
+    let mut left = pairs;
+    while left > 0 {
+        let now = left.min(PAIRS);
+        stream.write_all(&pair.repeat(now)).map_err(unwritable)?;
+        left -= now;
+        sample();
+    }
+    stream.write_all(&message(b'S', b"")).map_err(unwritable)?;
+    let counted = counting
+        .join()
+        .map_err(|_| failed("pipeline", "its reader ended"))?;
+    match counted {
+        Ok(rows) if rows == pairs + 1 => Ok(()),
+        Ok(rows) => Err(failed(
+            "pipeline",
+            format!("{rows} of {} executions were answered", pairs + 1),
+        )),
+        Err(source) => Err(BenchError::io("could not read a pipeline's answers", source)),
+    }
+}
+
+/// CommandComplete messages up to ReadyForQuery.
+fn count(stream: &mut Stream) -> std::io::Result<usize> {
+    let (mut input, mut at, mut rows) = (vec![0; 1 << 20], 0, 0);
+    loop {
+        let read = stream.read(&mut input[at..])?;
+        if read == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let (end, mut from) = (at + read, 0);
+        while let Some(head) = input[from..end].first_chunk::<5>() {
+            let total = 1 + u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+            if from + total > end {
+                break;
+            }
+            match head[0] {
+                b'C' => rows += 1,
+                b'Z' => return Ok(rows),
+                _ => {}
+            }
+            from += total;
+        }
+        input.copy_within(from..end, 0);
+        at = end - from;
+    }
+}
+
+/// Reads what comes and forgets it.
+fn drain(stream: &Stream) -> Result<std::thread::JoinHandle<()>, BenchError> {
+    let mut reader = stream
+        .again()
+        .map_err(|source| BenchError::io("could not read beside writing", source))?;
+    Ok(std::thread::spawn(move || {
+        let mut taken = vec![0; PIECE];
+        while reader.read(&mut taken).is_ok_and(|count| count > 0) {}
+    }))
+}
+
+/// What a turn gave.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    beside: pgbench::Turn,
+    alone: pgbench::Turn,
+    attack_s: f64,
+    cpu_ms: Option<f64>,
+    growth_bytes: Option<f64>,
+}
+
+const METRICS: [Metric<Measured>; 8] = [
+    metric(TPS, "1/s", |turn| Some(turn.beside.tps), true),
+    metric(
+        "kept_percent",
+        "%",
+        |turn| Some(100.0 * turn.beside.tps / turn.alone.tps),
+        true,
+    ),
+    metric("p50_us", "us", |turn| Some(turn.beside.p50_us), false),
+    metric("p99_us", "us", |turn| Some(turn.beside.p99_us), false),
+    metric(
+        "p99_growth",
+        "x",
+        |turn| Some(turn.beside.p99_us / turn.alone.p99_us),
+        false,
+    ),
+    metric("attack_s", "s", |turn| Some(turn.attack_s), false),
+    metric("attack_cpu_ms", "ms", |turn| turn.cpu_ms, false),
+    metric("rss_growth_bytes", "bytes", |turn| turn.growth_bytes, false),
+];
+
+const fn metric(
+    name: &'static str,
+    unit: &'static str,
+    read: fn(&Measured) -> Option<f64>,
+    higher: bool,
+) -> Metric<Measured> {
+    Metric {
+        name,
+        unit,
+        read,
+        higher,
+    }
+}
+
+/// Runs the case and emits its rows.
+///
+/// # Errors
+/// When files cannot be written.
+pub fn run(
+    case: &Case,
+    attack: Attack,
+    bed: &Bed,
+    quick: bool,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let pipeline = matches!(attack, Attack::Pipeline(_));
+    let wanted = |spec: &Spec| match &spec.kind {
+        Kind::Direct => pipeline,
+        // Those before 1.21 have no prepared statements here.
+        Kind::PgBouncer { .. } => spec.name == "pgbouncer_current",
+        Kind::Corun(_) => true,
+    };
+    let specs: Vec<Spec> = standard(bed).into_iter().filter(wanted).collect();
+    let start = |spec: &Spec| Side::start(spec.clone(), bed, case.transport, 1);
+    let mut sides: Vec<Side> = specs.iter().map(start).collect();
+    let tracks = sides.iter().map(|side| turns::Track {
+        wrong: side.wrong.clone(),
+        gone: side.gone().cloned(),
+        rounds: Vec::new(),
+    });
+    let tracks = tracks.collect();
+    let compared = Compared::of(&specs);
+    let plan = Plan {
+        warmups: 0,
+        // Each round has three parts, and what is asked here is not near 1.
+        pairs_max: runner.plan().repetitions,
+        ..runner.plan()
+    };
+    let folder = bed.folder("pgbench")?;
+    let progress = runner.progress();
+    progress.begin(&format!("proxy {}", case.name()), plan.repetitions as u64);
+    let rate = |turn: &Measured| Some(turn.beside.tps);
+    let tracks = turns::take(
+        &case.name(),
+        tracks,
+        &compared,
+        plan,
+        progress,
+        rate,
+        |place, round| {
+            let turn = turn(case, attack, bed, &mut sides[place], &folder, quick, round);
+            turn.map_err(|error| sides[place].spec.gone(text(&error)))
+        },
+    );
+    progress.end();
+    let mut parameters = case.parameters();
+    parameters.push(("scale".to_owned(), Value::from(bed.scale())));
+    let named: Vec<Named> = specs
+        .iter()
+        .map(|spec| Named {
+            name: spec.name.clone(),
+            parameters: spec.parameters(),
+        })
+        .collect();
+    let pairs: Vec<Versus<'_>> = compared
+        .pairs
+        .iter()
+        .map(|&(subject, other)| Versus {
+            subject,
+            other,
+            versus: &specs[other].name,
+        })
+        .collect();
+    let sheet = Sheet {
+        suite: SUITE,
+        case: &case.name(),
+        parameters: &parameters,
+        metrics: &METRICS,
+    };
+    sheet.emit(&named, &tracks, &pairs, compared.control, runner);
+    Ok(())
+}
+
+fn turn(
+    case: &Case,
+    attack: Attack,
+    bed: &Bed,
+    side: &mut Side,
+    folder: &Path,
+    quick: bool,
+    round: usize,
+) -> Result<(Measured, Option<String>), BenchError> {
+    let address = side.address()?.clone();
+    let load = Load {
+        script: Script::SelectOnly,
+        protocol: Protocol::Simple,
+        clients: case.clients,
+        duty: Duty::Seconds(seconds(quick, case.clients)),
+        reconnect: false,
+        options: String::new(),
+        grace: GRACE,
+    };
+    let others = || {
+        pgbench::run(
+            &bed.programs().path("pgbench"),
+            &load,
+            &address,
+            round + 1,
+            folder,
+        )
+    };
+    let alone = others()?;
+    let (cpu, memory) = (side.cpu_us(), side.resident_bytes());
+    let (mut peak, mut calls) = (memory, 0u32);
+    let began = Instant::now();
+    attack.run(&address, quick, || {
+        calls += 1;
+        if calls.is_multiple_of(16) {
+            peak = peak.zip(side.resident_bytes()).map(|(peak, now)| peak.max(now));
+        }
+        true
+    })?;
+    let mut attack_s = began.elapsed().as_secs_f64();
+    if matches!(attack, Attack::Pipeline(_)) {
+        attack_s -= SLEEP.as_secs_f64();
+    }
+    let cpu_ms = cpu
+        .zip(side.cpu_us())
+        .map(|(before, after)| (after - before) / 1e3);
+    peak = peak.zip(side.resident_bytes()).map(|(peak, now)| peak.max(now));
+    let over = AtomicBool::new(false);
+    let beside = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                // What it is told is no matter here: it was counted above.
+                let _ = attack.run(&address, quick, || !over.load(Ordering::Relaxed));
+                std::thread::sleep(PAUSE);
+            }
+        });
+        let beside = others();
+        over.store(true, Ordering::Relaxed);
+        beside
+    });
+    side.alive()?;
+    let measured = Measured {
+        beside: beside?,
+        alone,
+        attack_s,
+        cpu_ms,
+        growth_bytes: peak.zip(memory).map(|(peak, before)| peak - before),
+    };
+    side.compare(bed, 1);
+    match side.gone() {
+        Some(Gone::Failed(why) | Gone::Unavailable(why)) => Err(failed("attack", why.clone())),
+        None => Ok((measured, side.wrong.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_whole_messages_but_for_the_name_that_does_not_end() {
+        for attack in [
+            Attack::CopyDone,
+            Attack::Statements,
+            Attack::CopyData,
+            Attack::Unread,
+        ] {
+            for number in 0..2 {
+                let piece = attack.piece(number);
+                let mut at = 0;
+                while at < piece.len() {
+                    let length = piece[at + 1..].first_chunk::<4>().expect("a length");
+                    at += 1 + u32::from_be_bytes(*length) as usize;
+                }
+                assert_eq!(at, piece.len(), "{attack:?}");
+            }
+        }
+        assert!(!Attack::EndlessName.piece(1).contains(&0));
+    }
+}
