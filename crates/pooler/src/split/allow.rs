@@ -9,7 +9,7 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
 
 use super::{Refusal, reads_the_clock};
-use crate::understand::{Tree, children, names};
+use crate::understand::{TableName, Tree, children, names};
 
 /// Aggregates that are admitted.
 pub(super) const AGGREGATES: &[&str] = &[
@@ -112,9 +112,6 @@ const TYPES: &[&str] = &[
 /// Bounds what is asked of a catalog.
 const NAMES_MAX: usize = 200;
 
-/// A table as the text names it.
-pub(super) type TableName = (Option<String>, String);
-
 /// What stands in a statement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -200,8 +197,7 @@ impl Seen {
         {
             return Err(Refusal::From("a table with an alias for its columns"));
         }
-        let schema = (!table.schemaname.is_empty()).then(|| table.schemaname.clone());
-        self.tables.insert((schema, table.relname.clone()));
+        self.tables.insert(TableName::of(table));
         Ok(())
     }
 

@@ -66,7 +66,7 @@ pub use merge::{MergeError, Merger};
 pub use plan::{Plan, plan};
 pub use refusal::Refusal;
 pub use resolve::Resolved;
-pub(crate) use text::quoted_name;
+pub(crate) use text::{qualified, quoted, quoted_name};
 
 /// Whether a value that a server reads as text may stand for the time of this moment (`'now'`, `'today'`): each part would read
 /// another one.

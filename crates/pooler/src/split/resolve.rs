@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-use super::allow::TableName;
 use super::catalog::Catalog;
 use super::kinds;
 use super::names::{self, Item};
@@ -15,7 +14,7 @@ use super::scope::{Column, Scope};
 use super::text::{self, ONCE_MAX, Template};
 use super::walk::{self, as_select, below};
 use super::{Plan, Refusal};
-use crate::understand::Dialect;
+use crate::understand::{Dialect, TableName};
 
 /// How an item of ORDER BY puts rows in order.
 #[derive(Clone, Debug)]
@@ -206,11 +205,7 @@ impl<'a> Resolving<'a> {
             way,
             limit: self.plan.limit,
             offset: self.plan.offset,
-            key: format!(
-                "{}.{}",
-                text::quoted_name(visible),
-                text::quoted_name(&column.name)
-            ),
+            key: text::qualified(Some(visible), &column.name),
             key_type: column.kind,
             key_not_null: column.not_null,
             text_default,

@@ -4,12 +4,12 @@ use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
 use super::Refusal;
-use super::allow::{TableName, is_aggregate};
+use super::allow::is_aggregate;
 use super::catalog::{Catalog, CatalogColumn};
 use super::kinds;
 use super::plan::From;
 use super::walk::{self, as_select, walk};
-use crate::understand::names;
+use crate::understand::{TableName, names};
 
 /// A column of a table in FROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

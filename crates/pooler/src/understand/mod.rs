@@ -13,6 +13,7 @@
 
 mod cache;
 mod constant;
+mod effects;
 mod explained;
 mod functions;
 mod hint;
@@ -29,13 +30,14 @@ mod understood;
 mod words;
 
 pub use cache::{Limits, Statistics, Understanding};
+pub use effects::Effects;
 pub use functions::ReadFunctions;
 pub(crate) use functions::{change_session, only_reads};
 pub use hint::{HeavyQueueHint, Hint};
 pub use parse::Dialect;
 pub(crate) use parse::guarded_parse;
 pub use pins::Pins;
-pub(crate) use tree::{Tree, children, names};
+pub(crate) use tree::{Below, Tree, children, children_mut, names};
 pub use understood::{
     Access, Discard, Isolation, Shape, StatementKind, TableName, TransactionEffect, Understood,
 };
