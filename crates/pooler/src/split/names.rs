@@ -33,25 +33,23 @@ fn output(target: &Node) -> Output<'_> {
     if !target.name.is_empty() {
         return Output::Named(&target.name);
     }
-    target.val.as_deref().map_or(Output::Unsure, made_up)
+    let Some(value) = target.val.as_deref() else {
+        return Output::Unsure;
+    };
+    if matches!(&value.node, Some(NodeEnum::ColumnRef(column)) if ends_in_star(column)) {
+        return Output::Star;
+    }
+    match figured(value) {
+        Figured::Own(name) | Figured::Weak(name) => Output::Named(name),
+        Figured::Nothing => Output::Named("?column?"),
+        Figured::Unsure => Output::Unsure,
+    }
 }
 
-fn made_up(value: &Node) -> Output<'_> {
-    match &value.node {
-        Some(NodeEnum::ColumnRef(column))
-            if matches!(
-                column.fields.last().map(|field| &field.node),
-                Some(Some(NodeEnum::AStar(_)))
-            ) =>
-        {
-            Output::Star
-        }
-        _ => match figured(value) {
-            Figured::Own(name) | Figured::Weak(name) => Output::Named(name),
-            Figured::Nothing => Output::Named("?column?"),
-            Figured::Unsure => Output::Unsure,
-        },
-    }
+/// Whether it is `*` or `t.*`.
+pub(super) fn ends_in_star(column: &pb::ColumnRef) -> bool {
+    let last = column.fields.last().and_then(|field| field.node.as_ref());
+    matches!(last, Some(NodeEnum::AStar(_)))
 }
 
 /// What PostgreSQL finds in an expression to name it by.

@@ -98,25 +98,11 @@ impl Partial {
             widened: false,
             values: Vec::new(),
         };
-        let mut last = pb::SelectStmt {
-            target_list: select.target_list.clone(),
-            having_clause: select.having_clause.clone(),
-            distinct_clause: select.distinct_clause.clone(),
-            sort_clause: select.sort_clause.clone(),
-            limit_count: select.limit_count.clone(),
-            limit_offset: select.limit_offset.clone(),
-            limit_option: select.limit_option,
-            op: select.op,
-            ..pb::SelectStmt::default()
-        };
+        let mut last = select.clone();
+        last.where_clause = None;
         for (item, sort) in last.sort_clause.iter_mut().zip(&query.sorts) {
-            if let Some(NodeEnum::SortBy(item)) = &mut item.node
-                && !matches!(
-                    item.node.as_deref().map(|node| &node.node),
-                    Some(Some(NodeEnum::AConst(_)))
-                )
-            {
-                item.node = Some(Box::new(sort.clone()));
+            if let Some(expression) = sorted_expression(item) {
+                *expression = Some(Box::new(sort.clone()));
             }
         }
         builder.widen(&mut last)?;
@@ -126,15 +112,8 @@ impl Partial {
             }
         }
         builder.rewrite_option(&mut last.having_clause)?;
-        for item in &mut last.sort_clause {
-            if let Some(NodeEnum::SortBy(item)) = &mut item.node
-                && !matches!(
-                    item.node.as_deref().map(|node| &node.node),
-                    Some(Some(NodeEnum::AConst(_)))
-                )
-            {
-                builder.rewrite_option(&mut item.node)?;
-            }
+        for expression in last.sort_clause.iter_mut().filter_map(sorted_expression) {
+            builder.rewrite_option(expression)?;
         }
         last.from_clause = vec![walk::node(NodeEnum::RangeVar(pb::RangeVar {
             relname: ROWS.to_owned(),
@@ -340,24 +319,20 @@ impl Builder<'_> {
             .unwrap_or_default()
             .to_owned();
         let made = |text: &str, parts: &[Node]| expression(text, parts).ok_or(Refusal::Rewrite);
-        let sum = |number: usize| column(SUM, &number.to_string());
         if collects(call) && self.widened {
             let argument = call.args.first().map(|argument| self.scope.canonical(argument));
             let number = self.keys.iter().position(|key| Some(key) == argument.as_ref());
             let number = number.ok_or(Refusal::Rewrite)?;
             return made(&format!("pg_catalog.{name}(distinct {{0}})"), &[place(number)]);
         }
-        match name.as_str() {
-            "count" => {
-                let number = self.value(canonical, Role::Count);
-                made(
-                    "coalesce(pg_catalog.sum({0}), 0)::pg_catalog.int8",
-                    &[place(number)],
-                )
-            }
+        let again = format!("pg_catalog.{name}({{0}})");
+        let (role, text) = match name.as_str() {
+            "count" => (Role::Count, "coalesce(pg_catalog.sum({0}), 0)::pg_catalog.int8"),
+            "min" | "max" => (Role::Extreme, again.as_str()),
+            "bool_and" | "bool_or" | "every" => (Role::Truth, again.as_str()),
             "sum" => {
                 let number = self.value(canonical, Role::Sum);
-                Ok(sum(number))
+                return Ok(column(SUM, &number.to_string()));
             }
             "avg" => {
                 let renamed = |to: &str| {
@@ -370,21 +345,26 @@ impl Builder<'_> {
                 let total = self.value(renamed("sum"), Role::Sum);
                 let count = self.value(renamed("count"), Role::Count);
                 // As PostgreSQL does: both as numeric, and NULL where there was nothing.
-                made(
+                return made(
                     "pg_catalog.sum({0}) operator(pg_catalog./) nullif(pg_catalog.sum({1}), 0)",
                     &[place(total), place(count)],
-                )
+                );
             }
-            "min" | "max" => {
-                let number = self.value(canonical, Role::Extreme);
-                made(&format!("pg_catalog.{name}({{0}})"), &[place(number)])
-            }
-            "bool_and" | "bool_or" | "every" => {
-                let number = self.value(canonical, Role::Truth);
-                made(&format!("pg_catalog.{name}({{0}})"), &[place(number)])
-            }
-            _ => Err(Refusal::Aggregate(name)),
+            _ => return Err(Refusal::Aggregate(name)),
+        };
+        let number = self.value(canonical, role);
+        made(text, &[place(number)])
+    }
+}
+
+/// The expression of an item of ORDER BY, unless it is the number of an output column.
+fn sorted_expression(item: &mut Node) -> Option<&mut Option<Box<Node>>> {
+    match &mut item.node {
+        Some(NodeEnum::SortBy(sort)) => {
+            let node = sort.node.as_deref().and_then(|node| node.node.as_ref());
+            (!matches!(node, Some(NodeEnum::AConst(_)))).then_some(&mut sort.node)
         }
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use super::Refusal;
 use super::allow::is_aggregate;
 use super::catalog::{Catalog, CatalogColumn};
 use super::kinds;
+use super::names::ends_in_star;
 use super::plan::From;
 use super::walk::{self, as_select, walk};
 use crate::understand::{TableName, names};
@@ -134,7 +135,7 @@ impl<'a> Scope<'a> {
             Some(NodeEnum::ColumnRef(reference)) => {
                 match self.find(reference) {
                     Some(column) => found.push(column),
-                    None if is_star(reference) => {}
+                    None if ends_in_star(reference) => {}
                     None => unknown = Some(shown(reference)),
                 }
                 false
@@ -184,7 +185,7 @@ impl<'a> Scope<'a> {
                             .and_then(|column| scope.of(column))
                             .is_some_and(|column| kinds::is_float(column.kind));
                     }
-                    None if is_star(reference) => {}
+                    None if ends_in_star(reference) => {}
                     None => failed = Some(Refusal::Column(shown(reference))),
                 }
                 false
@@ -243,13 +244,6 @@ pub(super) struct Reach {
     pub correlated: bool,
     /// Whether it gives the same each time it is evaluated on a snapshot.
     pub settled: Result<(), Refusal>,
-}
-
-fn is_star(reference: &pb::ColumnRef) -> bool {
-    matches!(
-        reference.fields.last().map(|field| &field.node),
-        Some(Some(NodeEnum::AStar(_)))
-    )
 }
 
 fn shown(reference: &pb::ColumnRef) -> String {

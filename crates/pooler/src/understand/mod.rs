@@ -18,6 +18,7 @@ mod explained;
 mod functions;
 mod hint;
 pub mod keys;
+pub(crate) mod oid;
 mod parse;
 mod pins;
 mod relations;
@@ -41,4 +42,5 @@ pub(crate) use tree::{Below, Tree, children, children_mut, names};
 pub use understood::{
     Access, Discard, Isolation, Shape, StatementKind, TableName, TransactionEffect, Understood,
 };
-pub(crate) use words::Words;
+pub use words::reads_the_clock;
+pub(crate) use words::{Words, contains_word};

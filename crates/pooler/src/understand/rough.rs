@@ -4,6 +4,8 @@
 //! Whatever could make that doubtful has no skeleton: prefixed strings, dollar quotes, backslashes, nested comments, comments
 //! that speak to us, control characters, numbers that run into letters.
 
+use super::contains_word;
+
 /// Stands for a comment in brackets.
 const COMMENT: u8 = 1;
 /// Stands for an integer.
@@ -273,8 +275,22 @@ pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
+/// The characters of a plain string, from what stands between its quotes: two quotes in a row are one.
+pub(crate) struct Unquoted<'a>(pub &'a [u8]);
+
+impl Iterator for Unquoted<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = match (first, rest) {
+            (b'\'', [b'\'', rest @ ..]) => rest,
+            _ => rest,
+        };
+        Some(*first)
+    }
+}
+
 fn speaks_to_us(comment: &[u8]) -> bool {
-    comment
-        .windows(5)
-        .any(|window| window.eq_ignore_ascii_case(b"corun"))
+    contains_word(comment, b"corun")
 }

@@ -199,8 +199,23 @@ impl Encoded {
 
 /// Whether the session's own schema is named somewhere.
 pub(super) fn name_pg_temp(text: &[u8]) -> bool {
-    text.windows(7)
-        .any(|window| window.eq_ignore_ascii_case(b"pg_temp"))
+    contains_word(text, b"pg_temp")
+}
+
+/// Whether `word` stands somewhere in a text, in whatever case, also as a part of another.
+pub(crate) fn contains_word(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word))
+}
+
+/// Whether a value that a server reads as text may stand for the time of this moment (`'now'`, `'today'`): another reading of it
+/// may give another time.
+pub fn reads_the_clock(value: &[u8]) -> bool {
+    value.split(|byte| !byte.is_ascii_alphabetic()).any(|word| {
+        [&b"now"[..], b"today", b"tomorrow", b"yesterday"]
+            .iter()
+            .any(|time| word.eq_ignore_ascii_case(time))
+    })
 }
 
 #[cfg(test)]

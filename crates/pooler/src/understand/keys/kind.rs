@@ -10,6 +10,7 @@
 use corun_model::pooler::ranges::{Kind as KeyKind, prefix_key};
 
 use super::calendar::{DAY_US, Moment};
+use crate::understand::rough;
 
 /// A value as a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,26 +96,10 @@ pub(super) fn image(kind: KeyKind, form: Form, value: &[u8], negative: bool) -> 
 /// The key of a text whose quotes are doubled.
 fn prefix_of_quoted(text: &[u8]) -> i64 {
     let mut first = [0; 8];
-    for (to, from) in first.iter_mut().zip(Unquoted(text)) {
+    for (to, from) in first.iter_mut().zip(rough::Unquoted(text)) {
         *to = from;
     }
     prefix_key(&first)
-}
-
-/// The bytes of a string between its quotes.
-struct Unquoted<'a>(&'a [u8]);
-
-impl Iterator for Unquoted<'_> {
-    type Item = u8;
-
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = match (first, rest) {
-            (b'\'', [b'\'', rest @ ..]) => rest,
-            _ => rest,
-        };
-        Some(*first)
-    }
 }
 
 fn uuid(text: &[u8]) -> Option<Image> {
