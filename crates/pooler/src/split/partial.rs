@@ -49,15 +49,6 @@ pub(super) struct Partial {
     last: pb::SelectStmt,
 }
 
-/// A query whose items of GROUP BY and ORDER BY have been found out.
-pub(super) struct Grouped<'a> {
-    pub select: &'a pb::SelectStmt,
-    /// Expressions of GROUP BY.
-    pub keys: Vec<Node>,
-    /// Expressions of ORDER BY.
-    pub sorts: Vec<Node>,
-}
-
 struct Builder<'a> {
     scope: &'a Scope<'a>,
     /// Whether a column is equal to the split key in every joined row.
@@ -72,16 +63,19 @@ struct Builder<'a> {
 }
 
 impl Partial {
+    /// A query whose expressions of GROUP BY and ORDER BY have been found out.
+    ///
     /// # Errors
     /// What cannot be put together.
     pub fn of(
-        query: &Grouped<'_>,
+        select: &pb::SelectStmt,
+        group_keys: &[Node],
+        sorted_by: &[&Node],
         scope: &Scope<'_>,
         is_key: &dyn Fn(&Node) -> bool,
     ) -> Result<Self, Refusal> {
-        let select = query.select;
         let mut keys: Vec<Node> = Vec::new();
-        for key in &query.keys {
+        for key in group_keys {
             if matches!(&key.node, Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_))) {
                 return Err(Refusal::Construct("a constant in GROUP BY"));
             }
@@ -100,9 +94,9 @@ impl Partial {
         };
         let mut last = select.clone();
         last.where_clause = None;
-        for (item, sort) in last.sort_clause.iter_mut().zip(&query.sorts) {
+        for (item, sort) in last.sort_clause.iter_mut().zip(sorted_by) {
             if let Some(expression) = sorted_expression(item) {
-                *expression = Some(Box::new(sort.clone()));
+                *expression = Some(Box::new((*sort).clone()));
             }
         }
         builder.widen(&mut last)?;

@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-use super::catalog::Catalog;
 use super::kinds;
 use super::names::{self, Item};
-use super::partial::{Grouped, Partial, has_aggregate};
+use super::partial::{Partial, has_aggregate};
 use super::plan::Bound;
 use super::scope::{Column, Scope};
 use super::text::{self, ONCE_MAX, Template};
 use super::walk::{self, as_select, below};
 use super::{Plan, Refusal};
-use crate::understand::{Dialect, TableName};
+use crate::understand::{Dialect, own_operator};
 
 /// How an item of ORDER BY puts rows in order.
 #[derive(Clone, Debug)]
@@ -86,12 +85,15 @@ impl Plan {
     pub fn resolve(&self, rows: &[Vec<Option<String>>]) -> Result<Resolved, Refusal> {
         let catalog = self.catalog(rows)?;
         let tables = self.tables();
-        Resolving::new(self, &catalog, &tables).run()
+        Resolving {
+            plan: self,
+            scope: Scope::new(&catalog, &tables, &self.from),
+            select: (*self.select).clone(),
+            once: Vec::new(),
+        }
+        .run()
     }
 }
-
-/// Columns that are equal in every joined row, those of the key's class.
-struct KeyClass(BTreeSet<Column>);
 
 struct Resolving<'a> {
     plan: &'a Plan,
@@ -100,16 +102,7 @@ struct Resolving<'a> {
     once: Vec<Once>,
 }
 
-impl<'a> Resolving<'a> {
-    fn new(plan: &'a Plan, catalog: &'a Catalog, tables: &'a [&'a TableName]) -> Self {
-        Resolving {
-            plan,
-            scope: Scope::new(catalog, tables, &plan.from),
-            select: (*plan.select).clone(),
-            once: Vec::new(),
-        }
-    }
-
+impl Resolving<'_> {
     fn run(mut self) -> Result<Resolved, Refusal> {
         let key = self.key()?;
         self.own_types()?;
@@ -119,7 +112,7 @@ impl<'a> Resolving<'a> {
         let is_key = |node: &Node| match &node.node {
             Some(NodeEnum::ColumnRef(reference)) => scope
                 .find(reference)
-                .is_some_and(|column| class.0.contains(&column)),
+                .is_some_and(|column| class.contains(&column)),
             _ => false,
         };
         let targets = self.select.target_list.clone();
@@ -140,12 +133,8 @@ impl<'a> Resolving<'a> {
         }
 
         let (way, mut part) = if grouped && !disjoint {
-            let query = Grouped {
-                select: &self.select,
-                keys: groups,
-                sorts: sorts.iter().map(|sort| sort.0.clone()).collect(),
-            };
-            let partial = Partial::of(&query, &scope, &is_key)?;
+            let sorted_by: Vec<&Node> = sorts.iter().map(|sort| &sort.0).collect();
+            let partial = Partial::of(&self.select, &groups, &sorted_by, &scope, &is_key)?;
             let part = partial.part.clone();
             (Way::Regrouped(Box::new(partial)), part)
         } else {
@@ -315,7 +304,7 @@ impl<'a> Resolving<'a> {
     }
 
     /// Columns that are equal to the key in every joined row, by the conditions that every joined row meets.
-    fn key_class(&self, key: Column) -> KeyClass {
+    fn key_class(&self, key: Column) -> BTreeSet<Column> {
         let mut pairs: Vec<(Column, Column)> = Vec::new();
         let mut conditions: Vec<&Node> = self.plan.from.holds.iter().collect();
         conditions.extend(self.select.where_clause.as_deref());
@@ -351,26 +340,20 @@ impl<'a> Resolving<'a> {
                 }
             }
             if class.len() == before {
-                return KeyClass(class);
+                return class;
             }
         }
     }
 
     fn equality(&self, expr: &pb::AExpr) -> Option<(Column, Column)> {
-        let plain = expr.kind() == pb::AExprKind::AexprOp
-            && matches!(
-                crate::understand::names(&expr.name).as_slice(),
-                ["="] | ["pg_catalog", "="]
-            );
         let column = |side: &Option<Box<Node>>| match side.as_deref().map(|node| &node.node) {
             Some(Some(NodeEnum::ColumnRef(reference))) => self.scope.find(reference),
             _ => None,
         };
-        if plain {
-            Some((column(&expr.lexpr)?, column(&expr.rexpr)?))
-        } else {
-            None
+        if expr.kind() != pb::AExprKind::AexprOp || own_operator(expr) != Some("=") {
+            return None;
         }
+        Some((column(&expr.lexpr)?, column(&expr.rexpr)?))
     }
 
     /// Whether equal values of two columns are in the same place of the order of both.
@@ -497,7 +480,7 @@ impl<'a> Resolving<'a> {
     }
 
     /// Whether an output column is the key, or a star that stands for it.
-    fn outputs_key(&self, target: &Node, class: &KeyClass, is_key: &dyn Fn(&Node) -> bool) -> bool {
+    fn outputs_key(&self, target: &Node, class: &BTreeSet<Column>, is_key: &dyn Fn(&Node) -> bool) -> bool {
         let Some(NodeEnum::ResTarget(result)) = &target.node else {
             return false;
         };
@@ -513,7 +496,6 @@ impl<'a> Resolving<'a> {
         match crate::understand::names(&reference.fields).as_slice() {
             [] => true,
             [table] => class
-                .0
                 .iter()
                 .any(|column| self.plan.from.sources[column.source].visible == *table),
             _ => false,

@@ -38,7 +38,7 @@ pub use hint::{HeavyQueueHint, Hint};
 pub use parse::Dialect;
 pub(crate) use parse::guarded_parse;
 pub use pins::Pins;
-pub(crate) use tree::{Below, Tree, children, children_mut, names};
+pub(crate) use tree::{Below, Tree, children, children_mut, names, own_operator};
 pub use understood::{
     Access, Discard, Isolation, Shape, StatementKind, TableName, TransactionEffect, Understood,
 };

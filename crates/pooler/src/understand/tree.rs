@@ -250,3 +250,11 @@ pub(crate) fn names(parts: &[Node]) -> Vec<&str> {
         })
         .collect()
 }
+
+/// The operator of an expression, if it is one of PostgreSQL's own for all that can be seen.
+pub(crate) fn own_operator(expr: &pb::AExpr) -> Option<&str> {
+    match names(&expr.name).as_slice() {
+        [name] | ["pg_catalog", name] => Some(name),
+        _ => None,
+    }
+}
