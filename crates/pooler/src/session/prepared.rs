@@ -14,7 +14,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -372,10 +371,5 @@ impl ServerStatements {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.parsed.is_empty()
-    }
-
-    /// The limit, never 0.
-    pub fn limit(&self) -> NonZeroUsize {
-        NonZeroUsize::new(self.limit).unwrap_or(NonZeroUsize::MIN)
     }
 }

@@ -137,17 +137,9 @@ impl<'a> Merger<'a> {
         self.parts.iter().all(|part| part.ended)
     }
 
-    /// Bytes of rows that are held, for limits and for slowing parts down: of a sorted merge, a part whose rows are waiting need
-    /// not be read until [`Merger::is_waiting_for`] says so.
+    /// Bytes of rows that are held, roughly.
     pub fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Whether the merge cannot go on without a row, or the end, of this part.
-    pub fn is_waiting_for(&self, part: usize) -> bool {
-        self.parts
-            .get(part)
-            .is_some_and(|part| part.rows.is_empty() && !part.ended)
     }
 
     /// Appends the DataRow messages that are certain by now; none where there is a final statement.

@@ -129,52 +129,32 @@ fn named(targets: &[Node], name: &str) -> Result<Option<usize>, Refusal> {
 fn numbered(targets: &[Node], number: i32) -> Result<Item, Refusal> {
     let at = usize::try_from(number)
         .ok()
-        .and_then(|number| number.checked_sub(1))
-        .filter(|at| *at < targets.len())
+        .and_then(|number| number.checked_sub(1));
+    at.filter(|at| *at < targets.len() && !targets[..=*at].iter().any(is_star))
+        .map(Item::Output)
         .ok_or(Refusal::Construct(
             "a number in ORDER BY or GROUP BY that counts past a star",
-        ))?;
-    if targets[..=at]
-        .iter()
-        .any(|target| matches!(output(target), Output::Star))
-    {
-        return Err(Refusal::Construct(
-            "a number in ORDER BY or GROUP BY that counts past a star",
-        ));
-    }
-    Ok(Item::Output(at))
+        ))
 }
 
 fn constant_number(node: &Node) -> Option<i32> {
-    match &node.node {
-        Some(NodeEnum::AConst(constant)) => match &constant.val {
-            Some(Val::Ival(number)) => Some(number.ival),
-            _ => None,
-        },
+    match node.node.as_ref()? {
+        NodeEnum::AConst(pb::AConst {
+            val: Some(Val::Ival(number)),
+            ..
+        }) => Some(number.ival),
         _ => None,
     }
 }
 
-/// What ORDER BY means by an expression: a name is one of the output first.
-pub(super) fn sorted_by(targets: &[Node], node: &Node) -> Result<Item, Refusal> {
+/// What ORDER BY or GROUP BY means by an expression. `output`: a name may be that of an output column. In ORDER BY it is one first;
+/// in GROUP BY a column of a table of that name comes first.
+pub(super) fn meant(targets: &[Node], node: &Node, output: bool) -> Result<Item, Refusal> {
     if let Some(number) = constant_number(node) {
         return numbered(targets, number);
     }
     if let Some(name) = bare_name(node)
-        && let Some(number) = named(targets, name)?
-    {
-        return Ok(Item::Output(number));
-    }
-    Ok(Item::Expression(Box::new(node.clone())))
-}
-
-/// What GROUP BY means by an expression: a name is a column of a table first. `is_column`: some table has a column of that name.
-pub(super) fn grouped_by(targets: &[Node], node: &Node, is_column: bool) -> Result<Item, Refusal> {
-    if let Some(number) = constant_number(node) {
-        return numbered(targets, number);
-    }
-    if let Some(name) = bare_name(node)
-        && !is_column
+        && output
         && let Some(number) = named(targets, name)?
     {
         return Ok(Item::Output(number));

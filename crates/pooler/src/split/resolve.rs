@@ -11,7 +11,7 @@ use super::partial::{Partial, has_aggregate};
 use super::plan::Bound;
 use super::scope::{Column, Scope};
 use super::text::{self, ONCE_MAX, Template};
-use super::walk::{self, as_select, below};
+use super::walk::{self, as_select};
 use super::{Plan, Refusal};
 use crate::understand::{Dialect, own_operator};
 
@@ -279,26 +279,20 @@ impl Resolving<'_> {
             }
             false
         };
-        // Inside a sub-select that stays, names mean other things, so nothing there is marked.
-        fn outside(node: &mut Node, mark: &mut dyn FnMut(&mut Node) -> bool) {
-            walk::walk(node, &mut |node| {
-                !matches!(&node.node, Some(NodeEnum::SelectStmt(_))) && mark(node)
-            });
-        }
         let select = &mut self.select;
-        for list in [
+        let lists = [
             &mut select.target_list,
             &mut select.from_clause,
             &mut select.group_clause,
             &mut select.sort_clause,
-        ] {
-            list.iter_mut().for_each(|node| outside(node, &mut mark));
-        }
-        for node in [&mut select.where_clause, &mut select.having_clause]
-            .into_iter()
-            .flatten()
-        {
-            outside(node, &mut mark);
+        ];
+        let conditions = [&mut select.where_clause, &mut select.having_clause];
+        let conditions = conditions.into_iter().flatten().map(|node| &mut **node);
+        for node in lists.into_iter().flatten().chain(conditions) {
+            // Inside a sub-select that stays, names mean other things, so nothing there is marked.
+            walk::walk(node, &mut |node| {
+                !matches!(&node.node, Some(NodeEnum::SelectStmt(_))) && mark(node)
+            });
         }
         outcome
     }
@@ -370,7 +364,7 @@ impl Resolving<'_> {
     fn groups(&self, targets: &[Node]) -> Result<Vec<Node>, Refusal> {
         let groups = self.select.group_clause.iter().map(|item| {
             let is_column = names::bare_name(item).is_some_and(|name| self.scope.has(name));
-            match names::grouped_by(targets, item, is_column)? {
+            match names::meant(targets, item, !is_column)? {
                 Item::Output(number) => names::value(targets, number).cloned().ok_or(Refusal::Rewrite),
                 Item::Expression(node) => Ok(*node),
             }
@@ -392,7 +386,7 @@ impl Resolving<'_> {
                 pb::SortByNulls::SortbyNullsLast => false,
                 _ => descending,
             };
-            let (value, output) = match names::sorted_by(targets, node)? {
+            let (value, output) = match names::meant(targets, node, true)? {
                 Item::Output(number) => {
                     let value = names::value(targets, number).cloned().ok_or(Refusal::Rewrite)?;
                     (value, Some(number))
@@ -445,15 +439,13 @@ impl Resolving<'_> {
             };
         }
         let mut plain = true;
-        let mut inner = node.clone();
-        below(&mut inner, &mut |node| {
+        walk::walk(&mut node.clone(), &mut |node| {
             plain &= !matches!(
                 &node.node,
                 Some(NodeEnum::CollateClause(_) | NodeEnum::SubLink(_))
             );
             true
         });
-        plain &= !matches!(&node.node, Some(NodeEnum::SubLink(_)));
         let Ok(columns) = self.scope.columns(node) else {
             return SortCollation::Other;
         };

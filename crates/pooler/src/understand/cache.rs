@@ -177,13 +177,6 @@ impl Understanding {
         }
     }
 
-    /// Forgets everything: the configured functions are others.
-    pub fn reconfigure(&mut self, limits: Limits) {
-        self.limits = limits;
-        self.kept.clear();
-        self.statistics.bytes = 0;
-    }
-
     fn keep(&mut self, key: Box<[u8]>, entry: Entry) {
         let bytes = |key: &[u8], entry: &Entry| {
             let entry = match entry {
