@@ -154,12 +154,10 @@ impl Catalogue {
                 continue;
             };
             let function = |id: &str| names.get(id).map(|name| Name::Function((*name).into()));
+            let relation = |name: &str| Some(Name::Relation(name.into()));
             let (user, used) = match kind.as_str() {
-                "d" => (Some(Name::Relation(a.as_str().into())), function(b)),
-                "r" => (
-                    Some(Name::Relation(a.as_str().into())),
-                    Some(Name::Relation(b.as_str().into())),
-                ),
+                "d" => (relation(a), function(b)),
+                "r" => (relation(a), relation(b)),
                 "g" => (function(a), function(b)),
                 "x" => (Some(Name::Implicit), function(b)),
                 "v" => (Some(Name::Event), function(b)),

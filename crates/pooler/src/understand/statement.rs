@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-use super::constant::{is_true, string};
+use super::constant::{is_true, options, string};
 use super::functions::{self, Known};
 use super::relations;
 use super::transaction::transaction;
@@ -123,18 +123,15 @@ impl<'a> Reader<'a> {
     fn block(&mut self, elements: &[Node]) {
         self.out.by_literals = true;
         let (mut body, mut language) = (None, None);
-        for element in elements {
-            let Some(NodeEnum::DefElem(element)) = &element.node else {
-                continue;
-            };
-            let value = element.arg.as_deref().and_then(|value| match &value.node {
+        for (name, value) in options(elements) {
+            let value = value.and_then(|value| match &value.node {
                 // Of a function in C there are two.
                 Some(NodeEnum::List(list)) => {
                     <[&str; 1]>::try_from(names(&list.items)).ok().map(|[text]| text)
                 }
                 _ => names(std::slice::from_ref(value)).first().copied(),
             });
-            match element.defname.as_str() {
+            match name {
                 "language" => language = value,
                 "as" => body = value,
                 _ => {}
@@ -457,11 +454,8 @@ impl<'a> Reader<'a> {
         self.out.by_literals = true;
         let before = (self.effects.clone(), self.out.unpins, self.out.opaque);
         self.statement(inner);
-        let has = |name: &str| {
-            statement.options.iter().any(|option| {
-                matches!(&option.node, Some(NodeEnum::DefElem(option)) if option.defname.eq_ignore_ascii_case(name))
-            })
-        };
+        let has =
+            |name: &str| options(&statement.options).any(|(option, _)| option.eq_ignore_ascii_case(name));
         if has(explained::OPTION) {
             self.out.explains = std::str::from_utf8(self.text).ok().and_then(explained::inner);
         }
