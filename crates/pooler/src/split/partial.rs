@@ -15,8 +15,8 @@ use super::Refusal;
 use super::allow::is_aggregate;
 use super::kinds;
 use super::scope::Scope;
-use super::walk::{self, below, column, expression, walk};
-use crate::understand::names;
+use super::walk::{self, below, column, expression, visit, visit_select};
+use crate::understand::{Tree, names};
 
 /// The name of what the parts answered, in the final statement.
 pub(super) const ROWS: &str = "corun_parts";
@@ -99,7 +99,7 @@ impl Partial {
                 *expression = Some(Box::new((*sort).clone()));
             }
         }
-        builder.widen(&mut last)?;
+        builder.widen(&last)?;
         for target in &mut last.target_list {
             if let Some(NodeEnum::ResTarget(target)) = &mut target.node {
                 builder.rewrite_option(&mut target.val)?;
@@ -214,11 +214,11 @@ fn collects(call: &pb::FuncCall) -> bool {
 
 impl Builder<'_> {
     /// Makes the arguments of DISTINCT aggregates keys of the parts, unless each of them is the split key.
-    fn widen(&mut self, last: &mut pb::SelectStmt) -> Result<(), Refusal> {
+    fn widen(&mut self, last: &pb::SelectStmt) -> Result<(), Refusal> {
         let mut arguments = Vec::new();
         let mut filtered = false;
-        walk::select_below(last, &mut |node| {
-            if let Some(NodeEnum::FuncCall(call)) = &node.node
+        visit_select(last, &mut |tree| {
+            if let Tree::Node(NodeEnum::FuncCall(call)) = tree
                 && is_aggregate(call)
             {
                 if collects(call) {
@@ -227,7 +227,7 @@ impl Builder<'_> {
                 }
                 return false;
             }
-            !matches!(&node.node, Some(NodeEnum::SelectStmt(_)))
+            !matches!(tree, Tree::Select(_))
         });
         self.widened = !arguments.iter().all(self.is_key);
         if !self.widened {
@@ -365,12 +365,12 @@ fn sorted_expression(item: &mut Node) -> Option<&mut Option<Box<Node>>> {
 /// Whether an expression holds an aggregate of the query it stands in.
 pub(super) fn has_aggregate(node: &Node) -> bool {
     let mut found = false;
-    walk(&mut node.clone(), &mut |node| match &node.node {
-        Some(NodeEnum::FuncCall(call)) => {
+    visit(node, &mut |tree| match tree {
+        Tree::Node(NodeEnum::FuncCall(call)) => {
             found |= is_aggregate(call);
             true
         }
-        Some(NodeEnum::SelectStmt(_)) => false,
+        Tree::Select(_) => false,
         _ => true,
     });
     found

@@ -13,7 +13,7 @@ use super::scope::{Column, Scope};
 use super::text::{self, ONCE_MAX, Template};
 use super::walk::{self, as_select};
 use super::{Plan, Refusal};
-use crate::understand::{Dialect, own_operator};
+use crate::understand::{Dialect, Tree, own_operator};
 
 /// How an item of ORDER BY puts rows in order.
 #[derive(Clone, Debug)]
@@ -439,10 +439,10 @@ impl Resolving<'_> {
             };
         }
         let mut plain = true;
-        walk::walk(&mut node.clone(), &mut |node| {
+        walk::visit(node, &mut |tree| {
             plain &= !matches!(
-                &node.node,
-                Some(NodeEnum::CollateClause(_) | NodeEnum::SubLink(_))
+                tree,
+                Tree::Node(NodeEnum::CollateClause(_) | NodeEnum::SubLink(_))
             );
             true
         });

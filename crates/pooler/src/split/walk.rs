@@ -1,13 +1,31 @@
-//! Changing trees: every node below one, locations taken out so that equal expressions compare equal, and small nodes made.
+//! Reading and changing trees: every node below one, locations taken out so that equal expressions compare equal, and small nodes made.
 //!
 //! Only kinds that [`super::allow`] admits are walked; others have been refused before.
 
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-use crate::understand::{Below, Dialect, children_mut, guarded_parse};
+use crate::understand::{Below, Dialect, Tree, children, children_mut, guarded_parse};
 
-/// Hands every node to `each`, the outer before the inner. `false` from it: do not look below.
+/// Hands every place of an expression to `each`, the outer before the inner. `false` from it: do not look below.
+pub(super) fn visit<'a>(node: &'a Node, each: &mut dyn FnMut(Tree<'a>) -> bool) {
+    if let Some(tree) = Tree::of(node) {
+        visit_tree(tree, each);
+    }
+}
+
+/// The same for everything in a SELECT.
+pub(super) fn visit_select<'a>(select: &'a pb::SelectStmt, each: &mut dyn FnMut(Tree<'a>) -> bool) {
+    children(Tree::Select(select), &mut |child| visit_tree(child, each));
+}
+
+fn visit_tree<'a>(tree: Tree<'a>, each: &mut dyn FnMut(Tree<'a>) -> bool) {
+    if each(tree) {
+        children(tree, &mut |child| visit_tree(child, each));
+    }
+}
+
+/// Hands every node to `each` to be changed, the outer before the inner. `false` from it: do not look below.
 pub(super) fn walk(node: &mut Node, each: &mut dyn FnMut(&mut Node) -> bool) {
     if each(node) {
         below(node, each);
