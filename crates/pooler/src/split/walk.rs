@@ -72,8 +72,8 @@ pub(super) fn without_locations(mut node: Node) -> Node {
         }
         clear_location!(
             &mut node.node,
-            ColumnRef AConst ParamRef ResTarget AExpr BoolExpr NullTest BooleanTest CaseExpr CaseWhen CoalesceExpr MinMaxExpr
-            FuncCall TypeCast CollateClause AArrayExpr RowExpr SubLink SortBy RangeVar
+            ColumnRef AConst ParamRef ResTarget AExpr BoolExpr NullTest BooleanTest CaseExpr CaseWhen
+            CoalesceExpr MinMaxExpr FuncCall TypeCast CollateClause AArrayExpr RowExpr SubLink SortBy RangeVar
         );
         true
     });

@@ -168,26 +168,32 @@ macro_rules! kinds {
 
 kinds! {
     SelectStmt {
-        with_clause, distinct_clause, target_list, from_clause, where_clause, group_clause, having_clause, window_clause,
-        values_lists, sort_clause, limit_offset, limit_count, larg, rarg
+        with_clause, distinct_clause, target_list, from_clause, where_clause, group_clause, having_clause,
+        window_clause, values_lists, sort_clause, limit_offset, limit_count, larg, rarg
     } { into_clause, group_distinct, limit_option, locking_clause, op, all }
-    InsertStmt { with_clause, relation, cols, select_stmt, on_conflict_clause, returning_clause } { r#override }
+    InsertStmt { with_clause, relation, cols, select_stmt, on_conflict_clause, returning_clause } {
+        r#override
+    }
     OnConflictClause { infer, target_list, where_clause } { action, location }
     InferClause { index_elems, where_clause } { conname, location }
     IndexElem { expr } { name, indexcolname, collation, opclass, opclassopts, ordering, nulls_ordering }
     UpdateStmt { with_clause, relation, target_list, from_clause, where_clause, returning_clause } {}
     DeleteStmt { with_clause, relation, using_clause, where_clause, returning_clause } {}
-    MergeStmt { with_clause, relation, source_relation, join_condition, merge_when_clauses, returning_clause } {}
+    MergeStmt {
+        with_clause, relation, source_relation, join_condition, merge_when_clauses, returning_clause
+    } {}
     MergeWhenClause { condition, target_list, values } { match_kind, command_type, r#override }
     MultiAssignRef { source } { colno, ncolumns }
     WithClause { ctes } { recursive, location }
     // The clauses SEARCH and CYCLE hold names and constants.
     CommonTableExpr { ctequery } {
-        ctename, aliascolnames, ctematerialized, search_clause, cycle_clause, location, cterecursive, cterefcount, ctecolnames,
-        ctecoltypes, ctecoltypmods, ctecolcollations
+        ctename, aliascolnames, ctematerialized, search_clause, cycle_clause, location, cterecursive,
+        cterefcount, ctecolnames, ctecoltypes, ctecoltypmods, ctecolcollations
     }
     ReturningClause { exprs } { options }
-    WindowDef { partition_clause, order_clause, start_offset, end_offset } { name, refname, frame_options, location }
+    WindowDef { partition_clause, order_clause, start_offset, end_offset } {
+        name, refname, frame_options, location
+    }
     JoinExpr { larg, rarg, quals } { jointype, is_natural, using_clause, join_using_alias, alias, rtindex }
     RangeSubselect { subquery } { lateral, alias }
     RangeFunction { functions } { lateral, ordinality, is_rowsfrom, alias, coldeflist }
