@@ -1,6 +1,6 @@
 //! Whether a text runs the same when it is prepared.
 
-use crate::understand::{Access, StatementKind, Understood, rough};
+use crate::understand::{Access, StatementKind, Understood, contains_word, reads_the_clock, rough};
 
 /// Bytes of a text beyond which it is not prepared: servers keep what is.
 pub const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -47,12 +47,6 @@ pub fn may_be_prepared(text: &[u8], understood: &Understood) -> bool {
         && !may_write_first()
 }
 
-/// Whether `word`, in lower case, stands somewhere in a text, also as a part of another.
-pub(super) fn contains_word(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len())
-        .any(|window| window.eq_ignore_ascii_case(word))
-}
-
 /// What the characters of a text say about that. Parameters are allowed.
 pub(super) fn lexically(text: &[u8]) -> bool {
     if text.len() > TEXT_BYTES_MAX || std::str::from_utf8(text).is_err() {
@@ -83,12 +77,7 @@ fn strings_tell_the_time(text: &[u8]) -> bool {
     let (Some(first), Some(last)) = (text.iter().position(is_quote), text.iter().rposition(is_quote)) else {
         return false;
     };
-    text[first..last]
-        .split(|byte| !byte.is_ascii_alphabetic())
-        .any(|word| {
-            let words = [&b"now"[..], b"today", b"tomorrow", b"yesterday"];
-            words.iter().any(|time| word.eq_ignore_ascii_case(time))
-        })
+    reads_the_clock(&text[first..last])
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use pg_query::protobuf::a_const::Val;
 
-use super::exact::{TEXT_BYTES_MAX, contains_word, lexically};
-use super::lifted::{Lifted, LiftedShape, LiteralKind, Slot, number_kind, values_of};
+use super::exact::{TEXT_BYTES_MAX, lexically};
+use super::lifted::{Lifted, LiftedShape, LiteralKind, Slot, literal, values_of};
 use super::sites::{Site, sites};
-use crate::understand::{Dialect, guarded_parse, rough};
+use crate::understand::{Dialect, contains_word, guarded_parse, rough};
 
 /// Literals lifted at most. Texts with more are left as they are.
 pub const LITERALS_MAX: usize = 256;
@@ -70,42 +70,23 @@ fn slot(text: &str, site: &Site<'_>) -> Option<(usize, Slot)> {
     if runs_on {
         return None;
     }
-    let (end, kind, negative) = match site.value {
-        Val::Sval(read) => {
-            if bytes.get(begin) != Some(&b'\'') {
-                return None;
-            }
-            let end = rough::string_end(bytes, begin)?;
-            if text[begin + 1..end - 1].replace("''", "'") != read.sval || goes_on(&bytes[end..]) {
-                return None;
-            }
-            (end, LiteralKind::String, false)
+    let written = literal(&bytes[begin..])?;
+    let end = begin + written.length;
+    let same = match (site.value, written.kind) {
+        (Val::Sval(read), LiteralKind::String) => {
+            *written.value == *read.sval.as_bytes() && !goes_on(&bytes[end..])
         }
-        Val::Ival(_) | Val::Fval(_) => {
-            let negative = bytes.get(begin) == Some(&b'-');
-            let digits = begin + usize::from(negative);
-            if !bytes.get(digits)?.is_ascii_digit() {
-                return None;
-            }
-            let (end, decimal) = rough::number(bytes, digits)?;
-            let kind = number_kind(&bytes[begin..end], decimal)?;
-            let same = match site.value {
-                Val::Ival(read) => text[begin..end].parse() == Ok(read.ival),
-                Val::Fval(read) => text[begin..end] == read.fval,
-                _ => false,
-            };
-            if !same {
-                return None;
-            }
-            (end, kind, negative)
+        (Val::Ival(read), LiteralKind::Int4) => text[begin..end].parse() == Ok(read.ival),
+        (Val::Fval(read), LiteralKind::Int4 | LiteralKind::Int8 | LiteralKind::Decimal) => {
+            text[begin..end] == read.fval
         }
-        Val::Boolval(_) | Val::Bsval(_) => return None,
+        _ => false,
     };
-    Some((
+    same.then_some((
         end,
         Slot {
-            kind,
-            negative,
+            kind: written.kind,
+            negative: written.negative,
             used: site.used,
         },
     ))

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::understand::rough;
+use crate::understand::{oid, rough};
 
 use super::proof::{input_cannot_fail, modifier_may_refuse};
 
@@ -50,9 +50,9 @@ impl Slot {
     pub fn declared(&self) -> u32 {
         match (self.used, self.kind) {
             (_, LiteralKind::String) | (Use::Inserted | Use::Updated, _) => 0,
-            (_, LiteralKind::Int4) => 23,
-            (_, LiteralKind::Int8) => 20,
-            (_, LiteralKind::Decimal) => 1700,
+            (_, LiteralKind::Int4) => oid::INT4,
+            (_, LiteralKind::Int8) => oid::INT8,
+            (_, LiteralKind::Decimal) => oid::NUMERIC,
         }
     }
 }
@@ -118,42 +118,48 @@ impl Lifted {
     }
 }
 
-/// The literal of a slot at the beginning of `text`: its length and value.
-fn literal<'a>(text: &'a [u8], slot: &Slot) -> Option<(usize, Cow<'a, [u8]>)> {
-    if slot.kind == LiteralKind::String {
-        if text.first() != Some(&b'\'') {
-            return None;
-        }
-        let end = rough::string_end(text, 0)?;
-        let inside = &text[1..end - 1];
-        let value = if inside.contains(&b'\'') {
-            let mut value = Vec::with_capacity(inside.len());
-            let mut quote = false;
-            for &byte in inside {
-                // Every other quote in a row.
-                quote = byte == b'\'' && !quote;
-                if !quote {
-                    value.push(byte);
-                }
-            }
-            Cow::Owned(value)
-        } else {
-            Cow::Borrowed(inside)
-        };
-        return Some((end, value));
+/// A literal as a text has it.
+pub(super) struct Written<'a> {
+    pub kind: LiteralKind,
+    /// It begins with a minus sign.
+    pub negative: bool,
+    pub length: usize,
+    /// The characters of a string; a number as it stands there.
+    pub value: Cow<'a, [u8]>,
+}
+
+/// The literal at the beginning of `text`; `None` where there is none that is lifted.
+pub(super) fn literal(text: &[u8]) -> Option<Written<'_>> {
+    if text.first() == Some(&b'\'') {
+        let length = rough::string_end(text, 0)?;
+        let inside = &text[1..length - 1];
+        return Some(Written {
+            kind: LiteralKind::String,
+            negative: false,
+            length,
+            value: match inside.contains(&b'\'') {
+                true => Cow::Owned(rough::Unquoted(inside).collect()),
+                false => Cow::Borrowed(inside),
+            },
+        });
     }
-    let sign = usize::from(slot.negative);
-    if slot.negative && text.first() != Some(&b'-') || !text.get(sign).is_some_and(u8::is_ascii_digit) {
+    let negative = text.first() == Some(&b'-');
+    let digits = usize::from(negative);
+    if !text.get(digits)?.is_ascii_digit() {
         return None;
     }
-    let (end, decimal) = rough::number(text, sign)?;
-    let value = &text[..end];
-    let kind = number_kind(value, decimal)?;
-    (kind == slot.kind).then_some((end, Cow::Borrowed(value)))
+    let (length, decimal) = rough::number(text, digits)?;
+    let value = &text[..length];
+    Some(Written {
+        kind: number_kind(value, decimal)?,
+        negative,
+        length,
+        value: Cow::Borrowed(value),
+    })
 }
 
 /// What a number with its sign is; `None` for numbers that are not lifted.
-pub(super) fn number_kind(value: &[u8], decimal: bool) -> Option<LiteralKind> {
+fn number_kind(value: &[u8], decimal: bool) -> Option<LiteralKind> {
     const DIGITS_MAX: usize = 30;
     let text = std::str::from_utf8(value).ok()?;
     if value.len() > DIGITS_MAX {
@@ -190,9 +196,10 @@ fn walk<'a>(
     let (first, others) = shape.pieces.split_first()?;
     let mut rest = text.strip_prefix(first.as_bytes())?;
     for (slot, piece) in shape.slots.iter().zip(others) {
-        let (length, value) = literal(rest, slot)?;
-        each(text.len() - rest.len(), length, value);
-        rest = rest[length..].strip_prefix(piece.as_bytes())?;
+        let written =
+            literal(rest).filter(|written| written.kind == slot.kind && written.negative == slot.negative)?;
+        each(text.len() - rest.len(), written.length, written.value);
+        rest = rest[written.length..].strip_prefix(piece.as_bytes())?;
     }
     Some(rest)
 }

@@ -1,35 +1,7 @@
 //! What the server must have described for a lifted text to be equal to the text it came from.
 
 use super::lifted::{Lifted, LiteralKind, Slot, Use};
-
-const BOOL: u32 = 16;
-const BYTEA: u32 = 17;
-const INT8: u32 = 20;
-const INT2: u32 = 21;
-const INT4: u32 = 23;
-const TEXT: u32 = 25;
-const JSON: u32 = 114;
-const CIDR: u32 = 650;
-const FLOAT4: u32 = 700;
-const FLOAT8: u32 = 701;
-const MACADDR: u32 = 829;
-const INET: u32 = 869;
-const INT4_ARRAY: u32 = 1007;
-const TEXT_ARRAY: u32 = 1009;
-const INT8_ARRAY: u32 = 1016;
-const BPCHAR: u32 = 1042;
-const VARCHAR: u32 = 1043;
-const DATE: u32 = 1082;
-const TIME: u32 = 1083;
-const TIMESTAMP: u32 = 1114;
-const TIMESTAMPTZ: u32 = 1184;
-const TIMETZ: u32 = 1266;
-const NUMERIC: u32 = 1700;
-const UUID: u32 = 2950;
-const JSONB: u32 = 3802;
-
-/// The first OID of types that are not PostgreSQL's own.
-const FIRST_OF_USERS: u32 = 16384;
+use crate::understand::oid::*;
 
 /// Types whose values a column takes as they are, whatever its type modifier (which may round, never refuse). Not among them:
 /// `interval`, which reads a string by its modifier.

@@ -3,6 +3,8 @@
 //! The text is PostgreSQL's own (fully parenthesised, names quoted where needed), so a scanner that knows quotes and brackets is
 //! enough. What it cannot make sense of stays one condition.
 
+use std::ops::Range;
+
 /// Bytes that are looked at while a condition is taken apart, so that nesting costs no time. What is left stays whole.
 const LOOKED_MAX: usize = 1 << 20;
 /// Brackets around a condition that are taken off; the server writes two at most.
@@ -100,69 +102,77 @@ pub(super) fn exclusive(text: &str) -> Option<usize> {
     (all > 1 && values.len() == all).then_some(all)
 }
 
-/// Calls `see` with each byte outside of quotes.
-fn scan(text: &str, mut see: impl FnMut(usize, u8)) {
+/// What a condition is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    /// A string, without the `E` before it.
+    String,
+    /// A name in double quotes.
+    Name,
+    Number,
+    /// A name, a key word or a parameter.
+    Word,
+    Sign,
+}
+
+/// The pieces of a condition and where they stand. All begin and end at characters.
+fn pieces(text: &str) -> impl Iterator<Item = (Piece, Range<usize>)> {
     let bytes = text.as_bytes();
     let mut at = 0;
-    while at < bytes.len() {
-        match bytes[at] {
-            quote @ (b'\'' | b'"') => {
-                // In E'..' a backslash protects the next character; doubled quotes begin the next string at once.
-                let escapes = quote == b'\'' && at > 0 && bytes[at - 1] == b'E';
-                at += 1;
-                while at < bytes.len() && bytes[at] != quote {
-                    at += if escapes && bytes[at] == b'\\' { 2 } else { 1 };
-                }
-                at += 1;
-            }
-            byte => {
-                see(at, byte);
-                at += 1;
-            }
-        }
+    std::iter::from_fn(move || {
+        let from = at;
+        let run = |inside: fn(u8) -> bool| {
+            let end = bytes[from..].iter().position(|byte| !inside(*byte));
+            end.map_or(bytes.len(), |length| from + length)
+        };
+        let (piece, end) = match *bytes.get(from)? {
+            b'\'' => (Piece::String, quoted_end(bytes, from)),
+            b'"' => (Piece::Name, quoted_end(bytes, from)),
+            b'0'..=b'9' => (Piece::Number, run(|byte| is_word(byte) || byte == b'.')),
+            b'$' => (Piece::Word, run(|byte| is_word(byte) || byte == b'$')),
+            byte if is_word(byte) => (Piece::Word, run(|byte| is_word(byte) || byte == b'$')),
+            _ => (Piece::Sign, from + 1),
+        };
+        at = end;
+        Some((piece, from..end))
+    })
+}
+
+/// Where what begins with a quote has ended. Doubled quotes are part of it; in E'..' a backslash protects the next character.
+fn quoted_end(bytes: &[u8], from: usize) -> usize {
+    let quote = bytes[from];
+    let escapes = quote == b'\'' && from > 0 && bytes[from - 1] == b'E';
+    let mut at = from + 1;
+    while let Some(&byte) = bytes.get(at) {
+        at += match byte {
+            b'\\' if escapes => 2,
+            byte if byte != quote => 1,
+            _ if bytes.get(at + 1) == Some(&quote) => 2,
+            _ => return at + 1,
+        };
+    }
+    bytes.len()
+}
+
+/// Calls `see` with each byte outside of quotes.
+fn scan(text: &str, mut see: impl FnMut(usize, u8)) {
+    for (_, range) in pieces(text).filter(|(piece, _)| !matches!(piece, Piece::String | Piece::Name)) {
+        range.for_each(|at| see(at, text.as_bytes()[at]));
     }
 }
 
 /// The text with `?` for strings and numbers, so that values of one shape look alike.
 pub(super) fn without_literals(text: &str) -> String {
-    let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());
-    let mut kept = vec![true; bytes.len()];
-    // What is outside of quotes, then double-quoted names are put back.
-    let mut outside = vec![false; bytes.len()];
-    scan(text, |at, _| outside[at] = true);
-    let mut at = 0;
-    while at < bytes.len() {
-        if !outside[at] && bytes[at] == b'"' {
-            // A name: kept up to its end.
-            at += 1;
-            while at < bytes.len() && bytes[at] != b'"' {
-                at += 1;
-            }
-            at += 1;
-        } else if !outside[at] {
-            kept[at] = false;
-            at += 1;
-        } else if bytes[at].is_ascii_digit()
-            && (at == 0 || !(is_word(bytes[at - 1]) || bytes[at - 1] == b'$'))
-        {
-            while at < bytes.len() && (is_word(bytes[at]) || bytes[at] == b'.') && outside[at] {
-                kept[at] = false;
-                at += 1;
-            }
-        } else {
-            at += 1;
-        }
-    }
     let mut gap = false;
-    for (at, c) in text.char_indices() {
-        if kept[at] {
-            out.push(c);
-            gap = false;
-        } else if !gap {
-            out.push('?');
-            gap = true;
+    for (piece, range) in pieces(text) {
+        let literal = matches!(piece, Piece::String | Piece::Number);
+        match (literal, gap) {
+            (false, _) => out.push_str(&text[range]),
+            (true, false) => out.push('?'),
+            (true, true) => {}
         }
+        gap = literal;
     }
     out
 }
@@ -173,62 +183,15 @@ fn is_word(byte: u8) -> bool {
 
 /// The names before dots: relations whose columns a condition speaks of, as the query calls them.
 pub(super) fn qualifiers(text: &str) -> Vec<String> {
-    let bytes = text.as_bytes();
-    let at_byte = |at: usize| bytes.get(at).copied();
-    let mut found = Vec::new();
-    let mut at = 0;
-    // Every cut is at an ASCII character, so names are whole characters.
-    while let Some(byte) = at_byte(at) {
-        let from = at;
-        let name = match byte {
-            b'\'' => {
-                at = behind_literal(bytes, at, false);
-                continue;
-            }
-            b'"' => {
-                at += 1;
-                while at_byte(at).is_some_and(|byte| byte != b'"' || at_byte(at + 1) == Some(b'"')) {
-                    at += if bytes[at] == b'"' { 2 } else { 1 };
-                }
-                let name = text.get(from + 1..at).unwrap_or_default().replace("\"\"", "\"");
-                at += 1;
-                name
-            }
-            b'0'..=b'9' => {
-                while at_byte(at).is_some_and(|byte| is_word(byte) || byte == b'.') {
-                    at += 1;
-                }
-                continue;
-            }
-            _ if is_word(byte) => {
-                while at_byte(at).is_some_and(|byte| is_word(byte) || byte == b'$') {
-                    at += 1;
-                }
-                if &text[from..at] == "E" && at_byte(at) == Some(b'\'') {
-                    at = behind_literal(bytes, at, true);
-                    continue;
-                }
-                text[from..at].to_owned()
-            }
-            _ => {
-                at += 1;
-                continue;
-            }
-        };
-        if at_byte(at) == Some(b'.') {
-            found.push(name);
-        }
-    }
-    found
-}
-
-/// Where a literal that begins at `at` has ended.
-fn behind_literal(bytes: &[u8], at: usize, escapes: bool) -> usize {
-    let mut at = at + 1;
-    while at < bytes.len() && bytes[at] != b'\'' {
-        at += if escapes && bytes[at] == b'\\' { 2 } else { 1 };
-    }
-    (at + 1).min(bytes.len())
+    let before_dot = |range: &Range<usize>| text.as_bytes().get(range.end) == Some(&b'.');
+    pieces(text)
+        .filter(|(_, range)| before_dot(range))
+        .filter_map(|(piece, range)| match piece {
+            Piece::Name => Some(text[range.start + 1..range.end - 1].replace("\"\"", "\"")),
+            Piece::Word if !text[range.clone()].starts_with('$') => Some(text[range].to_owned()),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Whether a condition can be asked on its own: it computes from the row and its own constants with operators only. Calls of

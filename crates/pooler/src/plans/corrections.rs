@@ -27,7 +27,7 @@ use super::conditions::{can_be_asked, conjuncts, exclusive, qualifiers, without_
 use super::node::Node;
 use super::shape::{estimated, is_partial};
 use super::{Explained, Relation, Statistics, fingerprint::Fingerprint};
-use crate::split::quoted_name;
+use crate::split::{qualified, quoted_name};
 
 /// Factors that are kept. Unmeasured; a factor takes about 100 bytes.
 const FACTORS_MAX: usize = 4096;
@@ -413,9 +413,8 @@ fn count_text(scan: &Node) -> Option<String> {
     let alias = scan.alias.as_deref()?;
     let conditions: Vec<String> = conditions.iter().map(|text| format!("({text})")).collect();
     let text = format!(
-        "select pg_catalog.count(*) from only {}.{} as {} where {}",
-        quoted_name(scan.schema.as_deref()?),
-        quoted_name(relation),
+        "select pg_catalog.count(*) from only {} as {} where {}",
+        qualified(Some(scan.schema.as_deref()?), relation),
         quoted_name(alias),
         conditions.join(" and ")
     );

@@ -71,29 +71,27 @@ impl Form {
     }
 }
 
-/// What a set of joins says of the forms it has.
-fn has(joins: &[MainJoin], wanted: impl Fn(&MainJoin) -> bool) -> bool {
-    joins.iter().any(wanted)
-}
-
 impl Explained {
     /// Settings worth asking about, at most three: those under which one of the first two joins of the main pipeline could use
     /// another method. Empty for a plan without joins. The answers need not differ.
     pub fn alternatives(&self) -> Vec<Form> {
         let joins = self.main_joins();
-        let keeps = |join: &MainJoin| !matches!(join.kind, JoinKind::Index);
         let mut forms = Vec::new();
         let mut ask = |settings| forms.push(Form::by(settings));
         // A hash or merge join can only become one by index if one side is a relation alone.
-        if has(&joins, |join| {
-            keeps(join) && join.kind != JoinKind::Memoize && join.relation
-        }) {
+        let mut by_key = joins
+            .iter()
+            .filter(|join| matches!(join.kind, JoinKind::Hash | JoinKind::Merge | JoinKind::Material));
+        if by_key.any(|join| join.relation) {
             ask(INDEX);
         }
-        if has(&joins, |join| join.kind != JoinKind::Hash && join.equality) {
+        if joins
+            .iter()
+            .any(|join| join.kind != JoinKind::Hash && join.equality)
+        {
             ask(HASH);
         }
-        if has(&joins, |join| join.kind == JoinKind::Memoize) {
+        if joins.iter().any(|join| join.kind == JoinKind::Memoize) {
             ask(NO_MEMOIZE);
         }
         forms.truncate(FORMS_MAX);
@@ -103,7 +101,10 @@ impl Explained {
     /// One more form, after the server answered to `form` with this plan: where it keeps answers of an index join, the same
     /// without.
     pub fn refined(&self, form: &Form) -> Option<Form> {
-        let memoize = has(&self.main_joins(), |join| join.kind == JoinKind::Memoize);
+        let memoize = self
+            .main_joins()
+            .iter()
+            .any(|join| join.kind == JoinKind::Memoize);
         (form.settings == INDEX && memoize).then(|| Form::by(INDEX_NO_MEMOIZE))
     }
 

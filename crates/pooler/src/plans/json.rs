@@ -139,40 +139,43 @@ impl Reader<'_> {
     }
 
     fn object(&mut self, depth: usize) -> Result<Json, PlanError> {
-        self.at += 1;
-        let mut members = Vec::new();
-        if self.took(b'}') {
-            return Ok(Json::Object(members));
-        }
-        loop {
-            self.space();
-            let name = self.string()?;
-            if !self.took(b':') {
-                return Err(self.wrong("a colon"));
+        let member = |reader: &mut Self| {
+            reader.space();
+            let name = reader.string()?;
+            if !reader.took(b':') {
+                return Err(reader.wrong("a colon"));
             }
-            members.push((name, self.value(depth + 1)?));
-            if self.took(b'}') {
-                return Ok(Json::Object(members));
-            }
-            if !self.took(b',') {
-                return Err(self.wrong("a comma or the end of an object"));
-            }
-        }
+            Ok((name, reader.value(depth + 1)?))
+        };
+        self.members(b'}', "a comma or the end of an object", member)
+            .map(Json::Object)
     }
 
     fn array(&mut self, depth: usize) -> Result<Json, PlanError> {
+        let value = |reader: &mut Self| reader.value(depth + 1);
+        self.members(b']', "a comma or the end of a list", value)
+            .map(Json::List)
+    }
+
+    /// What stands between an opening bracket and `close`, with commas between them.
+    fn members<T>(
+        &mut self,
+        close: u8,
+        wanted: &'static str,
+        mut member: impl FnMut(&mut Self) -> Result<T, PlanError>,
+    ) -> Result<Vec<T>, PlanError> {
         self.at += 1;
-        let mut values = Vec::new();
-        if self.took(b']') {
-            return Ok(Json::List(values));
+        let mut members = Vec::new();
+        if self.took(close) {
+            return Ok(members);
         }
         loop {
-            values.push(self.value(depth + 1)?);
-            if self.took(b']') {
-                return Ok(Json::List(values));
+            members.push(member(self)?);
+            if self.took(close) {
+                return Ok(members);
             }
             if !self.took(b',') {
-                return Err(self.wrong("a comma or the end of a list"));
+                return Err(self.wrong(wanted));
             }
         }
     }

@@ -173,6 +173,21 @@ struct Part {
     joins: Vec<usize>,
 }
 
+impl Part {
+    /// A pipeline that begins with this operator.
+    fn new(shape: PlanShape, rows: u64) -> Self {
+        Part {
+            shape,
+            rows,
+            joins: Vec::new(),
+        }
+    }
+
+    fn scan(rows: u64) -> Self {
+        Part::new(PlanShape::Scan { rows: Rows(rows) }, rows)
+    }
+}
+
 struct Reader<'a> {
     leader: bool,
     memory: &'a Memory,
@@ -256,15 +271,15 @@ impl Reader<'_> {
                 };
                 let input = self.part(outer);
                 self.close(&input);
-                let rows = Rows(count(self.rows(node)));
-                Part {
-                    shape: PlanShape::Sort {
-                        rows,
-                        input: Box::new(input.shape),
+                let rows = count(self.rows(node));
+                let input = Box::new(input.shape);
+                Part::new(
+                    PlanShape::Sort {
+                        rows: Rows(rows),
+                        input,
                     },
-                    rows: rows.0,
-                    joins: Vec::new(),
-                }
+                    rows,
+                )
             }
             "Aggregate" | "SetOp" if hashed => self.groups(node),
             // What a bitmap is made of is not read row by row.
@@ -274,32 +289,28 @@ impl Reader<'_> {
     }
 
     fn scan(&self, node: &Node) -> Part {
-        let rows = count(self.rows(node));
-        Part {
-            shape: PlanShape::Scan { rows: Rows(rows) },
-            rows,
-            joins: Vec::new(),
-        }
+        Part::scan(count(self.rows(node)))
+    }
+
+    /// The inputs whose rows an operator gets.
+    fn inputs(&mut self, node: &Node) -> Vec<Part> {
+        node.sources().map(|input| self.part(input)).collect()
     }
 
     /// An operator without memory of its own.
     fn pass(&mut self, node: &Node) -> Part {
-        let inputs: Vec<&Node> = node.sources().collect();
-        let parts: Vec<Part> = inputs.iter().map(|input| self.part(input)).collect();
+        let parts = self.inputs(node);
         if parts.len() > 1
             && parts
                 .iter()
                 .all(|part| matches!(part.shape, PlanShape::Scan { .. }))
         {
             // Partitions are read one after the other.
-            let rows = parts
-                .iter()
-                .fold(0_u64, |sum, part| sum.saturating_add(part.rows));
-            return Part {
-                shape: PlanShape::Scan { rows: Rows(rows) },
-                rows,
-                joins: Vec::new(),
-            };
+            return Part::scan(
+                parts
+                    .iter()
+                    .fold(0, |sum: u64, part| sum.saturating_add(part.rows)),
+            );
         }
         self.merged(parts).unwrap_or_else(|| self.scan(node))
     }
@@ -349,23 +360,16 @@ impl Reader<'_> {
             aggregates,
         };
         let table = times(table.bytes(self.memory), self.copies(node.workers_above));
-        let inputs: Vec<&Node> = node.sources().collect();
-        let parts: Vec<Part> = inputs.iter().map(|input| self.part(input)).collect();
-        let input = match self.merged(parts) {
-            Some(input) => input,
-            None => self.scan(node),
-        };
+        let parts = self.inputs(node);
+        let input = self.merged(parts).unwrap_or_else(|| self.scan(node));
         self.close(&input);
         let groups = count(self.rows(node));
-        Part {
-            shape: PlanShape::HashAggregate {
-                table,
-                groups: Rows(groups),
-                input: Box::new(input.shape),
-            },
-            rows: groups,
-            joins: Vec::new(),
-        }
+        let shape = PlanShape::HashAggregate {
+            table,
+            groups: Rows(groups),
+            input: Box::new(input.shape),
+        };
+        Part::new(shape, groups)
     }
 
     fn hash_join(&mut self, node: &Node) -> Part {

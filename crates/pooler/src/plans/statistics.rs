@@ -20,7 +20,7 @@ use corun_model::units::Bytes;
 
 use super::fingerprint::Fingerprint;
 use super::memory_setting;
-use crate::split::quoted_name;
+use crate::split::{qualified, quoted};
 
 /// Relations that are looked at.
 const RELATIONS_MAX: usize = 256;
@@ -74,14 +74,7 @@ impl Statistics {
         let names: Vec<String> = relations
             .iter()
             .take(RELATIONS_MAX)
-            .map(|relation| {
-                let name = format!(
-                    "{}.{}",
-                    quoted_name(&relation.schema),
-                    quoted_name(&relation.name)
-                );
-                crate::session::settings::literal(&name).trim_start().to_owned()
-            })
+            .map(|relation| quoted(&qualified(Some(&relation.schema), &relation.name)))
             .collect();
         format!(
             "select n.nspname::text, c.relname::text, c.reltuples::text, pg_catalog.concat_ws(' ', c.oid, c.xmin, c.relfilenode, c.relpages, c.reltuples, \

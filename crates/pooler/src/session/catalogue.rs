@@ -12,9 +12,10 @@
 //! What it is not: current at every moment. Definitions that change through the pooler make it stale at once; others are seen at the next
 //! look.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
-use crate::understand::{Pins, Understood, Words, change_session, only_reads};
+pub use crate::understand::Effects;
+use crate::understand::{Understood, Words, change_session, only_reads};
 
 /// Rows of the answer beyond which it is not whole.
 pub const ROWS_MAX: usize = 200_000;
@@ -61,50 +62,6 @@ const EXTENSIONS: [&str; 38] = [
     "vector",
 ];
 
-/// What code may do to the session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effects {
-    /// What it may leave behind.
-    pub pins: Pins,
-    /// Settings may differ afterwards.
-    pub settings: bool,
-    /// Those among them that the server's view of its settings does not list.
-    pub names: BTreeSet<Box<str>>,
-    /// Anything else, that cannot be seen.
-    pub unreadable: bool,
-}
-
-impl Effects {
-    /// Whether there are none.
-    pub fn is_nothing(&self) -> bool {
-        self.pins.is_empty() && !self.settings && !self.unreadable
-    }
-
-    /// These and others.
-    pub fn add(&mut self, other: &Effects) {
-        self.pins |= other.pins;
-        self.settings |= other.settings;
-        self.unreadable |= other.unreadable;
-        self.names.extend(other.names.iter().cloned());
-    }
-
-    /// Those of something that nothing is known of.
-    pub(crate) fn unreadable() -> Effects {
-        Effects {
-            unreadable: true,
-            ..Effects::default()
-        }
-    }
-
-    /// Whether everything of `other` is among these.
-    fn has(&self, other: &Effects) -> bool {
-        self.pins.contains(other.pins)
-            && self.settings >= other.settings
-            && self.unreadable >= other.unreadable
-            && self.names.is_superset(&other.names)
-    }
-}
-
 /// What an administrator vouches for: nothing of it stays in the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trusted {
@@ -122,15 +79,6 @@ impl Trusted {
                 .functions
                 .iter()
                 .any(|listed| listed == name || qualified(listed))
-    }
-}
-
-fn effects_of(words: &Words) -> Effects {
-    Effects {
-        pins: words.pins,
-        settings: words.settings,
-        names: words.setting_names.clone(),
-        unreadable: words.unreadable,
     }
 }
 
@@ -193,7 +141,7 @@ impl Catalogue {
             match language.as_str() {
                 "sql" | "plpgsql" => {
                     let words = Words::of(body.as_bytes());
-                    node.own.add(&effects_of(&words));
+                    node.own.add(&words.effects);
                     bodies.push((name, words));
                 }
                 "internal" if only_reads(&body) => {}
@@ -206,12 +154,10 @@ impl Catalogue {
                 continue;
             };
             let function = |id: &str| names.get(id).map(|name| Name::Function((*name).into()));
+            let relation = |name: &str| Some(Name::Relation(name.into()));
             let (user, used) = match kind.as_str() {
-                "d" => (Some(Name::Relation(a.as_str().into())), function(b)),
-                "r" => (
-                    Some(Name::Relation(a.as_str().into())),
-                    Some(Name::Relation(b.as_str().into())),
-                ),
+                "d" => (relation(a), function(b)),
+                "r" => (relation(a), relation(b)),
                 "g" => (function(a), function(b)),
                 "x" => (Some(Name::Implicit), function(b)),
                 "v" => (Some(Name::Event), function(b)),
@@ -222,7 +168,7 @@ impl Catalogue {
                         "" => Name::Implicit,
                         relation => Name::Relation(relation.into()),
                     };
-                    nodes.entry(of).or_default().own.add(&effects_of(&words));
+                    nodes.entry(of).or_default().own.add(&words.effects);
                     continue;
                 }
                 _ => continue,
@@ -396,7 +342,7 @@ WHERE p.pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND p.proname = ANY
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::understand::{Limits, Understanding};
+    use crate::understand::{Limits, Pins, Understanding};
 
     fn row(columns: &[&str]) -> Vec<Option<String>> {
         let mut row: Vec<Option<String>> = columns.iter().map(|column| Some((*column).to_owned())).collect();

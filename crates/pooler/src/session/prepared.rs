@@ -14,7 +14,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -235,7 +234,7 @@ impl ClientStatements {
         }
     }
 
-    /// Notes a named one. Answers the one that had the name.
+    /// Notes a named one. Returns the one that had the name.
     pub fn define(&mut self, name: impl Into<Box<[u8]>>, prepared: Prepared) -> Option<Prepared> {
         let name = name.into();
         self.bytes += taken(&name, &prepared);
@@ -316,7 +315,7 @@ impl ServerStatements {
             .is_some_and(|&stamp| stamp >= prepared.stamp)
     }
 
-    /// Notes that the server is told to parse it at `stamp`. Answers the stamp of the copy it had.
+    /// Notes that the server is told to parse it at `stamp`. Returns the stamp of the copy it had.
     pub fn parse(&mut self, id: u64, stamp: u64) -> Option<u64> {
         self.parsed.put(id, stamp)
     }
@@ -372,10 +371,5 @@ impl ServerStatements {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.parsed.is_empty()
-    }
-
-    /// The limit, never 0.
-    pub fn limit(&self) -> NonZeroUsize {
-        NonZeroUsize::new(self.limit).unwrap_or(NonZeroUsize::MIN)
     }
 }

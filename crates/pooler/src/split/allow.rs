@@ -9,7 +9,7 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
 
 use super::{Refusal, reads_the_clock};
-use crate::understand::{Tree, children, names};
+use crate::understand::{TableName, Tree, children, names};
 
 /// Aggregates that are admitted.
 pub(super) const AGGREGATES: &[&str] = &[
@@ -112,9 +112,6 @@ const TYPES: &[&str] = &[
 /// Bounds what is asked of a catalog.
 const NAMES_MAX: usize = 200;
 
-/// A table as the text names it.
-pub(super) type TableName = (Option<String>, String);
-
 /// What stands in a statement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
@@ -200,8 +197,7 @@ impl Seen {
         {
             return Err(Refusal::From("a table with an alias for its columns"));
         }
-        let schema = (!table.schemaname.is_empty()).then(|| table.schemaname.clone());
-        self.tables.insert((schema, table.relname.clone()));
+        self.tables.insert(TableName::of(table));
         Ok(())
     }
 
@@ -315,6 +311,14 @@ impl Seen {
         Ok(())
     }
 
+    fn named_operator(&mut self, name: &[Node]) -> Result<(), Refusal> {
+        match names(name).as_slice() {
+            [name] => self.operator(name),
+            ["pg_catalog", name] if OPERATORS.binary_search(name).is_ok() => Ok(()),
+            other => Err(Refusal::Operator(other.join("."))),
+        }
+    }
+
     fn expr(&mut self, expr: &pb::AExpr) -> Result<(), Refusal> {
         use pb::AExprKind as Kind;
         match expr.kind() {
@@ -324,11 +328,7 @@ impl Seen {
                     .try_for_each(|name| self.operator(name))
             }
             Kind::Undefined => Err(Refusal::Construct("a construct that is not on the list")),
-            _ => match names(&expr.name).as_slice() {
-                [name] => self.operator(name),
-                ["pg_catalog", name] if OPERATORS.binary_search(name).is_ok() => Ok(()),
-                other => Err(Refusal::Operator(other.join("."))),
-            },
+            _ => self.named_operator(&expr.name),
         }
     }
 
@@ -352,12 +352,8 @@ impl Seen {
         use pb::SubLinkType as Kind;
         match link.sub_link_type() {
             Kind::ExistsSublink | Kind::ExprSublink => Ok(()),
-            Kind::AnySublink | Kind::AllSublink => match names(&link.oper_name).as_slice() {
-                [] => self.operator("="),
-                [name] => self.operator(name),
-                ["pg_catalog", name] if OPERATORS.binary_search(name).is_ok() => Ok(()),
-                other => Err(Refusal::Operator(other.join("."))),
-            },
+            Kind::AnySublink | Kind::AllSublink if link.oper_name.is_empty() => self.operator("="),
+            Kind::AnySublink | Kind::AllSublink => self.named_operator(&link.oper_name),
             _ => Err(Refusal::Construct("an array or a row made of a sub-select")),
         }
     }

@@ -1,7 +1,7 @@
 //! [`Catalog`]: what a server is asked about names in a text, and what it answered.
 
 use super::kinds::{COLLATION_DEFAULT, COLLATIONS_C, FIRST_OF_USERS};
-use super::text::{quoted, quoted_name};
+use super::text::{qualified, quoted};
 use super::{Plan, Refusal};
 
 /// A column of a table.
@@ -53,14 +53,6 @@ impl Catalog {
     }
 }
 
-fn table_text((schema, name): (&Option<String>, &str)) -> String {
-    let name = quoted_name(name);
-    quoted(&match schema {
-        Some(schema) => format!("{}.{name}", quoted_name(schema)),
-        None => name,
-    })
-}
-
 impl Plan {
     /// One statement of the simple protocol that asks the catalog what the names in the text stand for. Its rows have seven
     /// columns of text and go to [`Plan::resolve`].
@@ -69,11 +61,9 @@ impl Plan {
             .tables()
             .into_iter()
             .enumerate()
-            .map(|(number, (schema, name))| {
-                format!(
-                    "({number}, pg_catalog.to_regclass({}))",
-                    table_text((schema, name))
-                )
+            .map(|(number, table)| {
+                let name = qualified(table.schema.as_deref(), &table.name);
+                format!("({number}, pg_catalog.to_regclass({}))", quoted(&name))
             })
             .collect();
         let array = |names: &mut dyn Iterator<Item = &String>| {
@@ -83,7 +73,7 @@ impl Plan {
         let functions = array(&mut self.seen.functions.iter());
         let operators = array(&mut self.seen.operators.iter());
         let types = array(&mut self.seen.types.iter());
-        let key = table_text((&self.key.schema, &self.key.table));
+        let key = quoted(&qualified(self.key.schema.as_deref(), &self.key.table));
         // A type that no column in the text has; columns may have domains and enumerations, so those count as PostgreSQL's own.
         let own = format!(
             "exists (select from pg_catalog.pg_type t where t.oid = kind and t.oid >= {FIRST_OF_USERS} and t.typtype not in ('d', 'e'))"
@@ -136,11 +126,7 @@ impl Plan {
             match text(0)? {
                 "table" => {
                     let number: usize = text(1)?.parse().map_err(|_| bad())?;
-                    let name = self
-                        .tables()
-                        .get(number)
-                        .map(|table| table.1.clone())
-                        .ok_or_else(bad)?;
+                    let name = self.tables().get(number).ok_or_else(bad)?.name.to_string();
                     let strange = match (text(3)?, text(4)?, text(5)?) {
                         (_, "t", _) => Some("temporary"),
                         (_, _, "true" | "t") => Some("under row security"),
@@ -206,16 +192,10 @@ impl Plan {
         if !path_seen {
             return Err(bad());
         }
-        let found: Option<Vec<CatalogTable>> = tables.iter().cloned().collect();
-        catalog.tables = found.ok_or_else(|| {
-            let missing = tables.iter().position(Option::is_none).unwrap_or(0);
-            Refusal::NoTable(
-                self.tables()
-                    .get(missing)
-                    .map(|table| table.1.clone())
-                    .unwrap_or_default(),
-            )
-        })?;
+        for (name, table) in self.tables().into_iter().zip(tables) {
+            let table = table.ok_or_else(|| Refusal::NoTable(name.name.to_string()))?;
+            catalog.tables.push(table);
+        }
         Ok(catalog)
     }
 }

@@ -269,16 +269,6 @@ impl Confirmed {
         &self.columns
     }
 
-    /// The split key as it stands in the parts, for people.
-    pub fn key(&self) -> &str {
-        &self.resolved.key
-    }
-
-    /// The type of the split key, as pg_type numbers it.
-    pub fn key_type(&self) -> u32 {
-        self.resolved.key_type
-    }
-
     /// What the leader runs first in its transaction: it exports the snapshot and evaluates what is evaluated once.
     pub fn leader(&self) -> &str {
         self.resolved.leader()

@@ -3,54 +3,72 @@
 use std::cmp::Ordering;
 
 use super::numeric;
+use crate::session::settings::hex;
 
-pub(super) const BOOL: u32 = 16;
-pub(super) const BYTEA: u32 = 17;
-pub(super) const NAME: u32 = 19;
-pub(super) const INT8: u32 = 20;
-pub(super) const INT2: u32 = 21;
-pub(super) const INT4: u32 = 23;
-pub(super) const TEXT: u32 = 25;
-pub(super) const OID: u32 = 26;
-pub(super) const FLOAT4: u32 = 700;
-pub(super) const FLOAT8: u32 = 701;
-pub(super) const BPCHAR: u32 = 1042;
-pub(super) const VARCHAR: u32 = 1043;
-pub(super) const DATE: u32 = 1082;
-pub(super) const TIME: u32 = 1083;
-pub(super) const TIMESTAMP: u32 = 1114;
-pub(super) const TIMESTAMPTZ: u32 = 1184;
-pub(super) const NUMERIC: u32 = 1700;
-pub(super) const UUID: u32 = 2950;
-
-/// The first number of types that are not PostgreSQL's own.
-pub(super) const FIRST_OF_USERS: u32 = 16384;
+pub(super) use crate::understand::oid::*;
 
 /// The collations `C` and `POSIX`, and the one that stands for the database's.
 pub(super) const COLLATION_DEFAULT: u32 = 100;
 pub(super) const COLLATIONS_C: [u32; 2] = [950, 951];
 
-/// The name of a type whose values are handed on as literals, in a form that no setting changes. `None`: they are not.
+/// What is known of a type.
+struct Kind {
+    oid: u32,
+    /// Its name, if its values are handed on as literals in a form that no setting changes.
+    literal: Option<&'static str>,
+    /// How values are put in order; of text, under the collation `C`.
+    order: Order,
+    /// Its btree order is total, whatever the collation.
+    key: bool,
+}
+
+const KINDS: [Kind; 18] = [
+    kind(BOOL, Some("pg_catalog.bool"), Order::Bytes, false),
+    kind(BYTEA, Some("pg_catalog.bytea"), Order::Bytes, true),
+    kind(NAME, None, Order::Bytes, false),
+    kind(INT8, Some("pg_catalog.int8"), Order::Signed, true),
+    kind(INT2, Some("pg_catalog.int2"), Order::Signed, true),
+    kind(INT4, Some("pg_catalog.int4"), Order::Signed, true),
+    kind(TEXT, Some("pg_catalog.text"), Order::Bytes, true),
+    kind(OID, Some("pg_catalog.oid"), Order::Bytes, true),
+    kind(FLOAT4, Some("pg_catalog.float4"), Order::Float, false),
+    kind(FLOAT8, Some("pg_catalog.float8"), Order::Float, false),
+    kind(BPCHAR, Some("pg_catalog.bpchar"), Order::Padded, true),
+    kind(VARCHAR, Some("pg_catalog.varchar"), Order::Bytes, true),
+    kind(DATE, Some("pg_catalog.date"), Order::Signed, true),
+    kind(TIME, None, Order::Signed, true),
+    kind(TIMESTAMP, Some("pg_catalog.timestamp"), Order::Signed, true),
+    kind(TIMESTAMPTZ, Some("pg_catalog.timestamptz"), Order::Signed, true),
+    kind(NUMERIC, Some("pg_catalog.numeric"), Order::Numeric, true),
+    kind(UUID, Some("pg_catalog.uuid"), Order::Bytes, true),
+];
+
+const fn kind(oid: u32, literal: Option<&'static str>, order: Order, key: bool) -> Kind {
+    Kind {
+        oid,
+        literal,
+        order,
+        key,
+    }
+}
+
+fn known(oid: u32) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.oid == oid)
+}
+
+/// The name of a type whose values are handed on as literals. `None`: they are not.
 pub(super) fn literal_name(oid: u32) -> Option<&'static str> {
-    Some(match oid {
-        BOOL => "pg_catalog.bool",
-        BYTEA => "pg_catalog.bytea",
-        INT8 => "pg_catalog.int8",
-        INT2 => "pg_catalog.int2",
-        INT4 => "pg_catalog.int4",
-        TEXT => "pg_catalog.text",
-        OID => "pg_catalog.oid",
-        BPCHAR => "pg_catalog.bpchar",
-        VARCHAR => "pg_catalog.varchar",
-        DATE => "pg_catalog.date",
-        TIMESTAMP => "pg_catalog.timestamp",
-        TIMESTAMPTZ => "pg_catalog.timestamptz",
-        NUMERIC => "pg_catalog.numeric",
-        UUID => "pg_catalog.uuid",
-        FLOAT4 => "pg_catalog.float4",
-        FLOAT8 => "pg_catalog.float8",
-        _ => return None,
-    })
+    known(oid)?.literal
+}
+
+/// Whether a column of this type may be the split key.
+pub(super) fn is_key(oid: u32) -> bool {
+    known(oid).is_some_and(|kind| kind.key)
+}
+
+/// How values of a type are put in order. `None`: not here.
+pub(super) fn order(oid: u32) -> Option<Order> {
+    known(oid).map(|kind| kind.order)
 }
 
 /// Whether values are put in order by a collation.
@@ -61,26 +79,6 @@ pub(super) fn is_text(oid: u32) -> bool {
 /// Whether values are floating-point numbers.
 pub(super) fn is_float(oid: u32) -> bool {
     matches!(oid, FLOAT4 | FLOAT8)
-}
-
-/// Whether a column of this type may be the split key: its btree order is total, whatever the collation.
-pub(super) fn is_key(oid: u32) -> bool {
-    matches!(
-        oid,
-        INT2 | INT4
-            | INT8
-            | OID
-            | NUMERIC
-            | DATE
-            | TIME
-            | TIMESTAMP
-            | TIMESTAMPTZ
-            | UUID
-            | BYTEA
-            | TEXT
-            | VARCHAR
-            | BPCHAR
-    )
 }
 
 /// Whether equal values of two types are in the same place of the order of both.
@@ -112,18 +110,6 @@ pub(super) enum Order {
     Float,
     /// Numbers of any length.
     Numeric,
-}
-
-/// How values of a type are put in order; of text, under the collation `C`. `None`: not here.
-pub(super) fn order(oid: u32) -> Option<Order> {
-    Some(match oid {
-        INT2 | INT4 | INT8 | DATE | TIME | TIMESTAMP | TIMESTAMPTZ => Order::Signed,
-        BOOL | OID | UUID | BYTEA | TEXT | VARCHAR | NAME => Order::Bytes,
-        BPCHAR => Order::Padded,
-        FLOAT4 | FLOAT8 => Order::Float,
-        NUMERIC => Order::Numeric,
-        _ => return None,
-    })
 }
 
 impl Order {
@@ -211,28 +197,16 @@ pub(super) fn literal(out: &mut Vec<u8>, oid: u32, value: &[u8]) -> bool {
             None => return false,
         },
         // As many digits as tell it from its neighbours, whatever extra_float_digits is.
-        FLOAT4 | FLOAT8 => match (value.len(), read_float(value)) {
-            (4, Some(number)) if oid == FLOAT4 && number.is_finite() => {
-                format!("{:e}", number as f32).into_bytes()
-            }
-            (8, Some(number)) if oid == FLOAT8 && number.is_finite() => format!("{number:e}").into_bytes(),
-            (4 | 8, Some(number)) if number.is_nan() => b"NaN".to_vec(),
-            (4 | 8, Some(number)) if number.is_infinite() => {
-                if number > 0.0 {
-                    b"Infinity".to_vec()
-                } else {
-                    b"-Infinity".to_vec()
-                }
-            }
-            _ => return false,
+        FLOAT4 | FLOAT8 => match read_float(value) {
+            _ if value.len() != if oid == FLOAT4 { 4 } else { 8 } => return false,
+            None => return false,
+            Some(number) if number.is_nan() => b"NaN".to_vec(),
+            Some(f64::INFINITY) => b"Infinity".to_vec(),
+            Some(f64::NEG_INFINITY) => b"-Infinity".to_vec(),
+            Some(number) if oid == FLOAT4 => format!("{:e}", number as f32).into_bytes(),
+            Some(number) => format!("{number:e}").into_bytes(),
         },
-        BYTEA => {
-            let mut text = b"\\x".to_vec();
-            for byte in value {
-                text.extend(format!("{byte:02x}").bytes());
-            }
-            text
-        }
+        BYTEA => format!("\\x{}", hex(value)).into_bytes(),
         _ => value.to_vec(),
     };
     if text.contains(&0) {

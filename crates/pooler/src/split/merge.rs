@@ -92,26 +92,19 @@ impl<'a> Merger<'a> {
     /// # Errors
     /// The execution has failed.
     pub fn push(&mut self, part: usize, body: &[u8]) -> Result<(), MergeError> {
-        let hidden = match &self.confirmed.steps {
-            Steps::Sorted(orders) => orders.len(),
-            Steps::Concat | Steps::Final { .. } => 0,
+        let (visible, hidden) = match &self.confirmed.steps {
+            Steps::Concat => (self.confirmed.columns().len(), 0),
+            Steps::Sorted(orders) => (self.confirmed.columns().len(), orders.len()),
+            Steps::Final { types, .. } => (types.len(), 0),
         };
-        let columns = match &self.confirmed.steps {
-            Steps::Final { types, .. } => types.len(),
-            _ => self.confirmed.columns().len() + hidden,
-        };
-        let row = row(body, columns, hidden).ok_or(MergeError::Row)?;
+        let row = row(body, visible, hidden).ok_or(MergeError::Row)?;
         if self.is_done() {
             return Ok(());
         }
-        let of = self
-            .parts
-            .get_mut(part)
-            .filter(|part| !part.ended)
-            .ok_or(MergeError::Part)?;
-        self.bytes += row.bytes();
+        let bytes = row.bytes();
+        self.running(part)?.rows.push_back(row);
+        self.bytes += bytes;
         self.rows += 1;
-        of.rows.push_back(row);
         let collects = matches!(self.confirmed.steps, Steps::Final { .. });
         if collects && (self.rows > FINAL_ROWS_MAX || self.bytes > FINAL_BYTES_MAX) {
             return Err(MergeError::TooMany);
@@ -124,13 +117,13 @@ impl<'a> Merger<'a> {
     /// # Errors
     /// It is not there or had ended.
     pub fn end(&mut self, part: usize) -> Result<(), MergeError> {
-        let part = self
-            .parts
-            .get_mut(part)
-            .filter(|part| !part.ended)
-            .ok_or(MergeError::Part)?;
-        part.ended = true;
+        self.running(part)?.ended = true;
         Ok(())
+    }
+
+    fn running(&mut self, part: usize) -> Result<&mut Part, MergeError> {
+        let part = self.parts.get_mut(part).filter(|part| !part.ended);
+        part.ok_or(MergeError::Part)
     }
 
     /// Whether the client has all it wanted, so that what the parts still send is of no use.
@@ -144,17 +137,9 @@ impl<'a> Merger<'a> {
         self.parts.iter().all(|part| part.ended)
     }
 
-    /// Bytes of rows that are held, for limits and for slowing parts down: of a sorted merge, a part whose rows are waiting need
-    /// not be read until [`Merger::is_waiting_for`] says so.
+    /// Bytes of rows that are held, roughly.
     pub fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Whether the merge cannot go on without a row, or the end, of this part.
-    pub fn is_waiting_for(&self, part: usize) -> bool {
-        self.parts
-            .get(part)
-            .is_some_and(|part| part.rows.is_empty() && !part.ended)
     }
 
     /// Appends the DataRow messages that are certain by now; none where there is a final statement.
@@ -294,16 +279,16 @@ fn compare(orders: &[RowOrder], one: &Row, other: &Row) -> Ordering {
     Ordering::Equal
 }
 
-/// Finds the hidden columns of a row.
-fn row(body: &[u8], columns: usize, hidden: usize) -> Option<Row> {
+/// Finds the hidden columns of a row, which follow this many visible ones.
+fn row(body: &[u8], shown: usize, hidden: usize) -> Option<Row> {
     let count = u16::from_be_bytes(*body.first_chunk::<2>()?);
-    if usize::from(count) != columns {
+    if usize::from(count) != shown + hidden {
         return None;
     }
     let mut at = 2;
     let mut visible = 2;
     let mut keys = Vec::with_capacity(hidden);
-    for column in 0..columns {
+    for column in 0..shown + hidden {
         let length = i32::from_be_bytes(*body.get(at..)?.first_chunk::<4>()?);
         at += 4;
         let place = match usize::try_from(length) {
@@ -316,7 +301,7 @@ fn row(body: &[u8], columns: usize, hidden: usize) -> Option<Row> {
             Err(_) if length == -1 => None,
             Err(_) => return None,
         };
-        if column < columns - hidden {
+        if column < shown {
             visible = at;
         } else {
             keys.push(place);

@@ -61,19 +61,10 @@ mod text;
 mod walk;
 
 pub use crate::keys::Column as KeyColumn;
+pub use crate::understand::reads_the_clock;
 pub use confirmed::{Confirmed, Lead, LeadError, MergeKind, SplitsError};
 pub use merge::{MergeError, Merger};
 pub use plan::{Plan, plan};
 pub use refusal::Refusal;
 pub use resolve::Resolved;
-pub(crate) use text::quoted_name;
-
-/// Whether a value that a server reads as text may stand for the time of this moment (`'now'`, `'today'`): each part would read
-/// another one.
-pub fn reads_the_clock(value: &[u8]) -> bool {
-    value.split(|byte| !byte.is_ascii_alphabetic()).any(|word| {
-        [&b"now"[..], b"today", b"tomorrow", b"yesterday"]
-            .iter()
-            .any(|time| word.eq_ignore_ascii_case(time))
-    })
-}
+pub(crate) use text::{qualified, quoted, quoted_name};

@@ -33,25 +33,23 @@ fn output(target: &Node) -> Output<'_> {
     if !target.name.is_empty() {
         return Output::Named(&target.name);
     }
-    target.val.as_deref().map_or(Output::Unsure, made_up)
+    let Some(value) = target.val.as_deref() else {
+        return Output::Unsure;
+    };
+    if matches!(&value.node, Some(NodeEnum::ColumnRef(column)) if ends_in_star(column)) {
+        return Output::Star;
+    }
+    match figured(value) {
+        Figured::Own(name) | Figured::Weak(name) => Output::Named(name),
+        Figured::Nothing => Output::Named("?column?"),
+        Figured::Unsure => Output::Unsure,
+    }
 }
 
-fn made_up(value: &Node) -> Output<'_> {
-    match &value.node {
-        Some(NodeEnum::ColumnRef(column))
-            if matches!(
-                column.fields.last().map(|field| &field.node),
-                Some(Some(NodeEnum::AStar(_)))
-            ) =>
-        {
-            Output::Star
-        }
-        _ => match figured(value) {
-            Figured::Own(name) | Figured::Weak(name) => Output::Named(name),
-            Figured::Nothing => Output::Named("?column?"),
-            Figured::Unsure => Output::Unsure,
-        },
-    }
+/// Whether it is `*` or `t.*`.
+pub(super) fn ends_in_star(column: &pb::ColumnRef) -> bool {
+    let last = column.fields.last().and_then(|field| field.node.as_ref());
+    matches!(last, Some(NodeEnum::AStar(_)))
 }
 
 /// What PostgreSQL finds in an expression to name it by.
@@ -131,52 +129,32 @@ fn named(targets: &[Node], name: &str) -> Result<Option<usize>, Refusal> {
 fn numbered(targets: &[Node], number: i32) -> Result<Item, Refusal> {
     let at = usize::try_from(number)
         .ok()
-        .and_then(|number| number.checked_sub(1))
-        .filter(|at| *at < targets.len())
+        .and_then(|number| number.checked_sub(1));
+    at.filter(|at| *at < targets.len() && !targets[..=*at].iter().any(is_star))
+        .map(Item::Output)
         .ok_or(Refusal::Construct(
             "a number in ORDER BY or GROUP BY that counts past a star",
-        ))?;
-    if targets[..=at]
-        .iter()
-        .any(|target| matches!(output(target), Output::Star))
-    {
-        return Err(Refusal::Construct(
-            "a number in ORDER BY or GROUP BY that counts past a star",
-        ));
-    }
-    Ok(Item::Output(at))
+        ))
 }
 
 fn constant_number(node: &Node) -> Option<i32> {
-    match &node.node {
-        Some(NodeEnum::AConst(constant)) => match &constant.val {
-            Some(Val::Ival(number)) => Some(number.ival),
-            _ => None,
-        },
+    match node.node.as_ref()? {
+        NodeEnum::AConst(pb::AConst {
+            val: Some(Val::Ival(number)),
+            ..
+        }) => Some(number.ival),
         _ => None,
     }
 }
 
-/// What ORDER BY means by an expression: a name is one of the output first.
-pub(super) fn sorted_by(targets: &[Node], node: &Node) -> Result<Item, Refusal> {
+/// What ORDER BY or GROUP BY means by an expression. `output`: a name may be that of an output column. In ORDER BY it is one first;
+/// in GROUP BY a column of a table of that name comes first.
+pub(super) fn meant(targets: &[Node], node: &Node, output: bool) -> Result<Item, Refusal> {
     if let Some(number) = constant_number(node) {
         return numbered(targets, number);
     }
     if let Some(name) = bare_name(node)
-        && let Some(number) = named(targets, name)?
-    {
-        return Ok(Item::Output(number));
-    }
-    Ok(Item::Expression(Box::new(node.clone())))
-}
-
-/// What GROUP BY means by an expression: a name is a column of a table first. `is_column`: some table has a column of that name.
-pub(super) fn grouped_by(targets: &[Node], node: &Node, is_column: bool) -> Result<Item, Refusal> {
-    if let Some(number) = constant_number(node) {
-        return numbered(targets, number);
-    }
-    if let Some(name) = bare_name(node)
-        && !is_column
+        && output
         && let Some(number) = named(targets, name)?
     {
         return Ok(Item::Output(number));

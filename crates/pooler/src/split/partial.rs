@@ -15,8 +15,8 @@ use super::Refusal;
 use super::allow::is_aggregate;
 use super::kinds;
 use super::scope::Scope;
-use super::walk::{self, below, column, expression, walk};
-use crate::understand::names;
+use super::walk::{self, below, column, expression, visit, visit_select};
+use crate::understand::{Tree, names};
 
 /// The name of what the parts answered, in the final statement.
 pub(super) const ROWS: &str = "corun_parts";
@@ -49,15 +49,6 @@ pub(super) struct Partial {
     last: pb::SelectStmt,
 }
 
-/// A query whose items of GROUP BY and ORDER BY have been found out.
-pub(super) struct Grouped<'a> {
-    pub select: &'a pb::SelectStmt,
-    /// Expressions of GROUP BY.
-    pub keys: Vec<Node>,
-    /// Expressions of ORDER BY.
-    pub sorts: Vec<Node>,
-}
-
 struct Builder<'a> {
     scope: &'a Scope<'a>,
     /// Whether a column is equal to the split key in every joined row.
@@ -72,16 +63,19 @@ struct Builder<'a> {
 }
 
 impl Partial {
+    /// A query whose expressions of GROUP BY and ORDER BY have been found out.
+    ///
     /// # Errors
     /// What cannot be put together.
     pub fn of(
-        query: &Grouped<'_>,
+        select: &pb::SelectStmt,
+        group_keys: &[Node],
+        sorted_by: &[&Node],
         scope: &Scope<'_>,
         is_key: &dyn Fn(&Node) -> bool,
     ) -> Result<Self, Refusal> {
-        let select = query.select;
         let mut keys: Vec<Node> = Vec::new();
-        for key in &query.keys {
+        for key in group_keys {
             if matches!(&key.node, Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_))) {
                 return Err(Refusal::Construct("a constant in GROUP BY"));
             }
@@ -98,43 +92,22 @@ impl Partial {
             widened: false,
             values: Vec::new(),
         };
-        let mut last = pb::SelectStmt {
-            target_list: select.target_list.clone(),
-            having_clause: select.having_clause.clone(),
-            distinct_clause: select.distinct_clause.clone(),
-            sort_clause: select.sort_clause.clone(),
-            limit_count: select.limit_count.clone(),
-            limit_offset: select.limit_offset.clone(),
-            limit_option: select.limit_option,
-            op: select.op,
-            ..pb::SelectStmt::default()
-        };
-        for (item, sort) in last.sort_clause.iter_mut().zip(&query.sorts) {
-            if let Some(NodeEnum::SortBy(item)) = &mut item.node
-                && !matches!(
-                    item.node.as_deref().map(|node| &node.node),
-                    Some(Some(NodeEnum::AConst(_)))
-                )
-            {
-                item.node = Some(Box::new(sort.clone()));
+        let mut last = select.clone();
+        last.where_clause = None;
+        for (item, sort) in last.sort_clause.iter_mut().zip(sorted_by) {
+            if let Some(expression) = sorted_expression(item) {
+                *expression = Some(Box::new((*sort).clone()));
             }
         }
-        builder.widen(&mut last)?;
+        builder.widen(&last)?;
         for target in &mut last.target_list {
             if let Some(NodeEnum::ResTarget(target)) = &mut target.node {
                 builder.rewrite_option(&mut target.val)?;
             }
         }
         builder.rewrite_option(&mut last.having_clause)?;
-        for item in &mut last.sort_clause {
-            if let Some(NodeEnum::SortBy(item)) = &mut item.node
-                && !matches!(
-                    item.node.as_deref().map(|node| &node.node),
-                    Some(Some(NodeEnum::AConst(_)))
-                )
-            {
-                builder.rewrite_option(&mut item.node)?;
-            }
+        for expression in last.sort_clause.iter_mut().filter_map(sorted_expression) {
+            builder.rewrite_option(expression)?;
         }
         last.from_clause = vec![walk::node(NodeEnum::RangeVar(pb::RangeVar {
             relname: ROWS.to_owned(),
@@ -241,11 +214,11 @@ fn collects(call: &pb::FuncCall) -> bool {
 
 impl Builder<'_> {
     /// Makes the arguments of DISTINCT aggregates keys of the parts, unless each of them is the split key.
-    fn widen(&mut self, last: &mut pb::SelectStmt) -> Result<(), Refusal> {
+    fn widen(&mut self, last: &pb::SelectStmt) -> Result<(), Refusal> {
         let mut arguments = Vec::new();
         let mut filtered = false;
-        walk::select_below(last, &mut |node| {
-            if let Some(NodeEnum::FuncCall(call)) = &node.node
+        visit_select(last, &mut |tree| {
+            if let Tree::Node(NodeEnum::FuncCall(call)) = tree
                 && is_aggregate(call)
             {
                 if collects(call) {
@@ -254,7 +227,7 @@ impl Builder<'_> {
                 }
                 return false;
             }
-            !matches!(&node.node, Some(NodeEnum::SelectStmt(_)))
+            !matches!(tree, Tree::Select(_))
         });
         self.widened = !arguments.iter().all(self.is_key);
         if !self.widened {
@@ -340,24 +313,20 @@ impl Builder<'_> {
             .unwrap_or_default()
             .to_owned();
         let made = |text: &str, parts: &[Node]| expression(text, parts).ok_or(Refusal::Rewrite);
-        let sum = |number: usize| column(SUM, &number.to_string());
         if collects(call) && self.widened {
             let argument = call.args.first().map(|argument| self.scope.canonical(argument));
             let number = self.keys.iter().position(|key| Some(key) == argument.as_ref());
             let number = number.ok_or(Refusal::Rewrite)?;
             return made(&format!("pg_catalog.{name}(distinct {{0}})"), &[place(number)]);
         }
-        match name.as_str() {
-            "count" => {
-                let number = self.value(canonical, Role::Count);
-                made(
-                    "coalesce(pg_catalog.sum({0}), 0)::pg_catalog.int8",
-                    &[place(number)],
-                )
-            }
+        let again = format!("pg_catalog.{name}({{0}})");
+        let (role, text) = match name.as_str() {
+            "count" => (Role::Count, "coalesce(pg_catalog.sum({0}), 0)::pg_catalog.int8"),
+            "min" | "max" => (Role::Extreme, again.as_str()),
+            "bool_and" | "bool_or" | "every" => (Role::Truth, again.as_str()),
             "sum" => {
                 let number = self.value(canonical, Role::Sum);
-                Ok(sum(number))
+                return Ok(column(SUM, &number.to_string()));
             }
             "avg" => {
                 let renamed = |to: &str| {
@@ -370,33 +339,38 @@ impl Builder<'_> {
                 let total = self.value(renamed("sum"), Role::Sum);
                 let count = self.value(renamed("count"), Role::Count);
                 // As PostgreSQL does: both as numeric, and NULL where there was nothing.
-                made(
+                return made(
                     "pg_catalog.sum({0}) operator(pg_catalog./) nullif(pg_catalog.sum({1}), 0)",
                     &[place(total), place(count)],
-                )
+                );
             }
-            "min" | "max" => {
-                let number = self.value(canonical, Role::Extreme);
-                made(&format!("pg_catalog.{name}({{0}})"), &[place(number)])
-            }
-            "bool_and" | "bool_or" | "every" => {
-                let number = self.value(canonical, Role::Truth);
-                made(&format!("pg_catalog.{name}({{0}})"), &[place(number)])
-            }
-            _ => Err(Refusal::Aggregate(name)),
+            _ => return Err(Refusal::Aggregate(name)),
+        };
+        let number = self.value(canonical, role);
+        made(text, &[place(number)])
+    }
+}
+
+/// The expression of an item of ORDER BY, unless it is the number of an output column.
+fn sorted_expression(item: &mut Node) -> Option<&mut Option<Box<Node>>> {
+    match &mut item.node {
+        Some(NodeEnum::SortBy(sort)) => {
+            let node = sort.node.as_deref().and_then(|node| node.node.as_ref());
+            (!matches!(node, Some(NodeEnum::AConst(_)))).then_some(&mut sort.node)
         }
+        _ => None,
     }
 }
 
 /// Whether an expression holds an aggregate of the query it stands in.
 pub(super) fn has_aggregate(node: &Node) -> bool {
     let mut found = false;
-    walk(&mut node.clone(), &mut |node| match &node.node {
-        Some(NodeEnum::FuncCall(call)) => {
+    visit(node, &mut |tree| match tree {
+        Tree::Node(NodeEnum::FuncCall(call)) => {
             found |= is_aggregate(call);
             true
         }
-        Some(NodeEnum::SelectStmt(_)) => false,
+        Tree::Select(_) => false,
         _ => true,
     });
     found

@@ -7,11 +7,11 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
 
 use super::Refusal;
-use super::allow::{Seen, TableName};
+use super::allow::Seen;
 use super::partial::ROWS;
 use super::text::MARK_TEXT;
 use crate::keys::Column;
-use crate::understand::{Dialect, guarded_parse, names};
+use crate::understand::{Dialect, TableName, guarded_parse, names};
 
 /// Bytes of a text beyond which it is not looked into.
 pub(super) const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -87,7 +87,7 @@ pub fn plan(text: &str, dialect: Dialect, key: &Column) -> Result<Plan, Refusal>
         return Err(Refusal::Construct("a parameter of an impossible number"));
     }
     let seen = Seen::of(&select)?;
-    if seen.tables.iter().any(|(_, name)| name == ROWS) {
+    if seen.tables.iter().any(|table| *table.name == *ROWS) {
         return Err(Refusal::Construct(
             "a table named as the rows of the final statement are",
         ));
@@ -97,8 +97,8 @@ pub fn plan(text: &str, dialect: Dialect, key: &Column) -> Result<Plan, Refusal>
         from.add(item, false)?;
     }
     let is_key = |source: &&Source| {
-        let (schema, name) = &source.table;
-        *name == key.table && (schema.is_none() || key.schema.is_none() || *schema == key.schema)
+        let table = &source.table;
+        key.is(table.schema.as_deref(), &table.name, &key.column)
     };
     let count = from.sources.iter().filter(is_key).count();
     let key_source = from
@@ -159,14 +159,10 @@ impl From {
     }
 
     fn table(&mut self, table: &pb::RangeVar, optional: bool) -> Range<usize> {
-        let visible = match &table.alias {
-            Some(alias) => alias.aliasname.clone(),
-            None => table.relname.clone(),
-        };
-        let schema = (!table.schemaname.is_empty()).then(|| table.schemaname.clone());
+        let alias = table.alias.as_ref().map(|alias| &alias.aliasname);
         self.sources.push(Source {
-            table: (schema, table.relname.clone()),
-            visible,
+            table: TableName::of(table),
+            visible: alias.unwrap_or(&table.relname).clone(),
         });
         self.optional.push(optional);
         self.sources.len() - 1..self.sources.len()

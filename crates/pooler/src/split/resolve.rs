@@ -5,17 +5,15 @@ use std::collections::BTreeSet;
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-use super::allow::TableName;
-use super::catalog::Catalog;
 use super::kinds;
 use super::names::{self, Item};
-use super::partial::{Grouped, Partial, has_aggregate};
+use super::partial::{Partial, has_aggregate};
 use super::plan::Bound;
 use super::scope::{Column, Scope};
 use super::text::{self, ONCE_MAX, Template};
-use super::walk::{self, as_select, below};
+use super::walk::{self, as_select};
 use super::{Plan, Refusal};
-use crate::understand::Dialect;
+use crate::understand::{Dialect, Tree, own_operator};
 
 /// How an item of ORDER BY puts rows in order.
 #[derive(Clone, Debug)]
@@ -87,12 +85,15 @@ impl Plan {
     pub fn resolve(&self, rows: &[Vec<Option<String>>]) -> Result<Resolved, Refusal> {
         let catalog = self.catalog(rows)?;
         let tables = self.tables();
-        Resolving::new(self, &catalog, &tables).run()
+        Resolving {
+            plan: self,
+            scope: Scope::new(&catalog, &tables, &self.from),
+            select: (*self.select).clone(),
+            once: Vec::new(),
+        }
+        .run()
     }
 }
-
-/// Columns that are equal in every joined row, those of the key's class.
-struct KeyClass(BTreeSet<Column>);
 
 struct Resolving<'a> {
     plan: &'a Plan,
@@ -101,16 +102,7 @@ struct Resolving<'a> {
     once: Vec<Once>,
 }
 
-impl<'a> Resolving<'a> {
-    fn new(plan: &'a Plan, catalog: &'a Catalog, tables: &'a [&'a TableName]) -> Self {
-        Resolving {
-            plan,
-            scope: Scope::new(catalog, tables, &plan.from),
-            select: (*plan.select).clone(),
-            once: Vec::new(),
-        }
-    }
-
+impl Resolving<'_> {
     fn run(mut self) -> Result<Resolved, Refusal> {
         let key = self.key()?;
         self.own_types()?;
@@ -120,7 +112,7 @@ impl<'a> Resolving<'a> {
         let is_key = |node: &Node| match &node.node {
             Some(NodeEnum::ColumnRef(reference)) => scope
                 .find(reference)
-                .is_some_and(|column| class.0.contains(&column)),
+                .is_some_and(|column| class.contains(&column)),
             _ => false,
         };
         let targets = self.select.target_list.clone();
@@ -141,12 +133,8 @@ impl<'a> Resolving<'a> {
         }
 
         let (way, mut part) = if grouped && !disjoint {
-            let query = Grouped {
-                select: &self.select,
-                keys: groups,
-                sorts: sorts.iter().map(|sort| sort.0.clone()).collect(),
-            };
-            let partial = Partial::of(&query, &scope, &is_key)?;
+            let sorted_by: Vec<&Node> = sorts.iter().map(|sort| &sort.0).collect();
+            let partial = Partial::of(&self.select, &groups, &sorted_by, &scope, &is_key)?;
             let part = partial.part.clone();
             (Way::Regrouped(Box::new(partial)), part)
         } else {
@@ -206,11 +194,7 @@ impl<'a> Resolving<'a> {
             way,
             limit: self.plan.limit,
             offset: self.plan.offset,
-            key: format!(
-                "{}.{}",
-                text::quoted_name(visible),
-                text::quoted_name(&column.name)
-            ),
+            key: text::qualified(Some(visible), &column.name),
             key_type: column.kind,
             key_not_null: column.not_null,
             text_default,
@@ -295,32 +279,26 @@ impl<'a> Resolving<'a> {
             }
             false
         };
-        // Inside a sub-select that stays, names mean other things, so nothing there is marked.
-        fn outside(node: &mut Node, mark: &mut dyn FnMut(&mut Node) -> bool) {
-            walk::walk(node, &mut |node| {
-                !matches!(&node.node, Some(NodeEnum::SelectStmt(_))) && mark(node)
-            });
-        }
         let select = &mut self.select;
-        for list in [
+        let lists = [
             &mut select.target_list,
             &mut select.from_clause,
             &mut select.group_clause,
             &mut select.sort_clause,
-        ] {
-            list.iter_mut().for_each(|node| outside(node, &mut mark));
-        }
-        for node in [&mut select.where_clause, &mut select.having_clause]
-            .into_iter()
-            .flatten()
-        {
-            outside(node, &mut mark);
+        ];
+        let conditions = [&mut select.where_clause, &mut select.having_clause];
+        let conditions = conditions.into_iter().flatten().map(|node| &mut **node);
+        for node in lists.into_iter().flatten().chain(conditions) {
+            // Inside a sub-select that stays, names mean other things, so nothing there is marked.
+            walk::walk(node, &mut |node| {
+                !matches!(&node.node, Some(NodeEnum::SelectStmt(_))) && mark(node)
+            });
         }
         outcome
     }
 
     /// Columns that are equal to the key in every joined row, by the conditions that every joined row meets.
-    fn key_class(&self, key: Column) -> KeyClass {
+    fn key_class(&self, key: Column) -> BTreeSet<Column> {
         let mut pairs: Vec<(Column, Column)> = Vec::new();
         let mut conditions: Vec<&Node> = self.plan.from.holds.iter().collect();
         conditions.extend(self.select.where_clause.as_deref());
@@ -356,26 +334,20 @@ impl<'a> Resolving<'a> {
                 }
             }
             if class.len() == before {
-                return KeyClass(class);
+                return class;
             }
         }
     }
 
     fn equality(&self, expr: &pb::AExpr) -> Option<(Column, Column)> {
-        let plain = expr.kind() == pb::AExprKind::AexprOp
-            && matches!(
-                crate::understand::names(&expr.name).as_slice(),
-                ["="] | ["pg_catalog", "="]
-            );
         let column = |side: &Option<Box<Node>>| match side.as_deref().map(|node| &node.node) {
             Some(Some(NodeEnum::ColumnRef(reference))) => self.scope.find(reference),
             _ => None,
         };
-        if plain {
-            Some((column(&expr.lexpr)?, column(&expr.rexpr)?))
-        } else {
-            None
+        if expr.kind() != pb::AExprKind::AexprOp || own_operator(expr) != Some("=") {
+            return None;
         }
+        Some((column(&expr.lexpr)?, column(&expr.rexpr)?))
     }
 
     /// Whether equal values of two columns are in the same place of the order of both.
@@ -392,7 +364,7 @@ impl<'a> Resolving<'a> {
     fn groups(&self, targets: &[Node]) -> Result<Vec<Node>, Refusal> {
         let groups = self.select.group_clause.iter().map(|item| {
             let is_column = names::bare_name(item).is_some_and(|name| self.scope.has(name));
-            match names::grouped_by(targets, item, is_column)? {
+            match names::meant(targets, item, !is_column)? {
                 Item::Output(number) => names::value(targets, number).cloned().ok_or(Refusal::Rewrite),
                 Item::Expression(node) => Ok(*node),
             }
@@ -414,7 +386,7 @@ impl<'a> Resolving<'a> {
                 pb::SortByNulls::SortbyNullsLast => false,
                 _ => descending,
             };
-            let (value, output) = match names::sorted_by(targets, node)? {
+            let (value, output) = match names::meant(targets, node, true)? {
                 Item::Output(number) => {
                     let value = names::value(targets, number).cloned().ok_or(Refusal::Rewrite)?;
                     (value, Some(number))
@@ -467,15 +439,13 @@ impl<'a> Resolving<'a> {
             };
         }
         let mut plain = true;
-        let mut inner = node.clone();
-        below(&mut inner, &mut |node| {
+        walk::visit(node, &mut |tree| {
             plain &= !matches!(
-                &node.node,
-                Some(NodeEnum::CollateClause(_) | NodeEnum::SubLink(_))
+                tree,
+                Tree::Node(NodeEnum::CollateClause(_) | NodeEnum::SubLink(_))
             );
             true
         });
-        plain &= !matches!(&node.node, Some(NodeEnum::SubLink(_)));
         let Ok(columns) = self.scope.columns(node) else {
             return SortCollation::Other;
         };
@@ -502,7 +472,7 @@ impl<'a> Resolving<'a> {
     }
 
     /// Whether an output column is the key, or a star that stands for it.
-    fn outputs_key(&self, target: &Node, class: &KeyClass, is_key: &dyn Fn(&Node) -> bool) -> bool {
+    fn outputs_key(&self, target: &Node, class: &BTreeSet<Column>, is_key: &dyn Fn(&Node) -> bool) -> bool {
         let Some(NodeEnum::ResTarget(result)) = &target.node else {
             return false;
         };
@@ -518,7 +488,6 @@ impl<'a> Resolving<'a> {
         match crate::understand::names(&reference.fields).as_slice() {
             [] => true,
             [table] => class
-                .0
                 .iter()
                 .any(|column| self.plan.from.sources[column.source].visible == *table),
             _ => false,

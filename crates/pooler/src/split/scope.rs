@@ -4,12 +4,13 @@ use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
 use super::Refusal;
-use super::allow::{TableName, is_aggregate};
+use super::allow::is_aggregate;
 use super::catalog::{Catalog, CatalogColumn};
 use super::kinds;
+use super::names::ends_in_star;
 use super::plan::From;
-use super::walk::{self, as_select, walk};
-use crate::understand::names;
+use super::walk::{self, visit, visit_select, walk};
+use crate::understand::{TableName, Tree, names};
 
 /// A column of a table in FROM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,16 +131,16 @@ impl<'a> Scope<'a> {
     pub fn columns(&self, node: &Node) -> Result<Vec<Column>, Refusal> {
         let mut found = Vec::new();
         let mut unknown = None;
-        walk(&mut node.clone(), &mut |node| match &node.node {
-            Some(NodeEnum::ColumnRef(reference)) => {
+        visit(node, &mut |tree| match tree {
+            Tree::Node(NodeEnum::ColumnRef(reference)) => {
                 match self.find(reference) {
                     Some(column) => found.push(column),
-                    None if is_star(reference) => {}
+                    None if ends_in_star(reference) => {}
                     None => unknown = Some(shown(reference)),
                 }
                 false
             }
-            Some(NodeEnum::SelectStmt(_)) => false,
+            Tree::Select(_) => false,
             _ => true,
         });
         unknown.map_or(Ok(found), |name| Err(Refusal::Column(name)))
@@ -173,8 +174,8 @@ impl<'a> Scope<'a> {
         let mut correlated = false;
         let mut floats = false;
         let mut adds = false;
-        walk::select_below(&mut select.clone(), &mut |node| match &node.node {
-            Some(NodeEnum::ColumnRef(reference)) => {
+        visit_select(select, &mut |tree| match tree {
+            Tree::Node(NodeEnum::ColumnRef(reference)) => {
                 match level(reference) {
                     Some(level) => {
                         correlated |= level == 0;
@@ -184,18 +185,18 @@ impl<'a> Scope<'a> {
                             .and_then(|column| scope.of(column))
                             .is_some_and(|column| kinds::is_float(column.kind));
                     }
-                    None if is_star(reference) => {}
+                    None if ends_in_star(reference) => {}
                     None => failed = Some(Refusal::Column(shown(reference))),
                 }
                 false
             }
-            Some(NodeEnum::FuncCall(call)) => {
+            Tree::Node(NodeEnum::FuncCall(call)) => {
                 if is_aggregate(call) {
                     adds |= matches!(names(&call.funcname).last(), Some(&("sum" | "avg")));
                     let mut levels = Vec::new();
                     for argument in &call.args {
-                        walk(&mut argument.clone(), &mut |node| {
-                            if let Some(NodeEnum::ColumnRef(reference)) = &node.node {
+                        visit(argument, &mut |tree| {
+                            if let Tree::Node(NodeEnum::ColumnRef(reference)) = tree {
                                 levels.extend(level(reference));
                             }
                             true
@@ -207,15 +208,15 @@ impl<'a> Scope<'a> {
                 }
                 true
             }
-            Some(NodeEnum::TypeCast(cast)) => {
+            Tree::Node(NodeEnum::TypeCast(cast)) => {
                 floats |= cast
                     .type_name
                     .as_ref()
                     .is_some_and(|kind| matches!(names(&kind.names).last(), Some(&("float4" | "float8"))));
                 true
             }
-            Some(NodeEnum::SelectStmt(_)) => {
-                inside.push(node.clone());
+            Tree::Select(select) => {
+                inside.push(select);
                 false
             }
             _ => true,
@@ -227,12 +228,9 @@ impl<'a> Scope<'a> {
         if floats && adds && reach.settled.is_ok() {
             reach.settled = Err(Refusal::SubSelect("a sum of floating-point numbers"));
         }
-        for node in &inside {
-            if let Some(select) = as_select(node) {
-                self.look(select, &chain, reach)?;
-            }
-        }
-        Ok(())
+        inside
+            .into_iter()
+            .try_for_each(|select| self.look(select, &chain, reach))
     }
 }
 
@@ -243,13 +241,6 @@ pub(super) struct Reach {
     pub correlated: bool,
     /// Whether it gives the same each time it is evaluated on a snapshot.
     pub settled: Result<(), Refusal>,
-}
-
-fn is_star(reference: &pb::ColumnRef) -> bool {
-    matches!(
-        reference.fields.last().map(|field| &field.node),
-        Some(Some(NodeEnum::AStar(_)))
-    )
 }
 
 fn shown(reference: &pb::ColumnRef) -> String {

@@ -4,7 +4,7 @@ use pg_query::protobuf as pb;
 use pg_query::{DeparseOptions, NodeEnum};
 
 use super::Refusal;
-use super::walk::node;
+use super::walk::{node, without_locations};
 use crate::session::settings::literal;
 use crate::understand::{Dialect, guarded_parse};
 
@@ -81,10 +81,11 @@ impl Template {
 
 /// A statement as text that reads back as the same tree.
 pub(super) fn written(select: &pb::SelectStmt, dialect: Dialect) -> Result<String, Refusal> {
+    let statement = node(NodeEnum::SelectStmt(Box::new(select.clone())));
     let tree = pb::ParseResult {
         version: 0,
         stmts: vec![pb::RawStmt {
-            stmt: Some(Box::new(node(NodeEnum::SelectStmt(Box::new(select.clone()))))),
+            stmt: Some(Box::new(statement.clone())),
             stmt_location: 0,
             stmt_len: 0,
         }],
@@ -92,41 +93,14 @@ pub(super) fn written(select: &pb::SelectStmt, dialect: Dialect) -> Result<Strin
     let text = pg_query::deparse(&tree, DeparseOptions::default()).map_err(|_| Refusal::Rewrite)?;
     let again = guarded_parse(&text, dialect).ok_or(Refusal::Rewrite)?;
     let same = match again.stmts.as_slice() {
-        [only] => only.stmt.as_deref().and_then(|node| match &node.node {
-            Some(NodeEnum::SelectStmt(again)) => Some(without_places(again) == without_places(select)),
-            _ => None,
-        }),
-        _ => None,
+        [
+            pb::RawStmt {
+                stmt: Some(again), ..
+            },
+        ] => without_locations((**again).clone()) == without_locations(statement),
+        _ => false,
     };
-    if same == Some(true) {
-        Ok(text)
-    } else {
-        Err(Refusal::Rewrite)
-    }
-}
-
-/// A tree as text, without the places in the statement its nodes came from.
-fn without_places(select: &pb::SelectStmt) -> String {
-    let shown = format!("{select:?}");
-    let mut out = String::with_capacity(shown.len());
-    let mut rest = shown.as_str();
-    let fields = [
-        "location: ",
-        "rexpr_list_start: ",
-        "rexpr_list_end: ",
-        "list_start: ",
-        "list_end: ",
-    ];
-    while let Some((at, length)) = fields
-        .iter()
-        .filter_map(|field| rest.find(field).map(|at| (at, field.len())))
-        .min_by_key(|found| found.0)
-    {
-        out.push_str(&rest[..at]);
-        rest = rest[at + length..].trim_start_matches(|c: char| c == '-' || c.is_ascii_digit());
-    }
-    out.push_str(rest);
-    out
+    if same { Ok(text) } else { Err(Refusal::Rewrite) }
 }
 
 /// A name in double quotes.
@@ -134,8 +108,16 @@ pub(crate) fn quoted_name(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// A name in double quotes, behind that of its schema or table if there is one.
+pub(crate) fn qualified(qualifier: Option<&str>, name: &str) -> String {
+    match qualifier {
+        Some(qualifier) => format!("{}.{}", quoted_name(qualifier), quoted_name(name)),
+        None => quoted_name(name),
+    }
+}
+
 /// A string that reads alike whatever `standard_conforming_strings` is.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     // The blank in front is for texts put together without any.
     literal(text).trim_start().to_owned()
 }

@@ -1,125 +1,80 @@
-//! Changing trees: every node below one, locations taken out so that equal expressions compare equal, and small nodes made.
+//! Reading and changing trees: every node below one, locations taken out so that equal expressions compare equal, and small nodes made.
 //!
 //! Only kinds that [`super::allow`] admits are walked; others have been refused before.
 
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-/// Hands every node to `each`, the outer before the inner. `false` from it: do not look below.
+use crate::understand::{Below, Dialect, Tree, children, children_mut, guarded_parse};
+
+/// Hands every place of an expression to `each`, the outer before the inner. `false` from it: do not look below.
+pub(super) fn visit<'a>(node: &'a Node, each: &mut dyn FnMut(Tree<'a>) -> bool) {
+    if let Some(tree) = Tree::of(node) {
+        visit_tree(tree, each);
+    }
+}
+
+/// The same for everything in a SELECT.
+pub(super) fn visit_select<'a>(select: &'a pb::SelectStmt, each: &mut dyn FnMut(Tree<'a>) -> bool) {
+    children(Tree::Select(select), &mut |child| visit_tree(child, each));
+}
+
+fn visit_tree<'a>(tree: Tree<'a>, each: &mut dyn FnMut(Tree<'a>) -> bool) {
+    if each(tree) {
+        children(tree, &mut |child| visit_tree(child, each));
+    }
+}
+
+/// Hands every node to `each` to be changed, the outer before the inner. `false` from it: do not look below.
 pub(super) fn walk(node: &mut Node, each: &mut dyn FnMut(&mut Node) -> bool) {
     if each(node) {
         below(node, each);
     }
 }
 
-fn one(node: &mut Option<Box<Node>>, each: &mut dyn FnMut(&mut Node) -> bool) {
-    if let Some(node) = node {
-        walk(node, each);
-    }
-}
-
-pub(super) fn all(nodes: &mut [Node], each: &mut dyn FnMut(&mut Node) -> bool) {
-    nodes.iter_mut().for_each(|node| walk(node, each));
-}
-
 /// The same for everything below a node.
 pub(super) fn below(node: &mut Node, each: &mut dyn FnMut(&mut Node) -> bool) {
-    let Some(node) = &mut node.node else { return };
-    match node {
-        NodeEnum::List(list) => all(&mut list.items, each),
-        NodeEnum::ResTarget(target) => one(&mut target.val, each),
-        NodeEnum::AExpr(expr) => {
-            one(&mut expr.lexpr, each);
-            one(&mut expr.rexpr, each);
-        }
-        NodeEnum::BoolExpr(expr) => all(&mut expr.args, each),
-        NodeEnum::NullTest(test) => one(&mut test.arg, each),
-        NodeEnum::BooleanTest(test) => one(&mut test.arg, each),
-        NodeEnum::CaseExpr(case) => {
-            one(&mut case.arg, each);
-            all(&mut case.args, each);
-            one(&mut case.defresult, each);
-        }
-        NodeEnum::CaseWhen(when) => {
-            one(&mut when.expr, each);
-            one(&mut when.result, each);
-        }
-        NodeEnum::CoalesceExpr(expr) => all(&mut expr.args, each),
-        NodeEnum::MinMaxExpr(expr) => all(&mut expr.args, each),
-        NodeEnum::FuncCall(call) => {
-            all(&mut call.args, each);
-            one(&mut call.agg_filter, each);
-        }
-        NodeEnum::TypeCast(cast) => one(&mut cast.arg, each),
-        NodeEnum::CollateClause(collate) => one(&mut collate.arg, each),
-        NodeEnum::AArrayExpr(array) => all(&mut array.elements, each),
-        NodeEnum::RowExpr(row) => all(&mut row.args, each),
-        NodeEnum::SubLink(link) => {
-            one(&mut link.testexpr, each);
-            one(&mut link.subselect, each);
-        }
-        NodeEnum::SortBy(sort) => one(&mut sort.node, each),
-        NodeEnum::JoinExpr(join) => {
-            one(&mut join.larg, each);
-            one(&mut join.rarg, each);
-            one(&mut join.quals, each);
-        }
-        NodeEnum::SelectStmt(select) => select_below(select, each),
-        _ => {}
+    if let Some(node) = &mut node.node {
+        children_mut(node, &mut |child| walk(child, each));
     }
 }
 
-/// Everything in a SELECT without set operations.
+/// The same for everything in a SELECT.
 pub(super) fn select_below(select: &mut pb::SelectStmt, each: &mut dyn FnMut(&mut Node) -> bool) {
-    all(&mut select.distinct_clause, each);
-    all(&mut select.target_list, each);
-    all(&mut select.from_clause, each);
-    one(&mut select.where_clause, each);
-    all(&mut select.group_clause, each);
-    one(&mut select.having_clause, each);
-    all(&mut select.sort_clause, each);
-    one(&mut select.limit_offset, each);
-    one(&mut select.limit_count, each);
+    select.below_mut(&mut |child| walk(child, each));
 }
 
-/// Takes the locations out of an expression.
+/// Sets the location of a node of one of these kinds to 0.
+macro_rules! clear_location {
+    ($node:expr, $($kind:ident)*) => {
+        match $node {
+            $(Some(NodeEnum::$kind(node)) => node.location = 0,)*
+            _ => {}
+        }
+    };
+}
+
+/// Takes the locations out of a tree, so that equal ones compare equal.
 pub(super) fn without_locations(mut node: Node) -> Node {
     walk(&mut node, &mut |node| {
         match &mut node.node {
-            Some(NodeEnum::ColumnRef(node)) => node.location = 0,
-            Some(NodeEnum::AConst(node)) => node.location = 0,
-            Some(NodeEnum::ParamRef(node)) => node.location = 0,
-            Some(NodeEnum::ResTarget(node)) => node.location = 0,
-            Some(NodeEnum::AExpr(node)) => {
-                (node.location, node.rexpr_list_start, node.rexpr_list_end) = (0, 0, 0);
-            }
-            Some(NodeEnum::BoolExpr(node)) => node.location = 0,
-            Some(NodeEnum::NullTest(node)) => node.location = 0,
-            Some(NodeEnum::BooleanTest(node)) => node.location = 0,
-            Some(NodeEnum::CaseExpr(node)) => node.location = 0,
-            Some(NodeEnum::CaseWhen(node)) => node.location = 0,
-            Some(NodeEnum::CoalesceExpr(node)) => node.location = 0,
-            Some(NodeEnum::MinMaxExpr(node)) => node.location = 0,
-            Some(NodeEnum::FuncCall(node)) => node.location = 0,
-            Some(NodeEnum::TypeCast(node)) => {
-                node.location = 0;
-                if let Some(kind) = &mut node.type_name {
+            Some(NodeEnum::AExpr(expr)) => (expr.rexpr_list_start, expr.rexpr_list_end) = (0, 0),
+            Some(NodeEnum::AArrayExpr(array)) => (array.list_start, array.list_end) = (0, 0),
+            Some(NodeEnum::TypeCast(cast)) => {
+                if let Some(kind) = &mut cast.type_name {
                     kind.location = 0;
                     for modifier in &mut kind.typmods {
                         *modifier = without_locations(std::mem::take(modifier));
                     }
                 }
             }
-            Some(NodeEnum::CollateClause(node)) => node.location = 0,
-            Some(NodeEnum::AArrayExpr(node)) => {
-                (node.location, node.list_start, node.list_end) = (0, 0, 0);
-            }
-            Some(NodeEnum::RowExpr(node)) => node.location = 0,
-            Some(NodeEnum::SubLink(node)) => node.location = 0,
-            Some(NodeEnum::SortBy(node)) => node.location = 0,
-            Some(NodeEnum::RangeVar(node)) => node.location = 0,
             _ => {}
         }
+        clear_location!(
+            &mut node.node,
+            ColumnRef AConst ParamRef ResTarget AExpr BoolExpr NullTest BooleanTest CaseExpr CaseWhen
+            CoalesceExpr MinMaxExpr FuncCall TypeCast CollateClause AArrayExpr RowExpr SubLink SortBy RangeVar
+        );
         true
     });
     node
@@ -177,8 +132,7 @@ pub(super) fn expression(text: &str, parts: &[Node]) -> Option<Node> {
     for number in 0..parts.len() {
         select = select.replace(&format!("{{{number}}}"), &format!("${}", number + 1));
     }
-    let parsed =
-        crate::understand::guarded_parse(&format!("select {select}"), crate::understand::Dialect::default())?;
+    let parsed = guarded_parse(&format!("select {select}"), Dialect::default())?;
     let statement = parsed.stmts.into_iter().next()?.stmt?.node?;
     let NodeEnum::SelectStmt(mut select) = statement else {
         return None;

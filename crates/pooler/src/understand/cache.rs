@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::parse::{Dialect, understand};
-use super::{ReadFunctions, Understood, rough};
+use super::{ReadFunctions, StatementKind, Understood, rough};
 
 /// Bounds of an [`Understanding`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,27 +115,17 @@ impl Understanding {
     pub fn of_in(&mut self, text: &[u8], dialect: Dialect) -> Arc<Understood> {
         self.statistics.asked += 1;
         if text.len() > self.limits.text_bytes_max {
-            self.statistics.parsed += 1;
-            self.statistics.unknown += 1;
-            return Arc::new(understand(
-                text,
-                dialect,
-                self.limits.text_bytes_max,
-                &self.limits.read_functions,
-            ));
+            return self.anew(text, dialect);
         }
         // A text with a backslash is never looked up by its rough shape, so the dialect does not matter there.
         self.key.clear();
         self.key.push(ROUGH);
         let literals = rough::skeleton(text, &mut self.key);
-        if literals.is_some() {
-            match self.kept.get(self.key.as_slice()) {
-                Some(Entry::Understood(understood)) => {
-                    self.statistics.found_rough += 1;
-                    return understood.clone();
-                }
-                Some(Entry::Exact) | None => {}
-            }
+        if literals.is_some()
+            && let Some(Entry::Understood(understood)) = self.kept.get(self.key.as_slice())
+        {
+            self.statistics.found_rough += 1;
+            return understood.clone();
         }
         let rough = literals.map(|literals| (literals, Box::from(self.key.as_slice())));
         self.key.clear();
@@ -149,34 +139,34 @@ impl Understanding {
             self.statistics.found_exact += 1;
             return understood.clone();
         }
-        let understood = Arc::new(understand(
-            text,
-            dialect,
-            self.limits.text_bytes_max,
-            &self.limits.read_functions,
-        ));
-        self.statistics.parsed += 1;
-        let known = understood.kind != super::StatementKind::Unknown;
-        self.statistics.unknown += u64::from(!known);
+        let understood = self.anew(text, dialect);
+        let exact = Box::from(self.key.as_slice());
+        let entry = Entry::Understood(understood.clone());
         match rough {
             // A text that the grammar does not know says nothing about others that look like it.
-            Some((literals, key)) if known => {
+            Some((literals, key)) if understood.kind != StatementKind::Unknown => {
                 if literals == 0 || understood.kind.is_data() && !understood.by_literals {
-                    self.keep(key, Entry::Understood(understood.clone()));
+                    self.keep(key, entry);
                 } else {
                     self.keep(key, Entry::Exact);
-                    self.keep(
-                        Box::from(self.key.as_slice()),
-                        Entry::Understood(understood.clone()),
-                    );
+                    self.keep(exact, entry);
                 }
             }
-            _ => self.keep(
-                Box::from(self.key.as_slice()),
-                Entry::Understood(understood.clone()),
-            ),
+            _ => self.keep(exact, entry),
         }
         understood
+    }
+
+    fn anew(&mut self, text: &[u8], dialect: Dialect) -> Arc<Understood> {
+        let Limits {
+            text_bytes_max,
+            read_functions,
+            ..
+        } = &self.limits;
+        let understood = understand(text, dialect, *text_bytes_max, read_functions);
+        self.statistics.parsed += 1;
+        self.statistics.unknown += u64::from(understood.kind == StatementKind::Unknown);
+        Arc::new(understood)
     }
 
     /// What the cache did so far.
@@ -185,13 +175,6 @@ impl Understanding {
             entries: self.kept.len(),
             ..self.statistics
         }
-    }
-
-    /// Forgets everything: the configured functions are others.
-    pub fn reconfigure(&mut self, limits: Limits) {
-        self.limits = limits;
-        self.kept.clear();
-        self.statistics.bytes = 0;
     }
 
     fn keep(&mut self, key: Box<[u8]>, entry: Entry) {

@@ -1,4 +1,4 @@
-//! Constants in the parse tree.
+//! Constants and options in the parse tree.
 
 use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
@@ -30,4 +30,12 @@ pub(super) fn is_true(node: &Node) -> bool {
             .any(|word| value.sval.eq_ignore_ascii_case(word)),
         _ => false,
     }
+}
+
+/// Options of a statement: their names and values.
+pub(super) fn options(elements: &[Node]) -> impl Iterator<Item = (&str, Option<&Node>)> {
+    elements.iter().filter_map(|element| match &element.node {
+        Some(NodeEnum::DefElem(option)) => Some((option.defname.as_str(), option.arg.as_deref())),
+        _ => None,
+    })
 }

@@ -29,12 +29,15 @@ impl ReadFunctions {
     }
 }
 
-static BUILT_IN: LazyLock<Vec<(&'static str, bool)>> = LazyLock::new(|| {
+static BUILT_IN: LazyLock<Vec<(&'static str, Known)>> = LazyLock::new(|| {
     let lines = include_str!("functions.txt").lines();
     lines
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once(' '))
-        .map(|(name, class)| (name, class == "r"))
+        .map(|(name, class)| match class {
+            "r" => (name, Known::Reads),
+            _ => (name, Known::Primary),
+        })
         .collect()
 });
 
@@ -43,11 +46,7 @@ pub(super) fn known(schema: Option<&str>, name: &str, configured: &ReadFunctions
     if matches!(schema, None | Some("pg_catalog"))
         && let Ok(at) = BUILT_IN.binary_search_by(|(other, _)| (*other).cmp(name))
     {
-        return if BUILT_IN[at].1 {
-            Known::Reads
-        } else {
-            Known::Primary
-        };
+        return BUILT_IN[at].1;
     }
     let listed = match schema {
         None => configured.0.contains(name),

@@ -21,19 +21,17 @@ pub enum HeavyQueueHint {
     Analytic,
 }
 
+const HINTS: [(&str, Hint); 2] = [("primary", Hint::Primary), ("replica", Hint::Replica)];
+const HEAVY_QUEUE_HINTS: [(&str, HeavyQueueHint); 2] = [
+    ("none", HeavyQueueHint::None),
+    ("analytic", HeavyQueueHint::Analytic),
+];
+
 impl Hint {
     /// Reads the comments before the first word. The first that begins with `corun:` and names a known hint of this kind counts; unknown
     /// ones are ignored, so that a later version may know more.
     pub(super) fn of(text: &[u8]) -> Option<Hint> {
-        first(text, |word| {
-            if word.eq_ignore_ascii_case(b"primary") {
-                Some(Hint::Primary)
-            } else if word.eq_ignore_ascii_case(b"replica") {
-                Some(Hint::Replica)
-            } else {
-                None
-            }
-        })
+        first(text, |word| named(word, &HINTS))
     }
 }
 
@@ -42,19 +40,18 @@ impl HeavyQueueHint {
     pub(super) fn of(text: &[u8]) -> Option<HeavyQueueHint> {
         first(text, |word| {
             let (name, value) = word.split_at_checked(HEAVY_QUEUE.len())?;
-            if !name.eq_ignore_ascii_case(HEAVY_QUEUE) {
-                return None;
-            }
             let value = value.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start();
-            if value.eq_ignore_ascii_case(b"none") {
-                Some(HeavyQueueHint::None)
-            } else if value.eq_ignore_ascii_case(b"analytic") {
-                Some(HeavyQueueHint::Analytic)
-            } else {
-                None
-            }
+            let queue = name.eq_ignore_ascii_case(HEAVY_QUEUE);
+            named(value, &HEAVY_QUEUE_HINTS).filter(|_| queue)
         })
     }
+}
+
+fn named<T: Copy>(word: &[u8], known: &[(&str, T)]) -> Option<T> {
+    let found = known
+        .iter()
+        .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
+    found.map(|(_, hint)| *hint)
 }
 
 /// What `read` makes of the first comment for us, of those before the first word, that it knows.

@@ -13,10 +13,12 @@
 
 mod cache;
 mod constant;
+mod effects;
 mod explained;
 mod functions;
 mod hint;
 pub mod keys;
+pub(crate) mod oid;
 mod parse;
 mod pins;
 mod relations;
@@ -29,14 +31,16 @@ mod understood;
 mod words;
 
 pub use cache::{Limits, Statistics, Understanding};
+pub use effects::Effects;
 pub use functions::ReadFunctions;
 pub(crate) use functions::{change_session, only_reads};
 pub use hint::{HeavyQueueHint, Hint};
 pub use parse::Dialect;
 pub(crate) use parse::guarded_parse;
 pub use pins::Pins;
-pub(crate) use tree::{Tree, children, names};
+pub(crate) use tree::{Below, Tree, children, children_mut, names, own_operator};
 pub use understood::{
     Access, Discard, Isolation, Shape, StatementKind, TableName, TransactionEffect, Understood,
 };
-pub(crate) use words::Words;
+pub use words::reads_the_clock;
+pub(crate) use words::{Words, contains_word};

@@ -83,6 +83,7 @@ pub(super) fn understand(
     configured: &ReadFunctions,
 ) -> Understood {
     let mut understood = as_utf8(text, dialect, text_max, configured);
+    understood.hint = Hint::of(text);
     let encoded = Encoded::of(text);
     understood.ambiguous = encoded != Encoded::Nowhere;
     if encoded == Encoded::Structure {
@@ -95,7 +96,6 @@ pub(super) fn understand(
 }
 
 fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize, configured: &ReadFunctions) -> Understood {
-    let hint = Hint::of(text);
     let unknown = || {
         // Without its strings, where they can be told apart: data may hold any word.
         let mut skeleton = Vec::new();
@@ -104,7 +104,7 @@ fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize, configured: &ReadFunc
         Understood {
             defines,
             recodes: defines,
-            ..Understood::unknown(hint, Words::of(text))
+            ..Understood::unparsed(Words::of(text))
         }
     };
     if text.len() > text_max {
@@ -118,7 +118,7 @@ fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize, configured: &ReadFunc
             ..unknown()
         };
     };
-    let mut understood = Reader::new(text, configured).read(&tree, hint);
+    let mut understood = Reader::read(text, &tree, configured);
     understood.heavy_queue = HeavyQueueHint::of(text);
     understood.keys = keys::plan(&tree, text).map(Arc::new);
     understood.shape = match pg_query::fingerprint(&utf8, dialect.options(), 0) {

@@ -4,14 +4,10 @@
 //! Whatever could make that doubtful has no skeleton: prefixed strings, dollar quotes, backslashes, nested comments, comments
 //! that speak to us, control characters, numbers that run into letters.
 
+use super::contains_word;
+
 /// Stands for a comment in brackets.
 const COMMENT: u8 = 1;
-/// Stands for an integer.
-const INTEGER: u8 = 2;
-/// Stands for a plain string.
-const STRING: u8 = 3;
-/// Stands for a number with a point or an exponent.
-const DECIMAL: u8 = 4;
 
 const fn is_word_start(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
@@ -38,19 +34,28 @@ static COPIED: [bool; 256] = {
 /// doubtful, with anything appended.
 pub fn skeleton(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.reserve(text.len());
-    let mut sink = Skeleton { out, count: 0 };
-    scan(text, 0, &mut sink)?;
-    Some(sink.count)
+    let mut count = 0;
+    scan(text, 0, |met| {
+        count += usize::from(!matches!(met, Met::Copied(_)));
+        match met {
+            Met::Copied(bytes) => out.extend_from_slice(bytes),
+            Met::Literal(literal) => out.push(literal.kind as u8),
+            Met::Comment { in_brackets: true } => out.push(COMMENT),
+            Met::Comment { in_brackets: false } => {}
+        }
+        true
+    })?;
+    Some(count)
 }
 
-/// What a literal looks like.
+/// What a literal looks like, and the byte that stands for it in a skeleton.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LiteralKind {
-    Integer,
-    /// With a point or an exponent.
-    Decimal,
+    Integer = 2,
     /// In plain quotes.
-    String,
+    String = 3,
+    /// With a point or an exponent.
+    Decimal = 4,
 }
 
 /// A literal of a text that has a skeleton.
@@ -66,78 +71,37 @@ pub(crate) struct Literal {
 /// The first literal at or behind a byte, which must be 0 or the end of another. Texts with the same skeleton have as many
 /// literals, of the same kinds, in the same order; comments are none.
 pub(crate) fn literal_from(text: &[u8], at: usize) -> Option<Literal> {
-    let mut sink = First(None);
-    scan(text, at, &mut sink)?;
-    sink.0
+    let mut first = None;
+    scan(text, at, |met| {
+        if let Met::Literal(literal) = met {
+            first = Some(literal);
+        }
+        first.is_none()
+    })?;
+    first
 }
 
 /// What a pass over a text meets.
-trait Sink {
+enum Met<'t> {
     /// Bytes that are part of the skeleton.
-    fn copy(&mut self, bytes: &[u8]);
-    /// A literal. `false`: enough.
-    fn literal(&mut self, literal: Literal) -> bool;
+    Copied(&'t [u8]),
+    Literal(Literal),
     /// A comment, in brackets or up to the end of the line.
-    fn comment(&mut self, in_brackets: bool);
+    Comment {
+        in_brackets: bool,
+    },
 }
 
-struct Skeleton<'o> {
-    out: &'o mut Vec<u8>,
-    count: usize,
-}
-
-impl Sink for Skeleton<'_> {
-    #[inline]
-    fn copy(&mut self, bytes: &[u8]) {
-        self.out.extend_from_slice(bytes);
-    }
-
-    #[inline]
-    fn literal(&mut self, literal: Literal) -> bool {
-        self.count += 1;
-        self.out.push(match literal.kind {
-            LiteralKind::Integer => INTEGER,
-            LiteralKind::Decimal => DECIMAL,
-            LiteralKind::String => STRING,
-        });
-        true
-    }
-
-    #[inline]
-    fn comment(&mut self, in_brackets: bool) {
-        self.count += 1;
-        if in_brackets {
-            self.out.push(COMMENT);
-        }
-    }
-}
-
-struct First(Option<Literal>);
-
-impl Sink for First {
-    #[inline]
-    fn copy(&mut self, _: &[u8]) {}
-
-    #[inline]
-    fn literal(&mut self, literal: Literal) -> bool {
-        self.0 = Some(literal);
-        false
-    }
-
-    #[inline]
-    fn comment(&mut self, _: bool) {}
-}
-
-/// One pass from a byte on; `None` where the text is doubtful.
+/// One pass from a byte on, until a literal with which `see` has enough; `None` where the text is doubtful.
 #[inline]
-fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
+fn scan<'t>(text: &'t [u8], mut at: usize, mut see: impl FnMut(Met<'t>) -> bool) -> Option<()> {
     let next = |at: usize| text.get(at).copied().unwrap_or(0);
     loop {
         let begin = at;
         while at < text.len() && COPIED[text[at] as usize] {
             at += 1;
         }
-        sink.copy(&text[begin..at]);
+        see(Met::Copied(&text[begin..at]));
         if at == text.len() {
             return Some(());
         }
@@ -147,7 +111,7 @@ fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
             // Inside a word.
             b'0'..=b'9' | b'$' if is_word(before) => {
                 at += 1;
-                sink.copy(&text[begin..at]);
+                see(Met::Copied(&text[begin..at]));
             }
             b'0'..=b'9' => {
                 let (end, decimal) = number(text, at)?;
@@ -157,7 +121,7 @@ fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
                 } else {
                     LiteralKind::Integer
                 };
-                if !sink.literal(Literal { kind, begin, end }) {
+                if !see(Met::Literal(Literal { kind, begin, end })) {
                     return Some(());
                 }
             }
@@ -170,14 +134,14 @@ fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
                     begin,
                     end: at,
                 };
-                if !sink.literal(literal) {
+                if !see(Met::Literal(literal)) {
                     return Some(());
                 }
             }
             b'"' if before == b'&' => return None,
             b'"' => {
                 at += 2 + text[at + 1..].iter().position(|byte| *byte == b'"')?;
-                sink.copy(&text[begin..at]);
+                see(Met::Copied(&text[begin..at]));
             }
             b'$' => {
                 // A parameter; its number is part of the skeleton.
@@ -191,7 +155,7 @@ fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
                 if is_word(next(at)) {
                     return None;
                 }
-                sink.copy(&text[begin..at]);
+                see(Met::Copied(&text[begin..at]));
             }
             b'.' if next(at + 1).is_ascii_digit() => return None,
             b'-' if next(at + 1) == b'-' => {
@@ -200,7 +164,7 @@ fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
                     return None;
                 }
                 at += length;
-                sink.comment(false);
+                see(Met::Comment { in_brackets: false });
             }
             b'/' if next(at + 1) == b'*' => {
                 let inside = &text[at + 2..];
@@ -213,11 +177,11 @@ fn scan<S: Sink>(text: &[u8], mut at: usize, sink: &mut S) -> Option<()> {
                     return None;
                 }
                 at += length + 4;
-                sink.comment(true);
+                see(Met::Comment { in_brackets: true });
             }
             b'.' | b'-' | b'/' | b'&' => {
                 at += 1;
-                sink.copy(&text[begin..at]);
+                see(Met::Copied(&text[begin..at]));
             }
             // A backslash or a control character.
             _ => return None,
@@ -273,8 +237,22 @@ pub(crate) fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
+/// The characters of a plain string, from what stands between its quotes: two quotes in a row are one.
+pub(crate) struct Unquoted<'a>(pub &'a [u8]);
+
+impl Iterator for Unquoted<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = match (first, rest) {
+            (b'\'', [b'\'', rest @ ..]) => rest,
+            _ => rest,
+        };
+        Some(*first)
+    }
+}
+
 fn speaks_to_us(comment: &[u8]) -> bool {
-    comment
-        .windows(5)
-        .any(|window| window.eq_ignore_ascii_case(b"corun"))
+    contains_word(comment, b"corun")
 }

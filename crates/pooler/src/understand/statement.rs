@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-use super::constant::{is_true, string};
+use super::constant::{is_true, options, string};
 use super::functions::{self, Known};
 use super::relations;
 use super::transaction::transaction;
 use super::tree::{Tree, children, names};
 use super::{
-    Access, Discard, Hint, Pins, ReadFunctions, Shape, StatementKind, TableName, TransactionEffect,
-    Understood, Words, explained, words,
+    Access, Discard, Effects, Pins, ReadFunctions, StatementKind, TableName, TransactionEffect, Understood,
+    Words, explained, words,
 };
 
 /// Reads the statements of one text.
@@ -20,6 +20,8 @@ pub(super) struct Reader<'a> {
     text: &'a [u8],
     configured: &'a ReadFunctions,
     out: Understood,
+    /// What the text may do to the session.
+    effects: Effects,
     /// Names of WITH, which are no tables.
     ctes: Vec<String>,
     /// Functions and relations.
@@ -33,63 +35,52 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(text: &'a [u8], configured: &'a ReadFunctions) -> Self {
-        let mut out = Understood::unknown(None, Words::default());
-        out.opaque = false;
-        out.by_literals = false;
-        Reader {
+    pub(super) fn read(text: &'a [u8], tree: &pb::ParseResult, configured: &'a ReadFunctions) -> Understood {
+        let mut reader = Reader {
             text,
             configured,
-            out,
+            out: Understood {
+                kind: StatementKind::Empty,
+                statements: u16::try_from(tree.stmts.len()).unwrap_or(u16::MAX),
+                ..Understood::default()
+            },
+            effects: Effects::default(),
             ctes: Vec::new(),
             names: BTreeSet::new(),
             unseen: false,
             writes: false,
             doubtful: false,
-        }
-    }
-
-    pub(super) fn read(mut self, tree: &pb::ParseResult, hint: Option<Hint>) -> Understood {
-        self.out.hint = hint;
-        self.out.statements = u16::try_from(tree.stmts.len()).unwrap_or(u16::MAX);
-        self.out.kind = StatementKind::Empty;
+        };
         let mut selects_into = false;
         for (number, statement) in tree.stmts.iter().enumerate() {
             let Some(node) = statement.stmt.as_deref().and_then(|node| node.node.as_ref()) else {
                 continue;
             };
-            let (kind, effect) = self.statement(node);
-            self.out.defines |= kind == StatementKind::Definition;
+            let (kind, effect) = reader.statement(node);
+            let out = &mut reader.out;
+            out.defines |= kind == StatementKind::Definition;
             selects_into |= matches!(node, NodeEnum::SelectStmt(select) if into(select).is_some());
-            (self.out.kind, self.out.transaction) = match number {
-                0 => (kind, effect),
-                _ => {
-                    let kind = if kind == self.out.kind {
-                        kind
-                    } else {
-                        StatementKind::Several
-                    };
-                    let none =
-                        effect == TransactionEffect::None && self.out.transaction == TransactionEffect::None;
-                    (
-                        kind,
-                        if none {
-                            TransactionEffect::None
-                        } else {
-                            TransactionEffect::Mixed
-                        },
-                    )
-                }
-            };
+            if number == 0 {
+                (out.kind, out.transaction) = (kind, effect);
+                continue;
+            }
+            if out.kind != kind {
+                out.kind = StatementKind::Several;
+            }
+            if effect != TransactionEffect::None || out.transaction != TransactionEffect::None {
+                out.transaction = TransactionEffect::Mixed;
+            }
         }
+        reader.finish(selects_into)
+    }
+
+    fn finish(mut self, selects_into: bool) -> Understood {
         if self.unseen {
             self.out.opaque = true;
             self.out.by_literals = true;
-            let words = Words::of(self.text);
-            self.out.pins |= words.pins;
-            self.take(words);
+            self.take(Words::of(self.text));
         }
-        let out = &mut self.out;
+        let mut out = self.out.with(self.effects);
         out.names = self.names.into_iter().collect();
         if out.names.len() > NAMES_MAX {
             out.names = Vec::new();
@@ -113,23 +104,18 @@ impl<'a> Reader<'a> {
         out.tables.sort();
         out.tables.dedup();
         out.tables.truncate(Understood::TABLES_MAX);
-        out.setting_names.sort();
-        out.setting_names.dedup();
         out.plain = out.statements == 1
             && out.kind.is_data()
             && out.kind != StatementKind::Merge
             && out.parameters == 0
             && !selects_into
             && !self.unseen;
-        out.shape = Shape::UNKNOWN;
-        self.out
+        out
     }
 
     /// Takes over what a text of code does that runs within this one.
     fn take(&mut self, words: Words) {
-        self.out.settings |= words.settings;
-        self.out.setting_names.extend(words.setting_names);
-        self.out.unreadable |= words.unreadable;
+        self.effects.add(&words.effects);
         self.names.extend(words.names);
     }
 
@@ -137,23 +123,15 @@ impl<'a> Reader<'a> {
     fn block(&mut self, elements: &[Node]) {
         self.out.by_literals = true;
         let (mut body, mut language) = (None, None);
-        for element in elements {
-            let Some(NodeEnum::DefElem(element)) = &element.node else {
-                continue;
-            };
-            let value = match element.arg.as_deref().and_then(|node| node.node.as_ref()) {
-                Some(NodeEnum::String(text)) => Some(text.sval.as_str()),
+        for (name, value) in options(elements) {
+            let value = value.and_then(|value| match &value.node {
                 // Of a function in C there are two.
-                Some(NodeEnum::List(list)) => match list.items.as_slice() {
-                    [item] => match &item.node {
-                        Some(NodeEnum::String(text)) => Some(text.sval.as_str()),
-                        _ => None,
-                    },
-                    _ => None,
-                },
-                _ => None,
-            };
-            match element.defname.as_str() {
+                Some(NodeEnum::List(list)) => {
+                    <[&str; 1]>::try_from(names(&list.items)).ok().map(|[text]| text)
+                }
+                _ => names(std::slice::from_ref(value)).first().copied(),
+            });
+            match name {
                 "language" => language = value,
                 "as" => body = value,
                 _ => {}
@@ -165,17 +143,30 @@ impl<'a> Reader<'a> {
                 .any(|known| language.eq_ignore_ascii_case(known))
         };
         match body {
-            Some(body) if language.is_none_or(readable) => {
-                let words = Words::of(body.as_bytes());
-                self.out.pins |= words.pins;
-                self.take(words);
-            }
-            _ => self.out.unreadable = true,
+            Some(body) if language.is_none_or(readable) => self.take(Words::of(body.as_bytes())),
+            _ => self.effects.unreadable = true,
         }
     }
 
     fn statement(&mut self, node: &NodeEnum) -> (StatementKind, TransactionEffect) {
         use StatementKind as Kind;
+        match node {
+            // Whether these write says what is in them.
+            NodeEnum::SelectStmt(_)
+            | NodeEnum::InsertStmt(_)
+            | NodeEnum::UpdateStmt(_)
+            | NodeEnum::DeleteStmt(_)
+            | NodeEnum::MergeStmt(_)
+            | NodeEnum::DeclareCursorStmt(_)
+            | NodeEnum::ExplainStmt(_)
+            | NodeEnum::CopyStmt(_) => {}
+            // The answer to SHOW may be about the server, such as transaction_read_only, which drivers ask to find the primary.
+            NodeEnum::VariableShowStmt(_)
+            | NodeEnum::ExecuteStmt(_)
+            | NodeEnum::ClosePortalStmt(_)
+            | NodeEnum::FetchStmt(_) => self.doubtful = true,
+            _ => self.writes = true,
+        }
         let kind = match node {
             NodeEnum::SelectStmt(select) => {
                 self.tree(Tree::Select(select));
@@ -185,27 +176,15 @@ impl<'a> Reader<'a> {
             NodeEnum::UpdateStmt(_) => self.data(node, Kind::Update),
             NodeEnum::DeleteStmt(_) => self.data(node, Kind::Delete),
             NodeEnum::MergeStmt(_) => self.data(node, Kind::Merge),
-            NodeEnum::TransactionStmt(statement) => {
-                self.writes = true;
-                return (Kind::Transaction, transaction(statement));
-            }
-            NodeEnum::VariableSetStmt(statement) => {
-                self.writes = true;
-                return (Kind::Set, self.set(statement));
-            }
-            // The answer may be about the server, such as transaction_read_only, which drivers ask to find the primary.
-            NodeEnum::VariableShowStmt(_) => {
-                self.doubtful = true;
-                Kind::Show
-            }
+            NodeEnum::TransactionStmt(statement) => return (Kind::Transaction, transaction(statement)),
+            NodeEnum::VariableSetStmt(statement) => return (Kind::Set, self.set(statement)),
+            NodeEnum::VariableShowStmt(_) => Kind::Show,
             NodeEnum::DiscardStmt(statement) => {
-                self.writes = true;
                 self.discard(statement.target());
                 Kind::Discard
             }
             NodeEnum::PrepareStmt(statement) => {
-                self.writes = true;
-                self.out.pins |= Pins::SQL_PREPARE;
+                self.effects.pins |= Pins::SQL_PREPARE;
                 self.out.prepares.push(statement.name.as_str().into());
                 // What it does happens at EXECUTE, where it cannot be seen; the server connection is kept anyway.
                 let parameters = self.out.parameters;
@@ -214,71 +193,57 @@ impl<'a> Reader<'a> {
                 Kind::Prepare
             }
             NodeEnum::ExecuteStmt(statement) => {
-                self.doubtful = true;
                 self.out.opaque = true;
-                self.out.settings = true;
+                self.effects.settings = true;
                 self.out.executes.push(statement.name.as_str().into());
                 self.nodes(&statement.params);
                 Kind::Execute
             }
             NodeEnum::DeallocateStmt(statement) => {
-                self.writes = true;
                 self.deallocate(statement);
                 Kind::Deallocate
             }
             NodeEnum::DeclareCursorStmt(statement) => {
                 const HOLD: i32 = 0x20;
                 if statement.options & HOLD != 0 {
-                    self.out.pins |= Pins::HOLD_CURSOR;
+                    self.effects.pins |= Pins::HOLD_CURSOR;
                 }
                 self.node(&statement.query);
                 Kind::Cursor
             }
             NodeEnum::ClosePortalStmt(statement) => {
-                self.doubtful = true;
                 if statement.portalname.is_empty() {
                     self.out.unpins |= Pins::HOLD_CURSOR;
                 }
                 Kind::Cursor
             }
-            NodeEnum::FetchStmt(_) => {
-                self.doubtful = true;
-                Kind::Cursor
-            }
+            NodeEnum::FetchStmt(_) => Kind::Cursor,
             NodeEnum::ExplainStmt(statement) => {
                 self.explain(statement);
                 Kind::Explain
             }
             NodeEnum::CopyStmt(statement) => self.copy(statement),
             NodeEnum::ListenStmt(_) => {
-                self.writes = true;
-                self.out.pins |= Pins::LISTEN;
+                self.effects.pins |= Pins::LISTEN;
                 Kind::Notification
             }
             NodeEnum::UnlistenStmt(statement) => {
-                self.writes = true;
                 if statement.conditionname.is_empty() {
                     self.out.unpins |= Pins::LISTEN;
                 }
                 Kind::Notification
             }
-            NodeEnum::NotifyStmt(_) => {
-                self.writes = true;
-                Kind::Notification
-            }
+            NodeEnum::NotifyStmt(_) => Kind::Notification,
             NodeEnum::LoadStmt(_) => {
-                self.writes = true;
-                self.out.pins |= Pins::LOAD;
+                self.effects.pins |= Pins::LOAD;
                 Kind::Utility
             }
             NodeEnum::DoStmt(statement) => {
-                self.writes = true;
                 self.out.opaque = true;
                 self.block(&statement.args);
                 Kind::Call
             }
             NodeEnum::CallStmt(statement) => {
-                self.writes = true;
                 self.out.opaque = true;
                 if let Some(call) = &statement.funccall {
                     self.call(call);
@@ -287,7 +252,6 @@ impl<'a> Reader<'a> {
                 Kind::Call
             }
             NodeEnum::LockStmt(statement) => {
-                self.writes = true;
                 self.nodes(&statement.relations);
                 Kind::Lock
             }
@@ -296,12 +260,8 @@ impl<'a> Reader<'a> {
             | NodeEnum::ReindexStmt(_)
             | NodeEnum::CheckPointStmt(_)
             | NodeEnum::ConstraintsSetStmt(_)
-            | NodeEnum::AlterSystemStmt(_) => {
-                self.writes = true;
-                Kind::Utility
-            }
+            | NodeEnum::AlterSystemStmt(_) => Kind::Utility,
             other => {
-                self.writes = true;
                 self.define(other);
                 Kind::Definition
             }
@@ -346,7 +306,7 @@ impl<'a> Reader<'a> {
                 NodeEnum::UpdateStmt(update) => {
                     self.writes = true;
                     // A rule of this view calls set_config().
-                    self.out.settings |= update
+                    self.effects.settings |= update
                         .relation
                         .as_ref()
                         .is_some_and(|table| table.relname == "pg_settings");
@@ -369,16 +329,16 @@ impl<'a> Reader<'a> {
     }
 
     fn table(&mut self, table: &pb::RangeVar) {
-        let schema = (!table.schemaname.is_empty()).then(|| Box::from(table.schemaname.as_str()));
+        let table = TableName::of(table);
         // System views speak of the server they are asked on; of PostgreSQL's own relations only the catalogs are data.
-        let system = table.schemaname == "pg_catalog" || schema.is_none() && table.relname.starts_with("pg_");
-        self.doubtful |= system && !relations::is_catalog(&table.relname);
-        self.names.insert(table.relname.as_str().into());
+        let system = table
+            .schema
+            .as_deref()
+            .map_or(table.name.starts_with("pg_"), |schema| schema == "pg_catalog");
+        self.doubtful |= system && !relations::is_catalog(&table.name);
+        self.names.insert(table.name.clone());
         if self.out.tables.len() < 4 * Understood::TABLES_MAX {
-            self.out.tables.push(TableName {
-                schema,
-                name: table.relname.as_str().into(),
-            });
+            self.out.tables.push(table);
         }
     }
 
@@ -391,21 +351,21 @@ impl<'a> Reader<'a> {
         };
         self.names.insert(name.into());
         // Nothing but the session itself knows what it does.
-        self.out.unreadable |= schema.is_some_and(|schema| schema.starts_with("pg_temp"));
+        self.effects.unreadable |= schema.is_some_and(|schema| schema.starts_with("pg_temp"));
         match functions::known(schema, name, self.configured) {
             Known::Reads | Known::Configured => {}
             Known::Primary => {
                 self.doubtful = true;
                 let runs_text = functions::runs_text(name);
                 self.out.opaque |= runs_text;
-                self.out.unreadable |= runs_text;
+                self.effects.unreadable |= runs_text;
                 self.effects_of(name, call);
             }
             Known::No => {
                 self.doubtful = true;
                 self.out.opaque = true;
                 if name.starts_with("dblink_connect") {
-                    self.out.pins |= Pins::OTHER;
+                    self.effects.pins |= Pins::OTHER;
                 }
             }
         }
@@ -419,30 +379,22 @@ impl<'a> Reader<'a> {
                 if call.args.get(2).is_some_and(is_true) {
                     return; // Ends with the transaction.
                 }
-                self.out.settings = true;
+                self.effects.settings = true;
                 match call.args.first().and_then(string) {
                     Some(setting) => self.setting(setting),
-                    None => self.out.pins |= Pins::OTHER,
+                    None => self.effects.pins |= Pins::OTHER,
                 }
             }
-            name => self.out.pins |= functions::left_by(name),
+            name => self.effects.pins |= functions::left_by(name),
         }
     }
 
     /// A setting that is changed by name.
     fn setting(&mut self, name: &str) {
-        let name = name.to_ascii_lowercase();
-        match name.as_str() {
-            "session_authorization" => self.out.pins |= Pins::SESSION_AUTHORIZATION,
-            "seed" => self.out.pins |= Pins::OTHER,
-            _ => {}
-        }
+        self.effects.change_setting(name);
         // With the session's own schema in front, every CREATE is one of something temporary.
-        if name == "search_path" && words::name_pg_temp(self.text) {
-            self.out.pins |= Pins::TEMP_TABLE;
-        }
-        if name == "role" || name.contains('.') {
-            self.out.setting_names.push(name.into());
+        if name.eq_ignore_ascii_case("search_path") && words::name_pg_temp(self.text) {
+            self.effects.pins |= Pins::TEMP_TABLE;
         }
     }
 
@@ -456,7 +408,7 @@ impl<'a> Reader<'a> {
         if statement.is_local {
             return TransactionEffect::None;
         }
-        self.out.settings = true;
+        self.effects.settings = true;
         match kind {
             Kind::VarSetMulti | Kind::VarResetAll => {}
             Kind::VarSetDefault | Kind::VarReset if statement.name == "session_authorization" => {
@@ -471,7 +423,7 @@ impl<'a> Reader<'a> {
     fn discard(&mut self, target: pb::DiscardMode) {
         match target {
             pb::DiscardMode::DiscardAll => {
-                self.out.settings = true;
+                self.effects.settings = true;
                 self.setting("role");
                 self.out.unpins |= Pins::DISCARDED;
                 self.out.discards_prepared = Discard::All;
@@ -500,31 +452,18 @@ impl<'a> Reader<'a> {
             return;
         };
         self.out.by_literals = true;
-        let before = (
-            self.out.pins,
-            self.out.unpins,
-            self.out.settings,
-            self.out.opaque,
-            self.out.unreadable,
-        );
+        let before = (self.effects.clone(), self.out.unpins, self.out.opaque);
         self.statement(inner);
-        let has = |name: &str| {
-            statement.options.iter().any(|option| {
-                matches!(&option.node, Some(NodeEnum::DefElem(option)) if option.defname.eq_ignore_ascii_case(name))
-            })
-        };
+        let has =
+            |name: &str| options(&statement.options).any(|(option, _)| option.eq_ignore_ascii_case(name));
         if has(explained::OPTION) {
             self.out.explains = std::str::from_utf8(self.text).ok().and_then(explained::inner);
         }
         let runs = has("analyze") && self.out.explains.is_none();
         if !runs {
-            (
-                self.out.pins,
-                self.out.unpins,
-                self.out.settings,
-                self.out.opaque,
-                self.out.unreadable,
-            ) = before;
+            let names = std::mem::take(&mut self.effects.names);
+            (self.effects, self.out.unpins, self.out.opaque) = before;
+            self.effects.names = names;
         }
     }
 
@@ -567,11 +506,11 @@ impl<'a> Reader<'a> {
             }
             NodeEnum::CreateExtensionStmt(_) | NodeEnum::AlterExtensionStmt(_) => {
                 self.out.opaque = true;
-                self.out.settings = true;
+                self.effects.settings = true;
             }
             _ => {}
         }
-        self.out.recodes |= !temporary(node)
+        self.out.recodes |= !makes_temporary(node)
             && !matches!(
                 node,
                 NodeEnum::TruncateStmt(_)
@@ -591,10 +530,13 @@ impl<'a> Reader<'a> {
             );
         // Defaults, expressions and triggers of events run.
         self.out.wide = true;
-        self.take(Words::of(self.text));
+        let mut words = Words::of(self.text);
+        // What is temporary the statement itself says.
+        words.effects.pins = Pins::NONE;
+        self.take(words);
         // Functions, types and others can be made in the session's own schema too.
         if words::name_pg_temp(self.text) {
-            self.out.pins |= Pins::TEMP_TABLE;
+            self.effects.pins |= Pins::TEMP_TABLE;
         }
     }
 
@@ -602,23 +544,25 @@ impl<'a> Reader<'a> {
     fn created(&mut self, relation: Option<&pb::RangeVar>, on_commit: pb::OnCommitAction) {
         let Some(relation) = relation else { return };
         self.table(relation);
-        let temporary = relation.relpersistence == "t" || relation.schemaname.starts_with("pg_temp");
-        if temporary && on_commit != pb::OnCommitAction::OncommitDrop {
-            self.out.pins |= Pins::TEMP_TABLE;
+        if is_temporary(relation) && on_commit != pb::OnCommitAction::OncommitDrop {
+            self.effects.pins |= Pins::TEMP_TABLE;
         }
     }
 }
 
 /// Whether it makes a table or view of the session's own.
-fn temporary(node: &NodeEnum) -> bool {
+fn makes_temporary(node: &NodeEnum) -> bool {
     let relation = match node {
         NodeEnum::CreateStmt(statement) => statement.relation.as_ref(),
         NodeEnum::ViewStmt(statement) => statement.view.as_ref(),
         NodeEnum::IndexStmt(statement) => statement.relation.as_ref(),
         _ => None,
     };
-    relation
-        .is_some_and(|relation| relation.relpersistence == "t" || relation.schemaname.starts_with("pg_temp"))
+    relation.is_some_and(is_temporary)
+}
+
+fn is_temporary(relation: &pb::RangeVar) -> bool {
+    relation.relpersistence == "t" || relation.schemaname.starts_with("pg_temp")
 }
 
 /// Names beyond which a text may use anything.

@@ -1,9 +1,8 @@
 //! What BEGIN, COMMIT and their kin do to the transaction block.
 
-use pg_query::NodeEnum;
 use pg_query::protobuf as pb;
 
-use super::constant::{is_true, string};
+use super::constant::{is_true, options, string};
 use super::{Isolation, TransactionEffect};
 
 /// The effect of one of these statements.
@@ -13,15 +12,12 @@ pub(super) fn transaction(statement: &pb::TransactionStmt) -> TransactionEffect 
     match statement.kind() {
         Kind::TransStmtBegin | Kind::TransStmtStart => {
             let (mut read_only, mut isolation, mut deferrable) = (None, None, None);
-            for option in &statement.options {
-                let Some(NodeEnum::DefElem(option)) = &option.node else {
-                    continue;
-                };
-                match option.defname.as_str() {
-                    "transaction_read_only" => read_only = option.arg.as_deref().map(is_true),
-                    "transaction_deferrable" => deferrable = option.arg.as_deref().map(is_true),
+            for (name, value) in options(&statement.options) {
+                match name {
+                    "transaction_read_only" => read_only = value.map(is_true),
+                    "transaction_deferrable" => deferrable = value.map(is_true),
                     "transaction_isolation" => {
-                        isolation = match option.arg.as_deref().and_then(string) {
+                        isolation = match value.and_then(string) {
                             Some("read uncommitted") => Some(Isolation::ReadUncommitted),
                             Some("read committed") => Some(Isolation::ReadCommitted),
                             Some("repeatable read") => Some(Isolation::RepeatableRead),

@@ -1,7 +1,8 @@
-//! The parse tree of statements on data: what stands below each node.
+//! The parse tree of statements on data: what stands below each node, for those who read it ([`children`]) and for those who change
+//! it ([`children_mut`]).
 //!
 //! Every field of every kind of node is named here, so that a new field of a later grammar fails to compile instead of being
-//! passed over. Kinds that are not listed answer `false`: their contents are out of sight.
+//! passed over. For kinds that are not listed [`children`] returns `false`: their contents are out of sight.
 
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
@@ -32,403 +33,217 @@ pub(crate) fn children<'a>(tree: Tree<'a>, each: &mut dyn FnMut(Tree<'a>)) -> bo
     match tree {
         Tree::Table(_) => true,
         Tree::Select(select) => {
-            self::select(select, &mut Each(each));
+            select.below(each);
             true
         }
-        Tree::Node(node) => self::node(node, &mut Each(each)),
+        Tree::Node(NodeEnum::RangeTableSample(sample)) if !is_built_in_method(sample) => false,
+        Tree::Node(node) => node_below(node, each),
     }
 }
 
-/// Hands out what a field holds.
-struct Each<'e, 'a>(&'e mut dyn FnMut(Tree<'a>));
+/// What stands below a node or a part of one.
+pub(crate) trait Below {
+    /// Hands out each child.
+    fn below<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>));
+    /// Hands out each child to be changed. Tables that stand in a field of their own type are left out.
+    fn below_mut(&mut self, each: &mut dyn FnMut(&mut Node));
+}
 
-impl<'a> Each<'_, 'a> {
-    fn one(&mut self, node: &'a Option<Box<Node>>) {
-        if let Some(tree) = node.as_deref().and_then(Tree::of) {
-            (self.0)(tree);
-        }
+/// A field that holds children: hands out what is in it.
+trait Field {
+    fn hand<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>));
+    fn hand_mut(&mut self, each: &mut dyn FnMut(&mut Node));
+}
+
+impl<T: Field> Field for Option<T> {
+    fn hand<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>)) {
+        self.iter().for_each(|field| field.hand(each));
     }
 
-    fn all(&mut self, nodes: &'a [Node]) {
-        nodes.iter().filter_map(Tree::of).for_each(&mut *self.0);
-    }
-
-    fn table(&mut self, table: &'a Option<pb::RangeVar>) {
-        if let Some(table) = table {
-            (self.0)(Tree::Table(table));
-        }
-    }
-
-    fn with(&mut self, with: &'a Option<pb::WithClause>) {
-        if let Some(pb::WithClause {
-            ctes,
-            recursive: _,
-            location: _,
-        }) = with
-        {
-            self.all(ctes);
-        }
-    }
-
-    fn returning(&mut self, returning: &'a Option<pb::ReturningClause>) {
-        if let Some(pb::ReturningClause { options: _, exprs }) = returning {
-            self.all(exprs);
-        }
-    }
-
-    fn window(&mut self, window: &'a pb::WindowDef) {
-        let pb::WindowDef {
-            name: _,
-            refname: _,
-            partition_clause,
-            order_clause,
-            frame_options: _,
-            start_offset,
-            end_offset,
-            location: _,
-        } = window;
-        self.all(partition_clause);
-        self.all(order_clause);
-        self.one(start_offset);
-        self.one(end_offset);
+    fn hand_mut(&mut self, each: &mut dyn FnMut(&mut Node)) {
+        self.iter_mut().for_each(|field| field.hand_mut(each));
     }
 }
 
-fn select<'a>(select: &'a pb::SelectStmt, each: &mut Each<'_, 'a>) {
-    let pb::SelectStmt {
-        distinct_clause,
-        into_clause: _,
-        target_list,
-        from_clause,
-        where_clause,
-        group_clause,
-        group_distinct: _,
-        having_clause,
-        window_clause,
-        values_lists,
-        sort_clause,
-        limit_offset,
-        limit_count,
-        limit_option: _,
-        locking_clause: _,
-        with_clause,
-        op: _,
-        all: _,
-        larg,
-        rarg,
-    } = select;
-    each.with(with_clause);
-    each.all(distinct_clause);
-    each.all(target_list);
-    each.all(from_clause);
-    each.one(where_clause);
-    each.all(group_clause);
-    each.one(having_clause);
-    each.all(window_clause);
-    each.all(values_lists);
-    each.all(sort_clause);
-    each.one(limit_offset);
-    each.one(limit_count);
-    for side in [larg, rarg].into_iter().flatten() {
-        (each.0)(Tree::Select(side));
+impl<T: Field> Field for Vec<T> {
+    fn hand<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>)) {
+        self.iter().for_each(|field| field.hand(each));
+    }
+
+    fn hand_mut(&mut self, each: &mut dyn FnMut(&mut Node)) {
+        self.iter_mut().for_each(|field| field.hand_mut(each));
     }
 }
 
-fn node<'a>(node: &'a NodeEnum, each: &mut Each<'_, 'a>) -> bool {
-    match node {
+impl<T: Field> Field for Box<T> {
+    fn hand<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>)) {
+        (**self).hand(each);
+    }
+
+    fn hand_mut(&mut self, each: &mut dyn FnMut(&mut Node)) {
+        (**self).hand_mut(each);
+    }
+}
+
+impl Field for Node {
+    fn hand<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>)) {
+        if let Some(tree) = Tree::of(self) {
+            each(tree);
+        }
+    }
+
+    fn hand_mut(&mut self, each: &mut dyn FnMut(&mut Node)) {
+        each(self);
+    }
+}
+
+impl Field for pb::RangeVar {
+    fn hand<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>)) {
+        each(Tree::Table(self));
+    }
+
+    fn hand_mut(&mut self, _: &mut dyn FnMut(&mut Node)) {}
+}
+
+/// A side of a set operation.
+impl Field for pb::SelectStmt {
+    fn hand<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>)) {
+        each(Tree::Select(self));
+    }
+
+    fn hand_mut(&mut self, each: &mut dyn FnMut(&mut Node)) {
+        self.below_mut(each);
+    }
+}
+
+/// Clauses that are no places of their own: their children are handed out in their stead.
+macro_rules! clauses {
+    ($($clause:ident)*) => {
+        $(impl Field for pb::$clause {
+            fn hand<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>)) {
+                self.below(each);
+            }
+
+            fn hand_mut(&mut self, each: &mut dyn FnMut(&mut Node)) {
+                self.below_mut(each);
+            }
+        })*
+    };
+}
+
+clauses! { WithClause ReturningClause WindowDef OnConflictClause InferClause }
+
+/// The kinds of node: fields that hold children, in the order in which these are handed out, and all other fields.
+macro_rules! kinds {
+    ($($kind:ident { $($field:ident),* } { $($other:ident),* })*) => {
+        $(impl Below for pb::$kind {
+            fn below<'a>(&'a self, each: &mut dyn FnMut(Tree<'a>)) {
+                let pb::$kind { $($field,)* $($other: _,)* } = self;
+                $($field.hand(each);)*
+            }
+
+            fn below_mut(&mut self, each: &mut dyn FnMut(&mut Node)) {
+                let pb::$kind { $($field,)* $($other: _,)* } = self;
+                $($field.hand_mut(each);)*
+            }
+        })*
+
+        fn node_below<'a>(node: &'a NodeEnum, each: &mut dyn FnMut(Tree<'a>)) -> bool {
+            match node {
+                $(NodeEnum::$kind(node) => node.below(each),)*
+                node => return is_leaf(node),
+            }
+            true
+        }
+
+        /// Hands each child of a node to `each`, to be changed; none of a kind that is not known.
+        pub(crate) fn children_mut(node: &mut NodeEnum, each: &mut dyn FnMut(&mut Node)) {
+            match node {
+                $(NodeEnum::$kind(node) => node.below_mut(each),)*
+                _ => {}
+            }
+        }
+    };
+}
+
+kinds! {
+    SelectStmt {
+        with_clause, distinct_clause, target_list, from_clause, where_clause, group_clause, having_clause,
+        window_clause, values_lists, sort_clause, limit_offset, limit_count, larg, rarg
+    } { into_clause, group_distinct, limit_option, locking_clause, op, all }
+    InsertStmt { with_clause, relation, cols, select_stmt, on_conflict_clause, returning_clause } {
+        r#override
+    }
+    OnConflictClause { infer, target_list, where_clause } { action, location }
+    InferClause { index_elems, where_clause } { conname, location }
+    IndexElem { expr } { name, indexcolname, collation, opclass, opclassopts, ordering, nulls_ordering }
+    UpdateStmt { with_clause, relation, target_list, from_clause, where_clause, returning_clause } {}
+    DeleteStmt { with_clause, relation, using_clause, where_clause, returning_clause } {}
+    MergeStmt {
+        with_clause, relation, source_relation, join_condition, merge_when_clauses, returning_clause
+    } {}
+    MergeWhenClause { condition, target_list, values } { match_kind, command_type, r#override }
+    MultiAssignRef { source } { colno, ncolumns }
+    WithClause { ctes } { recursive, location }
+    // The clauses SEARCH and CYCLE hold names and constants.
+    CommonTableExpr { ctequery } {
+        ctename, aliascolnames, ctematerialized, search_clause, cycle_clause, location, cterecursive,
+        cterefcount, ctecolnames, ctecoltypes, ctecoltypmods, ctecolcollations
+    }
+    ReturningClause { exprs } { options }
+    WindowDef { partition_clause, order_clause, start_offset, end_offset } {
+        name, refname, frame_options, location
+    }
+    JoinExpr { larg, rarg, quals } { jointype, is_natural, using_clause, join_using_alias, alias, rtindex }
+    RangeSubselect { subquery } { lateral, alias }
+    RangeFunction { functions } { lateral, ordinality, is_rowsfrom, alias, coldeflist }
+    RangeTableSample { relation, args, repeatable } { method, location }
+    List { items } {}
+    ResTarget { indirection, val } { name, location }
+    SortBy { node } { sortby_dir, sortby_nulls, use_op, location }
+    GroupingSet { content } { kind, location }
+    GroupingFunc { args } { xpr, refs, agglevelsup, location }
+    AExpr { lexpr, rexpr } { kind, name, rexpr_list_start, rexpr_list_end, location }
+    BoolExpr { args } { xpr, boolop, location }
+    NullTest { arg } { xpr, nulltesttype, argisrow, location }
+    BooleanTest { arg } { xpr, booltesttype, location }
+    CaseExpr { arg, args, defresult } { xpr, casetype, casecollid, location }
+    CaseWhen { expr, result } { xpr, location }
+    CoalesceExpr { args } { xpr, coalescetype, coalescecollid, location }
+    MinMaxExpr { args } { xpr, minmaxtype, minmaxcollid, inputcollid, op, location }
+    FuncCall { args, agg_order, agg_filter, over } {
+        funcname, agg_within_group, agg_star, agg_distinct, func_variadic, funcformat, location
+    }
+    NamedArgExpr { arg } { xpr, name, argnumber, location }
+    TypeCast { arg } { type_name, location }
+    CollateClause { arg } { collname, location }
+    AIndirection { arg, indirection } {}
+    AIndices { lidx, uidx } { is_slice }
+    AArrayExpr { elements } { list_start, list_end, location }
+    RowExpr { args } { xpr, row_typeid, row_format, colnames, location }
+    SubLink { testexpr, subselect } { xpr, sub_link_type, sub_link_id, oper_name, location }
+}
+
+/// Whether it is a node without children.
+fn is_leaf(node: &NodeEnum) -> bool {
+    matches!(
+        node,
         NodeEnum::ColumnRef(_)
-        | NodeEnum::AConst(_)
-        | NodeEnum::ParamRef(_)
-        | NodeEnum::AStar(_)
-        | NodeEnum::SqlvalueFunction(_)
-        | NodeEnum::SetToDefault(_)
-        | NodeEnum::CurrentOfExpr(_)
-        | NodeEnum::String(_)
-        | NodeEnum::Integer(_)
-        | NodeEnum::ColumnDef(_) => {}
-        NodeEnum::List(pb::List { items }) => each.all(items),
-        NodeEnum::ResTarget(target) => {
-            let pb::ResTarget {
-                name: _,
-                indirection,
-                val,
-                location: _,
-            } = &**target;
-            each.all(indirection);
-            each.one(val);
-        }
-        NodeEnum::AExpr(expr) => {
-            let pb::AExpr {
-                kind: _,
-                name: _,
-                lexpr,
-                rexpr,
-                rexpr_list_start: _,
-                rexpr_list_end: _,
-                location: _,
-            } = &**expr;
-            each.one(lexpr);
-            each.one(rexpr);
-        }
-        NodeEnum::BoolExpr(expr) => {
-            let pb::BoolExpr {
-                xpr: _,
-                boolop: _,
-                args,
-                location: _,
-            } = &**expr;
-            each.all(args);
-        }
-        NodeEnum::NullTest(test) => each.one(&test.arg),
-        NodeEnum::BooleanTest(test) => each.one(&test.arg),
-        NodeEnum::CaseExpr(case) => {
-            let pb::CaseExpr {
-                xpr: _,
-                casetype: _,
-                casecollid: _,
-                arg,
-                args,
-                defresult,
-                location: _,
-            } = &**case;
-            each.one(arg);
-            each.all(args);
-            each.one(defresult);
-        }
-        NodeEnum::CaseWhen(when) => {
-            let pb::CaseWhen {
-                xpr: _,
-                expr,
-                result,
-                location: _,
-            } = &**when;
-            each.one(expr);
-            each.one(result);
-        }
-        NodeEnum::CoalesceExpr(expr) => each.all(&expr.args),
-        NodeEnum::MinMaxExpr(expr) => each.all(&expr.args),
-        NodeEnum::FuncCall(call) => {
-            let pb::FuncCall {
-                funcname: _,
-                args,
-                agg_order,
-                agg_filter,
-                over,
-                agg_within_group: _,
-                agg_star: _,
-                agg_distinct: _,
-                func_variadic: _,
-                funcformat: _,
-                location: _,
-            } = &**call;
-            each.all(args);
-            each.all(agg_order);
-            each.one(agg_filter);
-            if let Some(over) = over {
-                each.window(over);
-            }
-        }
-        NodeEnum::NamedArgExpr(arg) => each.one(&arg.arg),
-        NodeEnum::TypeCast(pb_cast) => {
-            let pb::TypeCast {
-                arg,
-                type_name: _,
-                location: _,
-            } = &**pb_cast;
-            each.one(arg);
-        }
-        NodeEnum::CollateClause(collate) => each.one(&collate.arg),
-        NodeEnum::AIndirection(expr) => {
-            let pb::AIndirection { arg, indirection } = &**expr;
-            each.one(arg);
-            each.all(indirection);
-        }
-        NodeEnum::AIndices(indices) => {
-            let pb::AIndices {
-                is_slice: _,
-                lidx,
-                uidx,
-            } = &**indices;
-            each.one(lidx);
-            each.one(uidx);
-        }
-        NodeEnum::AArrayExpr(array) => each.all(&array.elements),
-        NodeEnum::RowExpr(row) => each.all(&row.args),
-        NodeEnum::SubLink(link) => {
-            let pb::SubLink {
-                xpr: _,
-                sub_link_type: _,
-                sub_link_id: _,
-                testexpr,
-                oper_name: _,
-                subselect,
-                location: _,
-            } = &**link;
-            each.one(testexpr);
-            each.one(subselect);
-        }
-        NodeEnum::SortBy(sort) => each.one(&sort.node),
-        NodeEnum::WindowDef(window) => each.window(window),
-        NodeEnum::GroupingSet(set) => each.all(&set.content),
-        NodeEnum::GroupingFunc(func) => each.all(&func.args),
-        NodeEnum::JoinExpr(join) => {
-            let pb::JoinExpr {
-                jointype: _,
-                is_natural: _,
-                larg,
-                rarg,
-                using_clause: _,
-                join_using_alias: _,
-                quals,
-                alias: _,
-                rtindex: _,
-            } = &**join;
-            each.one(larg);
-            each.one(rarg);
-            each.one(quals);
-        }
-        NodeEnum::RangeSubselect(range) => {
-            let pb::RangeSubselect {
-                lateral: _,
-                subquery,
-                alias: _,
-            } = &**range;
-            each.one(subquery);
-        }
-        NodeEnum::RangeFunction(range) => {
-            let pb::RangeFunction {
-                lateral: _,
-                ordinality: _,
-                is_rowsfrom: _,
-                functions,
-                alias: _,
-                coldeflist: _,
-            } = range;
-            each.all(functions);
-        }
-        NodeEnum::RangeTableSample(sample) => {
-            let pb::RangeTableSample {
-                relation,
-                method,
-                args,
-                repeatable,
-                location: _,
-            } = &**sample;
-            if !matches!(names(method).as_slice(), ["bernoulli" | "system"]) {
-                return false;
-            }
-            each.one(relation);
-            each.all(args);
-            each.one(repeatable);
-        }
-        NodeEnum::CommonTableExpr(cte) => {
-            // The clauses SEARCH and CYCLE hold names and constants.
-            each.one(&cte.ctequery);
-        }
-        NodeEnum::InsertStmt(insert) => {
-            let pb::InsertStmt {
-                relation,
-                cols,
-                select_stmt,
-                on_conflict_clause,
-                returning_clause,
-                with_clause,
-                r#override: _,
-            } = &**insert;
-            each.with(with_clause);
-            each.table(relation);
-            each.all(cols);
-            each.one(select_stmt);
-            if let Some(conflict) = on_conflict_clause {
-                let pb::OnConflictClause {
-                    action: _,
-                    infer,
-                    target_list,
-                    where_clause,
-                    location: _,
-                } = &**conflict;
-                if let Some(infer) = infer {
-                    let pb::InferClause {
-                        index_elems,
-                        where_clause,
-                        conname: _,
-                        location: _,
-                    } = &**infer;
-                    for element in index_elems {
-                        if let Some(NodeEnum::IndexElem(element)) = &element.node {
-                            each.one(&element.expr);
-                        }
-                    }
-                    each.one(where_clause);
-                }
-                each.all(target_list);
-                each.one(where_clause);
-            }
-            each.returning(returning_clause);
-        }
-        NodeEnum::UpdateStmt(update) => {
-            let pb::UpdateStmt {
-                relation,
-                target_list,
-                where_clause,
-                from_clause,
-                returning_clause,
-                with_clause,
-            } = &**update;
-            each.with(with_clause);
-            each.table(relation);
-            each.all(target_list);
-            each.all(from_clause);
-            each.one(where_clause);
-            each.returning(returning_clause);
-        }
-        NodeEnum::DeleteStmt(delete) => {
-            let pb::DeleteStmt {
-                relation,
-                using_clause,
-                where_clause,
-                returning_clause,
-                with_clause,
-            } = &**delete;
-            each.with(with_clause);
-            each.table(relation);
-            each.all(using_clause);
-            each.one(where_clause);
-            each.returning(returning_clause);
-        }
-        NodeEnum::MergeStmt(merge) => {
-            let pb::MergeStmt {
-                relation,
-                source_relation,
-                join_condition,
-                merge_when_clauses,
-                returning_clause,
-                with_clause,
-            } = &**merge;
-            each.with(with_clause);
-            each.table(relation);
-            each.one(source_relation);
-            each.one(join_condition);
-            each.all(merge_when_clauses);
-            each.returning(returning_clause);
-        }
-        NodeEnum::MergeWhenClause(when) => {
-            let pb::MergeWhenClause {
-                match_kind: _,
-                command_type: _,
-                r#override: _,
-                condition,
-                target_list,
-                values,
-            } = &**when;
-            each.one(condition);
-            each.all(target_list);
-            each.all(values);
-        }
-        NodeEnum::MultiAssignRef(assign) => each.one(&assign.source),
-        _ => return false,
-    }
-    true
+            | NodeEnum::AConst(_)
+            | NodeEnum::ParamRef(_)
+            | NodeEnum::AStar(_)
+            | NodeEnum::SqlvalueFunction(_)
+            | NodeEnum::SetToDefault(_)
+            | NodeEnum::CurrentOfExpr(_)
+            | NodeEnum::String(_)
+            | NodeEnum::Integer(_)
+            | NodeEnum::ColumnDef(_)
+    )
+}
+
+/// Whether the method of TABLESAMPLE is one of PostgreSQL's own.
+fn is_built_in_method(sample: &pb::RangeTableSample) -> bool {
+    matches!(names(&sample.method).as_slice(), ["bernoulli" | "system"])
 }
 
 /// The parts of a qualified name.
@@ -440,4 +255,12 @@ pub(crate) fn names(parts: &[Node]) -> Vec<&str> {
             _ => None,
         })
         .collect()
+}
+
+/// The operator of an expression, if it is one of PostgreSQL's own for all that can be seen.
+pub(crate) fn own_operator(expr: &pb::AExpr) -> Option<&str> {
+    match names(&expr.name).as_slice() {
+        [name] | ["pg_catalog", name] => Some(name),
+        _ => None,
+    }
 }

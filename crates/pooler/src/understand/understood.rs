@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use pg_query::protobuf as pb;
+
 use super::keys::KeyPlan;
-use super::{HeavyQueueHint, Hint, Pins, Words};
+use super::{Effects, HeavyQueueHint, Hint, Pins, Words};
 
 /// Which statements count as the same: PostgreSQL's parse tree without literals and aliases, as a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,13 +17,14 @@ impl Shape {
 }
 
 /// Whether a text may run on a replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Access {
     /// It only reads, and what it returns is a matter of the data.
     Read,
     /// It writes, locks, or runs on the primary only for another reason that is known.
     Write,
     /// Nobody knows; to be treated as a write.
+    #[default]
     Unknown,
 }
 
@@ -32,6 +35,16 @@ pub struct TableName {
     pub schema: Option<Box<str>>,
     /// Its name, folded to lower case unless it was quoted.
     pub name: Box<str>,
+}
+
+impl TableName {
+    /// The table that stands there.
+    pub(crate) fn of(table: &pb::RangeVar) -> TableName {
+        TableName {
+            schema: (!table.schemaname.is_empty()).then(|| table.schemaname.as_str().into()),
+            name: table.relname.as_str().into(),
+        }
+    }
 }
 
 /// Isolation level named by a BEGIN.
@@ -149,7 +162,7 @@ pub enum StatementKind {
 }
 
 /// What is known of a text. It says what the text would do *if the server accepts it*.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Understood {
     /// Which texts run the same code. [`Shape::UNKNOWN`] when not parsed.
     pub shape: Shape,
@@ -239,37 +252,25 @@ impl Understood {
             || !matches!(self.kind, Transaction | Set | Show | Empty)
     }
 
-    /// What is known of a text that was not parsed, but for its words.
-    pub(super) fn unknown(hint: Option<Hint>, words: Words) -> Understood {
-        Understood {
-            shape: Shape::UNKNOWN,
-            normalised: None,
-            statements: 0,
-            access: Access::Unknown,
-            tables: Vec::new(),
-            transaction: TransactionEffect::None,
-            settings: words.settings,
-            setting_names: words.setting_names.into_iter().collect(),
-            pins: words.pins,
-            unpins: Pins::NONE,
-            discards_prepared: Discard::None,
-            prepares: Vec::new(),
-            executes: Vec::new(),
-            hint,
-            heavy_queue: None,
-            kind: StatementKind::Unknown,
+    /// What is known of a text that was not parsed: its words.
+    pub(super) fn unparsed(words: Words) -> Understood {
+        let understood = Understood {
             opaque: true,
             names: words.names.into_iter().collect(),
-            ambiguous: false,
-            wide: false,
-            unreadable: words.unreadable,
-            defines: false,
-            recodes: false,
-            parameters: 0,
-            plain: false,
-            keys: None,
-            explains: None,
             by_literals: true,
+            ..Understood::default()
+        };
+        understood.with(words.effects)
+    }
+
+    /// The same with these effects on the session.
+    pub(super) fn with(self, effects: Effects) -> Understood {
+        Understood {
+            pins: effects.pins,
+            settings: effects.settings,
+            setting_names: effects.names.into_iter().collect(),
+            unreadable: effects.unreadable,
+            ..self
         }
     }
 

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Pins;
 use super::functions::{left_by, runs_text};
 use super::tokens::{Token, tokens};
+use super::{Effects, Pins};
 
 /// Names collected of one text; one with more may use anything.
 const NAMES_MAX: usize = 2000;
@@ -17,13 +17,8 @@ const NAMES_MAX: usize = 2000;
 pub(crate) struct Words {
     /// Every name: functions and relations are among them.
     pub names: BTreeSet<Box<str>>,
-    pub pins: Pins,
-    /// Settings may differ afterwards.
-    pub settings: bool,
-    /// Those among them that the server's view of its settings does not list.
-    pub setting_names: BTreeSet<Box<str>>,
-    /// It runs text that is put together, or something else that cannot be seen.
-    pub unreadable: bool,
+    /// What they may do. Of text that is put together before it runs nothing can be seen.
+    pub effects: Effects,
 }
 
 impl Words {
@@ -37,7 +32,7 @@ impl Words {
             &[false]
         };
         let read: Vec<_> = ways.iter().filter_map(|&escapes| tokens(text, escapes)).collect();
-        words.unreadable = read.is_empty();
+        words.effects.unreadable = read.is_empty();
         for tokens in read {
             words.read(&tokens);
         }
@@ -51,7 +46,7 @@ impl Words {
             if self.names.len() < NAMES_MAX {
                 self.names.insert((&**word).into());
             } else {
-                self.unreadable |= !self.names.contains(&**word);
+                self.effects.unreadable |= !self.names.contains(&**word);
             }
         }
     }
@@ -65,25 +60,29 @@ impl Words {
             "set_config" if calls => self.set_config(&after[1..]),
             "set" => self.set(begins, after),
             "reset" | "discard" if begins => {
-                self.settings = true;
-                self.setting_names.insert("role".into());
+                self.effects.settings = true;
+                self.effects.names.insert("role".into());
             }
-            "pg_settings" => self.settings = true,
+            "pg_settings" => self.effects.settings = true,
             // EXECUTE FUNCTION is a trigger's, GRANT EXECUTE ON a right.
-            "execute" => self.unreadable |= !follows(&["function", "procedure", "on"]),
-            "do" if begins => self.unreadable = true,
-            "temp" | "temporary" => self.pins |= Pins::TEMP_TABLE,
-            "listen" if begins => self.pins |= Pins::LISTEN,
-            "hold" if before.last().is_some_and(|token| token.is("with")) => self.pins |= Pins::HOLD_CURSOR,
-            "prepare" if begins && !follows(&["transaction"]) => self.pins |= Pins::SQL_PREPARE,
-            "load" if begins && matches!(after.first(), Some(Token::String(_))) => self.pins |= Pins::LOAD,
-            word if calls && runs_text(word) => self.unreadable = true,
-            word if word.starts_with("pg_temp") => self.pins |= Pins::TEMP_TABLE,
+            "execute" => self.effects.unreadable |= !follows(&["function", "procedure", "on"]),
+            "do" if begins => self.effects.unreadable = true,
+            "temp" | "temporary" => self.effects.pins |= Pins::TEMP_TABLE,
+            "listen" if begins => self.effects.pins |= Pins::LISTEN,
+            "hold" if before.last().is_some_and(|token| token.is("with")) => {
+                self.effects.pins |= Pins::HOLD_CURSOR
+            }
+            "prepare" if begins && !follows(&["transaction"]) => self.effects.pins |= Pins::SQL_PREPARE,
+            "load" if begins && matches!(after.first(), Some(Token::String(_))) => {
+                self.effects.pins |= Pins::LOAD
+            }
+            word if calls && runs_text(word) => self.effects.unreadable = true,
+            word if word.starts_with("pg_temp") => self.effects.pins |= Pins::TEMP_TABLE,
             word => {
                 let left = left_by(word);
                 // The name of a lock's function may be handed to something that calls it.
                 if calls || left == Pins::ADVISORY_LOCK {
-                    self.pins |= left;
+                    self.effects.pins |= left;
                 }
             }
         }
@@ -100,7 +99,7 @@ impl Words {
         if after.first().is_some_and(|token| token.is("local")) {
             return;
         }
-        self.settings |= begins;
+        self.effects.settings |= begins;
         let mut name = String::new();
         for token in after {
             match token {
@@ -109,20 +108,11 @@ impl Words {
                 _ => break,
             }
         }
-        if begins || name.contains('.') {
-            self.setting(&name);
-        }
-    }
-
-    fn setting(&mut self, name: &str) {
-        let name = name.to_ascii_lowercase();
         match name.as_str() {
-            "session_authorization" | "authorization" => self.pins |= Pins::SESSION_AUTHORIZATION,
-            "seed" => self.pins |= Pins::OTHER,
+            // SET SESSION AUTHORIZATION.
+            "authorization" if begins => self.effects.pins |= Pins::SESSION_AUTHORIZATION,
+            name if begins || name.contains('.') => self.effects.change_setting(name),
             _ => {}
-        }
-        if name == "role" || name.contains('.') {
-            self.setting_names.insert(name.into());
         }
     }
 
@@ -148,10 +138,10 @@ impl Words {
                 _ => {}
             }
         }
-        self.settings = true;
+        self.effects.settings = true;
         match arguments {
-            [Token::String(Some(name)), Token::Sign(b','), ..] => self.setting(name),
-            _ => self.unreadable = true,
+            [Token::String(Some(name)), Token::Sign(b','), ..] => self.effects.change_setting(name),
+            _ => self.effects.unreadable = true,
         }
     }
 }
@@ -209,8 +199,23 @@ impl Encoded {
 
 /// Whether the session's own schema is named somewhere.
 pub(super) fn name_pg_temp(text: &[u8]) -> bool {
-    text.windows(7)
-        .any(|window| window.eq_ignore_ascii_case(b"pg_temp"))
+    contains_word(text, b"pg_temp")
+}
+
+/// Whether `word` stands somewhere in a text, in whatever case, also as a part of another.
+pub(crate) fn contains_word(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len())
+        .any(|window| window.eq_ignore_ascii_case(word))
+}
+
+/// Whether a value that a server reads as text may stand for the time of this moment (`'now'`, `'today'`): another reading of it
+/// may give another time.
+pub fn reads_the_clock(value: &[u8]) -> bool {
+    value.split(|byte| !byte.is_ascii_alphabetic()).any(|word| {
+        [&b"now"[..], b"today", b"tomorrow", b"yesterday"]
+            .iter()
+            .any(|time| word.eq_ignore_ascii_case(time))
+    })
 }
 
 #[cfg(test)]
@@ -222,12 +227,12 @@ mod tests {
     }
 
     fn names(words: &Words) -> Vec<&str> {
-        words.setting_names.iter().map(|name| &**name).collect()
+        words.effects.names.iter().map(|name| &**name).collect()
     }
 
     #[test]
     fn what_statements_leave() {
-        let pins = |text: &str| of(text).pins;
+        let pins = |text: &str| of(text).effects.pins;
         assert_eq!(pins("frobnicate TEMPORARY thing"), Pins::TEMP_TABLE);
         assert_eq!(pins("x(Pg_Advisory_Lock(1))"), Pins::ADVISORY_LOCK);
         assert_eq!(
@@ -271,12 +276,15 @@ mod tests {
         );
         assert_eq!(names(&of("perform set_config('My.Name', x, false)")), ["my.name"]);
         let local = of("perform set_config('my.name', f(x, true), true); set local role bob");
-        assert_eq!((local.settings, local.unreadable), (false, false));
+        assert_eq!((local.effects.settings, local.effects.unreadable), (false, false));
         assert_eq!(names(&local), [""; 0]);
         let update = of("begin update t set a = 1 where b; end");
-        assert_eq!((update.settings, update.unreadable), (false, false));
-        assert!(of("begin update t set a = 1; reset all; end").settings);
-        assert!(of("perform set_config(name, 'true', false)").unreadable);
+        assert_eq!(
+            (update.effects.settings, update.effects.unreadable),
+            (false, false)
+        );
+        assert!(of("begin update t set a = 1; reset all; end").effects.settings);
+        assert!(of("perform set_config(name, 'true', false)").effects.unreadable);
     }
 
     #[test]
@@ -287,14 +295,14 @@ mod tests {
             "select query_to_xml('x', true, true, '')",
             "'a",
         ] {
-            assert!(of(text).unreadable, "{text}");
+            assert!(of(text).effects.unreadable, "{text}");
         }
         for text in [
             "create trigger t after insert on x execute function f()",
             "grant execute on function f() to bob",
             "insert into t values (1) on conflict do nothing",
         ] {
-            assert!(!of(text).unreadable, "{text}");
+            assert!(!of(text).effects.unreadable, "{text}");
         }
     }
 }

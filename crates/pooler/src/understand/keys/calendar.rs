@@ -1,7 +1,7 @@
 //! Dates and times in PostgreSQL's ISO forms, as numbers.
 //!
-//! What it is not: a reader of all forms. `22.11.2026`, `Nov 22`, BC, `infinity`, names of time zones and leap seconds are answered
-//! with `None`; whoever asks then knows nothing of the key.
+//! What it is not: a reader of all forms. For `22.11.2026`, `Nov 22`, BC, `infinity`, names of time zones and leap seconds it returns
+//! `None`; the caller then knows nothing of the key.
 
 /// Days between 0001-01-01 and 2000-01-01 in the Gregorian calendar.
 const EPOCH_DAYS: i64 = 730_119;

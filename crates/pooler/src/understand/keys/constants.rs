@@ -9,8 +9,8 @@ use pg_query::protobuf::a_const::Val;
 use pg_query::{Node, NodeEnum};
 
 use super::test::{Cast, Operand, Source};
-use crate::understand::names;
 use crate::understand::rough::{self, Literal, LiteralKind};
+use crate::understand::{names, own_operator};
 
 /// Bytes of a literal that is kept as it is; of a longer one nothing is known.
 const KNOWN_BYTES_MAX: usize = 64;
@@ -72,7 +72,7 @@ impl<'a> Constants<'a> {
                 if matches!(operand.source, Source::Parameter(_)) && operand.cast == Cast::None {
                     return None;
                 }
-                match operator(expr)? {
+                match own_operator(expr)? {
                     "-" => operand.negative = !operand.negative,
                     "+" => {}
                     _ => return None,
@@ -145,14 +145,6 @@ impl<'a> Constants<'a> {
             negative,
             ..plain(source)
         })
-    }
-}
-
-/// The operator of an expression, if it is one of PostgreSQL's own for all that can be seen.
-pub(super) fn operator(expr: &pb::AExpr) -> Option<&str> {
-    match names(&expr.name).as_slice() {
-        [name] | ["pg_catalog", name] => Some(name),
-        _ => None,
     }
 }
 

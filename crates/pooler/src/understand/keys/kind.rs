@@ -10,6 +10,7 @@
 use corun_model::pooler::ranges::{Kind as KeyKind, prefix_key};
 
 use super::calendar::{DAY_US, Moment};
+use crate::understand::rough;
 
 /// A value as a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,26 +96,10 @@ pub(super) fn image(kind: KeyKind, form: Form, value: &[u8], negative: bool) -> 
 /// The key of a text whose quotes are doubled.
 fn prefix_of_quoted(text: &[u8]) -> i64 {
     let mut first = [0; 8];
-    for (to, from) in first.iter_mut().zip(Unquoted(text)) {
+    for (to, from) in first.iter_mut().zip(rough::Unquoted(text)) {
         *to = from;
     }
     prefix_key(&first)
-}
-
-/// The bytes of a string between its quotes.
-struct Unquoted<'a>(&'a [u8]);
-
-impl Iterator for Unquoted<'_> {
-    type Item = u8;
-
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = match (first, rest) {
-            (b'\'', [b'\'', rest @ ..]) => rest,
-            _ => rest,
-        };
-        Some(*first)
-    }
 }
 
 fn uuid(text: &[u8]) -> Option<Image> {
@@ -152,17 +137,10 @@ fn number(text: &[u8], mut negative: bool) -> Option<Image> {
     for digit in &rest[..digits] {
         value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
     }
-    let whole = signed(value, negative);
     match &rest[digits..] {
-        [] if digits > 0 => whole.map(Image::whole),
+        [] if digits > 0 => floor(value, negative, true),
         [b'.', fraction @ ..] if digits + fraction.len() > 0 && fraction.iter().all(u8::is_ascii_digit) => {
-            if fraction.iter().all(|digit| *digit == b'0') {
-                whole.map(Image::whole)
-            } else if negative {
-                whole?.checked_sub(1).map(Image::part)
-            } else {
-                whole.map(Image::part)
-            }
+            floor(value, negative, fraction.iter().all(|digit| *digit == b'0'))
         }
         // An exponent, or no number. Rounding keeps the order, so it may widen what is touched and never narrows it.
         [b'.' | b'e' | b'E', ..] => {
@@ -175,11 +153,17 @@ fn number(text: &[u8], mut negative: bool) -> Option<Image> {
     }
 }
 
-fn signed(value: u64, negative: bool) -> Option<i64> {
-    if negative {
-        0_i64.checked_sub_unsigned(value)
+/// The integer at or below a number, from the digits before its point and whether those behind it are all zero.
+fn floor(digits: u64, negative: bool, whole: bool) -> Option<Image> {
+    let key = if negative {
+        0_i64.checked_sub_unsigned(digits)?
     } else {
-        i64::try_from(value).ok()
+        i64::try_from(digits).ok()?
+    };
+    match (whole, negative) {
+        (true, _) => Some(Image::whole(key)),
+        (false, true) => key.checked_sub(1).map(Image::part),
+        (false, false) => Some(Image::part(key)),
     }
 }
 
@@ -222,14 +206,7 @@ fn binary_numeric(value: &[u8]) -> Option<Image> {
         let digit = digits.next().unwrap_or(0);
         number = number.checked_mul(10_000)?.checked_add(u64::from(digit))?;
     }
-    let whole = signed(number, negative);
-    if digits.all(|digit| digit == 0) {
-        whole.map(Image::whole)
-    } else if negative {
-        whole?.checked_sub(1).map(Image::part)
-    } else {
-        whole.map(Image::part)
-    }
+    floor(number, negative, digits.all(|digit| digit == 0))
 }
 
 #[cfg(test)]

@@ -25,9 +25,13 @@ pub enum Given<'a> {
 /// The values that belong to one run of a statement.
 pub trait Operands {
     /// The value of `$n`, counted from 1.
-    fn parameter(&self, number: u16) -> Given<'_>;
+    fn parameter(&self, _number: u16) -> Given<'_> {
+        Given::Missing
+    }
     /// The literal of the text with `index` others before it, comments not counted.
-    fn literal(&self, index: u16) -> Given<'_>;
+    fn literal(&self, _index: u16) -> Given<'_> {
+        Given::Missing
+    }
 }
 
 /// The parameters of a Bind.
@@ -124,10 +128,6 @@ impl Operands for Values<'_> {
     fn parameter(&self, number: u16) -> Given<'_> {
         self.get(number)
     }
-
-    fn literal(&self, _: u16) -> Given<'_> {
-        Given::Missing
-    }
 }
 
 /// The literals of a text: of a simple query, or of the statement that a Bind names.
@@ -172,10 +172,6 @@ impl<'a> Literals<'a> {
 }
 
 impl Operands for Literals<'_> {
-    fn parameter(&self, _: u16) -> Given<'_> {
-        Given::Missing
-    }
-
     fn literal(&self, index: u16) -> Given<'_> {
         self.get(index)
     }

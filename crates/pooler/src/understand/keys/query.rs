@@ -3,13 +3,12 @@
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-use super::constants::{Constants, operator};
+use super::constants::Constants;
 use super::plan::{KeyColumn, KeyPlan};
 use super::scope::{Relation, Scope};
 use super::test::{Comparison, Operand, Test};
 use super::{COLUMNS_MAX, NODES_MAX};
-use crate::understand::TableName;
-use crate::understand::tree::{Tree, children};
+use crate::understand::{TableName, Tree, children, own_operator};
 
 /// Queries of a text that are looked at; those that follow are not known.
 const QUERIES_MAX: u16 = 64;
@@ -49,14 +48,10 @@ impl Planner<'_> {
     fn statement(&mut self, node: &Node) {
         match node.node.as_ref() {
             Some(NodeEnum::ExplainStmt(explain)) => {
-                if let Some(query) = explain.query.as_deref() {
-                    self.statement(query);
-                }
+                explain.query.iter().for_each(|query| self.statement(query))
             }
             Some(NodeEnum::DeclareCursorStmt(cursor)) => {
-                if let Some(query) = cursor.query.as_deref() {
-                    self.statement(query);
-                }
+                cursor.query.iter().for_each(|query| self.statement(query))
             }
             // Other statements take their parameters from elsewhere, or touch whole tables.
             Some(
@@ -233,7 +228,7 @@ impl Planner<'_> {
     fn comparison(&self, expr: &pb::AExpr, scope: &mut Scope) -> Option<(usize, Test)> {
         use pb::AExprKind as Kind;
         let (left, right) = (expr.lexpr.as_deref()?, expr.rexpr.as_deref()?);
-        let operator = operator(expr)?;
+        let operator = own_operator(expr)?;
         if let Kind::AexprOp | Kind::AexprNotDistinct = expr.kind() {
             // `IS NOT DISTINCT FROM` has the operator of equality.
             let comparison = Comparison::of(operator)?;
@@ -373,7 +368,7 @@ fn equalities(node: &Node, scope: &mut Scope) {
     let Some(NodeEnum::AExpr(expr)) = node.node.as_ref() else {
         return;
     };
-    if expr.kind() == pb::AExprKind::AexprOp && operator(expr) == Some("=") {
+    if expr.kind() == pb::AExprKind::AexprOp && own_operator(expr) == Some("=") {
         let left = class_of(expr.lexpr.as_deref(), scope);
         let right = class_of(expr.rexpr.as_deref(), scope);
         if let (Some(left), Some(right)) = (left, right) {

@@ -26,10 +26,7 @@ impl Relation {
         let cte = table.schemaname.is_empty() && ctes.contains(&table.relname);
         Relation {
             name: alias.map_or(&table.relname, |alias| &alias.aliasname).clone(),
-            table: (!renamed && !cte).then(|| TableName {
-                schema: (!table.schemaname.is_empty()).then(|| table.schemaname.as_str().into()),
-                name: table.relname.as_str().into(),
-            }),
+            table: (!renamed && !cte).then(|| TableName::of(table)),
         }
     }
 
