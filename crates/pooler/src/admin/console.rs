@@ -11,15 +11,8 @@
 use std::collections::HashMap;
 
 use super::command::{Command, ConsoleError, Show, help};
-use super::own_rows::{
-    CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, QueueRow, RangeRow, SlowdownRow, SplitRow,
-};
-use super::rows::{
-    ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
-    PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow,
-};
-use super::stats::{StatsRow, TotalRow, TotalsRow};
-use super::table::{Row, Table, describe};
+use super::rows::{DnsZoneRow, PeerPoolRow, PeerRow, VersionRow};
+use super::table::{Table, describe};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, backend, build, frontend, read};
 
@@ -240,7 +233,7 @@ impl Console {
             (command, &formats[..])
         };
         match command {
-            Command::Show(show) if *show != Show::Help => describe(out, columns(*show), formats),
+            Command::Show(show) if *show != Show::Help => describe(out, show.columns(), formats),
             _ => build::bare(out, backend::NO_DATA),
         }
         Ok(Step::Next)
@@ -326,40 +319,4 @@ fn numbers(body: &[u8]) -> Option<(Vec<i16>, &[u8])> {
     let (numbers, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*count)) * 2)?;
     let (pairs, _) = numbers.as_chunks::<2>();
     Some((pairs.iter().map(|pair| i16::from_be_bytes(*pair)).collect(), rest))
-}
-
-/// The columns of a table, before there is one.
-fn columns(show: Show) -> &'static [(&'static str, bool)] {
-    match show {
-        Show::Help => &[],
-        Show::Config => ConfigRow::COLUMNS,
-        Show::Databases => DatabaseRow::COLUMNS,
-        Show::Pools => PoolRow::COLUMNS,
-        Show::Clients => ClientRow::COLUMNS,
-        Show::Servers => ServerRow::COLUMNS,
-        Show::Users => UserRow::COLUMNS,
-        Show::Cores => CoreRow::COLUMNS,
-        Show::Cohorts => CohortRow::COLUMNS,
-        Show::Ranges => RangeRow::COLUMNS,
-        Show::Keys => KeyRow::COLUMNS,
-        Show::Splits => SplitRow::COLUMNS,
-        Show::Hosts => HostRow::COLUMNS,
-        Show::Prepared => PreparedRow::COLUMNS,
-        Show::Queries => QueryRow::COLUMNS,
-        Show::Queue => QueueRow::COLUMNS,
-        Show::HeavyQueue => SlowdownRow::COLUMNS,
-        Show::Stats => StatsRow::COLUMNS,
-        Show::StatsTotals | Show::StatsAverages => TotalsRow::COLUMNS,
-        Show::Totals => TotalRow::COLUMNS,
-        Show::Lists => ListRow::COLUMNS,
-        Show::Sockets | Show::ActiveSockets => SocketRow::COLUMNS,
-        Show::Fds => FdRow::COLUMNS,
-        Show::Memory => MemoryRow::COLUMNS,
-        Show::DnsHosts => DnsHostRow::COLUMNS,
-        Show::DnsZones => DnsZoneRow::COLUMNS,
-        Show::Peers => PeerRow::COLUMNS,
-        Show::PeerPools => PeerPoolRow::COLUMNS,
-        Show::Version => VersionRow::COLUMNS,
-        Show::State => StateRow::COLUMNS,
-    }
 }

@@ -10,12 +10,13 @@ mod keys;
 
 use std::path::Path;
 
+pub(crate) use ini::until_quote;
 pub(super) use keys::advice;
 
 use super::finding::{Finding, Severity};
-use super::settings::quote;
+use super::settings::{Section, Settings, quote};
 use super::values::Raw;
-use super::{CONSOLES, Config, ConfigError, Database, User, nearest};
+use super::{CONSOLE_HINT, CONSOLES, Config, ConfigError, Proxy, nearest};
 use ini::Entry;
 
 /// A converted file.
@@ -65,18 +66,7 @@ struct Import {
 pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
     let ini = ini::parse(text, file, folder);
     let mut import = Import {
-        findings: ini
-            .unusable
-            .iter()
-            .map(|line| {
-                finding(
-                    &line.file,
-                    line.line,
-                    line.what.clone(),
-                    Some(line.hint.to_owned()),
-                )
-            })
-            .collect(),
+        findings: ini.unusable,
         proxy: Table {
             heading: "[proxy]".to_owned(),
             ..Table::default()
@@ -87,8 +77,8 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
     for entry in &ini.entries {
         match entry.section.as_str() {
             "pgbouncer" => import.proxy_setting(entry, folder),
-            "databases" => import.database(entry),
-            "users" => import.user(entry),
+            "databases" => import.table(entry, Section::Database),
+            "users" => import.table(entry, Section::User),
             "peers" => import.found(
                 entry,
                 format!("peer {} is not carried over", entry.key),
@@ -118,11 +108,15 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
 impl Import {
     fn found(&mut self, entry: &Entry, what: String, hint: Option<&str>) {
         let hint = hint.map(str::to_owned);
-        self.findings.push(finding(&entry.file, entry.line, what, hint));
+        self.findings.push(warning(&entry.file, entry.line, what, hint));
     }
 
     /// A key that none of ours is: gone, or never known.
-    fn unknown<'a>(&mut self, entry: &Entry, key: &str, known: impl IntoIterator<Item = &'a str>) {
+    fn unknown(&mut self, entry: &Entry, key: &str, section: Section) {
+        let keys = super::keys().into_iter();
+        let known = keys
+            .filter(|known| known.section == section)
+            .map(|known| known.name);
         match (advice(key), nearest(key, known)) {
             (Some(advice), _) => self.found(entry, format!("`{key}` has no counterpart"), Some(advice)),
             (None, Some(near)) => {
@@ -176,86 +170,60 @@ impl Import {
             }
             _ => {}
         }
-        let mut proxy = super::Proxy::default();
+        let mut proxy = Proxy::default();
         match proxy.set(key, &Raw::Text(value)) {
-            Some(Ok(())) => {
-                if let Some(value) = proxy.toml(key) {
-                    self.proxy.set(key, value, &entry.comment);
-                }
-            }
+            Some(Ok(())) => self
+                .proxy
+                .set(key, proxy.toml(key).unwrap_or_default(), &entry.comment),
             Some(Err(expected)) => self.found(
                 entry,
                 format!("`{key}` takes {expected}; the default is used"),
                 Some("set the key by hand"),
             ),
-            None => {
-                let keys = super::Proxy::keys();
-                self.unknown(entry, key, keys.iter().map(|key| key.name));
-            }
+            None => self.unknown(entry, key, Section::Proxy),
         }
     }
 
-    fn database(&mut self, entry: &Entry) {
-        if CONSOLES.contains(&entry.key.as_str()) {
-            let hint = "clients reach the console under this name; choose another and set `dbname`";
-            self.found(
-                entry,
-                format!("no database can be called `{}`", entry.key),
-                Some(hint),
-            );
+    /// The connection string of a database, or the settings of a user.
+    fn table(&mut self, entry: &Entry, section: Section) {
+        if section == Section::Database && CONSOLES.contains(&entry.key.as_str()) {
+            let what = format!("no database can be called `{}`", entry.key);
+            self.found(entry, what, Some(CONSOLE_HINT));
             return;
         }
-        let mut database = Database::default();
         let mut table = Table {
-            heading: format!("[databases.{}]", name(&entry.key)),
+            heading: format!("[{}.{}]", section.table(), name(&entry.key)),
             comment: entry.comment.clone(),
             rows: Vec::new(),
         };
-        let keys = Database::keys();
+        let mut config = Config::default();
         for (key, value) in self.pairs(entry) {
-            // An alias of old.
-            let key = if key == "reserve_pool" {
-                "reserve_pool_size"
-            } else {
-                &key
+            let key = match key.as_str() {
+                // An alias of old.
+                "reserve_pool" if section == Section::Database => "reserve_pool_size",
+                key => key,
             };
-            let outcome = database.set(key, &Raw::Text(value.clone()));
-            let written = outcome.map(|outcome| outcome.map(|()| database.toml(key).unwrap_or_default()));
-            self.pair(
-                entry,
-                &mut table,
-                key,
-                &value,
-                written,
-                keys.iter().map(|key| key.name),
-            );
+            // "-1 means this value is not set", and an empty value is none.
+            if value.is_empty() || (key == "query_wait_timeout" && value.trim() == "-1") {
+                continue;
+            }
+            let settings = config.table(section, "");
+            match settings.set(key, &Raw::Text(value)) {
+                Some(Ok(())) => table.set(key, settings.toml(key).unwrap_or_default(), &[]),
+                Some(Err(expected)) => {
+                    let heading = &table.heading;
+                    let what = format!("`{key}` of {heading} takes {expected}; the result does not have it");
+                    self.found(entry, what, Some("set the key by hand"));
+                }
+                None => self.unknown(entry, key, section),
+            }
         }
-        self.databases.retain(|other| other.heading != table.heading);
-        self.databases.push(table);
-    }
-
-    fn user(&mut self, entry: &Entry) {
-        let mut user = User::default();
-        let mut table = Table {
-            heading: format!("[users.{}]", name(&entry.key)),
-            comment: entry.comment.clone(),
-            rows: Vec::new(),
+        let tables = match section {
+            Section::Database => &mut self.databases,
+            _ => &mut self.users,
         };
-        let keys = User::keys();
-        for (key, value) in self.pairs(entry) {
-            let outcome = user.set(&key, &Raw::Text(value.clone()));
-            let written = outcome.map(|outcome| outcome.map(|()| user.toml(&key).unwrap_or_default()));
-            self.pair(
-                entry,
-                &mut table,
-                &key,
-                &value,
-                written,
-                keys.iter().map(|key| key.name),
-            );
-        }
-        self.users.retain(|other| other.heading != table.heading);
-        self.users.push(table);
+        tables.retain(|other| other.heading != table.heading);
+        tables.push(table);
     }
 
     fn pairs(&mut self, entry: &Entry) -> Vec<(String, String)> {
@@ -270,34 +238,6 @@ impl Import {
                 );
                 Vec::new()
             }
-        }
-    }
-
-    /// One pair of a connection string; `written` is its value as TOML, or what its key takes.
-    fn pair<'a>(
-        &mut self,
-        entry: &Entry,
-        table: &mut Table,
-        key: &str,
-        value: &str,
-        written: Option<Result<String, String>>,
-        known: impl IntoIterator<Item = &'a str>,
-    ) {
-        // "-1 means this value is not set", and an empty value is none.
-        if value.is_empty() || (key == "query_wait_timeout" && value.trim() == "-1") {
-            return;
-        }
-        match written {
-            Some(Ok(written)) => table.set(key, written, &[]),
-            Some(Err(expected)) => self.found(
-                entry,
-                format!(
-                    "`{key}` of {} takes {expected}; the result does not have it",
-                    table.heading
-                ),
-                Some("set the key by hand"),
-            ),
-            None => self.unknown(entry, key, known),
         }
     }
 
@@ -329,7 +269,8 @@ impl Import {
     }
 }
 
-fn finding(file: &str, line: usize, what: String, hint: Option<String>) -> Finding {
+/// A warning about a line of PgBouncer's file.
+fn warning(file: &str, line: usize, what: String, hint: Option<String>) -> Finding {
     Finding {
         severity: Severity::Warning,
         file: file.to_owned(),
