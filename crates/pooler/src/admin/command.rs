@@ -2,7 +2,7 @@
 
 use super::own_rows::*;
 use super::rows::*;
-use super::stats::{AveragesRow, StatsRow, TotalRow, TotalsRow};
+use super::stats::{StatsRow, TotalRow, TotalsRow};
 use super::table::Row;
 use crate::config::{nearest, renamed_table, until_quote};
 use crate::wire::error::{Refusal, code};
@@ -144,7 +144,7 @@ shows! {
     /// Totals of each database.
     StatsTotals = "STATS_TOTALS" of TotalsRow,
     /// Averages of each database.
-    StatsAverages = "STATS_AVERAGES" of AveragesRow,
+    StatsAverages = "STATS_AVERAGES" of TotalsRow,
     /// Totals and averages of everything.
     Totals = "TOTALS" of TotalRow,
     /// How many there are of each kind of thing.

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use super::command::{Command, ConsoleError, Show, help};
-use super::rows::{DnsZoneRow, PeerPoolRow, PeerRow, VersionRow};
+use super::rows::VersionRow;
 use super::table::{Table, describe};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, backend, build, frontend, read};
@@ -194,22 +194,20 @@ impl Console {
     }
 
     fn bind(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
-        let (portal, statement, rest) = read::bind(body).ok_or_else(|| malformed("a Bind is not whole"))?;
+        let cut = || malformed("a Bind is not whole");
+        let (portal, statement, rest) = read::bind(body).ok_or_else(cut)?;
         let command = self.statements.get(statement).cloned().ok_or_else(no_statement)?;
         // Formats of parameters, then none of these, then formats of columns.
-        let (_, rest) = numbers(rest).ok_or_else(|| malformed("a Bind is not whole"))?;
-        let (parameters, rest) = rest
-            .split_first_chunk()
-            .ok_or_else(|| malformed("a Bind is not whole"))?;
+        let (_, rest) = numbers(rest).ok_or_else(cut)?;
+        let (parameters, rest) = rest.split_first_chunk().ok_or_else(cut)?;
         if i16::from_be_bytes(*parameters) != 0 {
             return Err(Refusal::new(
                 code::NOT_SUPPORTED,
                 "commands of the console have no parameters",
             ));
         }
-        let formats = match numbers(rest) {
-            Some((formats, [])) => formats,
-            _ => return Err(malformed("a Bind is not whole")),
+        let Some((formats, [])) = numbers(rest) else {
+            return Err(cut());
         };
         if self.portals.len() >= NAMES_MAX && !self.portals.contains_key(portal) {
             return Err(Refusal::new(
@@ -289,9 +287,11 @@ impl Console {
             Command::Show(Show::Version) => Answer::Table(Table::of(&[VersionRow {
                 version: format!("corun {}", self.version),
             }])),
-            Command::Show(Show::DnsZones) => Answer::Table(Table::of::<DnsZoneRow>(&[])),
-            Command::Show(Show::Peers) => Answer::Table(Table::of::<PeerRow>(&[])),
-            Command::Show(Show::PeerPools) => Answer::Table(Table::of::<PeerPoolRow>(&[])),
+            // These are always empty.
+            Command::Show(show @ (Show::DnsZones | Show::Peers | Show::PeerPools)) => {
+                let (columns, rows) = (show.columns().to_vec(), Vec::new());
+                Answer::Table(Table { columns, rows })
+            }
             _ => return Ok(Step::Run(command)),
         };
         self.answer(Ok(known), out);

@@ -77,7 +77,7 @@ macro_rules! counters {
                 $($( #[doc = concat!("See [`Stats::averages`]. ", $meaning)] $average: u64, )?)*
             }
 
-            /// `SHOW STATS_TOTALS`.
+            /// `SHOW STATS_TOTALS`, and `SHOW STATS_AVERAGES`, which has the same columns.
             TotalsRow {
                 /// Database.
                 database: String,
@@ -177,9 +177,6 @@ counters! {
     state_questions per second
         "state_questions_total" "Times a server connection was asked what its client had left there.";
 }
-
-/// `SHOW STATS_AVERAGES` has the columns of `SHOW STATS_TOTALS`.
-pub type AveragesRow = TotalsRow;
 
 #[cfg(test)]
 mod tests {

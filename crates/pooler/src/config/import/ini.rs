@@ -42,7 +42,7 @@ fn read(ini: &mut Ini, text: &str, file: &str, folder: &Path, depth: usize) {
     let mut comment: Vec<String> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
-        let unusable = |what: String, hint: &str| warning(file, number + 1, what, Some(hint.to_owned()));
+        let unusable = |what: String, hint: &str| warning(file, number + 1, what, hint);
         if line.is_empty() {
             comment.clear();
         } else if let Some(rest) = line.strip_prefix([';', '#']) {

@@ -79,19 +79,19 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
             "pgbouncer" => import.proxy_setting(entry, folder),
             "databases" => import.table(entry, Section::Database),
             "users" => import.table(entry, Section::User),
-            "peers" => import.found(
-                entry,
-                format!("peer {} is not carried over", entry.key),
-                advice("peer_id"),
-            ),
-            section => import.found(
-                entry,
-                format!(
-                    "`{}` stands in [{section}], which PgBouncer does not know either",
-                    entry.key
-                ),
-                Some("the key belongs below [pgbouncer], [databases] or [users]"),
-            ),
+            "peers" => {
+                let what = format!("peer {} is not carried over", entry.key);
+                import.found(entry, what, advice("peer_id").unwrap_or_default());
+            }
+            section => {
+                let key = &entry.key;
+                let what = format!("`{key}` stands in [{section}], which PgBouncer does not know either");
+                import.found(
+                    entry,
+                    what,
+                    "the key belongs below [pgbouncer], [databases] or [users]",
+                );
+            }
         }
     }
     if !import.proxy.rows.iter().any(|row| row.key == "auth_type") {
@@ -106,8 +106,7 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
 }
 
 impl Import {
-    fn found(&mut self, entry: &Entry, what: String, hint: Option<&str>) {
-        let hint = hint.map(str::to_owned);
+    fn found(&mut self, entry: &Entry, what: String, hint: &str) {
         self.findings.push(warning(&entry.file, entry.line, what, hint));
     }
 
@@ -117,18 +116,14 @@ impl Import {
         let known = keys
             .filter(|known| known.section == section)
             .map(|known| known.name);
-        match (advice(key), nearest(key, known)) {
-            (Some(advice), _) => self.found(entry, format!("`{key}` has no counterpart"), Some(advice)),
-            (None, Some(near)) => {
-                let hint = format!("did you mean `{near}`?");
-                self.found(entry, format!("`{key}` is not known"), Some(&hint));
-            }
-            (None, None) => self.found(
-                entry,
-                format!("`{key}` is not known"),
-                Some("the key may be of a later PgBouncer; the result does not have it"),
-            ),
+        if let Some(advice) = advice(key) {
+            return self.found(entry, format!("`{key}` has no counterpart"), advice);
         }
+        let hint = match nearest(key, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "the key may be of a later PgBouncer; the result does not have it".to_owned(),
+        };
+        self.found(entry, format!("`{key}` is not known"), &hint);
     }
 
     fn proxy_setting(&mut self, entry: &Entry, folder: &Path) {
@@ -141,7 +136,7 @@ impl Import {
             "auth_type" if matches!(value.as_str(), "pam" | "ldap") => {
                 let what = format!("`auth_type = {value}` has no counterpart; the result says scram-sha-256");
                 let hint = "give users a SCRAM secret in `auth_file`, or look them up with `auth_query`";
-                self.found(entry, what, Some(hint));
+                self.found(entry, what, hint);
                 value = "scram-sha-256".to_owned();
             }
             "unix_socket_mode"
@@ -153,18 +148,14 @@ impl Import {
                 self.found(
                     entry,
                     what,
-                    Some("see whether these are the rights the socket is to have"),
+                    "see whether these are the rights the socket is to have",
                 );
             }
             "client_tls_protocols" | "server_tls_protocols" => {
                 let (protocols, old) = tls_protocols(&value);
                 if old {
                     let hint = "clients or servers that speak nothing newer cannot connect any more";
-                    self.found(
-                        entry,
-                        format!("`{key}`: TLS 1.0 and 1.1 are not spoken"),
-                        Some(hint),
-                    );
+                    self.found(entry, format!("`{key}`: TLS 1.0 and 1.1 are not spoken"), hint);
                 }
                 value = protocols.to_owned();
             }
@@ -175,11 +166,10 @@ impl Import {
             Some(Ok(())) => self
                 .proxy
                 .set(key, proxy.toml(key).unwrap_or_default(), &entry.comment),
-            Some(Err(expected)) => self.found(
-                entry,
-                format!("`{key}` takes {expected}; the default is used"),
-                Some("set the key by hand"),
-            ),
+            Some(Err(expected)) => {
+                let what = format!("`{key}` takes {expected}; the default is used");
+                self.found(entry, what, "set the key by hand");
+            }
             None => self.unknown(entry, key, Section::Proxy),
         }
     }
@@ -188,7 +178,7 @@ impl Import {
     fn table(&mut self, entry: &Entry, section: Section) {
         if section == Section::Database && CONSOLES.contains(&entry.key.as_str()) {
             let what = format!("no database can be called `{}`", entry.key);
-            self.found(entry, what, Some(CONSOLE_HINT));
+            self.found(entry, what, CONSOLE_HINT);
             return;
         }
         let mut table = Table {
@@ -213,7 +203,7 @@ impl Import {
                 Some(Err(expected)) => {
                     let heading = &table.heading;
                     let what = format!("`{key}` of {heading} takes {expected}; the result does not have it");
-                    self.found(entry, what, Some("set the key by hand"));
+                    self.found(entry, what, "set the key by hand");
                 }
                 None => self.unknown(entry, key, section),
             }
@@ -234,7 +224,7 @@ impl Import {
                 self.found(
                     entry,
                     what,
-                    Some("PgBouncer refuses this line too; set the key by hand"),
+                    "PgBouncer refuses this line too; set the key by hand",
                 );
                 Vec::new()
             }
@@ -270,14 +260,14 @@ impl Import {
 }
 
 /// A warning about a line of PgBouncer's file.
-fn warning(file: &str, line: usize, what: String, hint: Option<String>) -> Finding {
+fn warning(file: &str, line: usize, what: String, hint: &str) -> Finding {
     Finding {
         severity: Severity::Warning,
         file: file.to_owned(),
         line,
         column: 0,
         what,
-        hint,
+        hint: Some(hint.to_owned()),
     }
 }
 
