@@ -162,8 +162,9 @@ impl Setting for Bytes {
 /// Longest duration a key takes: a hundred years.
 const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// Units of durations and the seconds in each.
-const TIME_UNITS: [(&str, f64); 6] = [
+/// Units of durations and the seconds in each; a number alone is in seconds.
+const TIME_UNITS: [(&str, f64); 7] = [
+    ("", 1.0),
     ("us", 1e-6),
     ("ms", 1e-3),
     ("s", 1.0),
@@ -187,16 +188,8 @@ impl Setting for Duration {
                 let digits = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
                 let unit = &text.trim()[digits.len()..];
                 let number: f64 = digits.trim().parse().map_err(|_| expected())?;
-                let factor = match unit {
-                    "" => 1.0,
-                    unit => {
-                        TIME_UNITS
-                            .iter()
-                            .find(|(name, _)| *name == unit)
-                            .ok_or_else(expected)?
-                            .1
-                    }
-                };
+                let known = TIME_UNITS.iter().find(|(name, _)| *name == unit);
+                let (_, factor) = known.ok_or_else(expected)?;
                 number * factor
             }
             _ => return Err(expected()),
