@@ -208,7 +208,7 @@ pub enum ConsoleError {
 }
 
 impl ConsoleError {
-    /// As the client gets it.
+    /// The error as the client gets it.
     pub fn refusal(&self) -> Refusal {
         let refusal = Refusal::new(code::SYNTAX_ERROR, self.to_string());
         match self {

@@ -24,7 +24,7 @@ pub fn config_rows(config: &Config) -> Vec<ConfigRow> {
     rows
 }
 
-/// `SHOW DATABASES`: the databases of the file and the console; who fills the numbers of now in is the caller.
+/// `SHOW DATABASES`: the databases of the file and the console; the caller fills in the current numbers.
 pub fn database_rows(config: &Config) -> Vec<DatabaseRow> {
     let proxy = &config.proxy;
     let mut rows: Vec<DatabaseRow> = config
@@ -69,7 +69,7 @@ pub fn database_rows(config: &Config) -> Vec<DatabaseRow> {
     rows
 }
 
-/// `SHOW USERS`: the users of the file; who fills the numbers of now in, and adds the users of `auth_file`, is the caller.
+/// `SHOW USERS`: the users of the file; the caller fills in the current numbers and adds the users of `auth_file`.
 pub fn user_rows(config: &Config) -> Vec<UserRow> {
     config
         .users

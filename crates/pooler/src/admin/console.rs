@@ -254,7 +254,7 @@ impl Console {
         Ok(Step::Next)
     }
 
-    /// Answers what the console knows by itself, gives out the rest.
+    /// Answers the commands that the console can answer alone; the caller runs all others.
     fn start(
         &mut self,
         command: Command,

@@ -89,8 +89,8 @@ pub(super) struct Metric<R> {
 /// The labels of a sample with their values.
 type Labels = Vec<(&'static str, String)>;
 
-/// Makes the metrics of each kind of row out of one table: the labels and the columns they come from; then for each metric
-/// its name, its kind, the column it comes from (divided by so much), and what it is.
+/// Makes the metrics of each kind of row out of one table. The first line has the labels and the columns that fill them. Each
+/// further line is a metric: its name, its kind, the column that it shows (and what that is divided by), and its help text.
 macro_rules! metrics {
     ($( $row:ident as $table:ident by $( $label:ident = $key:ident ),* {
         $( $name:ident: $kind:ident = $column:ident $(/ $divisor:literal)?, $help:literal; )*

@@ -254,7 +254,7 @@ fn check_databases(config: &Config, found: &mut Findings) {
     }
 }
 
-/// Refuses a database that there is not; what stands behind it would never hold.
+/// Refuses a table whose database does not exist: its settings would never apply.
 fn check_database_of(config: &Config, found: &mut Findings, table: &str, database: &str) {
     if database.is_empty() {
         found.error(table, "`database` is missing", "name one of [databases.NAME]");

@@ -105,7 +105,7 @@ impl Reading<'_> {
                 let what = format!("no database can be called `{name}`");
                 self.findings.error_at(at, what, Some(CONSOLE_HINT.to_owned()));
             }
-            // A table without keys is one, too.
+            // A table without keys counts as well.
             self.config.table(section, name);
             self.table(table, &path, section);
         }

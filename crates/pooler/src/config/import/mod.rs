@@ -110,7 +110,7 @@ impl Import {
         self.findings.push(warning(&entry.file, entry.line, what, hint));
     }
 
-    /// A key that none of ours is: gone, or never known.
+    /// Reports a key that this section does not have: a setting of PgBouncer without counterpart, or an unknown one.
     fn unknown(&mut self, entry: &Entry, key: &str, section: Section) {
         let keys = super::keys().into_iter();
         let known = keys
