@@ -1,47 +1,72 @@
 //! Commands of the console, in PgBouncer's words, and the few that are ours.
 
-use crate::config::{nearest, renamed_table};
+use super::own_rows::*;
+use super::rows::*;
+use super::stats::{StatsRow, TotalRow, TotalsRow};
+use super::table::Row;
+use crate::config::{nearest, renamed_table, until_quote};
 use crate::wire::error::{Refusal, code};
 
 /// Longest line that is looked at.
 const LINE_BYTES_MAX: usize = 10_000;
 
-/// What somebody typed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+/// Makes the enum of commands with their first words.
+macro_rules! commands {
+    ($( $(#[$doc:meta])* $variant:ident $(($argument:ty))? $({ $($fields:tt)* })? = $word:literal, )*) => {
+        /// What somebody typed.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Command {
+            $( $(#[$doc])* $variant $(($argument))? $({ $($fields)* })?, )*
+        }
+
+        /// First words of commands.
+        const WORDS: &[&str] = &[ $( $word, )* ];
+
+        impl Command {
+            /// The tag of its end, as PgBouncer says it.
+            pub fn tag(&self) -> &'static str {
+                match self {
+                    $( Command::$variant { .. } => $word, )*
+                }
+            }
+        }
+    };
+}
+
+commands! {
     /// Nothing but blanks and a semicolon.
-    Empty,
+    Empty = "",
     /// A table.
-    Show(Show),
+    Show(Show) = "SHOW",
     /// Lets go of servers as they become free, one database's or all; clients wait.
-    Pause(Option<String>),
+    Pause(Option<String>) = "PAUSE",
     /// The end of `PAUSE`, `KILL` and `SUSPEND`.
-    Resume(Option<String>),
+    Resume(Option<String>) = "RESUME",
     /// Reads the configuration again.
-    Reload,
+    Reload = "RELOAD",
     /// Drops clients and servers now, one database's or all.
-    Kill(Option<String>),
+    Kill(Option<String>) = "KILL",
     /// Drops one client, by its number in `SHOW CLIENTS`.
-    KillClient(u64),
+    KillClient(u64) = "KILL_CLIENT",
     /// Refuses new clients of a database.
-    Disable(String),
+    Disable(String) = "DISABLE",
     /// The end of `DISABLE`.
-    Enable(String),
+    Enable(String) = "ENABLE",
     /// Replaces servers as they become free, one database's or all.
-    Reconnect(Option<String>),
+    Reconnect(Option<String>) = "RECONNECT",
     /// Waits until the servers that must go have gone.
-    WaitClose(Option<String>),
+    WaitClose(Option<String>) = "WAIT_CLOSE",
     /// Stops reading from sockets once what is under way has been sent.
-    Suspend,
+    Suspend = "SUSPEND",
     /// Ends the process.
-    Shutdown(Shutdown),
+    Shutdown(Shutdown) = "SHUTDOWN",
     /// Changes a setting until the next start.
     Set {
         /// Its name.
         key: String,
         /// Its value.
         value: String,
-    },
+    } = "SET",
 }
 
 /// What a shutdown waits for.
@@ -55,9 +80,9 @@ pub enum Shutdown {
     WaitForClients,
 }
 
-/// Makes the enum of tables with their words.
+/// Makes the enum of tables with their words and the type of their rows.
 macro_rules! shows {
-    ($( $(#[$doc:meta])* $variant:ident = $word:literal, )*) => {
+    ($( $(#[$doc:meta])* $variant:ident = $word:literal $(of $row:ty)?, )*) => {
         /// Which table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Show {
@@ -66,6 +91,16 @@ macro_rules! shows {
 
         /// Every table with the word behind `SHOW`.
         pub const SHOWS: &[(Show, &str)] = &[ $( (Show::$variant, $word), )* ];
+
+        impl Show {
+            /// The columns of the table, before there is one.
+            pub(super) fn columns(self) -> &'static [(&'static str, bool)] {
+                match self {
+                    $($( Show::$variant => <$row as Row>::COLUMNS, )?)*
+                    Show::Help => &[],
+                }
+            }
+        }
     };
 }
 
@@ -73,67 +108,67 @@ shows! {
     /// Usage.
     Help = "HELP",
     /// Settings.
-    Config = "CONFIG",
+    Config = "CONFIG" of ConfigRow,
     /// Databases and their limits.
-    Databases = "DATABASES",
+    Databases = "DATABASES" of DatabaseRow,
     /// Pools: one for each database and user.
-    Pools = "POOLS",
+    Pools = "POOLS" of PoolRow,
     /// Clients.
-    Clients = "CLIENTS",
+    Clients = "CLIENTS" of ClientRow,
     /// Server connections.
-    Servers = "SERVERS",
+    Servers = "SERVERS" of ServerRow,
     /// Users and their limits.
-    Users = "USERS",
+    Users = "USERS" of UserRow,
     /// Event loops and what they do.
-    Cores = "CORES",
+    Cores = "CORES" of CoreRow,
     /// Shapes of statements that run one after the other.
-    Cohorts = "COHORTS",
+    Cohorts = "COHORTS" of CohortRow,
     /// Which core has which keys.
-    Ranges = "RANGES",
+    Ranges = "RANGES" of RangeRow,
     /// Domains of keys and what was seen of them.
-    Keys = "KEYS",
+    Keys = "KEYS" of KeyRow,
     /// Queries that may run in parts.
-    Splits = "SPLITS",
+    Splits = "SPLITS" of SplitRow,
     /// Servers behind databases: role, health, lag.
-    Hosts = "HOSTS",
+    Hosts = "HOSTS" of HostRow,
     /// Prepared statements.
-    Prepared = "PREPARED",
+    Prepared = "PREPARED" of PreparedRow,
     /// Shapes of statements by the time they took.
-    Queries = "QUERIES",
+    Queries = "QUERIES" of QueryRow,
     /// Heavy queries that run or wait in the queue of the machine.
-    Queue = "QUEUE",
+    Queue = "QUEUE" of QueueRow,
     /// What these cost each other.
-    HeavyQueue = "HEAVY_QUEUE",
+    HeavyQueue = "HEAVY_QUEUE" of SlowdownRow,
     /// Totals and averages of each database.
-    Stats = "STATS",
+    Stats = "STATS" of StatsRow,
     /// Totals of each database.
-    StatsTotals = "STATS_TOTALS",
+    StatsTotals = "STATS_TOTALS" of TotalsRow,
     /// Averages of each database.
-    StatsAverages = "STATS_AVERAGES",
+    StatsAverages = "STATS_AVERAGES" of TotalsRow,
     /// Totals and averages of everything.
-    Totals = "TOTALS",
+    Totals = "TOTALS" of TotalRow,
     /// How many there are of each kind of thing.
-    Lists = "LISTS",
+    Lists = "LISTS" of ListRow,
     /// Clients and servers with their buffers.
-    Sockets = "SOCKETS",
+    Sockets = "SOCKETS" of SocketRow,
     /// Those that do something.
-    ActiveSockets = "ACTIVE_SOCKETS",
+    ActiveSockets = "ACTIVE_SOCKETS" of SocketRow,
     /// File descriptors.
-    Fds = "FDS",
+    Fds = "FDS" of FdRow,
     /// Memory of each kind of thing.
-    Memory = "MEM",
+    Memory = "MEM" of MemoryRow,
     /// Looked-up host names.
-    DnsHosts = "DNS_HOSTS",
+    DnsHosts = "DNS_HOSTS" of DnsHostRow,
     /// Zones of host names; there are none.
-    DnsZones = "DNS_ZONES",
+    DnsZones = "DNS_ZONES" of DnsZoneRow,
     /// Linked processes; there are none.
-    Peers = "PEERS",
+    Peers = "PEERS" of PeerRow,
     /// Their pools; there are none.
-    PeerPools = "PEER_POOLS",
+    PeerPools = "PEER_POOLS" of PeerPoolRow,
     /// The version.
-    Version = "VERSION",
+    Version = "VERSION" of VersionRow,
     /// Whether it is paused.
-    State = "STATE",
+    State = "STATE" of StateRow,
 }
 
 /// Why a line is no command.
@@ -173,7 +208,7 @@ pub enum ConsoleError {
 }
 
 impl ConsoleError {
-    /// As the client gets it.
+    /// The error as the client gets it.
     pub fn refusal(&self) -> Refusal {
         let refusal = Refusal::new(code::SYNTAX_ERROR, self.to_string());
         match self {
@@ -281,26 +316,6 @@ impl Command {
     pub fn only_looks(&self) -> bool {
         matches!(self, Command::Show(_) | Command::Empty)
     }
-
-    /// The tag of its end, as PgBouncer says it.
-    pub fn tag(&self) -> &'static str {
-        match self {
-            Command::Empty => "",
-            Command::Show(_) => "SHOW",
-            Command::Pause(_) => "PAUSE",
-            Command::Resume(_) => "RESUME",
-            Command::Reload => "RELOAD",
-            Command::Kill(_) => "KILL",
-            Command::KillClient(_) => "KILL_CLIENT",
-            Command::Disable(_) => "DISABLE",
-            Command::Enable(_) => "ENABLE",
-            Command::Reconnect(_) => "RECONNECT",
-            Command::WaitClose(_) => "WAIT_CLOSE",
-            Command::Suspend => "SUSPEND",
-            Command::Shutdown(_) => "SHUTDOWN",
-            Command::Set { .. } => "SET",
-        }
-    }
 }
 
 fn show(rest: &[Token]) -> Option<Show> {
@@ -332,24 +347,6 @@ fn set(rest: &[Token]) -> Option<Command> {
     })
 }
 
-/// First words of commands.
-const WORDS: [&str; 14] = [
-    "SHOW",
-    "PAUSE",
-    "RESUME",
-    "RELOAD",
-    "KILL",
-    "KILL_CLIENT",
-    "DISABLE",
-    "ENABLE",
-    "RECONNECT",
-    "WAIT_CLOSE",
-    "SUSPEND",
-    "SHUTDOWN",
-    "SET",
-    "HELP",
-];
-
 fn unknown(line: &str, first: &Token, rest: &[Token]) -> ConsoleError {
     if let [Token::Word(word)] = rest
         && first.is("SHOW")
@@ -363,7 +360,10 @@ fn unknown(line: &str, first: &Token, rest: &[Token]) -> ConsoleError {
         (first, [Token::Word(word)]) if first.is("SHOW") => {
             nearest(word, SHOWS.iter().map(|(_, word)| *word))
         }
-        (Token::Word(word), _) => nearest(word, WORDS).filter(|near| !near.eq_ignore_ascii_case(word)),
+        (Token::Word(word), _) => {
+            let words = WORDS.iter().copied().filter(|known| !known.is_empty());
+            nearest(word, words.chain(["HELP"])).filter(|near| !near.eq_ignore_ascii_case(word))
+        }
         _ => None,
     };
     let mut command: String = line.trim().trim_end_matches(';').chars().take(100).collect();
@@ -376,35 +376,24 @@ fn unknown(line: &str, first: &Token, rest: &[Token]) -> ConsoleError {
 
 fn tokens(line: &str) -> Result<Vec<Token>, ConsoleError> {
     let mut found = Vec::new();
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            letter if letter.is_whitespace() => {}
-            ';' => found.push(Token::Semicolon),
-            '=' => found.push(Token::Equals),
+    let mut rest = line.trim_start();
+    while let Some(letter) = rest.chars().next() {
+        let after = &rest[letter.len_utf8()..];
+        let (token, behind) = match letter {
+            ';' => (Token::Semicolon, after),
+            '=' => (Token::Equals, after),
             '\'' | '"' => {
-                let mut text = String::new();
-                loop {
-                    match letters.next() {
-                        None => return Err(ConsoleError::QuoteOpen),
-                        Some(next) if next != letter => text.push(next),
-                        // A doubled quote stands for one.
-                        Some(next) if letters.next_if_eq(&next).is_some() => text.push(next),
-                        Some(_) => break,
-                    }
-                }
-                found.push(Token::Quoted(text));
+                let (text, behind) = until_quote(after, letter).ok_or(ConsoleError::QuoteOpen)?;
+                (Token::Quoted(text), behind)
             }
-            letter => {
-                let mut word = String::from(letter);
-                while let Some(next) =
-                    letters.next_if(|next| !next.is_whitespace() && !";='\"".contains(*next))
-                {
-                    word.push(next);
-                }
-                found.push(Token::Word(word));
+            _ => {
+                let ends = |letter: char| letter.is_whitespace() || ";='\"".contains(letter);
+                let (word, behind) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+                (Token::Word(word.to_owned()), behind)
             }
-        }
+        };
+        found.push(token);
+        rest = behind.trim_start();
     }
     Ok(found)
 }

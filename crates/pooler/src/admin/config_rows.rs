@@ -1,36 +1,30 @@
 //! Rows of the console that the configuration alone fills.
 
 use super::rows::{ConfigRow, DatabaseRow, UserRow};
-use crate::config::{CONSOLE, Config, Effect, PoolMode, Section, Setting, WILDCARD, keys};
+use crate::config::{CONSOLE, Config, Effect, Key, PoolMode, Setting, WILDCARD};
 
 /// `SHOW CONFIG`: the settings of `[proxy]` and `[corun]` by name. Truth is 1 and 0, as in PgBouncer.
 pub fn config_rows(config: &Config) -> Vec<ConfigRow> {
-    let mut values = config.proxy.show();
-    values.extend(config.corun.show());
-    let mut rows: Vec<ConfigRow> = keys()
-        .into_iter()
-        .filter(|key| matches!(key.section, Section::Proxy | Section::Corun))
-        .filter_map(|key| {
-            let (_, value) = values.iter().find(|(name, _)| *name == key.name)?;
-            let written = |text: &str| match text {
-                "true" if key.kind == bool::KIND => "1".to_owned(),
-                "false" if key.kind == bool::KIND => "0".to_owned(),
-                text => text.to_owned(),
-            };
-            let changeable = if key.effect == Effect::Reload { "yes" } else { "no" };
-            Some(ConfigRow {
-                key: key.name.to_owned(),
-                value: written(value),
-                default: written(&key.default),
-                changeable: changeable.to_owned(),
-            })
-        })
-        .collect();
+    let row = |(key, value): (Key, String)| {
+        let written = |text: &str| match text {
+            "true" if key.kind == bool::KIND => "1".to_owned(),
+            "false" if key.kind == bool::KIND => "0".to_owned(),
+            text => text.to_owned(),
+        };
+        let changeable = if key.effect == Effect::Reload { "yes" } else { "no" };
+        ConfigRow {
+            key: key.name.to_owned(),
+            value: written(&value),
+            default: written(&key.default),
+            changeable: changeable.to_owned(),
+        }
+    };
+    let mut rows: Vec<ConfigRow> = config.global_settings().map(row).collect();
     rows.sort_by(|a, b| a.key.cmp(&b.key));
     rows
 }
 
-/// `SHOW DATABASES`: the databases of the file and the console; who fills the numbers of now in is the caller.
+/// `SHOW DATABASES`: the databases of the file and the console; the caller fills in the current numbers.
 pub fn database_rows(config: &Config) -> Vec<DatabaseRow> {
     let proxy = &config.proxy;
     let mut rows: Vec<DatabaseRow> = config
@@ -75,7 +69,7 @@ pub fn database_rows(config: &Config) -> Vec<DatabaseRow> {
     rows
 }
 
-/// `SHOW USERS`: the users of the file; who fills the numbers of now in, and adds the users of `auth_file`, is the caller.
+/// `SHOW USERS`: the users of the file; the caller fills in the current numbers and adds the users of `auth_file`.
 pub fn user_rows(config: &Config) -> Vec<UserRow> {
     config
         .users

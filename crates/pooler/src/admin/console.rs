@@ -11,15 +11,8 @@
 use std::collections::HashMap;
 
 use super::command::{Command, ConsoleError, Show, help};
-use super::own_rows::{
-    CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, QueueRow, RangeRow, SlowdownRow, SplitRow,
-};
-use super::rows::{
-    ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
-    PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow,
-};
-use super::stats::{StatsRow, TotalRow, TotalsRow};
-use super::table::{Row, Table, describe};
+use super::rows::VersionRow;
+use super::table::{Table, describe};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, backend, build, frontend, read};
 
@@ -201,22 +194,20 @@ impl Console {
     }
 
     fn bind(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
-        let (portal, statement, rest) = read::bind(body).ok_or_else(|| malformed("a Bind is not whole"))?;
+        let cut = || malformed("a Bind is not whole");
+        let (portal, statement, rest) = read::bind(body).ok_or_else(cut)?;
         let command = self.statements.get(statement).cloned().ok_or_else(no_statement)?;
         // Formats of parameters, then none of these, then formats of columns.
-        let (_, rest) = numbers(rest).ok_or_else(|| malformed("a Bind is not whole"))?;
-        let (parameters, rest) = rest
-            .split_first_chunk()
-            .ok_or_else(|| malformed("a Bind is not whole"))?;
+        let (_, rest) = numbers(rest).ok_or_else(cut)?;
+        let (parameters, rest) = rest.split_first_chunk().ok_or_else(cut)?;
         if i16::from_be_bytes(*parameters) != 0 {
             return Err(Refusal::new(
                 code::NOT_SUPPORTED,
                 "commands of the console have no parameters",
             ));
         }
-        let formats = match numbers(rest) {
-            Some((formats, [])) => formats,
-            _ => return Err(malformed("a Bind is not whole")),
+        let Some((formats, [])) = numbers(rest) else {
+            return Err(cut());
         };
         if self.portals.len() >= NAMES_MAX && !self.portals.contains_key(portal) {
             return Err(Refusal::new(
@@ -240,7 +231,7 @@ impl Console {
             (command, &formats[..])
         };
         match command {
-            Command::Show(show) if *show != Show::Help => describe(out, columns(*show), formats),
+            Command::Show(show) if *show != Show::Help => describe(out, show.columns(), formats),
             _ => build::bare(out, backend::NO_DATA),
         }
         Ok(Step::Next)
@@ -263,7 +254,7 @@ impl Console {
         Ok(Step::Next)
     }
 
-    /// Answers what the console knows by itself, gives out the rest.
+    /// Answers the commands that the console can answer alone; the caller runs all others.
     fn start(
         &mut self,
         command: Command,
@@ -296,9 +287,11 @@ impl Console {
             Command::Show(Show::Version) => Answer::Table(Table::of(&[VersionRow {
                 version: format!("corun {}", self.version),
             }])),
-            Command::Show(Show::DnsZones) => Answer::Table(Table::of::<DnsZoneRow>(&[])),
-            Command::Show(Show::Peers) => Answer::Table(Table::of::<PeerRow>(&[])),
-            Command::Show(Show::PeerPools) => Answer::Table(Table::of::<PeerPoolRow>(&[])),
+            // These are always empty.
+            Command::Show(show @ (Show::DnsZones | Show::Peers | Show::PeerPools)) => {
+                let (columns, rows) = (show.columns().to_vec(), Vec::new());
+                Answer::Table(Table { columns, rows })
+            }
             _ => return Ok(Step::Run(command)),
         };
         self.answer(Ok(known), out);
@@ -326,40 +319,4 @@ fn numbers(body: &[u8]) -> Option<(Vec<i16>, &[u8])> {
     let (numbers, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*count)) * 2)?;
     let (pairs, _) = numbers.as_chunks::<2>();
     Some((pairs.iter().map(|pair| i16::from_be_bytes(*pair)).collect(), rest))
-}
-
-/// The columns of a table, before there is one.
-fn columns(show: Show) -> &'static [(&'static str, bool)] {
-    match show {
-        Show::Help => &[],
-        Show::Config => ConfigRow::COLUMNS,
-        Show::Databases => DatabaseRow::COLUMNS,
-        Show::Pools => PoolRow::COLUMNS,
-        Show::Clients => ClientRow::COLUMNS,
-        Show::Servers => ServerRow::COLUMNS,
-        Show::Users => UserRow::COLUMNS,
-        Show::Cores => CoreRow::COLUMNS,
-        Show::Cohorts => CohortRow::COLUMNS,
-        Show::Ranges => RangeRow::COLUMNS,
-        Show::Keys => KeyRow::COLUMNS,
-        Show::Splits => SplitRow::COLUMNS,
-        Show::Hosts => HostRow::COLUMNS,
-        Show::Prepared => PreparedRow::COLUMNS,
-        Show::Queries => QueryRow::COLUMNS,
-        Show::Queue => QueueRow::COLUMNS,
-        Show::HeavyQueue => SlowdownRow::COLUMNS,
-        Show::Stats => StatsRow::COLUMNS,
-        Show::StatsTotals | Show::StatsAverages => TotalsRow::COLUMNS,
-        Show::Totals => TotalRow::COLUMNS,
-        Show::Lists => ListRow::COLUMNS,
-        Show::Sockets | Show::ActiveSockets => SocketRow::COLUMNS,
-        Show::Fds => FdRow::COLUMNS,
-        Show::Memory => MemoryRow::COLUMNS,
-        Show::DnsHosts => DnsHostRow::COLUMNS,
-        Show::DnsZones => DnsZoneRow::COLUMNS,
-        Show::Peers => PeerRow::COLUMNS,
-        Show::PeerPools => PeerPoolRow::COLUMNS,
-        Show::Version => VersionRow::COLUMNS,
-        Show::State => StateRow::COLUMNS,
-    }
 }

@@ -83,11 +83,6 @@ impl Histogram {
         self.sum
     }
 
-    /// The largest.
-    pub fn max(&self) -> u64 {
-        self.max
-    }
-
     /// A value that the share `q` (0 to 1) of all values does not exceed; at most 1/16 larger than the least such.
     /// `None` without values.
     pub fn quantile(&self, q: f64) -> Option<u64> {

@@ -45,22 +45,18 @@ impl HttpRequest {
 
 fn refused(status: &str, header: &str) -> HttpRequest {
     let body = format!("{status}\nThe metrics are at /metrics.\n");
-    HttpRequest::Refused(
-        format!(
-            "HTTP/1.1 {status}\r\n{header}Content-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        )
-        .into_bytes(),
-    )
+    HttpRequest::Refused(whole(status, header, "text/plain", &body))
 }
 
 /// The response with the text of a scrape.
 pub fn response(metrics: &str) -> Vec<u8> {
-    format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{metrics}",
-        metrics.len()
-    )
-    .into_bytes()
+    whole("200 OK", "", CONTENT_TYPE, metrics)
+}
+
+fn whole(status: &str, header: &str, kind: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let rest = format!("Content-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    format!("HTTP/1.1 {status}\r\n{header}{rest}").into_bytes()
 }
 
 #[cfg(test)]

@@ -29,5 +29,5 @@ pub use rows::{
     ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
     PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow, timestamp,
 };
-pub use stats::{AveragesRow, Stats, StatsRow, TotalRow, TotalsRow, overall};
+pub use stats::{Stats, StatsRow, TotalRow, TotalsRow, overall};
 pub use table::{Cell, Row, Table};

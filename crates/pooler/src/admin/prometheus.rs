@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
+use super::stats::STATS_METRICS;
+use super::table::{Cell, Row, Value};
 use super::{CoreRow, DatabaseRow, Histogram, HostRow, KeyRow, PoolRow, RangeRow, SplitRow, Stats};
 
 /// The content type of the text.
@@ -72,6 +74,102 @@ pub struct Latencies {
     pub wait: Histogram,
 }
 
+/// A metric that each row of a table has.
+pub(super) struct Metric<R> {
+    /// Its name, without `corun_`.
+    pub name: &'static str,
+    /// `gauge` or `counter`.
+    pub kind: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    /// Its value; a row without a value has no sample.
+    pub value: fn(&R) -> Option<f64>,
+}
+
+/// The labels of a sample with their values.
+type Labels = Vec<(&'static str, String)>;
+
+/// Makes the metrics of each kind of row out of one table. The first line has the labels and the columns that fill them. Each
+/// further line is a metric: its name, its kind, the column that it shows (and what that is divided by), and its help text.
+macro_rules! metrics {
+    ($( $row:ident as $table:ident by $( $label:ident = $key:ident ),* {
+        $( $name:ident: $kind:ident = $column:ident $(/ $divisor:literal)?, $help:literal; )*
+    } )*) => { $(
+        const $table: &[Metric<$row>] = &[ $( Metric {
+            name: stringify!($name),
+            kind: stringify!($kind),
+            help: $help,
+            value: |row| number(&row.$column)$(.map(|number| number / $divisor))?,
+        }, )* ];
+
+        impl Labelled for $row {
+            fn labels(&self) -> Labels {
+                vec![ $( (stringify!($label), self.$key.to_string()), )* ]
+            }
+        }
+    )* };
+}
+
+/// Rows that have labels.
+trait Labelled {
+    /// The labels of each of the row's samples.
+    fn labels(&self) -> Labels;
+}
+
+metrics! {
+    DatabaseRow as DATABASE_METRICS by database = name {
+        database_servers: gauge = current_connections, "Server connections of a database.";
+        database_servers_max: gauge = max_connections, "Server connections that the database may have; 0: no limit.";
+        database_clients: gauge = current_client_connections, "Clients of a database.";
+        database_clients_max: gauge = max_client_connections, "Clients that the database may have; 0: no limit.";
+        database_paused: gauge = paused, "Whether the database is paused.";
+        database_disabled: gauge = disabled, "Whether the database is disabled.";
+    }
+
+    CoreRow as CORE_METRICS by core = core {
+        core_clients: gauge = clients, "Clients of an event loop.";
+        core_waiting: gauge = waiting, "Of these waiting for a server.";
+        core_servers: gauge = servers, "Server connections of an event loop.";
+        core_backends_bound: gauge = backends_bound, "Of these whose process is bound to the core.";
+        core_transactions_total: counter = xact_count, "Transactions of an event loop.";
+        core_queries_total: counter = query_count, "Statements of an event loop.";
+        core_cohort_queries_total: counter = cohort_count, "Statements that ran right after one of their shape.";
+        core_busy_seconds_total: counter = busy_us / 1e6, "CPU time of an event loop.";
+        core_shapes: gauge = shapes, "Different shapes among the texts an event loop remembers.";
+    }
+
+    HostRow as HOST_METRICS by database = database, host = host, port = port {
+        host_lag_seconds: gauge = lag_us / 1e6, "How far a copy is behind in time.";
+        host_lag_bytes: gauge = lag_bytes, "How far a copy is behind in bytes of log.";
+        host_failures: gauge = failures, "Failures in a row.";
+        host_servers: gauge = servers, "Connections to a host.";
+        host_queries_total: counter = query_count, "Statements that a host ran.";
+    }
+
+    RangeRow as RANGE_METRICS by database = database, range = name, worker = worker {
+        range_statements_total: counter = query_count, "Statements with keys of a worker's range.";
+    }
+
+    KeyRow as KEY_METRICS by database = database, range = name {
+        range_overflow_total: counter = overflow_count, "Statements that another worker took, because the worker of their range was busy.";
+        range_moves_total: counter = move_count, "Times that keys moved to another worker.";
+    }
+}
+
+impl Labelled for (String, Stats) {
+    fn labels(&self) -> Labels {
+        vec![("database", self.0.clone())]
+    }
+}
+
+/// A column's value as a number, if it is one.
+fn number(value: &impl Value) -> Option<f64> {
+    match value.cell() {
+        Cell::Number(number) => Some(number as f64),
+        Cell::Null | Cell::Text(_) => None,
+    }
+}
+
 /// The text.
 #[derive(Default)]
 struct Text(String);
@@ -94,6 +192,7 @@ impl Text {
         let _ = writeln!(self.0, " {value}");
     }
 
+    /// A metric with its samples; nothing where there are no rows.
     fn family<T>(
         &mut self,
         (name, kind, help): (&str, &str, &str),
@@ -104,6 +203,19 @@ impl Text {
         if rows.peek().is_some() {
             self.head(name, kind, help);
             rows.for_each(|row| sample(self, row));
+        }
+    }
+
+    /// The metrics of a table.
+    fn table<R: Labelled>(&mut self, metrics: &[Metric<R>], rows: &[R]) {
+        for metric in metrics {
+            let known = rows.iter().filter_map(|row| Some((row, (metric.value)(row)?)));
+            let about = (metric.name, metric.kind, metric.help);
+            self.family(about, known, |text, (row, value)| {
+                let labels = row.labels();
+                let labels: Vec<(&str, &str)> = labels.iter().map(|(name, text)| (*name, &**text)).collect();
+                text.sample(metric.name, &labels, value);
+            });
         }
     }
 }
@@ -124,6 +236,7 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     let mut text = Text::default();
     text.head("info", "gauge", "Version of the pooler.");
     text.sample("info", &[("version", &snapshot.version)], 1);
+    let (clients, clients_max) = (snapshot.clients as f64, snapshot.clients_max as f64);
     for (name, help, value) in [
         (
             "uptime_seconds",
@@ -135,32 +248,34 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
             "Resident memory of the process.",
             snapshot.resident_bytes as f64,
         ),
-        ("clients", "Connected clients.", snapshot.clients as f64),
-        (
-            "clients_max",
-            "Clients that may connect.",
-            snapshot.clients_max as f64,
-        ),
+        ("clients", "Connected clients.", clients),
+        ("clients_max", "Clients that may connect.", clients_max),
     ] {
         text.head(name, "gauge", help);
         text.sample(name, &[], value);
     }
-    pools(&mut text, snapshot);
-    databases(&mut text, snapshot);
-    cores(&mut text, snapshot);
-    hosts(&mut text, snapshot);
-    ranges(&mut text, snapshot);
-    splits(&mut text, snapshot);
-    heavy_queue(&mut text, &snapshot.heavy_queue);
-    text.family(
-        (
-            "errors_total",
-            "counter",
-            "Errors of the pooler itself, sent to clients.",
-        ),
-        &snapshot.errors,
-        |text, (state, count)| text.sample("errors_total", &[("sqlstate", state)], count),
+    pools(&mut text, &snapshot.pools);
+    text.table(DATABASE_METRICS, &snapshot.databases);
+    text.table(STATS_METRICS, &snapshot.stats);
+    text.table(CORE_METRICS, &snapshot.cores);
+    host_states(&mut text, &snapshot.hosts);
+    text.table(HOST_METRICS, &snapshot.hosts);
+    text.table(RANGE_METRICS, &snapshot.ranges);
+    text.table(KEY_METRICS, &snapshot.keys);
+    splits(&mut text, &snapshot.splits);
+    let queue = &snapshot.heavy_queue;
+    let help = "Heavy queries started by the queue, by what decided.";
+    counts(&mut text, "heavy_queue_starts_total", help, "why", &queue.starts);
+    let help = "What happened to heavy queries in the queue.";
+    counts(
+        &mut text,
+        "heavy_queue_events_total",
+        help,
+        "event",
+        &queue.events,
     );
+    let help = "Errors of the pooler itself, sent to clients.";
+    counts(&mut text, "errors_total", help, "sqlstate", &snapshot.errors);
     type Choice = fn(&Latencies) -> &Histogram;
     let families: [(&str, &str, Choice); 3] = [
         ("query_seconds", "Time of statements on servers.", |found| {
@@ -184,364 +299,74 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
 /// Values are whole microseconds, cut off: below 2^k means that the time was below it.
 fn histogram(text: &mut Text, name: &str, database: &str, histogram: &Histogram) {
     let bucket = format!("{name}_bucket");
+    let database = ("database", database);
     for power in POWERS {
         let le = seconds(1 << power).to_string();
-        let labels = [("database", database), ("le", le.as_str())];
-        text.sample(&bucket, &labels, histogram.below_power(power));
+        text.sample(&bucket, &[database, ("le", &le)], histogram.below_power(power));
     }
-    text.sample(
-        &bucket,
-        &[("database", database), ("le", "+Inf")],
-        histogram.count(),
-    );
-    text.sample(
-        &format!("{name}_sum"),
-        &[("database", database)],
-        seconds(histogram.sum()),
-    );
-    text.sample(
-        &format!("{name}_count"),
-        &[("database", database)],
-        histogram.count(),
-    );
+    text.sample(&bucket, &[database, ("le", "+Inf")], histogram.count());
+    text.sample(&format!("{name}_sum"), &[database], seconds(histogram.sum()));
+    text.sample(&format!("{name}_count"), &[database], histogram.count());
 }
 
-fn pools(text: &mut Text, snapshot: &Snapshot) {
-    text.family(
-        ("pool_clients", "gauge", "Clients of a pool by state."),
-        &snapshot.pools,
-        |text, pool| {
-            for (state, count) in [
-                ("active", pool.cl_active),
-                ("waiting", pool.cl_waiting),
-                ("active_cancel_req", pool.cl_active_cancel_req),
-                ("waiting_cancel_req", pool.cl_waiting_cancel_req),
-            ] {
-                let labels = [
-                    ("database", pool.database.as_str()),
-                    ("user", &pool.user),
-                    ("state", state),
-                ];
-                text.sample("pool_clients", &labels, count);
-            }
-        },
-    );
-    text.family(
-        ("pool_servers", "gauge", "Server connections of a pool by state."),
-        &snapshot.pools,
-        |text, pool| {
-            for (state, count) in [
-                ("active", pool.sv_active),
-                ("active_cancel", pool.sv_active_cancel),
-                ("being_canceled", pool.sv_being_canceled),
-                ("idle", pool.sv_idle),
-                ("used", pool.sv_used),
-                ("tested", pool.sv_tested),
-                ("login", pool.sv_login),
-            ] {
-                let labels = [
-                    ("database", pool.database.as_str()),
-                    ("user", &pool.user),
-                    ("state", state),
-                ];
-                text.sample("pool_servers", &labels, count);
-            }
-        },
-    );
-    text.family(
-        (
-            "pool_max_wait_seconds",
-            "gauge",
-            "How long the first client in the queue has waited.",
-        ),
-        &snapshot.pools,
-        |text, pool| {
-            let labels = [("database", pool.database.as_str()), ("user", pool.user.as_str())];
-            let waited = pool.maxwait as f64 + seconds(pool.maxwait_us);
-            text.sample("pool_max_wait_seconds", &labels, waited);
-        },
-    );
-}
-
-fn databases(text: &mut Text, snapshot: &Snapshot) {
-    type Gauge = fn(&DatabaseRow) -> u64;
-    let gauges: [(&str, &str, Gauge); 6] = [
-        ("database_servers", "Server connections of a database.", |row| {
-            row.current_connections
-        }),
-        (
-            "database_servers_max",
-            "Server connections that the database may have; 0: no limit.",
-            |row| row.max_connections,
-        ),
-        ("database_clients", "Clients of a database.", |row| {
-            row.current_client_connections
-        }),
-        (
-            "database_clients_max",
-            "Clients that the database may have; 0: no limit.",
-            |row| row.max_client_connections,
-        ),
-        ("database_paused", "Whether the database is paused.", |row| {
-            u64::from(row.paused)
-        }),
-        ("database_disabled", "Whether the database is disabled.", |row| {
-            u64::from(row.disabled)
-        }),
-    ];
-    for (name, help, value) in gauges {
-        text.family((name, "gauge", help), &snapshot.databases, |text, row| {
-            text.sample(name, &[("database", &row.name)], value(row));
-        });
-    }
-    type Counter = fn(&Stats) -> f64;
-    let counters: [(&str, &str, Counter); 13] = [
-        (
-            "server_assignments_total",
-            "How often a server was given to a client.",
-            |stats| stats.server_assignment_count as f64,
-        ),
-        ("transactions_total", "Transactions.", |stats| {
-            stats.xact_count as f64
-        }),
-        ("queries_total", "Statements.", |stats| stats.query_count as f64),
-        ("received_bytes_total", "Bytes from clients.", |stats| {
-            stats.received as f64
-        }),
-        ("sent_bytes_total", "Bytes to clients.", |stats| stats.sent as f64),
-        (
-            "transaction_time_seconds_total",
-            "Time in transactions.",
-            |stats| seconds(stats.xact_time),
-        ),
-        ("query_time_seconds_total", "Time in statements.", |stats| {
-            seconds(stats.query_time)
-        }),
-        (
-            "wait_time_seconds_total",
-            "Time clients waited for a server.",
-            |stats| seconds(stats.wait_time),
-        ),
-        (
-            "client_parses_total",
-            "Statements prepared by clients.",
-            |stats| stats.client_parse_count as f64,
-        ),
-        (
-            "server_parses_total",
-            "Statements prepared on servers.",
-            |stats| stats.server_parse_count as f64,
-        ),
-        ("binds_total", "Prepared statements bound.", |stats| {
-            stats.bind_count as f64
-        }),
-        (
-            "settings_carried_total",
-            "Times a client's settings were set on another server connection.",
-            |stats| stats.settings_carried as f64,
-        ),
-        (
-            "state_questions_total",
-            "Times a server connection was asked what its client had left there.",
-            |stats| stats.state_questions as f64,
-        ),
-    ];
-    for (name, help, value) in counters {
-        text.family(
-            (name, "counter", help),
-            &snapshot.stats,
-            |text, (database, stats)| {
-                text.sample(name, &[("database", database)], value(stats));
-            },
-        );
-    }
-}
-
-fn cores(text: &mut Text, snapshot: &Snapshot) {
-    type Value = fn(&CoreRow) -> f64;
-    let values: [(&str, &str, &str, Value); 9] = [
-        ("core_clients", "gauge", "Clients of an event loop.", |row| {
-            row.clients as f64
-        }),
-        ("core_waiting", "gauge", "Of these waiting for a server.", |row| {
-            row.waiting as f64
-        }),
-        (
-            "core_servers",
-            "gauge",
-            "Server connections of an event loop.",
-            |row| row.servers as f64,
-        ),
-        (
-            "core_backends_bound",
-            "gauge",
-            "Of these whose process is bound to the core.",
-            |row| row.backends_bound as f64,
-        ),
-        (
-            "core_transactions_total",
-            "counter",
-            "Transactions of an event loop.",
-            |row| row.xact_count as f64,
-        ),
-        (
-            "core_queries_total",
-            "counter",
-            "Statements of an event loop.",
-            |row| row.query_count as f64,
-        ),
-        (
-            "core_cohort_queries_total",
-            "counter",
-            "Statements that ran right after one of their shape.",
-            |row| row.cohort_count as f64,
-        ),
-        (
-            "core_busy_seconds_total",
-            "counter",
-            "CPU time of an event loop.",
-            |row| seconds(row.busy_us),
-        ),
-        (
-            "core_shapes",
-            "gauge",
-            "Different shapes among the texts an event loop remembers.",
-            |row| row.shapes as f64,
-        ),
-    ];
-    for (name, kind, help, value) in values {
-        text.family((name, kind, help), &snapshot.cores, |text, row| {
-            text.sample(name, &[("core", &row.core.to_string())], value(row));
-        });
-    }
-}
-
-fn hosts(text: &mut Text, snapshot: &Snapshot) {
-    fn labels<'a>(row: &'a HostRow, port: &'a str) -> [(&'static str, &'a str); 3] {
-        [("database", &row.database), ("host", &row.host), ("port", port)]
-    }
-    text.family(
-        ("host_state", "gauge", "1 for the role and state a host is in."),
-        &snapshot.hosts,
-        |text, row| {
-            let port = row.port.to_string();
-            let [database, host, port] = labels(row, &port);
-            let labels = [database, host, port, ("role", &row.role), ("state", &row.state)];
-            text.sample("host_state", &labels, 1);
-        },
-    );
-    type Value = fn(&HostRow) -> Option<f64>;
-    let values: [(&str, &str, &str, Value); 5] = [
-        (
-            "host_lag_seconds",
-            "gauge",
-            "How far a copy is behind in time.",
-            |row| row.lag_us.map(seconds),
-        ),
-        (
-            "host_lag_bytes",
-            "gauge",
-            "How far a copy is behind in bytes of log.",
-            |row| row.lag_bytes.map(|bytes| bytes as f64),
-        ),
-        ("host_failures", "gauge", "Failures in a row.", |row| {
-            Some(row.failures as f64)
-        }),
-        ("host_servers", "gauge", "Connections to a host.", |row| {
-            Some(row.servers as f64)
-        }),
-        (
-            "host_queries_total",
-            "counter",
-            "Statements that a host ran.",
-            |row| Some(row.query_count as f64),
-        ),
-    ];
-    for (name, kind, help, value) in values {
-        let known = snapshot.hosts.iter().filter(|row| value(row).is_some());
-        text.family((name, kind, help), known, |text, row| {
-            if let Some(value) = value(row) {
-                text.sample(name, &labels(row, &row.port.to_string()), value);
+/// The states of clients and servers are the columns of `SHOW POOLS` that begin with `cl_` and `sv_`.
+fn pools(text: &mut Text, pools: &[PoolRow]) {
+    for (prefix, name, help) in [
+        ("cl_", "pool_clients", "Clients of a pool by state."),
+        ("sv_", "pool_servers", "Server connections of a pool by state."),
+    ] {
+        text.family((name, "gauge", help), pools, |text, pool| {
+            let (database, user) = (("database", &*pool.database), ("user", &*pool.user));
+            for ((column, _), cell) in PoolRow::COLUMNS.iter().zip(pool.cells()) {
+                if let (Some(state), Cell::Number(count)) = (column.strip_prefix(prefix), cell) {
+                    text.sample(name, &[database, user, ("state", state)], count);
+                }
             }
         });
     }
+    let name = "pool_max_wait_seconds";
+    let help = "How long the first client in the queue has waited.";
+    text.family((name, "gauge", help), pools, |text, pool| {
+        let labels = [("database", &*pool.database), ("user", &*pool.user)];
+        text.sample(name, &labels, pool.maxwait as f64 + seconds(pool.maxwait_us));
+    });
 }
 
-fn ranges(text: &mut Text, snapshot: &Snapshot) {
-    text.family(
-        (
-            "range_statements_total",
-            "counter",
-            "Statements with keys of a worker's range.",
-        ),
-        &snapshot.ranges,
-        |text, row| {
-            let worker = row.worker.to_string();
-            let labels = [
-                ("database", row.database.as_str()),
-                ("range", &row.name),
-                ("worker", &worker),
-            ];
-            text.sample("range_statements_total", &labels, row.query_count);
-        },
-    );
-    type Counter = fn(&KeyRow) -> u64;
-    let counters: [(&str, &str, Counter); 2] = [
-        (
-            "range_overflow_total",
-            "Statements that another worker took, because the worker of their range was busy.",
-            |row| row.overflow_count,
-        ),
-        (
-            "range_moves_total",
-            "Times that keys moved to another worker.",
-            |row| row.move_count,
-        ),
-    ];
-    for (name, help, value) in counters {
-        text.family((name, "counter", help), &snapshot.keys, |text, row| {
-            let labels = [("database", row.database.as_str()), ("range", &row.name)];
-            text.sample(name, &labels, value(row));
-        });
-    }
+fn host_states(text: &mut Text, hosts: &[HostRow]) {
+    let help = "1 for the role and state a host is in.";
+    text.family(("host_state", "gauge", help), hosts, |text, row| {
+        let port = row.port.to_string();
+        let labels = [
+            ("database", &*row.database),
+            ("host", &row.host),
+            ("port", &port),
+            ("role", &row.role),
+            ("state", &row.state),
+        ];
+        text.sample("host_state", &labels, 1);
+    });
 }
 
-fn splits(text: &mut Text, snapshot: &Snapshot) {
+/// Runs of each query that may run in parts, of all event loops together.
+fn splits(text: &mut Text, rows: &[SplitRow]) {
     let mut all: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
-    for row in &snapshot.splits {
+    for row in rows {
         let (parts, whole) = all.entry((&row.database, &row.name)).or_default();
         *parts += row.split_count;
         *whole += row.whole_count;
     }
-    text.family(
-        ("split_total", "counter", "Runs of a query that may run in parts."),
-        &all,
-        |text, ((database, name), (parts, whole))| {
-            for (way, count) in [("parts", parts), ("whole", whole)] {
-                let labels = [("database", *database), ("split", *name), ("way", way)];
-                text.sample("split_total", &labels, count);
-            }
-        },
-    );
+    let about = ("split_total", "counter", "Runs of a query that may run in parts.");
+    text.family(about, &all, |text, ((database, name), (parts, whole))| {
+        for (way, count) in [("parts", parts), ("whole", whole)] {
+            let labels = [("database", *database), ("split", *name), ("way", way)];
+            text.sample("split_total", &labels, count);
+        }
+    });
 }
 
-fn heavy_queue(text: &mut Text, totals: &HeavyQueueTotals) {
-    for (name, label, help, counts) in [
-        (
-            "heavy_queue_starts_total",
-            "why",
-            "Heavy queries started by the queue, by what decided.",
-            &totals.starts,
-        ),
-        (
-            "heavy_queue_events_total",
-            "event",
-            "What happened to heavy queries in the queue.",
-            &totals.events,
-        ),
-    ] {
-        text.family((name, "counter", help), counts, |text, (value, count)| {
-            text.sample(name, &[(label, value)], *count);
-        });
-    }
+/// A counter of each value of a label.
+fn counts(text: &mut Text, name: &str, help: &str, label: &str, counts: &[(impl AsRef<str>, u64)]) {
+    text.family((name, "counter", help), counts, |text, (value, count)| {
+        text.sample(name, &[(label, value.as_ref())], *count);
+    });
 }

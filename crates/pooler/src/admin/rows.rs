@@ -5,6 +5,101 @@
 
 use super::table::row;
 
+/// Makes the rows of connections: the columns that all of them begin with, and those of each.
+macro_rules! connection_rows {
+    ($( $(#[$outer:meta])* $name:ident $(with $replication:ident)? { $($column:tt)* } )*) => {
+        row! { $(
+            $(#[$outer])*
+            $name {
+                /// `C` for a client, `S` for a server.
+                r#type: String,
+                /// Who logged in; at a server: as whom the pooler did.
+                user: String,
+                /// Name clients ask for.
+                database: String,
+                $(
+                    /// `none`, `logical` or `physical`.
+                    $replication: String,
+                )?
+                /// What it does; see the row.
+                state: String,
+                /// Address of the other side, or `unix`.
+                addr: String,
+                /// Its port.
+                port: u64,
+                /// Our address.
+                local_addr: String,
+                /// Our port.
+                local_port: u64,
+                /// When it connected.
+                connect_time: String,
+                /// When a client last asked for something; at a server: when it was last asked.
+                request_time: String,
+                /// How long a client has waited; 0 for a server.
+                wait: u64,
+                /// And microseconds.
+                wait_us: u64,
+                /// Whether a server goes as soon as it is free; never so for a client.
+                close_needed: bool,
+                /// Name of this connection in `link`.
+                ptr: String,
+                /// Name of the connection to the other side: a client's server, a server's client.
+                link: String,
+                /// Process at the other end: of a server, or of a client on a Unix socket.
+                remote_pid: u64,
+                /// TLS version and cipher, or empty.
+                tls: String,
+                /// What the client calls itself.
+                application_name: String,
+                $($column)*
+            }
+        )* }
+    };
+}
+
+connection_rows! {
+    /// `SHOW CLIENTS`. A state is `active`, `idle`, `waiting`, `active_cancel_req` or `waiting_cancel_req`.
+    ClientRow with replication {
+        /// How many statements it has prepared.
+        prepared_statements: u64,
+        /// For `KILL_CLIENT`.
+        id: u64,
+        /// Why it keeps its server between transactions, or empty.
+        pin: String,
+        /// Event loop that serves it.
+        core: u64,
+    }
+
+    /// `SHOW SERVERS`. A state is `active`, `idle`, `used`, `tested`, `new`, `active_cancel` or `being_canceled`.
+    ServerRow with replication {
+        /// How many statements are prepared on it.
+        prepared_statements: u64,
+        /// A number of its own.
+        id: u64,
+        /// `primary` or `replica`.
+        role: String,
+        /// Event loop that drives it.
+        core: u64,
+        /// Processor its process is bound to.
+        bound_cpu: Option<u64>,
+    }
+
+    /// `SHOW SOCKETS` and `SHOW ACTIVE_SOCKETS`: clients and servers with their buffers. A state is one of `SHOW CLIENTS` or
+    /// `SHOW SERVERS` with `cl_` or `sv_` in front.
+    SocketRow {
+        /// Bytes received in an incomplete message.
+        pkt_avail: u64,
+        /// Bytes of the current message still to come.
+        pkt_remain: u64,
+        /// Bytes the kernel has not taken yet.
+        send_avail: u64,
+        /// Whether reading is paused until they are.
+        paused: bool,
+        /// A number of its own.
+        id: u64,
+    }
+}
+
 row! {
     /// `SHOW POOLS`.
     PoolRow {
@@ -42,158 +137,6 @@ row! {
         pool_mode: String,
         /// How several hosts are chosen.
         load_balance_hosts: Option<String>,
-    }
-
-    /// `SHOW CLIENTS`.
-    ClientRow {
-        /// `C`.
-        r#type: String,
-        /// Who logged in.
-        user: String,
-        /// To what.
-        database: String,
-        /// `none`, `logical` or `physical`.
-        replication: String,
-        /// `active`, `idle`, `waiting`, `active_cancel_req` or `waiting_cancel_req`.
-        state: String,
-        /// Address, or `unix`.
-        addr: String,
-        /// Its port.
-        port: u64,
-        /// Our address.
-        local_addr: String,
-        /// Our port.
-        local_port: u64,
-        /// When it connected.
-        connect_time: String,
-        /// When it last asked for something.
-        request_time: String,
-        /// How long it has waited.
-        wait: u64,
-        /// And microseconds.
-        wait_us: u64,
-        /// Never here.
-        close_needed: bool,
-        /// Name of this connection in `link`.
-        ptr: String,
-        /// Name of the server's connection.
-        link: String,
-        /// Process at the other end of a Unix socket.
-        remote_pid: u64,
-        /// TLS version and cipher, or empty.
-        tls: String,
-        /// What it calls itself.
-        application_name: String,
-        /// How many statements it has prepared.
-        prepared_statements: u64,
-        /// For `KILL_CLIENT`.
-        id: u64,
-        /// Why it keeps its server between transactions, or empty.
-        pin: String,
-        /// Event loop that serves it.
-        core: u64,
-    }
-
-    /// `SHOW SERVERS`.
-    ServerRow {
-        /// `S`.
-        r#type: String,
-        /// User it is logged in as.
-        user: String,
-        /// Name clients ask for.
-        database: String,
-        /// `none`, `logical` or `physical`.
-        replication: String,
-        /// `active`, `idle`, `used`, `tested`, `new`, `active_cancel` or `being_canceled`.
-        state: String,
-        /// Address, or `unix`.
-        addr: String,
-        /// Its port.
-        port: u64,
-        /// Our address.
-        local_addr: String,
-        /// Our port.
-        local_port: u64,
-        /// When it was connected.
-        connect_time: String,
-        /// When it was last asked for something.
-        request_time: String,
-        /// Nothing here.
-        wait: u64,
-        /// Nothing here.
-        wait_us: u64,
-        /// Whether it goes as soon as it is free.
-        close_needed: bool,
-        /// Name of this connection in `link`.
-        ptr: String,
-        /// Name of its client's connection.
-        link: String,
-        /// Its process.
-        remote_pid: u64,
-        /// TLS version and cipher, or empty.
-        tls: String,
-        /// What its client calls itself.
-        application_name: String,
-        /// How many statements are prepared on it.
-        prepared_statements: u64,
-        /// A number of its own.
-        id: u64,
-        /// `primary` or `replica`.
-        role: String,
-        /// Event loop that drives it.
-        core: u64,
-        /// Processor its process is bound to.
-        bound_cpu: Option<u64>,
-    }
-
-    /// `SHOW SOCKETS` and `SHOW ACTIVE_SOCKETS`: clients and servers with their buffers.
-    SocketRow {
-        /// `C` or `S`.
-        r#type: String,
-        /// User.
-        user: String,
-        /// Database.
-        database: String,
-        /// State as in `SHOW CLIENTS`, with `cl_` or `sv_` in front.
-        state: String,
-        /// Address, or `unix`.
-        addr: String,
-        /// Its port.
-        port: u64,
-        /// Our address.
-        local_addr: String,
-        /// Our port.
-        local_port: u64,
-        /// When it connected.
-        connect_time: String,
-        /// When it was last used.
-        request_time: String,
-        /// How long it has waited.
-        wait: u64,
-        /// And microseconds.
-        wait_us: u64,
-        /// Whether it goes as soon as it is free.
-        close_needed: bool,
-        /// Name of this connection in `link`.
-        ptr: String,
-        /// Name of the other side's connection.
-        link: String,
-        /// Process at the other end.
-        remote_pid: u64,
-        /// TLS version and cipher, or empty.
-        tls: String,
-        /// What the client calls itself.
-        application_name: String,
-        /// Bytes received in an incomplete message.
-        pkt_avail: u64,
-        /// Bytes of the current message still to come.
-        pkt_remain: u64,
-        /// Bytes the kernel has not taken yet.
-        send_avail: u64,
-        /// Whether reading is paused until they are.
-        paused: bool,
-        /// A number of its own.
-        id: u64,
     }
 
     /// `SHOW DATABASES`.

@@ -16,6 +16,10 @@ pub const CONSOLE: &str = "pgbouncer";
 /// Names of the console; no database can have one of them.
 pub const CONSOLES: [&str; 2] = [CONSOLE, "corun"];
 
+/// What to do about a database with one of these names.
+pub(super) const CONSOLE_HINT: &str =
+    "clients reach the console under this name; choose another and set `dbname`";
+
 settings! {
     /// Settings of one database; what is `None` comes from the user, `[proxy]` or `[corun]`.
     Database at Database {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::choices::{AutoPrepare, Dispatch, LoadBalance, PoolMode, ReplicaDispatch, Switch};
 use super::host::{Endpoint, Host};
 use super::values::{Bytes, Secret};
-use super::{CONSOLES, Config, WILDCARD};
+use super::{CONSOLES, Config, User, WILDCARD};
 
 /// Everything about the clients of one user of one database, and about the pool they share.
 ///
@@ -125,23 +125,23 @@ impl Config {
         let (proxy, corun) = (&self.proxy, &self.corun);
 
         let server_user = settings.user.clone().unwrap_or_else(|| user.to_owned());
-        let of_pool = self.users.get(&server_user);
-        let of_client = self.users.get(user);
+        // A user without a table has nothing of its own.
+        let nothing = User::default();
+        let of_pool = self.users.get(&server_user).unwrap_or(&nothing);
+        let of_client = self.users.get(user).unwrap_or(&nothing);
 
-        let hosts = if settings.host.is_empty() {
-            vec![Host::Directory(PathBuf::from(&proxy.unix_socket_dir))]
-        } else {
-            settings.host.clone()
+        let port = settings.port;
+        let socket_folder = [Host::Directory(PathBuf::from(&proxy.unix_socket_dir))];
+        let hosts = match &settings.host[..] {
+            [] => &socket_folder[..],
+            hosts => hosts,
         };
-        let hosts = hosts
-            .into_iter()
-            .map(|host| Endpoint {
-                host,
-                port: settings.port,
-            })
-            .collect();
+        let endpoint = |host: &Host| Endpoint {
+            host: host.clone(),
+            port,
+        };
         let pool_size = of_pool
-            .and_then(|user| user.pool_size)
+            .pool_size
             .or(settings.pool_size)
             .unwrap_or(proxy.default_pool_size);
         let parameters = [
@@ -149,35 +149,33 @@ impl Config {
             ("datestyle", &settings.datestyle),
             ("timezone", &settings.timezone),
         ];
+        let own_password = settings.password.as_ref().filter(|_| settings.user.is_some());
 
         Some(Effective {
             database: database.to_owned(),
             wildcard,
             dbname: settings.dbname.clone().unwrap_or_else(|| database.to_owned()),
             forced_user: settings.user.is_some(),
-            password: settings
-                .password
-                .clone()
-                .filter(|_| settings.user.is_some())
-                .or_else(|| of_pool.and_then(|user| user.password.clone())),
+            password: own_password.or(of_pool.password.as_ref()).cloned(),
             user: server_user,
-            hosts,
+            hosts: hosts.iter().map(endpoint).collect(),
             replicas: settings
                 .replicas
                 .iter()
-                .map(|replica| replica.endpoint(settings.port))
+                .map(|replica| replica.endpoint(port))
                 .collect(),
             load_balance_hosts: settings.load_balance_hosts,
 
-            auth_user: settings.auth_user.clone().or_else(|| proxy.auth_user.clone()),
-            auth_query: settings
-                .auth_query
-                .clone()
-                .unwrap_or_else(|| proxy.auth_query.clone()),
-            auth_dbname: settings.auth_dbname.clone().or_else(|| proxy.auth_dbname.clone()),
+            auth_user: settings.auth_user.as_ref().or(proxy.auth_user.as_ref()).cloned(),
+            auth_query: settings.auth_query.as_ref().unwrap_or(&proxy.auth_query).clone(),
+            auth_dbname: settings
+                .auth_dbname
+                .as_ref()
+                .or(proxy.auth_dbname.as_ref())
+                .cloned(),
 
             pool_mode: of_pool
-                .and_then(|user| user.pool_mode)
+                .pool_mode
                 .or(settings.pool_mode)
                 .unwrap_or(proxy.pool_mode),
             pool_size,
@@ -186,37 +184,29 @@ impl Config {
                 .unwrap_or(proxy.min_pool_size)
                 .min(pool_size),
             reserve_pool_size: of_pool
-                .and_then(|user| user.reserve_pool_size)
+                .reserve_pool_size
                 .or(settings.reserve_pool_size)
                 .unwrap_or(proxy.reserve_pool_size),
             max_db_connections: settings.max_db_connections.unwrap_or(proxy.max_db_connections),
             max_db_client_connections: settings
                 .max_db_client_connections
                 .unwrap_or(proxy.max_db_client_connections),
-            max_user_connections: of_pool
-                .and_then(|user| user.max_user_connections)
-                .unwrap_or(proxy.max_user_connections),
+            max_user_connections: of_pool.max_user_connections.unwrap_or(proxy.max_user_connections),
             max_user_client_connections: of_client
-                .and_then(|user| user.max_user_client_connections)
+                .max_user_client_connections
                 .unwrap_or(proxy.max_user_client_connections),
 
             server_lifetime: settings.server_lifetime.unwrap_or(proxy.server_lifetime),
-            query_timeout: of_client
-                .and_then(|user| user.query_timeout)
-                .unwrap_or(proxy.query_timeout),
+            query_timeout: of_client.query_timeout.unwrap_or(proxy.query_timeout),
             query_wait_timeout: of_client
-                .and_then(|user| user.query_wait_timeout)
+                .query_wait_timeout
                 .or(settings.query_wait_timeout)
                 .unwrap_or(proxy.query_wait_timeout),
-            client_idle_timeout: of_client
-                .and_then(|user| user.client_idle_timeout)
-                .unwrap_or(proxy.client_idle_timeout),
+            client_idle_timeout: of_client.client_idle_timeout.unwrap_or(proxy.client_idle_timeout),
             idle_transaction_timeout: of_client
-                .and_then(|user| user.idle_transaction_timeout)
+                .idle_transaction_timeout
                 .unwrap_or(proxy.idle_transaction_timeout),
-            transaction_timeout: of_client
-                .and_then(|user| user.transaction_timeout)
-                .unwrap_or(proxy.transaction_timeout),
+            transaction_timeout: of_client.transaction_timeout.unwrap_or(proxy.transaction_timeout),
 
             connect_query: settings.connect_query.clone(),
             application_name: settings.application_name.clone(),
@@ -231,7 +221,7 @@ impl Config {
             replica_dispatch: settings.replica_dispatch.unwrap_or(corun.replica_dispatch),
             split: settings.split.unwrap_or(corun.split),
             heavy_queue: of_pool
-                .and_then(|user| user.heavy_queue)
+                .heavy_queue
                 .or(settings.heavy_queue)
                 .unwrap_or(corun.heavy_queue),
             read_write_split: settings.read_write_split.unwrap_or(corun.read_write_split),

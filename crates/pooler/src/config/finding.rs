@@ -1,6 +1,12 @@
 //! What is wrong or doubtful in a file: where, what, and what to do.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use super::ConfigError;
+
+/// Findings past this number are not collected.
+const FINDINGS_MAX: usize = 200;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -47,6 +53,79 @@ impl fmt::Display for Finding {
             write!(f, "\nhint: {hint}")?;
         }
         Ok(())
+    }
+}
+
+/// What was found so far, and where in the file each key stands.
+#[derive(Default)]
+pub(super) struct Findings {
+    all: Vec<Finding>,
+    /// Name of the file.
+    file: String,
+    /// Line and column of each key, `databases.NAME` and `databases.NAME.KEY` included.
+    places: BTreeMap<String, (usize, usize)>,
+}
+
+impl Findings {
+    /// Nothing found yet.
+    pub fn of(file: &str) -> Findings {
+        let file = file.to_owned();
+        Findings {
+            file,
+            ..Findings::default()
+        }
+    }
+
+    /// Notes where a key stands.
+    pub fn stands(&mut self, key: &str, place: (usize, usize)) {
+        self.places.insert(key.to_owned(), place);
+    }
+
+    /// Adds an error about a key, or about the nearest thing that stands in the file.
+    pub fn error(&mut self, key: &str, what: impl Into<String>, hint: &str) {
+        let hint = Some(hint.to_owned());
+        self.add(Severity::Error, self.place_of(key), what.into(), hint);
+    }
+
+    /// Adds a warning about a key, or about the nearest thing that stands in the file.
+    pub fn warning(&mut self, key: &str, what: impl Into<String>, hint: &str) {
+        let hint = Some(hint.to_owned());
+        self.add(Severity::Warning, self.place_of(key), what.into(), hint);
+    }
+
+    /// Adds an error about a place in the file.
+    pub fn error_at(&mut self, place: (usize, usize), what: String, hint: Option<String>) {
+        self.add(Severity::Error, place, what, hint);
+    }
+
+    fn place_of(&self, key: &str) -> (usize, usize) {
+        let tables = std::iter::successors(Some(key), |path| Some(path.rsplit_once('.')?.0));
+        let mut known = tables.filter_map(|path| self.places.get(path));
+        known.next().copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, severity: Severity, place: (usize, usize), what: String, hint: Option<String>) {
+        if self.all.len() < FINDINGS_MAX {
+            let file = self.file.clone();
+            let (line, column) = place;
+            self.all.push(Finding {
+                severity,
+                file,
+                line,
+                column,
+                what,
+                hint,
+            });
+        }
+    }
+
+    /// The warnings, or everything if something is an error.
+    pub fn finish(mut self) -> Result<Vec<Finding>, ConfigError> {
+        self.all.sort_by_key(|finding| (finding.line, finding.column));
+        if self.all.iter().any(|finding| finding.severity == Severity::Error) {
+            return Err(ConfigError::Wrong { findings: self.all });
+        }
+        Ok(self.all)
     }
 }
 

@@ -4,8 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use super::settings::{Setting, quote_list};
-use super::values::Raw;
+use super::values::ListItem;
 
 /// One place to connect to, before its port is known.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,25 +66,13 @@ impl fmt::Display for Host {
     }
 }
 
-impl Setting for Vec<Host> {
-    const KIND: &'static str =
+impl ListItem for Host {
+    const LIST_KIND: &'static str =
         "hosts: names, addresses or folders of Unix sockets; one, or several as a list";
+    const LIST_EXPECTED: &'static str = "a host in quotes, or an array of hosts";
 
-    fn read(raw: &Raw) -> Result<Self, String> {
-        raw.strings()
-            .ok_or_else(|| "a host in quotes, or an array of hosts".to_owned())?
-            .iter()
-            .map(|text| Host::parse(text))
-            .collect()
-    }
-
-    fn show(&self) -> String {
-        let hosts: Vec<String> = self.iter().map(Host::to_string).collect();
-        hosts.join(", ")
-    }
-
-    fn toml(&self) -> String {
-        quote_list(self.iter().map(ToString::to_string))
+    fn item(text: &str) -> Result<Self, String> {
+        Host::parse(text)
     }
 }
 
@@ -143,24 +130,12 @@ impl fmt::Display for HostPort {
     }
 }
 
-impl Setting for Vec<HostPort> {
-    const KIND: &'static str = "list of \"host\" or \"host:port\"";
+impl ListItem for HostPort {
+    const LIST_KIND: &'static str = "list of \"host\" or \"host:port\"";
+    const LIST_EXPECTED: &'static str = "an array of texts such as \"replica1:5432\"";
 
-    fn read(raw: &Raw) -> Result<Self, String> {
-        raw.strings()
-            .ok_or_else(|| "an array of texts such as \"replica1:5432\"".to_owned())?
-            .iter()
-            .map(|text| HostPort::parse(text))
-            .collect()
-    }
-
-    fn show(&self) -> String {
-        let hosts: Vec<String> = self.iter().map(HostPort::to_string).collect();
-        hosts.join(", ")
-    }
-
-    fn toml(&self) -> String {
-        quote_list(self.iter().map(ToString::to_string))
+    fn item(text: &str) -> Result<Self, String> {
+        HostPort::parse(text)
     }
 }
 

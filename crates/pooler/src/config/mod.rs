@@ -31,15 +31,19 @@ pub use choices::{
     LogLevel, PoolMode, ReplicaDispatch, SplitPlacement, Switch, TlsMode, TlsProtocols,
 };
 pub use corun::Corun;
+use database::CONSOLE_HINT;
 pub use database::{CONSOLE, CONSOLES, Database, WILDCARD};
 pub use docs::{documentation, keys};
 pub use effective::Effective;
+use finding::Findings;
 pub use finding::{Finding, Severity};
 pub use host::{Endpoint, Host, HostPort, socket_in};
+pub(crate) use import::until_quote;
 pub use nearest::nearest;
 pub use proxy::{AUTH_QUERY, Proxy};
 pub use range::{Range, Split};
 pub use renamed::{RENAMED_KEYS, RENAMED_TABLES, renamed_table};
+use settings::Settings;
 pub use settings::{Effect, Key, Section, Setting};
 pub(crate) use settings::{quote, quote_list};
 pub use user::User;
@@ -115,11 +119,12 @@ impl Config {
             ))));
         }
         let text = std::fs::read_to_string(file).map_err(unreadable)?;
-        let mut reading = read::read(&text, &file.display().to_string());
-        check::check(&mut reading);
-        check::resolve_paths(&mut reading.config, file.parent().unwrap_or(Path::new("")));
-        check::check_files(&mut reading, file);
-        reading.finish()
+        let (mut config, mut findings) = read::read(&text, &file.display().to_string());
+        check::check(&config, &mut findings);
+        check::resolve_paths(&mut config, file.parent().unwrap_or(Path::new("")));
+        check::check_files(&config, file, &mut findings);
+        let warnings = findings.finish()?;
+        Ok(Loaded { config, warnings })
     }
 
     /// Reads and checks a text; `file` is its name in findings. Touches no file.
@@ -127,9 +132,29 @@ impl Config {
     /// # Errors
     /// With everything that is wrong in it.
     pub fn parse(text: &str, file: &str) -> Result<Loaded, ConfigError> {
-        let mut reading = read::read(text, file);
-        check::check(&mut reading);
-        reading.finish()
+        let (config, mut findings) = read::read(text, file);
+        check::check(&config, &mut findings);
+        let warnings = findings.finish()?;
+        Ok(Loaded { config, warnings })
+    }
+
+    /// The table of a section; where there is one for each name, an empty one is made if there is none of this name.
+    fn table(&mut self, section: Section, name: &str) -> &mut dyn Settings {
+        match section {
+            Section::Proxy => &mut self.proxy,
+            Section::Corun => &mut self.corun,
+            Section::Database => self.databases.entry(name.to_owned()).or_default(),
+            Section::User => self.users.entry(name.to_owned()).or_default(),
+            Section::Range => self.ranges.entry(name.to_owned()).or_default(),
+            Section::Split => self.splits.entry(name.to_owned()).or_default(),
+        }
+    }
+
+    /// The keys of `[proxy]` and `[corun]` with their values as text, in the order of the documentation.
+    pub(crate) fn global_settings(&self) -> impl Iterator<Item = (Key, String)> {
+        let proxy = Proxy::keys().into_iter().zip(self.proxy.show());
+        let corun = Corun::keys().into_iter().zip(self.corun.show());
+        proxy.chain(corun).map(|(key, (_, value))| (key, value))
     }
 
     /// Sets a key of `[proxy]` or `[corun]` as the console's `SET` does.
@@ -137,10 +162,7 @@ impl Config {
     /// # Errors
     /// Says which key was probably meant, that it needs a restart, or which values it takes. Nothing changes then.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let known = keys()
-            .into_iter()
-            .filter(|known| matches!(known.section, Section::Proxy | Section::Corun));
-        let names: Vec<Key> = known.collect();
+        let names: Vec<Key> = self.global_settings().map(|(known, _)| known).collect();
         let Some(found) = names.iter().find(|known| known.name == key) else {
             if let Some(new) = renamed::renamed_key(key) {
                 return Err(format!("{key} is now called {new}"));
@@ -158,44 +180,22 @@ impl Config {
         }
         let raw = Raw::Text(value.to_owned());
         let mut changed = self.clone();
-        let outcome = changed
-            .proxy
-            .set(key, &raw)
-            .or_else(|| changed.corun.set(key, &raw));
-        match outcome {
-            Some(Err(expected)) => return Err(format!("{key} takes {expected}")),
-            Some(Ok(())) => {}
-            None => return Err(format!("no setting is called {key}")),
+        if let Some(Err(expected)) = changed.table(found.section, "").set(key, &raw) {
+            return Err(format!("{key} takes {expected}"));
         }
         // Together with the other settings it must still be a configuration.
-        let mut reading = read::Reading::of(changed, "SET");
-        check::check(&mut reading);
-        let changed = reading.finish().map_err(|error| error.to_string())?.config;
+        let mut findings = Findings::of("SET");
+        check::check(&changed, &mut findings);
+        findings.finish().map_err(|error| error.to_string())?;
         *self = changed;
         Ok(())
     }
 
     /// Keys that a restart would be needed for to go from these settings to `other`.
     pub fn restart_needed(&self, other: &Config) -> Vec<&'static str> {
-        let values = |config: &Config| {
-            let mut values = config.proxy.show();
-            values.extend(config.corun.show());
-            values
-        };
-        let (old, new) = (values(self), values(other));
-        keys()
-            .iter()
-            .filter(|key| key.effect == Effect::Restart)
-            .filter(|key| {
-                let of = |values: &[(&'static str, String)]| {
-                    values
-                        .iter()
-                        .find(|(name, _)| *name == key.name)
-                        .map(|(_, value)| value.clone())
-                };
-                of(&old) != of(&new)
-            })
-            .map(|key| key.name)
+        let both = self.global_settings().zip(other.global_settings());
+        both.filter(|((key, old), (_, new))| key.effect == Effect::Restart && old != new)
+            .map(|((key, _), _)| key.name)
             .collect()
     }
 }

@@ -32,6 +32,9 @@ pub trait Setting: Sized {
     /// What a person writes, such as `seconds`.
     const KIND: &'static str;
 
+    /// Whether numbers and truth values of this kind stand in TOML without quotes.
+    const BARE: bool = false;
+
     /// Reads a value.
     ///
     /// # Errors
@@ -43,13 +46,27 @@ pub trait Setting: Sized {
 
     /// The value as TOML, secrets included: for files, never for a screen.
     fn toml(&self) -> String {
-        quote(&self.show())
+        let shown = self.show();
+        let is_bare = Self::BARE && (shown.parse::<i64>().is_ok() || shown.parse::<bool>().is_ok());
+        if is_bare { shown } else { quote(&shown) }
     }
 
     /// The number a range is checked against.
     fn number(&self) -> Option<u64> {
         None
     }
+}
+
+/// The settings of one table of the file, whichever section it is of.
+pub(super) trait Settings {
+    /// Sets one key; `None` when no key has this name.
+    ///
+    /// # Errors
+    /// Says which values the key takes.
+    fn set(&mut self, key: &str, raw: &Raw) -> Option<Result<(), String>>;
+
+    /// One key's value as TOML, secrets included; `None` when no key has this name.
+    fn toml(&self, key: &str) -> Option<String>;
 }
 
 /// When a change of a key takes effect.
@@ -99,6 +116,23 @@ impl Section {
             Section::Range => "[ranges.NAME]",
             Section::Split => "[splits.NAME]",
         }
+    }
+
+    /// The name of the table in the file.
+    pub(super) fn table(self) -> &'static str {
+        let inside = self.heading().trim_matches(['[', ']']);
+        inside.strip_suffix(".NAME").unwrap_or(inside)
+    }
+
+    /// Whether the file has such a table for each name.
+    pub(super) fn is_named(self) -> bool {
+        self.heading().ends_with(".NAME]")
+    }
+
+    /// The headings of all sections, `word` before the last.
+    pub(super) fn headings(word: &str) -> String {
+        let [first @ .., last] = Section::ALL.map(Section::heading);
+        format!("{} {word} {last}", first.join(", "))
     }
 }
 
@@ -189,17 +223,22 @@ macro_rules! settings {
                 }
             }
 
-            /// One key's value as TOML, secrets included; `None` when no key has this name.
-            pub fn toml(&self, key: &str) -> Option<String> {
+            /// Every key with its value as text; stars for secrets.
+            pub fn show(&self) -> Vec<(&'static str, String)> {
+                vec![ $( (stringify!($field), <$type as $crate::config::Setting>::show(&self.$field)), )* ]
+            }
+        }
+
+        impl $crate::config::settings::Settings for $name {
+            fn set(&mut self, key: &str, raw: &$crate::config::Raw) -> Option<Result<(), String>> {
+                $name::set(self, key, raw)
+            }
+
+            fn toml(&self, key: &str) -> Option<String> {
                 match key {
                     $( stringify!($field) => Some(<$type as $crate::config::Setting>::toml(&self.$field)), )*
                     _ => None,
                 }
-            }
-
-            /// Every key with its value as text; stars for secrets.
-            pub fn show(&self) -> Vec<(&'static str, String)> {
-                vec![ $( (stringify!($field), <$type as $crate::config::Setting>::show(&self.$field)), )* ]
             }
         }
     };

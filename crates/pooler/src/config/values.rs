@@ -48,7 +48,10 @@ impl Raw {
     /// Strings of an array, or of one string with commas between them; empty ones are left out.
     pub fn strings(&self) -> Option<Vec<String>> {
         match self {
-            Raw::Text(text) => Some(split_list(text)),
+            Raw::Text(text) => {
+                let parts = text.split(',').map(str::trim);
+                Some(parts.filter(|part| !part.is_empty()).map(str::to_owned).collect())
+            }
             Raw::List(items) => items
                 .iter()
                 .map(|item| item.text().map(|text| text.trim().to_owned()))
@@ -56,15 +59,6 @@ impl Raw {
             _ => None,
         }
     }
-}
-
-/// Parts between commas, without surrounding blanks and without empty ones.
-fn split_list(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .map(str::to_owned)
-        .collect()
 }
 
 /// Text that must not reach a log, a console or an error: passwords.
@@ -128,6 +122,7 @@ const SIZE_UNITS: [(&str, u64); 5] = [
 
 impl Setting for Bytes {
     const KIND: &'static str = "size: bytes, or text such as \"16MB\"";
+    const BARE: bool = true;
 
     fn read(raw: &Raw) -> Result<Self, String> {
         let expected =
@@ -159,10 +154,6 @@ impl Setting for Bytes {
         }
     }
 
-    fn toml(&self) -> String {
-        bare_number(self.show())
-    }
-
     fn number(&self) -> Option<u64> {
         Some(self.0)
     }
@@ -171,8 +162,9 @@ impl Setting for Bytes {
 /// Longest duration a key takes: a hundred years.
 const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// Units of durations and the seconds in each.
-const TIME_UNITS: [(&str, f64); 6] = [
+/// Units of durations and the seconds in each; a number alone is in seconds.
+const TIME_UNITS: [(&str, f64); 7] = [
+    ("", 1.0),
     ("us", 1e-6),
     ("ms", 1e-3),
     ("s", 1.0),
@@ -183,6 +175,7 @@ const TIME_UNITS: [(&str, f64); 6] = [
 
 impl Setting for Duration {
     const KIND: &'static str = "duration: seconds, or text such as \"250ms\"";
+    const BARE: bool = true;
 
     fn read(raw: &Raw) -> Result<Self, String> {
         let expected = || {
@@ -195,16 +188,8 @@ impl Setting for Duration {
                 let digits = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
                 let unit = &text.trim()[digits.len()..];
                 let number: f64 = digits.trim().parse().map_err(|_| expected())?;
-                let factor = match unit {
-                    "" => 1.0,
-                    unit => {
-                        TIME_UNITS
-                            .iter()
-                            .find(|(name, _)| *name == unit)
-                            .ok_or_else(expected)?
-                            .1
-                    }
-                };
+                let known = TIME_UNITS.iter().find(|(name, _)| *name == unit);
+                let (_, factor) = known.ok_or_else(expected)?;
                 number * factor
             }
             _ => return Err(expected()),
@@ -226,23 +211,11 @@ impl Setting for Duration {
             format!("{micros}us")
         }
     }
-
-    fn toml(&self) -> String {
-        bare_number(self.show())
-    }
-}
-
-/// A value that is a number in TOML if it is one, and a string otherwise.
-fn bare_number(shown: String) -> String {
-    if shown.parse::<i64>().is_ok() {
-        shown
-    } else {
-        quote(&shown)
-    }
 }
 
 impl Setting for bool {
     const KIND: &'static str = "true or false";
+    const BARE: bool = true;
 
     fn read(raw: &Raw) -> Result<Self, String> {
         match raw {
@@ -261,16 +234,13 @@ impl Setting for bool {
     fn show(&self) -> String {
         self.to_string()
     }
-
-    fn toml(&self) -> String {
-        self.to_string()
-    }
 }
 
 macro_rules! whole_numbers {
     ($($type:ty),*) => { $(
         impl Setting for $type {
             const KIND: &'static str = "whole number";
+            const BARE: bool = true;
 
             fn read(raw: &Raw) -> Result<Self, String> {
                 raw.integer()
@@ -279,10 +249,6 @@ macro_rules! whole_numbers {
             }
 
             fn show(&self) -> String {
-                self.to_string()
-            }
-
-            fn toml(&self) -> String {
                 self.to_string()
             }
 
@@ -311,20 +277,52 @@ impl Setting for String {
     }
 }
 
-impl Setting for Vec<String> {
-    const KIND: &'static str = "list: an array of texts, or one text with commas";
+/// What can stand in a list.
+pub trait ListItem: Sized + fmt::Display {
+    /// What a person writes for a list of these.
+    const LIST_KIND: &'static str;
+    /// What is expected where something else than a list stands.
+    const LIST_EXPECTED: &'static str;
+
+    /// Reads one item.
+    ///
+    /// # Errors
+    /// Says what was expected.
+    fn item(text: &str) -> Result<Self, String>;
+
+    /// Reads a list: an array of texts, or one text with commas between the items.
+    ///
+    /// # Errors
+    /// Says what was expected.
+    fn list(raw: &Raw) -> Result<Vec<Self>, String> {
+        let texts = raw.strings().ok_or_else(|| Self::LIST_EXPECTED.to_owned())?;
+        texts.iter().map(|text| Self::item(text)).collect()
+    }
+}
+
+impl<T: ListItem> Setting for Vec<T> {
+    const KIND: &'static str = T::LIST_KIND;
 
     fn read(raw: &Raw) -> Result<Self, String> {
-        raw.strings()
-            .ok_or_else(|| "an array of texts, or one text with commas".to_owned())
+        T::list(raw)
     }
 
     fn show(&self) -> String {
-        self.join(", ")
+        let texts: Vec<String> = self.iter().map(T::to_string).collect();
+        texts.join(", ")
     }
 
     fn toml(&self) -> String {
-        quote_list(self.iter().cloned())
+        quote_list(self.iter().map(T::to_string))
+    }
+}
+
+impl ListItem for String {
+    const LIST_KIND: &'static str = "list: an array of texts, or one text with commas";
+    const LIST_EXPECTED: &'static str = "an array of texts, or one text with commas";
+
+    fn item(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
     }
 }
 
@@ -332,15 +330,20 @@ impl Setting for Vec<String> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeyValue(pub String);
 
+impl fmt::Display for KeyValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 impl Setting for KeyValue {
     const KIND: &'static str = "a key: a whole number, or text as PostgreSQL writes it";
 
     fn read(raw: &Raw) -> Result<Self, String> {
-        let expected = || "a whole number, or text such as \"2026-01-31\"".to_owned();
         match raw {
             Raw::Integer(number) => Ok(KeyValue(number.to_string())),
             Raw::Text(text) if !text.contains('\0') => Ok(KeyValue(text.clone())),
-            _ => Err(expected()),
+            _ => Err("a whole number, or text such as \"2026-01-31\"".to_owned()),
         }
     }
 
@@ -349,47 +352,35 @@ impl Setting for KeyValue {
     }
 }
 
-impl Setting for Vec<KeyValue> {
-    const KIND: &'static str = "list of keys, each a whole number or text";
+impl ListItem for KeyValue {
+    const LIST_KIND: &'static str = "list of keys, each a whole number or text";
+    const LIST_EXPECTED: &'static str = "an array of whole numbers, or of texts";
 
-    fn read(raw: &Raw) -> Result<Self, String> {
-        let expected = || "an array of whole numbers, or of texts".to_owned();
-        match raw {
-            Raw::List(items) => items
-                .iter()
-                .map(|item| KeyValue::read(item).map_err(|_| expected()))
-                .collect(),
+    fn item(text: &str) -> Result<Self, String> {
+        Ok(KeyValue(text.trim().to_owned()))
+    }
+
+    // Keys may be numbers, and an empty text between commas is a key.
+    fn list(raw: &Raw) -> Result<Vec<Self>, String> {
+        let items: Result<_, String> = match raw {
+            Raw::List(items) => items.iter().map(KeyValue::read).collect(),
             Raw::Text(text) if text.is_empty() => Ok(Vec::new()),
-            Raw::Text(text) => Ok(text
-                .split(',')
-                .map(|item| KeyValue(item.trim().to_owned()))
-                .collect()),
-            _ => Err(expected()),
-        }
-    }
-
-    fn show(&self) -> String {
-        let all: Vec<&str> = self.iter().map(|key| key.0.as_str()).collect();
-        all.join(", ")
-    }
-
-    fn toml(&self) -> String {
-        quote_list(self.iter().map(|key| key.0.clone()))
+            Raw::Text(text) => text.split(',').map(KeyValue::item).collect(),
+            _ => Err(String::new()),
+        };
+        items.map_err(|_| Self::LIST_EXPECTED.to_owned())
     }
 }
 
 impl Setting for i64 {
     const KIND: &'static str = "whole number";
+    const BARE: bool = true;
 
     fn read(raw: &Raw) -> Result<Self, String> {
         raw.integer().ok_or_else(|| "a whole number".to_owned())
     }
 
     fn show(&self) -> String {
-        self.to_string()
-    }
-
-    fn toml(&self) -> String {
         self.to_string()
     }
 }
@@ -479,6 +470,7 @@ pub enum AutoCount {
 
 impl Setting for AutoCount {
     const KIND: &'static str = "\"auto\" or a whole number";
+    const BARE: bool = true;
 
     fn read(raw: &Raw) -> Result<Self, String> {
         match raw {
@@ -497,10 +489,6 @@ impl Setting for AutoCount {
             AutoCount::Auto => "auto".to_owned(),
             AutoCount::Count(count) => count.to_string(),
         }
-    }
-
-    fn toml(&self) -> String {
-        bare_number(self.show())
     }
 
     fn number(&self) -> Option<u64> {

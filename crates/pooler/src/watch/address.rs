@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use crate::auth::{Credentials, Lookup};
 use crate::config::{CONSOLE, Endpoint, Host};
 use crate::core::ConfigFiles;
+use crate::tls::TlsMode;
 
 /// Port where a text names none.
 const PORT: u16 = 6432;
@@ -22,20 +23,8 @@ pub struct Address {
     pub credentials: Credentials,
     /// The console's name.
     pub database: String,
-    /// Whether TLS is wanted.
-    pub tls: Prefer,
-}
-
-/// Whether TLS is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Prefer {
-    /// No TLS.
-    Disable,
-    /// TLS where it is offered.
-    #[default]
-    Prefer,
-    /// TLS or nothing. Certificates are not checked.
-    Require,
+    /// Whether TLS is wanted; certificates are not checked.
+    pub tls: TlsMode,
 }
 
 /// What is wrong with a text, or why a configuration does not lead to a console. None tells a password.
@@ -89,16 +78,16 @@ impl Address {
                 name if name.is_empty() => CONSOLE.to_owned(),
                 name => name,
             },
-            tls: Prefer::default(),
+            tls: TlsMode::Prefer,
         };
         found.set_password(password.as_deref());
         for option in options.split('&').filter(|option| !option.is_empty()) {
             match option.split_once('=').unwrap_or((option, "")) {
                 ("host", value) => found.endpoint.host = host_of(&decode(value)?)?,
                 ("port", value) => found.endpoint.port = port_of(value)?,
-                ("sslmode", "disable") => found.tls = Prefer::Disable,
-                ("sslmode", "allow" | "prefer") => found.tls = Prefer::Prefer,
-                ("sslmode", "require") => found.tls = Prefer::Require,
+                ("sslmode", "disable") => found.tls = TlsMode::Disable,
+                ("sslmode", "allow" | "prefer") => found.tls = TlsMode::Prefer,
+                ("sslmode", "require") => found.tls = TlsMode::Require,
                 ("sslmode", _) => return Err(wrong("sslmode takes disable, prefer or require")),
                 _ => return Err(wrong("behind ? only host, port and sslmode are known")),
             }
@@ -139,7 +128,7 @@ impl Address {
             user: user.clone(),
             credentials: Credentials::new(secret, None),
             database: CONSOLE.to_owned(),
-            tls: Prefer::default(),
+            tls: TlsMode::Prefer,
         })
     }
 

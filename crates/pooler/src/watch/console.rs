@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::address::{Address, Prefer};
+use super::address::Address;
 use super::sample::Sample;
 use crate::admin::{Row, VersionRow};
 use crate::talk::{Conversation, TalkError, Target};
@@ -68,11 +68,7 @@ impl Console {
     /// # Errors
     /// Nobody there, not let in, or something else than a console.
     pub fn connect(address: &Address, limit: Duration) -> Result<Self, WatchError> {
-        let mode = match address.tls {
-            Prefer::Disable => None,
-            Prefer::Prefer => Some(TlsMode::Prefer),
-            Prefer::Require => Some(TlsMode::Require),
-        };
+        let mode = Some(address.tls).filter(|mode| *mode != TlsMode::Disable);
         let load = |mode| {
             TlsClient::load(&TlsFiles {
                 mode,

@@ -12,7 +12,7 @@ mod console;
 mod rates;
 mod sample;
 
-pub use address::{Address, AddressError, Prefer};
+pub use address::{Address, AddressError};
 pub use console::{Console, WatchError};
 pub use rates::{CohortRate, CoreRate, RangeRate, Rates, Speed, SplitRate};
 pub use sample::{Sample, Totals};

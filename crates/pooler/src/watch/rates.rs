@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::sample::Sample;
-use crate::admin::{CohortRow, CoreRow, KeyRow, RangeRow, SplitRow, TotalsRow};
+use crate::admin::{CohortRow, CoreRow, KeyRow, RangeRow, SplitRow, Stats, TotalsRow};
 
 /// How fast one database, or all, went.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -100,22 +100,21 @@ impl Rates {
         if seconds <= 0.0 {
             return rates;
         }
-        let mut sum: Option<Growth> = None;
+        let mut sum: Option<Stats> = None;
         for now in later.stats() {
             let before = earlier.stats().find(|row| row.database == now.database);
-            let Some(growth) = Growth::between(before.unwrap_or(&TotalsRow::default()), now) else {
-                continue;
-            };
-            rates
-                .databases
-                .insert(now.database.clone(), growth.speed(seconds));
-            sum = Some(sum.unwrap_or_default().plus(&growth));
+            let before = before.map(TotalsRow::stats).unwrap_or_default();
+            if let Some(added) = now.stats().checked_since(&before) {
+                let speed = Speed::of(&added, seconds);
+                rates.databases.insert(now.database.clone(), speed);
+                sum = Some(sum.unwrap_or_default().plus(&added));
+            }
         }
         if later.stats().next().is_none() {
             // Nobody has done anything yet.
-            sum = Some(Growth::default());
+            sum = Some(Stats::default());
         }
-        rates.total = sum.map(|sum| sum.speed(seconds));
+        rates.total = sum.map(|sum| Speed::of(&sum, seconds));
         for now in &later.cores {
             let before = earlier.cores.iter().find(|row| row.core == now.core);
             if let Some(rate) = before.and_then(|before| core(before, now, seconds)) {
@@ -123,21 +122,14 @@ impl Rates {
             }
         }
         for now in &later.cohorts {
-            let same = |row: &&CohortRow| {
-                (row.core, &row.database, &row.user) == (now.core, &now.database, &now.user)
-            };
-            let before = earlier.cohorts.iter().find(same);
-            let (queries, alike) = before.map_or((0, 0), |row| (row.query_count, row.cohort_count));
-            let grown = now
-                .query_count
-                .checked_sub(queries)
-                .zip(now.cohort_count.checked_sub(alike));
-            if let Some((queries, alike)) = grown {
+            let key = (now.core, now.database.clone(), now.user.clone());
+            let same = |row: &CohortRow| (row.core, &row.database, &row.user) == (key.0, &key.1, &key.2);
+            let counts = |row: &CohortRow| [row.query_count, row.cohort_count];
+            if let Some([queries, alike]) = added_since(&earlier.cohorts, now, same, counts) {
                 let rate = CohortRate {
                     queries: queries as f64 / seconds,
                     cohort_part: part(alike, queries),
                 };
-                let key = (now.core, now.database.clone(), now.user.clone());
                 rates.cohorts.insert(key, rate);
             }
         }
@@ -148,25 +140,18 @@ impl Rates {
 
     fn keys(&mut self, earlier: &Sample, later: &Sample, seconds: f64) {
         for now in &later.keys {
-            let name = (now.database.clone(), now.name.clone());
-            let same = |row: &&KeyRow| (&row.database, &row.name) == (&name.0, &name.1);
-            let before = earlier.keys.iter().find(same);
-            let (queries, overflow) = before.map_or((0, 0), |row| (row.query_count, row.overflow_count));
-            let grown = now
-                .query_count
-                .checked_sub(queries)
-                .zip(now.overflow_count.checked_sub(overflow));
-            let Some((queries, overflow)) = grown else {
+            let same = |row: &KeyRow| (&row.database, &row.name) == (&now.database, &now.name);
+            let counts = |row: &KeyRow| [row.query_count, row.overflow_count];
+            let Some([queries, overflow]) = added_since(&earlier.keys, now, same, counts) else {
                 continue;
             };
+            let name = (now.database.clone(), now.name.clone());
             self.overflow.insert(name, part(overflow, queries));
-            let is_of = |row: &&RangeRow| (&row.database, &row.name) == (&now.database, &now.name);
-            for worker in later.ranges.iter().filter(is_of) {
-                let same = |row: &&RangeRow| is_of(row) && row.worker == worker.worker;
-                let before = earlier.ranges.iter().find(same);
-                let before = before.map_or(0, |row| row.query_count);
+            let is_of = |row: &RangeRow| (&row.database, &row.name) == (&now.database, &now.name);
+            for worker in later.ranges.iter().filter(|row| is_of(row)) {
+                let same = |row: &RangeRow| is_of(row) && row.worker == worker.worker;
                 // Where parts moved meanwhile, their counts did, too.
-                if let Some(own) = worker.query_count.checked_sub(before) {
+                if let Some([own]) = added_since(&earlier.ranges, worker, same, |row| [row.query_count]) {
                     let rate = RangeRate {
                         queries: own as f64 / seconds,
                         part: part(own, queries),
@@ -181,16 +166,9 @@ impl Rates {
     fn splits(&mut self, earlier: &Sample, later: &Sample, seconds: f64) {
         let before = earlier.splits();
         for now in later.splits() {
-            let same = |row: &&SplitRow| (&row.database, &row.name) == (&now.database, &now.name);
-            let (parts, whole) = before
-                .iter()
-                .find(same)
-                .map_or((0, 0), |row| (row.split_count, row.whole_count));
-            let grown = now
-                .split_count
-                .checked_sub(parts)
-                .zip(now.whole_count.checked_sub(whole));
-            if let Some((parts, whole)) = grown {
+            let same = |row: &SplitRow| (&row.database, &row.name) == (&now.database, &now.name);
+            let counts = |row: &SplitRow| [row.split_count, row.whole_count];
+            if let Some([parts, whole]) = added_since(&before, &now, same, counts) {
                 let rate = SplitRate {
                     in_parts: parts as f64 / seconds,
                     whole: whole as f64 / seconds,
@@ -201,11 +179,25 @@ impl Rates {
     }
 }
 
+impl Speed {
+    /// The speed of what was added to counters in so many seconds.
+    fn of(added: &Stats, seconds: f64) -> Self {
+        let each = |micros: u64, count: u64| micros.checked_div(count).map(Duration::from_micros);
+        Self {
+            transactions: added.xact_count as f64 / seconds,
+            queries: added.query_count as f64 / seconds,
+            received_bytes: added.received as f64 / seconds,
+            sent_bytes: added.sent as f64 / seconds,
+            transaction_time: each(added.xact_time, added.xact_count),
+            query_time: each(added.query_time, added.query_count),
+            wait_time: each(added.wait_time, added.server_assignment_count),
+        }
+    }
+}
+
 fn core(before: &CoreRow, now: &CoreRow, seconds: f64) -> Option<CoreRate> {
-    let transactions = now.xact_count.checked_sub(before.xact_count)?;
-    let queries = now.query_count.checked_sub(before.query_count)?;
-    let alike = now.cohort_count.checked_sub(before.cohort_count)?;
-    let busy = now.busy_us.checked_sub(before.busy_us)?;
+    let counts = |row: &CoreRow| [row.xact_count, row.query_count, row.cohort_count, row.busy_us];
+    let [transactions, queries, alike, busy] = added(counts(before), counts(now))?;
     Some(CoreRate {
         transactions: transactions as f64 / seconds,
         queries: queries as f64 / seconds,
@@ -218,61 +210,25 @@ fn part(some: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| (some as f64 / all as f64).min(1.0))
 }
 
-/// What was added to counters.
-#[derive(Clone, Copy, Debug, Default)]
-struct Growth {
-    assignments: u64,
-    transactions: u64,
-    queries: u64,
-    received: u64,
-    sent: u64,
-    transaction_us: u64,
-    query_us: u64,
-    wait_us: u64,
+/// What was added to the counters of a row since the row that is the `same` in an earlier table; a row that was not there began
+/// at nothing. `None` if a counter went back.
+fn added_since<R, const N: usize>(
+    earlier: &[R],
+    now: &R,
+    same: impl Fn(&R) -> bool,
+    counts: impl Fn(&R) -> [u64; N],
+) -> Option<[u64; N]> {
+    let before = earlier.iter().find(|row| same(row));
+    added(before.map_or([0; N], &counts), counts(now))
 }
 
-impl Growth {
-    /// `None` if one went back.
-    fn between(before: &TotalsRow, now: &TotalsRow) -> Option<Self> {
-        Some(Self {
-            assignments: now
-                .server_assignment_count
-                .checked_sub(before.server_assignment_count)?,
-            transactions: now.xact_count.checked_sub(before.xact_count)?,
-            queries: now.query_count.checked_sub(before.query_count)?,
-            received: now.bytes_received.checked_sub(before.bytes_received)?,
-            sent: now.bytes_sent.checked_sub(before.bytes_sent)?,
-            transaction_us: now.xact_time.checked_sub(before.xact_time)?,
-            query_us: now.query_time.checked_sub(before.query_time)?,
-            wait_us: now.wait_time.checked_sub(before.wait_time)?,
-        })
+/// What was added to counters; `None` if one went back.
+fn added<const N: usize>(before: [u64; N], now: [u64; N]) -> Option<[u64; N]> {
+    let mut added = now;
+    for (now, before) in added.iter_mut().zip(before) {
+        *now = now.checked_sub(before)?;
     }
-
-    fn plus(&self, other: &Self) -> Self {
-        Self {
-            assignments: self.assignments.saturating_add(other.assignments),
-            transactions: self.transactions.saturating_add(other.transactions),
-            queries: self.queries.saturating_add(other.queries),
-            received: self.received.saturating_add(other.received),
-            sent: self.sent.saturating_add(other.sent),
-            transaction_us: self.transaction_us.saturating_add(other.transaction_us),
-            query_us: self.query_us.saturating_add(other.query_us),
-            wait_us: self.wait_us.saturating_add(other.wait_us),
-        }
-    }
-
-    fn speed(&self, seconds: f64) -> Speed {
-        let each = |micros: u64, count: u64| micros.checked_div(count).map(Duration::from_micros);
-        Speed {
-            transactions: self.transactions as f64 / seconds,
-            queries: self.queries as f64 / seconds,
-            received_bytes: self.received as f64 / seconds,
-            sent_bytes: self.sent as f64 / seconds,
-            transaction_time: each(self.transaction_us, self.transactions),
-            query_time: each(self.query_us, self.queries),
-            wait_time: each(self.wait_us, self.assignments),
-        }
-    }
+    Some(added)
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use super::warning;
+use crate::config::Finding;
+
 /// Deepest nesting of `%include`, and how many files altogether.
 const INCLUDES_MAX: (usize, usize) = (10, 100);
 /// Lines of a comment that are kept above a setting.
@@ -19,20 +22,11 @@ pub(super) struct Entry {
     pub comment: Vec<String>,
 }
 
-/// A line that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unusable {
-    pub file: String,
-    pub line: usize,
-    pub what: String,
-    pub hint: &'static str,
-}
-
 /// Entries in order, and what could not be understood.
 #[derive(Debug, Default)]
 pub(super) struct Ini {
     pub entries: Vec<Entry>,
-    pub unusable: Vec<Unusable>,
+    pub unusable: Vec<Finding>,
     section: String,
     files: usize,
 }
@@ -48,12 +42,7 @@ fn read(ini: &mut Ini, text: &str, file: &str, folder: &Path, depth: usize) {
     let mut comment: Vec<String> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
-        let unusable = |what: String, hint: &'static str| Unusable {
-            file: file.to_owned(),
-            line: number + 1,
-            what,
-            hint,
-        };
+        let unusable = |what: String, hint: &str| warning(file, number + 1, what, hint);
         if line.is_empty() {
             comment.clear();
         } else if let Some(rest) = line.strip_prefix([';', '#']) {
@@ -128,7 +117,7 @@ fn key_value(line: &str) -> Option<(String, String)> {
 }
 
 /// The text up to a closing quote, doubled ones undone, and what follows.
-fn until_quote(text: &str, quote: char) -> Option<(String, &str)> {
+pub(crate) fn until_quote(text: &str, quote: char) -> Option<(String, &str)> {
     let mut found = String::new();
     let mut letters = text.char_indices().peekable();
     while let Some((at, letter)) = letters.next() {

@@ -10,12 +10,13 @@ mod keys;
 
 use std::path::Path;
 
+pub(crate) use ini::until_quote;
 pub(super) use keys::advice;
 
 use super::finding::{Finding, Severity};
-use super::settings::quote;
+use super::settings::{Section, Settings, quote};
 use super::values::Raw;
-use super::{CONSOLES, Config, ConfigError, Database, User, nearest};
+use super::{CONSOLE_HINT, CONSOLES, Config, ConfigError, Proxy, nearest};
 use ini::Entry;
 
 /// A converted file.
@@ -65,18 +66,7 @@ struct Import {
 pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
     let ini = ini::parse(text, file, folder);
     let mut import = Import {
-        findings: ini
-            .unusable
-            .iter()
-            .map(|line| {
-                finding(
-                    &line.file,
-                    line.line,
-                    line.what.clone(),
-                    Some(line.hint.to_owned()),
-                )
-            })
-            .collect(),
+        findings: ini.unusable,
         proxy: Table {
             heading: "[proxy]".to_owned(),
             ..Table::default()
@@ -87,21 +77,21 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
     for entry in &ini.entries {
         match entry.section.as_str() {
             "pgbouncer" => import.proxy_setting(entry, folder),
-            "databases" => import.database(entry),
-            "users" => import.user(entry),
-            "peers" => import.found(
-                entry,
-                format!("peer {} is not carried over", entry.key),
-                advice("peer_id"),
-            ),
-            section => import.found(
-                entry,
-                format!(
-                    "`{}` stands in [{section}], which PgBouncer does not know either",
-                    entry.key
-                ),
-                Some("the key belongs below [pgbouncer], [databases] or [users]"),
-            ),
+            "databases" => import.table(entry, Section::Database),
+            "users" => import.table(entry, Section::User),
+            "peers" => {
+                let what = format!("peer {} is not carried over", entry.key);
+                import.found(entry, what, advice("peer_id").unwrap_or_default());
+            }
+            section => {
+                let key = &entry.key;
+                let what = format!("`{key}` stands in [{section}], which PgBouncer does not know either");
+                import.found(
+                    entry,
+                    what,
+                    "the key belongs below [pgbouncer], [databases] or [users]",
+                );
+            }
         }
     }
     if !import.proxy.rows.iter().any(|row| row.key == "auth_type") {
@@ -116,25 +106,24 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
 }
 
 impl Import {
-    fn found(&mut self, entry: &Entry, what: String, hint: Option<&str>) {
-        let hint = hint.map(str::to_owned);
-        self.findings.push(finding(&entry.file, entry.line, what, hint));
+    fn found(&mut self, entry: &Entry, what: String, hint: &str) {
+        self.findings.push(warning(&entry.file, entry.line, what, hint));
     }
 
-    /// A key that none of ours is: gone, or never known.
-    fn unknown<'a>(&mut self, entry: &Entry, key: &str, known: impl IntoIterator<Item = &'a str>) {
-        match (advice(key), nearest(key, known)) {
-            (Some(advice), _) => self.found(entry, format!("`{key}` has no counterpart"), Some(advice)),
-            (None, Some(near)) => {
-                let hint = format!("did you mean `{near}`?");
-                self.found(entry, format!("`{key}` is not known"), Some(&hint));
-            }
-            (None, None) => self.found(
-                entry,
-                format!("`{key}` is not known"),
-                Some("the key may be of a later PgBouncer; the result does not have it"),
-            ),
+    /// Reports a key that this section does not have: a setting of PgBouncer without counterpart, or an unknown one.
+    fn unknown(&mut self, entry: &Entry, key: &str, section: Section) {
+        let keys = super::keys().into_iter();
+        let known = keys
+            .filter(|known| known.section == section)
+            .map(|known| known.name);
+        if let Some(advice) = advice(key) {
+            return self.found(entry, format!("`{key}` has no counterpart"), advice);
         }
+        let hint = match nearest(key, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "the key may be of a later PgBouncer; the result does not have it".to_owned(),
+        };
+        self.found(entry, format!("`{key}` is not known"), &hint);
     }
 
     fn proxy_setting(&mut self, entry: &Entry, folder: &Path) {
@@ -147,7 +136,7 @@ impl Import {
             "auth_type" if matches!(value.as_str(), "pam" | "ldap") => {
                 let what = format!("`auth_type = {value}` has no counterpart; the result says scram-sha-256");
                 let hint = "give users a SCRAM secret in `auth_file`, or look them up with `auth_query`";
-                self.found(entry, what, Some(hint));
+                self.found(entry, what, hint);
                 value = "scram-sha-256".to_owned();
             }
             "unix_socket_mode"
@@ -159,103 +148,72 @@ impl Import {
                 self.found(
                     entry,
                     what,
-                    Some("see whether these are the rights the socket is to have"),
+                    "see whether these are the rights the socket is to have",
                 );
             }
             "client_tls_protocols" | "server_tls_protocols" => {
                 let (protocols, old) = tls_protocols(&value);
                 if old {
                     let hint = "clients or servers that speak nothing newer cannot connect any more";
-                    self.found(
-                        entry,
-                        format!("`{key}`: TLS 1.0 and 1.1 are not spoken"),
-                        Some(hint),
-                    );
+                    self.found(entry, format!("`{key}`: TLS 1.0 and 1.1 are not spoken"), hint);
                 }
                 value = protocols.to_owned();
             }
             _ => {}
         }
-        let mut proxy = super::Proxy::default();
+        let mut proxy = Proxy::default();
         match proxy.set(key, &Raw::Text(value)) {
-            Some(Ok(())) => {
-                if let Some(value) = proxy.toml(key) {
-                    self.proxy.set(key, value, &entry.comment);
-                }
+            Some(Ok(())) => self
+                .proxy
+                .set(key, proxy.toml(key).unwrap_or_default(), &entry.comment),
+            Some(Err(expected)) => {
+                let what = format!("`{key}` takes {expected}; the default is used");
+                self.found(entry, what, "set the key by hand");
             }
-            Some(Err(expected)) => self.found(
-                entry,
-                format!("`{key}` takes {expected}; the default is used"),
-                Some("set the key by hand"),
-            ),
-            None => {
-                let keys = super::Proxy::keys();
-                self.unknown(entry, key, keys.iter().map(|key| key.name));
-            }
+            None => self.unknown(entry, key, Section::Proxy),
         }
     }
 
-    fn database(&mut self, entry: &Entry) {
-        if CONSOLES.contains(&entry.key.as_str()) {
-            let hint = "clients reach the console under this name; choose another and set `dbname`";
-            self.found(
-                entry,
-                format!("no database can be called `{}`", entry.key),
-                Some(hint),
-            );
+    /// The connection string of a database, or the settings of a user.
+    fn table(&mut self, entry: &Entry, section: Section) {
+        if section == Section::Database && CONSOLES.contains(&entry.key.as_str()) {
+            let what = format!("no database can be called `{}`", entry.key);
+            self.found(entry, what, CONSOLE_HINT);
             return;
         }
-        let mut database = Database::default();
         let mut table = Table {
-            heading: format!("[databases.{}]", name(&entry.key)),
+            heading: format!("[{}.{}]", section.table(), name(&entry.key)),
             comment: entry.comment.clone(),
             rows: Vec::new(),
         };
-        let keys = Database::keys();
+        let mut config = Config::default();
         for (key, value) in self.pairs(entry) {
-            // An alias of old.
-            let key = if key == "reserve_pool" {
-                "reserve_pool_size"
-            } else {
-                &key
+            let key = match key.as_str() {
+                // An alias of old.
+                "reserve_pool" if section == Section::Database => "reserve_pool_size",
+                key => key,
             };
-            let outcome = database.set(key, &Raw::Text(value.clone()));
-            let written = outcome.map(|outcome| outcome.map(|()| database.toml(key).unwrap_or_default()));
-            self.pair(
-                entry,
-                &mut table,
-                key,
-                &value,
-                written,
-                keys.iter().map(|key| key.name),
-            );
+            // "-1 means this value is not set", and an empty value is none.
+            if value.is_empty() || (key == "query_wait_timeout" && value.trim() == "-1") {
+                continue;
+            }
+            let settings = config.table(section, "");
+            match settings.set(key, &Raw::Text(value)) {
+                Some(Ok(())) => table.set(key, settings.toml(key).unwrap_or_default(), &[]),
+                Some(Err(expected)) => {
+                    let heading = &table.heading;
+                    let what = format!("`{key}` of {heading} takes {expected}; the result does not have it");
+                    self.found(entry, what, "set the key by hand");
+                }
+                None => self.unknown(entry, key, section),
+            }
         }
-        self.databases.retain(|other| other.heading != table.heading);
-        self.databases.push(table);
-    }
-
-    fn user(&mut self, entry: &Entry) {
-        let mut user = User::default();
-        let mut table = Table {
-            heading: format!("[users.{}]", name(&entry.key)),
-            comment: entry.comment.clone(),
-            rows: Vec::new(),
+        let tables = match section {
+            Section::Database => &mut self.databases,
+            _ => &mut self.users,
         };
-        let keys = User::keys();
-        for (key, value) in self.pairs(entry) {
-            let outcome = user.set(&key, &Raw::Text(value.clone()));
-            let written = outcome.map(|outcome| outcome.map(|()| user.toml(&key).unwrap_or_default()));
-            self.pair(
-                entry,
-                &mut table,
-                &key,
-                &value,
-                written,
-                keys.iter().map(|key| key.name),
-            );
-        }
-        self.users.retain(|other| other.heading != table.heading);
-        self.users.push(table);
+        tables.retain(|other| other.heading != table.heading);
+        tables.push(table);
     }
 
     fn pairs(&mut self, entry: &Entry) -> Vec<(String, String)> {
@@ -266,38 +224,10 @@ impl Import {
                 self.found(
                     entry,
                     what,
-                    Some("PgBouncer refuses this line too; set the key by hand"),
+                    "PgBouncer refuses this line too; set the key by hand",
                 );
                 Vec::new()
             }
-        }
-    }
-
-    /// One pair of a connection string; `written` is its value as TOML, or what its key takes.
-    fn pair<'a>(
-        &mut self,
-        entry: &Entry,
-        table: &mut Table,
-        key: &str,
-        value: &str,
-        written: Option<Result<String, String>>,
-        known: impl IntoIterator<Item = &'a str>,
-    ) {
-        // "-1 means this value is not set", and an empty value is none.
-        if value.is_empty() || (key == "query_wait_timeout" && value.trim() == "-1") {
-            return;
-        }
-        match written {
-            Some(Ok(written)) => table.set(key, written, &[]),
-            Some(Err(expected)) => self.found(
-                entry,
-                format!(
-                    "`{key}` of {} takes {expected}; the result does not have it",
-                    table.heading
-                ),
-                Some("set the key by hand"),
-            ),
-            None => self.unknown(entry, key, known),
         }
     }
 
@@ -329,14 +259,15 @@ impl Import {
     }
 }
 
-fn finding(file: &str, line: usize, what: String, hint: Option<String>) -> Finding {
+/// A warning about a line of PgBouncer's file.
+fn warning(file: &str, line: usize, what: String, hint: &str) -> Finding {
     Finding {
         severity: Severity::Warning,
         file: file.to_owned(),
         line,
         column: 0,
         what,
-        hint,
+        hint: Some(hint.to_owned()),
     }
 }
 
