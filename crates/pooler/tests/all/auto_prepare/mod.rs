@@ -1,13 +1,15 @@
 //! Texts run as they came, prepared, and with their literals lifted give the same, on a real PostgreSQL.
 
-mod server;
+mod client;
 
+use client::{Answer, Client};
 use corun_pooler::auto_prepare::{lift, proven, runs_alike, values_of};
 use corun_pooler::understand::{Limits, Understanding};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
-use server::{Answer, Client, Server};
+
+use crate::common::{number_from_environment, postgres};
 
 const TABLES: &str = "
     create type mood as enum ('sad', 'ok', 'happy');
@@ -305,17 +307,10 @@ fn check(client: &mut Client, first: &str, second: &str, tally: &mut Tally) {
 
 #[test]
 fn prepared_and_lifted_texts_give_the_same() {
-    let server = Server::start();
-    let mut client = server.connect();
+    let mut client = Client(postgres::shared().client("postgres", &postgres::new_database()));
     assert_eq!(client.simple(TABLES).error, None);
-    let cases = std::env::var("CORUN_AUTO_PREPARE_CASES")
-        .ok()
-        .and_then(|cases| cases.parse().ok())
-        .unwrap_or(300);
-    let seed: u64 = std::env::var("CORUN_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(7);
+    let cases = number_from_environment("CORUN_AUTO_PREPARE_CASES", 300) as usize;
+    let seed = number_from_environment("CORUN_SEED", 7);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(prop::test_runner::RngAlgorithm::ChaCha, &bytes);
@@ -340,63 +335,58 @@ fn prepared_and_lifted_texts_give_the_same() {
 
 #[test]
 fn what_is_lifted_and_what_is_kept() {
-    let check = |text: &str, expected: Option<&str>| {
+    for (text, expected) in [
+        (
+            "select a from t where b = 5 and c = 'x'",
+            Some("select a from t where b = $1 and c = $2"),
+        ),
+        (
+            "update t set a = a + -5, b = 'it''s' where c = 7",
+            Some("update t set a = a + $1, b = $2 where c = $3"),
+        ),
+        (
+            "insert into t values (1, 'x', null, 2.5, true, -3)",
+            Some("insert into t values ($1, $2, null, $3, true, $4)"),
+        ),
+        (
+            "select 1, 'x' from t where a = 'today' order by 1 limit 5",
+            Some("select 1, 'x' from t where a = $1 order by 1 limit 5"),
+        ),
+        ("select a from t where b = 'today' and c like 'now'", None),
+        (
+            "select a from t where d > '2024-01-01'::date",
+            Some("select a from t where d > $1::date"),
+        ),
+        ("select a from t where d > date '2024-01-01'", None),
+        (
+            "select a from t where d > cast('2024-01-01' as date)",
+            Some("select a from t where d > cast($1 as date)"),
+        ),
+        ("select a from t where 1 = 2", None),
+        ("select a from t where b = 1 + 2", None),
+        (
+            "select a from t where b in (1, -2, 'x', c)",
+            Some("select a from t where b in ($1, $2, $3, c)"),
+        ),
+        ("select a from t where b = $1 and c = 2", None),
+        ("select a from t where b = 1; select 2", None),
+        ("select a from t where b = 'x'\n'y'", None),
+        ("select a from t where b = 'x' -- c\n'y'", None),
+        ("select a from t where b = E'x'", None),
+        ("select a from t where b = 1e5 or b = .5", None),
+        ("select current_query() from t where a = 1", None),
+        ("select 1 limit 5", None),
+        ("this is not sql", None),
+        ("", None),
+    ] {
         let lifted = lift(text.as_bytes());
-        assert_eq!(
-            lifted.as_ref().map(|lifted| lifted.text.as_str()),
-            expected,
-            "{text}"
-        );
+        let found = lifted.as_ref().map(|lifted| lifted.text.as_str());
+        assert_eq!(found, expected, "{text}");
         if let Some(lifted) = lifted {
-            assert_eq!(
-                values_of(text.as_bytes(), &lifted.shape).expect("its own"),
-                lifted.values,
-                "{text}"
-            );
+            let values = values_of(text.as_bytes(), &lifted.shape).expect("its own");
+            assert_eq!(values, lifted.values, "{text}");
         }
-    };
-    check(
-        "select a from t where b = 5 and c = 'x'",
-        Some("select a from t where b = $1 and c = $2"),
-    );
-    check(
-        "update t set a = a + -5, b = 'it''s' where c = 7",
-        Some("update t set a = a + $1, b = $2 where c = $3"),
-    );
-    check(
-        "insert into t values (1, 'x', null, 2.5, true, -3)",
-        Some("insert into t values ($1, $2, null, $3, true, $4)"),
-    );
-    check(
-        "select 1, 'x' from t where a = 'today' order by 1 limit 5",
-        Some("select 1, 'x' from t where a = $1 order by 1 limit 5"),
-    );
-    check("select a from t where b = 'today' and c like 'now'", None);
-    check(
-        "select a from t where d > '2024-01-01'::date",
-        Some("select a from t where d > $1::date"),
-    );
-    check("select a from t where d > date '2024-01-01'", None);
-    check(
-        "select a from t where d > cast('2024-01-01' as date)",
-        Some("select a from t where d > cast($1 as date)"),
-    );
-    check("select a from t where 1 = 2", None);
-    check("select a from t where b = 1 + 2", None);
-    check(
-        "select a from t where b in (1, -2, 'x', c)",
-        Some("select a from t where b in ($1, $2, $3, c)"),
-    );
-    check("select a from t where b = $1 and c = 2", None);
-    check("select a from t where b = 1; select 2", None);
-    check("select a from t where b = 'x'\n'y'", None);
-    check("select a from t where b = 'x' -- c\n'y'", None);
-    check("select a from t where b = E'x'", None);
-    check("select a from t where b = 1e5 or b = .5", None);
-    check("select current_query() from t where a = 1", None);
-    check("select 1 limit 5", None);
-    check("this is not sql", None);
-    check("", None);
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Queries of the queue give what they would have given without it, whatever the session, the server or somebody else does meanwhile.
 
-use crate::common::message::{bind, close, describe, execute, flush, parse, query, sync};
+use crate::common::message::{bind, close, describe, execute, flush, parse, prepare, run_described, sync};
 use crate::common::raw::Raw;
-use crate::heavy_queue::fixture::{Fixture, HINT, JOIN};
+use crate::heavy_queue::fixture::{HINT, JOIN, QueueFixture};
 
 /// The texts answer alike through the queue and past the proxy, three times each, as often as it takes to be asked about and
 /// queued.
@@ -24,7 +24,7 @@ fn both(ours: &mut Raw, direct: &mut Raw, texts: &[&str]) {
 
 #[test]
 fn rights_by_table_row_and_function() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     for statement in [
         "create table mine (owner text, v int)",
         "insert into mine select case when i % 3 = 0 then 'app' else 'other' end, i from generate_series(1, 900) i",
@@ -77,7 +77,7 @@ fn rights_by_table_row_and_function() {
 
 #[test]
 fn what_is_defined_changes_between_the_question_and_the_run() {
-    let fixture = Fixture::start("heavy_queue_cache_bytes = \"64MB\"");
+    let fixture = QueueFixture::start("heavy_queue_cache_bytes = \"64MB\"");
     let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     fixture.sql("create index fact_d on fact (f_d)");
     let texts = [
@@ -88,15 +88,9 @@ fn what_is_defined_changes_between_the_question_and_the_run() {
     alike(&mut ours, &mut direct, &texts);
     let prepared = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and d_id <= $1");
     for client in [&mut ours, &mut direct] {
-        client.ask(&[parse("kept", &prepared, &[23]), sync()].concat());
+        client.ask(&prepare("kept", &prepared, &[23]));
     }
-    let run = [
-        bind("", "kept", &[Some("50")], false),
-        describe(b'P', ""),
-        execute("", 0),
-        sync(),
-    ]
-    .concat();
+    let run = run_described("kept", &[Some("50")], false);
     for change in [
         "drop index fact_d",
         "insert into fact select i, i % 40000, 3 from generate_series(20001, 60000) i",
@@ -126,7 +120,7 @@ fn what_is_defined_changes_between_the_question_and_the_run() {
 
 #[test]
 fn settings_of_the_client_hold() {
-    let fixture = Fixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"");
+    let fixture = QueueFixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"");
     for statement in [
         "create schema elsewhere",
         "create table elsewhere.dim (d_id int primary key, d_name text)",
@@ -175,23 +169,17 @@ fn settings_of_the_client_hold() {
 
 #[test]
 fn prepared_statements_that_become_generic() {
-    let fixture = Fixture::start("heavy_queue_cache_bytes = \"64MB\"");
+    let fixture = QueueFixture::start("heavy_queue_cache_bytes = \"64MB\"");
     let text = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1");
     for mode in ["auto", "force_generic_plan", "force_custom_plan"] {
         let (mut ours, mut direct) = (fixture.client(), fixture.direct());
         for client in [&mut ours, &mut direct] {
             client.rows(&format!("set plan_cache_mode = {mode}"));
-            client.ask(&[parse("kept", &text, &[23]), sync()].concat());
+            client.ask(&prepare("kept", &text, &[23]));
         }
         for round in 0..9 {
             for value in [Some("10"), Some("19000"), None, Some("many")] {
-                let run = [
-                    bind("", "kept", &[value], false),
-                    describe(b'P', ""),
-                    execute("", 0),
-                    sync(),
-                ]
-                .concat();
+                let run = run_described("kept", &[value], false);
                 assert_eq!(ours.ask(&run), direct.ask(&run), "{mode}, {round}, {value:?}");
             }
         }
@@ -213,7 +201,7 @@ fn prepared_statements_that_become_generic() {
 
 #[test]
 fn cursors_and_results_that_are_fetched_in_part() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let declared = format!("declare c cursor for {HINT}{JOIN}");
     let held = format!("declare h cursor with hold for {HINT}select d_id from dim order by d_id");
@@ -273,7 +261,7 @@ fn cursors_and_results_that_are_fetched_in_part() {
 
 #[test]
 fn functions_that_hide_joins_and_tables_of_a_session() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     fixture.sql(
         "create function hidden(int) returns bigint language sql stable as \
          'select count(*) from fact, dim where f_d = d_id and f_id <= $1'",
@@ -311,7 +299,7 @@ fn functions_that_hide_joins_and_tables_of_a_session() {
     );
     both(&mut ours, &mut direct, &["drop table own"]);
     alike(&mut ours, &mut direct, &["select count(*) from own"]);
-    ours.send(&query("select 1")).expect("sent");
+    ours.send_query("select 1");
     assert_eq!(ours.until_ready().len(), 4);
     fixture.wait_for_queue(0, 0);
 }
