@@ -1,7 +1,7 @@
 //! Who waits, who runs, and what may happen to them.
 
 use crate::common::assert_contains;
-use crate::common::message::{code, error, parse, prepare, run_described};
+use crate::common::message::{code, error, parse, prepare, run, run_described};
 use crate::common::postgres::Postgres;
 use crate::common::raw::Raw;
 use crate::common::wait::wait;
