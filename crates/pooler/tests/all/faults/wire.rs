@@ -227,8 +227,7 @@ fn it_does_not_matter_how_bytes_are_cut() {
     .concat();
     let readies = 7;
     let whole = |seen: &[Message]| seen.iter().filter(|m| m.tag == b'Z').count() == readies;
-    let read =
-        |client: &mut Raw| -> Vec<String> { client.until(whole).iter().filter_map(Message::show).collect() };
+    let read = |client: &mut Raw| message::shown(&client.until(whole));
     let mut client = fixture.client();
     client.send(&conversation);
     let expected = read(&mut client);
@@ -238,9 +237,8 @@ fn it_does_not_matter_how_bytes_are_cut() {
         let login: Login = fixture.login();
         let startup = message::startup(0, &[("user", &login.user), ("database", &login.database)]);
         let stream = [startup, conversation.clone()].concat();
-        let mut socket = std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
-        socket.set_nodelay(true).expect("no delay");
-        let mut writer = socket.try_clone().expect("clone");
+        let mut client = Raw::open(&login).expect("a connection");
+        let mut writer = client.writer();
         let most = [1, 3, 17, 200, usize::MAX][round % 5];
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -254,39 +252,10 @@ fn it_does_not_matter_how_bytes_are_cut() {
                     rest = &rest[length..];
                 }
             });
-            let mut reader = Reader::new(&mut socket);
-            let mut got = Vec::new();
             // The login's own ReadyForQuery comes first.
-            while got.iter().filter(|m: &&Message| m.tag == b'Z').count() < readies + 1 {
-                got.push(reader.next());
-                assert!(got.len() < 100, "too much: {got:?}");
-            }
-            let first = got.iter().position(|m| m.tag == b'Z').expect("a ReadyForQuery") + 1;
-            let lines: Vec<String> = got[first..].iter().filter_map(Message::show).collect();
-            assert_eq!(lines, expected, "pieces of up to {most} bytes");
+            client.until_ready();
+            assert_eq!(read(&mut client), expected, "pieces of up to {most} bytes");
         });
-    }
-}
-
-/// Messages from a plain socket.
-struct Reader<'a>(&'a mut std::net::TcpStream);
-
-impl Reader<'_> {
-    fn new(socket: &mut std::net::TcpStream) -> Reader<'_> {
-        socket
-            .set_read_timeout(Some(crate::common::raw::PATIENCE))
-            .expect("timeout");
-        Reader(socket)
-    }
-
-    fn next(&mut self) -> Message {
-        use std::io::Read;
-        let mut header = [0; 5];
-        self.0.read_exact(&mut header).expect("a header");
-        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-        let mut body = vec![0; length - 4];
-        self.0.read_exact(&mut body).expect("a body");
-        Message { tag: header[0], body }
     }
 }
 
