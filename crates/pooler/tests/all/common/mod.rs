@@ -18,6 +18,7 @@ pub mod random;
 pub mod raw;
 pub mod replicated;
 pub mod scram;
+pub mod shapes;
 pub mod statements;
 pub mod target;
 pub mod wait;

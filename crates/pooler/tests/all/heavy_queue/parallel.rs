@@ -3,7 +3,7 @@
 use corun_model::units::CpuId;
 use corun_net::process::{Processes, SystemProcesses};
 
-use crate::common::message::code;
+use crate::common::message::{code, shown};
 use crate::common::postgres::{Options, Postgres};
 use crate::common::raw::{Raw, Row};
 use crate::common::wait::wait;
@@ -214,9 +214,7 @@ fn answers_are_the_same_wherever_workers_run() {
         }
         let expected = direct.lines(&sql(round));
         for client in &mut clients {
-            let answer = client.until_ready();
-            let lines: Vec<String> = answer.iter().filter_map(|message| message.show()).collect();
-            assert_eq!(lines, expected, "{round}");
+            assert_eq!(shown(&client.until_ready()), expected, "{round}");
         }
     }
     shop.fixture.wait_for_queue(0, 0);
