@@ -368,7 +368,7 @@ fn what_cannot_be_asked_is_said() {
 fn the_console_shows_what_takes_time() {
     let database = postgres::new_database();
     let port = free_port();
-    let pooler = TestPooler::start(port, &file(port, postgres::shared().port(), &database, ""));
+    let pooler = TestPooler::start(port, file(port, postgres::shared().port(), &database, ""));
     let mut client = client(&pooler);
     client.rows("select pg_sleep(0.02), 'secret' as a");
     client.rows("select pg_sleep(0.03), 'other' as a");

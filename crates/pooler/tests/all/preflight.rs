@@ -144,7 +144,7 @@ fn a_wrong_password() {
     );
     let line = the(&lines, "login");
     assert_contains(&line.text, "28P01");
-    assert_hint(&line, "auth_file");
+    assert_hint(line, "auth_file");
     assert!(!format!("{lines:?}").contains("not it"));
     // One who runs the console need not be known to the server.
     let (lines, worst) = self::lines("admin_users = [\"app_scram\"]", &rest);
@@ -163,7 +163,7 @@ fn a_secret_that_lets_others_in_but_not_us() {
     let (lines, worst) = lines("", &rest);
     assert_eq!((failed(&lines), worst), (vec![], Level::Warn), "{lines:#?}");
     let line = the(&lines, "login");
-    assert_hint(&line, "once a client");
+    assert_hint(line, "once a client");
     assert!(!format!("{lines:?}").contains(&verifier));
 }
 
@@ -261,7 +261,7 @@ fn pg_hba_does_not_let_us_in() {
         "{lines:#?}"
     );
     assert_contains(&line.text, "28000");
-    assert_hint(&line, "host app app_scram");
+    assert_hint(line, "host app app_scram");
 }
 
 #[test]

@@ -24,12 +24,11 @@ fn a_part_that_fails_is_the_error_of_the_whole() {
     let mut client = fixture.warm_client();
     let mut direct = fixture.direct();
     let batch = |binary| {
-        let out = [
+        [
             parse("", &RATIO.replace("k > 0", "k > $1"), &[]),
             run_described("", &[Some("0")], binary),
         ]
-        .concat();
-        out
+        .concat()
     };
     for _ in 0..3 {
         // How many rows come before the error is not certain.
@@ -323,10 +322,7 @@ fn an_unnamed_statement_can_be_bound_again() {
     let mut client = fixture.warm_client();
     let mut direct = fixture.direct();
     let parsed = parse("", &all(10).replace("a.k >= 1 ", "a.k >= $1 "), &[23]);
-    let asked = |key: &str| {
-        let out = run_described("", &[Some(key)], false);
-        out
-    };
+    let asked = |key: &str| run_described("", &[Some(key)], false);
     until_split(&fixture, "slow", 4, || {
         for client in [&mut client, &mut direct] {
             client.ask(&prepare("", "select 'another one'", &[]));

@@ -165,7 +165,7 @@ fn little_memory_means_batches() {
         );
         let tables = session.tables(all);
         check_with_rows(&tables[0], 4.0, Frequent::default());
-        check_error(&tables[0], &work_mem.to_string());
+        check_error(&tables[0], work_mem);
     }
 }
 
