@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::common::driver::{block_on, connect};
+use crate::common::raw::Login;
 use corun_pooler::admin::{Answer, Command, Console, PoolRow, Show, Step, Table, greeting};
 use corun_pooler::wire::error::Refusal;
 use corun_pooler::wire::startup::Packet;
@@ -87,31 +89,16 @@ fn listen(may_change: bool) -> (SocketAddr, JoinHandle<()>) {
     (address, thread)
 }
 
-async fn connect(address: SocketAddr) -> tokio_postgres::Client {
-    let settings = format!(
-        "host=127.0.0.1 port={} user=a dbname=pgbouncer connect_timeout=10",
-        address.port()
-    );
-    let (client, connection) = tokio_postgres::connect(&settings, tokio_postgres::NoTls)
-        .await
-        .expect("connected");
-    tokio::spawn(connection);
-    client
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
-        .block_on(future)
+async fn client_of(address: SocketAddr) -> tokio_postgres::Client {
+    let login = Login::new("127.0.0.1", address.port(), "a").database("pgbouncer");
+    connect(&login).await.expect("connected")
 }
 
 #[test]
 fn a_driver_reads_tables_in_both_protocols() {
     let (address, thread) = listen(true);
     block_on(async {
-        let client = connect(address).await;
+        let client = client_of(address).await;
         // The extended protocol, numbers in binary.
         let rows = client.query("SHOW POOLS", &[]).await.expect("rows");
         assert_eq!(rows.len(), 2);
@@ -166,7 +153,7 @@ fn a_driver_reads_tables_in_both_protocols() {
 fn who_may_only_look_changes_nothing() {
     let (address, thread) = listen(false);
     block_on(async {
-        let client = connect(address).await;
+        let client = client_of(address).await;
         assert_eq!(client.query("SHOW POOLS", &[]).await.expect("rows").len(), 2);
         for text in [
             "RELOAD",

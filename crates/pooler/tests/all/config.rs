@@ -1,5 +1,6 @@
 //! The configuration file: what is read, what is refused and how, what holds for one database and user.
 
+use crate::common::assert_contains;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -457,10 +458,7 @@ fn load_resolves_paths_and_looks_at_the_files() {
     .expect("written");
     std::fs::write(folder.path().join("users.txt"), "\"a\" \"b\"\n").expect("written");
     let error = Config::load(&file).expect_err("no hba file").to_string();
-    assert!(
-        error.contains("corun.toml:4:1: error: `auth_hba_file`: cannot read"),
-        "{error}"
-    );
+    assert_contains(&error, "corun.toml:4:1: error: `auth_hba_file`: cannot read");
     std::fs::write(folder.path().join("hba"), "").expect("written");
     let loaded = Config::load(&file).expect("loads");
     assert_eq!(loaded.warnings, []);
@@ -483,7 +481,7 @@ fn load_resolves_paths_and_looks_at_the_files() {
 
     let missing = Config::load(&folder.path().join("nothing")).expect_err("missing");
     assert!(matches!(missing, ConfigError::Unreadable { .. }));
-    assert!(missing.to_string().contains("cannot read"), "{missing}");
+    assert_contains(&missing.to_string(), "cannot read");
 }
 
 #[test]

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use crate::common::postgres;
 use corun_pooler::{ConfigFiles, Pooler};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use crate::common::driver::{block_on, connect};
+use crate::common::raw::Login;
 
 /// A running proxy with its file.
-struct Scene {
+struct Console {
     proxy: Pooler,
     file: PathBuf,
     database: String,
@@ -18,7 +21,7 @@ struct Scene {
 }
 
 /// Starts it; `settings` are more lines of `[proxy]`.
-fn start(settings: &str) -> Scene {
+fn start(settings: &str) -> Console {
     let server = postgres::shared();
     let database = postgres::new_database();
     let folder = tempfile::tempdir().expect("a folder");
@@ -42,7 +45,7 @@ fn start(settings: &str) -> Scene {
     .expect("written");
     let (files, _) = ConfigFiles::load(&file).expect("a configuration");
     let proxy = Pooler::start(files).expect("started");
-    Scene {
+    Console {
         proxy,
         file,
         database,
@@ -50,17 +53,16 @@ fn start(settings: &str) -> Scene {
     }
 }
 
-impl Scene {
-    async fn client(&self, user: &str, database: &str) -> Client {
+impl Console {
+    fn login(&self, user: &str, database: &str) -> Login {
         let port = self.proxy.addresses()[0].port();
-        let settings = format!(
-            "host=127.0.0.1 port={port} user={user} dbname={database} application_name=test connect_timeout=10"
-        );
-        let (client, connection) = tokio_postgres::connect(&settings, NoTls)
-            .await
-            .expect("connected");
-        tokio::spawn(connection);
-        client
+        Login::new("127.0.0.1", port, user)
+            .database(database)
+            .parameter("application_name", "test")
+    }
+
+    async fn client(&self, user: &str, database: &str) -> Client {
+        connect(&self.login(user, database)).await.expect("connected")
     }
 
     async fn console(&self) -> Client {
@@ -91,21 +93,11 @@ async fn cell(console: &Client, command: &str, (key, value): (&str, &str), wante
     column(console, command, wanted).await.swap_remove(at)
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
-    let all = async {
-        tokio::time::timeout(Duration::from_secs(60), future)
-            .await
-            .expect("in a minute")
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(all)
-}
-
 #[test]
 fn every_table_is_shown_and_says_what_is_there() {
-    let scene = start("");
+    let running = start("");
     block_on(async {
-        let app = scene.client("app", "shop").await;
+        let app = running.client("app", "shop").await;
         assert_eq!(
             app.query_one("select 6 * 7", &[])
                 .await
@@ -113,7 +105,7 @@ fn every_table_is_shown_and_says_what_is_there() {
                 .get::<_, i32>(0),
             42
         );
-        let console = scene.console().await;
+        let console = running.console().await;
         for (show, word) in corun_pooler::admin::SHOWS {
             let outcome = console.simple_query(&format!("SHOW {word}")).await;
             let extended = console.query(&format!("SHOW {word}"), &[]).await;
@@ -128,45 +120,29 @@ fn every_table_is_shown_and_says_what_is_there() {
                 extended.unwrap_or_else(|error| panic!("{word}: {error}"));
             }
         }
-        assert_eq!(
-            cell(&console, "SHOW POOLS", ("database", "shop"), "cl_active").await,
-            "1"
-        );
-        assert_eq!(
-            cell(&console, "SHOW CLIENTS", ("user", "app"), "application_name").await,
-            "test"
-        );
-        assert_eq!(
-            cell(&console, "SHOW SERVERS", ("database", "shop"), "user").await,
-            "app"
-        );
-        assert_eq!(
-            cell(&console, "SHOW DATABASES", ("name", "shop"), "database").await,
-            scene.database
-        );
-        assert_eq!(
-            cell(
-                &console,
+        for (show, key, value, column, expected) in [
+            ("SHOW POOLS", "database", "shop", "cl_active", "1"),
+            ("SHOW CLIENTS", "user", "app", "application_name", "test"),
+            ("SHOW SERVERS", "database", "shop", "user", "app"),
+            ("SHOW DATABASES", "name", "shop", "database", &running.database),
+            (
                 "SHOW DATABASES",
-                ("name", "shop"),
-                "current_client_connections"
-            )
-            .await,
-            "1"
-        );
+                "name",
+                "shop",
+                "current_client_connections",
+                "1",
+            ),
+            ("SHOW LISTS", "list", "used_clients", "items", "2"),
+            ("SHOW HOSTS", "database", "shop", "servers", "1"),
+        ] {
+            let found = cell(&console, show, (key, value), column).await;
+            assert_eq!(found, expected, "{show}: {column}");
+        }
         assert_ne!(
             cell(&console, "SHOW STATS", ("database", "shop"), "total_query_count").await,
             "0"
         );
         assert_eq!(column(&console, "SHOW CORES", "core").await, ["0", "1"]);
-        assert_eq!(
-            cell(&console, "SHOW LISTS", ("list", "used_clients"), "items").await,
-            "2"
-        );
-        assert_eq!(
-            cell(&console, "SHOW HOSTS", ("database", "shop"), "servers").await,
-            "1"
-        );
         // The pid is the backend's.
         let pid = cell(&console, "SHOW SERVERS", ("database", "shop"), "remote_pid").await;
         let row = app
@@ -179,10 +155,10 @@ fn every_table_is_shown_and_says_what_is_there() {
 
 #[test]
 fn pause_waits_for_transactions_and_resume_lets_clients_go_on() {
-    let scene = start("");
+    let running = start("");
     block_on(async {
-        let app = scene.client("app", "shop").await;
-        let (console, other) = (scene.console().await, scene.console().await);
+        let app = running.client("app", "shop").await;
+        let (console, other) = (running.console().await, running.console().await);
         app.batch_execute("begin; select 1").await.expect("begun");
         let mut pause = std::pin::pin!(console.simple_query("PAUSE shop"));
         // The transaction is open, so it cannot be over; that it is under way, the other console sees.
@@ -220,22 +196,16 @@ fn pause_waits_for_transactions_and_resume_lets_clients_go_on() {
 
 #[test]
 fn disable_kill_and_kill_client() {
-    let scene = start("");
+    let running = start("");
     block_on(async {
-        let console = scene.console().await;
+        let console = running.console().await;
         // Before there is a pool of this name.
         console.simple_query("DISABLE shop").await.expect("disabled");
-        let port = scene.proxy.addresses()[0].port();
-        let refused = async |user: &str| {
-            let settings = format!("host=127.0.0.1 port={port} user={user} dbname=shop connect_timeout=10");
-            let connected = tokio_postgres::connect(&settings, NoTls).await;
-            connected.is_err()
-        };
-        assert!(refused("app").await);
+        assert!(connect(&running.login("app", "shop")).await.is_err());
         console.simple_query("ENABLE shop").await.expect("enabled");
         let (one, two) = (
-            scene.client("app", "shop").await,
-            scene.client("app", "shop").await,
+            running.client("app", "shop").await,
+            running.client("app", "shop").await,
         );
         for app in [&one, &two] {
             app.batch_execute("select 1").await.expect("served");
@@ -262,7 +232,7 @@ fn disable_kill_and_kill_client() {
         console.simple_query("KILL shop").await.expect("killed");
         assert!(one.batch_execute("select 1").await.is_err() && two.batch_execute("select 1").await.is_err());
         console.simple_query("RESUME shop").await.expect("resumed");
-        scene
+        running
             .client("app", "shop")
             .await
             .batch_execute("select 1")
@@ -273,21 +243,21 @@ fn disable_kill_and_kill_client() {
 
 #[test]
 fn reload_and_set_change_settings_and_errors_change_nothing() {
-    let scene = start("default_pool_size = 3");
+    let running = start("default_pool_size = 3");
     block_on(async {
-        let console = scene.console().await;
+        let console = running.console().await;
         let size = async || cell(&console, "SHOW CONFIG", ("key", "default_pool_size"), "value").await;
         assert_eq!(size().await, "3");
-        let text = fs::read_to_string(&scene.file).expect("the file");
+        let text = fs::read_to_string(&running.file).expect("the file");
         fs::write(
-            &scene.file,
+            &running.file,
             text.replace("default_pool_size = 3", "default_pool_size = 4"),
         )
         .expect("written");
         console.simple_query("RELOAD").await.expect("reloaded");
         while size().await != "4" {}
         fs::write(
-            &scene.file,
+            &running.file,
             text.replace("default_pool_size = 3", "default_pool_size = \"x\""),
         )
         .expect("written");
@@ -314,22 +284,20 @@ fn reload_and_set_change_settings_and_errors_change_nothing() {
 
 #[test]
 fn who_gets_into_the_console() {
-    let scene = start("");
+    let running = start("");
     block_on(async {
-        let guest = scene.client("guest", "pgbouncer").await;
+        let guest = running.client("guest", "pgbouncer").await;
         guest.simple_query("SHOW POOLS").await.expect("shown");
         let error = guest.simple_query("PAUSE").await.expect_err("not allowed");
         assert_eq!(error.code().map(|code| code.code()), Some("42501"));
-        let port = scene.proxy.addresses()[0].port();
         for user in ["app", "nobody"] {
-            let settings =
-                format!("host=127.0.0.1 port={port} user={user} dbname=pgbouncer connect_timeout=10");
-            assert!(tokio_postgres::connect(&settings, NoTls).await.is_err(), "{user}");
+            let connected = connect(&running.login(user, "pgbouncer")).await;
+            assert!(connected.is_err(), "{user}");
         }
-        let console = scene.console().await;
+        let console = running.console().await;
         // The connection may end before its answer.
         let _ = console.simple_query("SHUTDOWN").await;
-        while !scene.proxy.has_ended() {
+        while !running.proxy.has_ended() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });

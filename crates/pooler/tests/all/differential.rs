@@ -25,8 +25,10 @@ struct Pair {
 }
 
 struct Sides {
-    server: Postgres,
-    twin: Postgres,
+    /// The server of the direct clients.
+    direct: Postgres,
+    /// The server behind the target, with the same content.
+    behind: Postgres,
     target: Target,
     mode: Mode,
 }
@@ -34,17 +36,17 @@ struct Sides {
 impl Sides {
     /// `lines` are settings of our own.
     fn start(mode: Mode, clients: usize, lines: &str) -> Sides {
-        let (server, twin) = (Postgres::start(), Postgres::start());
+        let (direct, behind) = (Postgres::start(), Postgres::start());
         let target = Target::start(
-            &twin,
+            &behind,
             // After a crash of PostgreSQL it is tried again soon.
             &Pooling::new(mode, clients)
                 .set("server_login_retry", "1")
                 .ours(lines),
         );
         Sides {
-            server,
-            twin,
+            direct,
+            behind,
             target,
             mode,
         }
@@ -53,7 +55,7 @@ impl Sides {
     /// A database of a round on both sides, and its clients.
     fn round(&self, seed: u64, clients: usize) -> Vec<Pair> {
         let database = format!("round_{seed}");
-        for server in [&self.server, &self.twin] {
+        for server in [&self.direct, &self.behind] {
             server.wait_until_ready();
             server.sql(&format!("create database {database} owner app"));
             server.sql_in(&database, "grant all on schema public to public");
@@ -66,7 +68,7 @@ impl Sides {
                 Pair::connect(
                     self.mode,
                     [
-                        self.server.login("app").database(&database),
+                        self.direct.login("app").database(&database),
                         self.target.login("app").database(&database),
                     ],
                 )
@@ -90,7 +92,7 @@ impl Pair {
         })
     }
 
-    /// Sends a step to both and compares the answers. Answers why there is nothing more to compare with, if so.
+    /// Sends a step to both and compares the answers. Returns why there is nothing more to compare with, if so.
     fn step(&mut self, step: &Step, whole: fn(&[Message]) -> bool, about: &str) -> Option<&'static str> {
         self.history.push(step.shown.clone());
         // What the proxy must answer in the server's place has no line in the server's source.
@@ -193,7 +195,7 @@ fn answer(
     whole: fn(&[Message]) -> bool,
 ) -> (Vec<Message>, Option<std::io::Error>) {
     let mut seen = Vec::new();
-    let mut ended = raw.send(&step.bytes).err();
+    let mut ended = raw.try_send(&step.bytes).err();
     while ended.is_none() && !whole(&seen) {
         match raw.read() {
             Ok(message) => seen.push(message),

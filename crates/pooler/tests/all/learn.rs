@@ -1,17 +1,16 @@
 //! What `learn` proposes of real servers, that it can be pasted and does what it says; and `SHOW QUERIES`, which it asks.
 
-use crate::common;
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::child::free_port;
-use crate::common::message::{bind, execute, parse, sync};
+use crate::common::message::{bind, execute, prepare, run, sync};
+use crate::common::pooler::{TestPooler, files};
 use crate::common::postgres::{self, Options as Server, Postgres};
-use crate::common::raw::{Login, Raw};
-use corun_pooler::config::{Config, KeyType};
+use crate::common::raw::{Raw, Row, number};
+use crate::common::wait::wait_until;
+use corun_pooler::config::KeyType;
 use corun_pooler::learn::{self, Learnt, Options, Proposal, RangeProposal, SplitProposal};
 use corun_pooler::watch::Address;
-use corun_pooler::{ConfigFiles, Pooler};
 
 /// A configuration in front of a database, `more` behind it.
 fn file(port: u16, server: u16, database: &str, more: &str) -> String {
@@ -20,11 +19,6 @@ fn file(port: u16, server: u16, database: &str, more: &str) -> String {
          admin_users = [\"postgres\"]\npool_mode = \"transaction\"\ndefault_pool_size = 8\n[corun]\nevent_loops = 1\n\
          [databases.shop]\nhost = \"127.0.0.1\"\nport = {server}\ndbname = \"{database}\"\nuser = \"app\"\n{more}"
     )
-}
-
-fn files(text: &str) -> ConfigFiles {
-    let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 fn learnt(text: &str, workers: usize) -> Learnt {
@@ -36,51 +30,8 @@ fn learnt(text: &str, workers: usize) -> Learnt {
     learn::run(&files(text), text, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A proxy that is stopped when the test ends.
-struct Running {
-    proxy: Option<Pooler>,
-    port: u16,
-}
-
-impl Running {
-    fn start(port: u16, text: &str) -> Running {
-        common::log::keep();
-        Running {
-            proxy: Some(Pooler::start(files(text)).unwrap_or_else(|error| panic!("{error}\n{text}"))),
-            port,
-        }
-    }
-
-    fn client(&self) -> Raw {
-        let login = Login::new("127.0.0.1", self.port, "app").database("shop");
-        Raw::connect(&login).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    fn console(&self) -> Raw {
-        let login = Login::new("127.0.0.1", self.port, "postgres").database("pgbouncer");
-        Raw::connect(&login).unwrap_or_else(|error| panic!("{error}"))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(proxy) = self.proxy.take() {
-            proxy.stop(true);
-            proxy.join();
-        }
-    }
-}
-
-/// Waits until something is there; panics after 20 seconds.
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "it does not happen: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn client(pooler: &TestPooler) -> Raw {
+    pooler.client_as(&pooler.login("app").database("shop"))
 }
 
 fn ranges<'a>(learnt: &'a Learnt) -> Vec<&'a RangeProposal> {
@@ -102,10 +53,7 @@ fn splits<'a>(learnt: &'a Learnt) -> Vec<&'a SplitProposal> {
 /// Rows of a column between the bounds of each worker, as parts of all.
 fn parts(client: &mut Raw, column: &str, range: &RangeProposal) -> Vec<f64> {
     let (table, column) = column.split_once('.').expect("table.column");
-    let all: f64 = client
-        .value(&format!("select count({column}) from {table}"))
-        .parse()
-        .expect("a number");
+    let all: f64 = client.number(&format!("select count({column}) from {table}"));
     let from: Vec<&Option<String>> = range.workers.iter().map(|share| &share.from).collect();
     (0..from.len())
         .map(|worker| {
@@ -116,11 +64,7 @@ fn parts(client: &mut Raw, column: &str, range: &RangeProposal) -> Vec<f64> {
             if let Some(Some(to)) = from.get(worker + 1) {
                 condition.push_str(&format!(" and {column} < '{to}'"));
             }
-            let held: f64 = client
-                .value(&format!("select count(*) from {table} where {condition}"))
-                .parse()
-                .expect("a number");
-            held / all
+            client.number::<f64>(&format!("select count(*) from {table} where {condition}")) / all
         })
         .collect()
 }
@@ -173,7 +117,7 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
         ..Server::default()
     });
     server.sql("create extension pg_stat_statements");
-    let mut direct = Raw::connect(&server.login("app").database("app")).expect("a client");
+    let mut direct = server.client("app", "app");
     for statement in SHOP {
         direct.rows(statement);
     }
@@ -251,20 +195,18 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
 
     // Pasted, the same query is the one that is meant, and answers the same.
     let pasted = format!("{text}\n{}", found.toml());
-    let proxy = Running::start(port, &pasted);
-    let mut client = proxy.client();
+    let pooler = TestPooler::start(port, &pasted);
+    let mut client = client(&pooler);
+    // Servers for the parts are made meanwhile.
     for _ in 0..4 {
         assert_eq!(client.rows(BEST_SELLER), whole);
-        // Servers for the parts are made meanwhile.
-        std::thread::sleep(Duration::from_millis(50));
     }
-    let mut console = proxy.console();
-    let count = |row: &BTreeMap<String, String>, name: &str| row[name].parse::<u64>().expect("a number");
+    let mut console = pooler.console();
     // Where servers were still to be made, a run is neither.
-    wait("it runs in parts, or whole", || {
+    wait_until("it runs in parts, or whole", || {
         assert_eq!(client.rows(BEST_SELLER), whole);
         let row = console.table("show splits").remove(0);
-        (count(&row, "split_count") + count(&row, "whole_count") > 0).then_some(())
+        number::<u64>(&row, "split_count") + number::<u64>(&row, "whole_count") > 0
     });
     let known: Vec<String> = console
         .table("show keys")
@@ -278,7 +220,7 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
 
     // Found again from the same questions, it takes the place of what is there. Parts and plans that the pooler asks for are no question
     // of the shop's: it ends before.
-    drop((client, console, proxy));
+    drop((client, console, pooler));
     ask(&server, &mut direct);
     let again = learnt(&pasted, 4);
     let places = self::ranges(&again);
@@ -311,8 +253,8 @@ fn keys_that_statements_ask_for_move_the_cuts() {
         &database,
         "dispatch = \"range\"\n[ranges.accounts]\ndatabase = \"shop\"\ncolumns = [\"account.id\"]\nminimum = 1\nmaximum = 1000\n",
     );
-    let proxy = Running::start(port, &text);
-    let mut client = proxy.client();
+    let pooler = TestPooler::start(port, &text);
+    let mut client = client(&pooler);
     client.rows("create table account (id int primary key, balance int)");
     client.rows("insert into account select i, 0 from generate_series(1, 1000) i");
     client.rows("analyze account");
@@ -322,10 +264,11 @@ fn keys_that_statements_ask_for_move_the_cuts() {
             1 + number % 100
         ));
     }
-    let mut console = proxy.console();
-    wait("keys are counted", || {
-        let row = console.table("show keys").into_iter().next()?;
-        (row["query_count"].parse::<u64>().ok()? >= 2000).then_some(())
+    let mut console = pooler.console();
+    wait_until("keys are counted", || {
+        let rows = console.table("show keys");
+        rows.first()
+            .is_some_and(|row| number::<u64>(row, "query_count") >= 2000)
     });
     let options = Options {
         workers: Some(2),
@@ -360,8 +303,7 @@ fn keys_that_statements_ask_for_move_the_cuts() {
 fn texts_days_and_tables_without_statistics() {
     let database = postgres::new_database();
     let text = file(free_port(), postgres::shared().port(), &database, "");
-    let login = postgres::shared().login("app").database(&database);
-    let mut direct = Raw::connect(&login).expect("a client");
+    let mut direct = postgres::shared().client("app", &database);
     for statement in [
         "create table person (name text primary key, born date)",
         "insert into person select substr(md5(i::text), 1, 8), date '1980-01-01' + i from generate_series(1, 4000) i",
@@ -380,8 +322,7 @@ fn texts_days_and_tables_without_statistics() {
 
     let database = postgres::new_database();
     let text = file(free_port(), postgres::shared().port(), &database, "");
-    let login = postgres::shared().login("app").database(&database);
-    let mut direct = Raw::connect(&login).expect("a client");
+    let mut direct = postgres::shared().client("app", &database);
     direct.rows("create table day (day date primary key, note text) with (autovacuum_enabled = off)");
     direct.rows("insert into day select date '2026-01-01' + i from generate_series(0, 364) i");
     let found = learnt(&text, 2);
@@ -427,40 +368,39 @@ fn what_cannot_be_asked_is_said() {
 fn the_console_shows_what_takes_time() {
     let database = postgres::new_database();
     let port = free_port();
-    let proxy = Running::start(port, &file(port, postgres::shared().port(), &database, ""));
-    let mut client = proxy.client();
+    let pooler = TestPooler::start(port, file(port, postgres::shared().port(), &database, ""));
+    let mut client = client(&pooler);
     client.rows("select pg_sleep(0.02), 'secret' as a");
     client.rows("select pg_sleep(0.03), 'other' as a");
     // The same, prepared.
-    let mut out = parse("s", "select length($2), pg_sleep($1) as b", &[701, 25]);
-    out.extend(sync());
+    let out = prepare("s", "select length($2), pg_sleep($1) as b", &[701, 25]);
     client.ask(&out);
-    let mut out = bind("", "s", &[Some("0.02"), Some("x")], false);
-    out.extend(execute("", 0));
-    out.extend(sync());
+    let out = run("s", &[Some("0.02"), Some("x")]);
     client.ask(&out);
     // Two at once, of which nobody knows whose time it is.
-    let mut out = bind("", "s", &[Some("0.02"), Some("x")], false);
-    out.extend(execute("", 0));
-    out.extend(bind("", "s", &[Some("0.02"), Some("x")], false));
-    out.extend(execute("", 0));
-    out.extend(sync());
+    let out = [
+        bind("", "s", &[Some("0.02"), Some("x")], false),
+        execute("", 0),
+        bind("", "s", &[Some("0.02"), Some("x")], false),
+        execute("", 0),
+        sync(),
+    ]
+    .concat();
     client.ask(&out);
-    let mut console = proxy.console();
+    let mut console = pooler.console();
     let rows = console.table("show queries");
     assert!(rows.iter().all(|row| row["database"] == "shop"), "{rows:#?}");
-    let of = |end: &str| -> BTreeMap<String, String> {
+    let of = |end: &str| -> Row {
         let mut found = rows.iter().filter(|row| row["query"].ends_with(end));
         let row = found.next().unwrap_or_else(|| panic!("{end}: {rows:#?}")).clone();
         assert!(found.next().is_none(), "{rows:#?}");
         row
     };
-    let number = |row: &BTreeMap<String, String>, name: &str| row[name].parse::<u64>().expect("a number");
     let simple = of("as a");
     assert_eq!(simple["query"], "select pg_sleep($1), $2 as a");
-    assert_eq!(number(&simple, "query_count"), 2);
-    assert!(number(&simple, "total_us") >= 50_000 && number(&simple, "mean_us") >= 25_000);
-    assert_eq!(number(&of("as b"), "query_count"), 1);
+    assert_eq!(number::<u64>(&simple, "query_count"), 2);
+    assert!(number::<u64>(&simple, "total_us") >= 50_000 && number::<u64>(&simple, "mean_us") >= 25_000);
+    assert_eq!(number::<u64>(&of("as b"), "query_count"), 1);
     assert!(!format!("{rows:?}").contains("secret"));
     // Those with the most time first.
     let times: Vec<u64> = rows.iter().map(|row| number(row, "total_us")).collect();

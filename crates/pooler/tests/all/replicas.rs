@@ -7,11 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::driver::{block_on, connect};
 use crate::common::postgres::Postgres;
+use crate::common::replicated::{self, FILL};
 use corun_model::pooler::replicas::split::{Place, ReadYourWrites, Rules, Session};
 use corun_model::pooler::replicas::{Choice, Lsn, Role, Want, Warning};
 use corun_pooler::hosts::{Hosts, LSN_SQL, Order, Pace, ProbeError, Settings, View, lsn_of_row, probe};
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio_postgres::SimpleQueryMessage;
 
 const READ: Want = Want::Read { min_lsn: None };
 const RULES: Rules = Rules {
@@ -21,11 +23,10 @@ const RULES: Rules = Rules {
 
 /// Runs one statement on a connection of its own; its only row as text.
 fn query(server: &Postgres, user: &str, sql: &str) -> Result<Vec<Option<String>>, ProbeError> {
-    let login = server.login(user).for_driver();
+    let login = server.login(user);
     let work = async {
         let connection = |error: tokio_postgres::Error| ProbeError::Connection(error.to_string());
-        let (client, io) = tokio_postgres::connect(&login, NoTls).await.map_err(connection)?;
-        tokio::spawn(io);
+        let client = connect(&login).await.map_err(connection)?;
         let messages = client
             .simple_query(sql)
             .await
@@ -44,8 +45,7 @@ fn query(server: &Postgres, user: &str, sql: &str) -> Result<Vec<Option<String>>
         });
         Ok(row.unwrap_or_default())
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(work)
+    block_on(work)
 }
 
 fn columns(row: &[Option<String>]) -> Vec<Option<&[u8]>> {
@@ -54,19 +54,16 @@ fn columns(row: &[Option<String>]) -> Vec<Option<&[u8]>> {
         .collect()
 }
 
-struct Scene {
+struct ProbedHosts {
     servers: Vec<Postgres>,
     hosts: Arc<Hosts>,
     view: View,
     now: Duration,
 }
 
-impl Scene {
-    fn start() -> Scene {
-        let primary = Postgres::start();
-        primary.sql("create table t (a int, b text); grant all on t to public");
-        let servers = vec![primary.replica(), primary.replica()];
-        let servers: Vec<Postgres> = std::iter::once(primary).chain(servers).collect();
+impl ProbedHosts {
+    fn start() -> ProbedHosts {
+        let servers = replicated::servers(&["create table t (a int, b text); grant all on t to public"]);
         let settings = Settings {
             fleet: corun_model::pooler::replicas::Settings {
                 lag_max_bytes: Some(64 << 10),
@@ -83,7 +80,7 @@ impl Scene {
             .collect();
         let hosts = Hosts::new("app", names, &[], &settings, Duration::ZERO);
         let view = hosts.view();
-        Scene {
+        ProbedHosts {
             servers,
             hosts,
             view,
@@ -142,21 +139,19 @@ impl Scene {
 
     /// A hundred kilobytes and more.
     fn fill(&self, host: usize) {
-        self.servers[host].sql("insert into t select n, repeat('x', 200) from generate_series(1, 1000) n");
+        self.servers[host].sql(FILL);
     }
 }
 
 #[test]
 fn a_fleet_through_lag_stops_promotion_and_an_old_primarys_return() {
-    let mut scene = Scene::start();
-    assert!(matches!(scene.write(), Choice::WaitForPrimary(_)));
-    scene.wait_replayed(1, &scene.log_end(0));
-    scene.wait_replayed(2, &scene.log_end(0));
-    scene.rounds(2);
-    assert_eq!(scene.write(), Choice::Host(0));
-    assert_eq!(scene.reads(), [1, 2]);
-    assert_eq!(scene.warnings(), []);
-    for status in scene.hosts.status() {
+    let mut probed = ProbedHosts::start();
+    assert!(matches!(probed.write(), Choice::WaitForPrimary(_)));
+    probed.rounds(2);
+    assert_eq!(probed.write(), Choice::Host(0));
+    assert_eq!(probed.reads(), [1, 2]);
+    assert_eq!(probed.warnings(), []);
+    for status in probed.hosts.status() {
         let known = *status.host.known().expect("answered");
         assert_eq!(known.probe.timeline, Some(1));
         assert_eq!(status.host.lag().bytes, Some(0), "{status:?}");
@@ -171,117 +166,117 @@ fn a_fleet_through_lag_stops_promotion_and_an_old_primarys_return() {
     }
 
     // Replica 1 stops replaying; it goes on receiving.
-    scene.servers[1].sql("select pg_wal_replay_pause()");
-    scene.fill(0);
-    let end = scene.log_end(0);
-    scene.wait_replayed(2, &end);
-    scene.servers[1].wait_until(&format!("select pg_last_wal_receive_lsn() >= '{end}'"));
-    scene.rounds(2);
-    assert_eq!(scene.warnings(), [Warning::Lagging { host: 1 }]);
-    assert_eq!(scene.reads(), [2]);
-    let paused = &scene.hosts.status()[1].host;
+    probed.servers[1].sql("select pg_wal_replay_pause()");
+    probed.fill(0);
+    let end = probed.log_end(0);
+    probed.wait_replayed(2, &end);
+    probed.servers[1].wait_until(&format!("select pg_last_wal_receive_lsn() >= '{end}'"));
+    probed.rounds(2);
+    assert_eq!(probed.warnings(), [Warning::Lagging { host: 1 }]);
+    assert_eq!(probed.reads(), [2]);
+    let paused = &probed.hosts.status()[1].host;
     assert!(paused.known().is_some_and(|known| known.probe.paused));
     assert!(paused.lag().bytes > Some(64 << 10), "{paused:?}");
 
     // A session's write is shown by replica 2, and by the primary alone as long as that is not known.
     let mut session = Session::new();
-    session.wrote(scene.now);
-    let choose = |scene: &mut Scene, session: &mut Session| {
-        scene
+    session.wrote(probed.now);
+    let choose = |probed: &mut ProbedHosts, session: &mut Session| {
+        probed
             .view
-            .choose(session, &RULES, Place::Replica, scene.now, &[])
+            .choose(session, &RULES, Place::Replica, probed.now, &[])
             .expect("a choice")
     };
-    assert_eq!(choose(&mut scene, &mut session), Choice::Host(0));
-    let row = query(&scene.servers[0], "app", LSN_SQL).expect("the end of the log");
+    assert_eq!(choose(&mut probed, &mut session), Choice::Host(0));
+    let row = query(&probed.servers[0], "app", LSN_SQL).expect("the end of the log");
     let own = lsn_of_row(&columns(&row)).expect("a place in the log");
     assert_eq!(
         Ok(own),
         end.parse::<Lsn>().map(|end| end.max(own)),
         "it is not before the end of the write"
     );
-    scene.wait_replayed(2, &own.to_string());
-    scene.round();
+    probed.wait_replayed(2, &own.to_string());
+    probed.round();
     session.learnt(own);
     for _ in 0..6 {
-        assert_eq!(choose(&mut scene, &mut session), Choice::Host(2));
+        assert_eq!(choose(&mut probed, &mut session), Choice::Host(2));
     }
 
-    scene.servers[1].sql("select pg_wal_replay_resume()");
-    scene.wait_replayed(1, &end);
-    scene.rounds(2);
-    assert_eq!(scene.reads(), [1, 2]);
+    probed.servers[1].sql("select pg_wal_replay_resume()");
+    probed.wait_replayed(1, &end);
+    probed.rounds(2);
+    assert_eq!(probed.reads(), [1, 2]);
 
     // Replica 2 is stopped, found out, and used again when it has been back for a while.
-    scene.servers[2].stop();
-    scene.rounds(3);
-    assert_eq!(scene.hosts.status()[2].role, Role::Down);
-    assert_eq!(scene.reads(), [1]);
-    scene.servers[2].start_again();
-    scene.wait_replayed(2, &end);
-    scene.rounds(8);
-    assert_eq!(scene.reads(), [1, 2]);
+    probed.servers[2].stop();
+    probed.rounds(3);
+    assert_eq!(probed.hosts.status()[2].role, Role::Down);
+    assert_eq!(probed.reads(), [1]);
+    probed.servers[2].start_again();
+    probed.wait_replayed(2, &end);
+    probed.rounds(8);
+    assert_eq!(probed.reads(), [1, 2]);
 
     // The primary crashes: writes wait, reads go on, and writes follow the promotion.
-    scene.servers[0].kill();
-    scene.rounds(3);
+    probed.servers[0].kill();
+    probed.rounds(3);
     assert!(
-        matches!(scene.write(), Choice::WaitForPrimary(_)),
+        matches!(probed.write(), Choice::WaitForPrimary(_)),
         "{:?}",
-        scene.write()
+        probed.write()
     );
-    assert_eq!(scene.reads(), [1, 2]);
-    scene.servers[1].sql("select pg_promote()");
-    scene.servers[1].wait_until("select not pg_is_in_recovery()");
-    scene.round();
-    assert_eq!(scene.write(), Choice::Host(1));
-    assert_eq!(scene.hosts.fleet().newest_timeline(), Some(2));
+    assert_eq!(probed.reads(), [1, 2]);
+    probed.servers[1].sql("select pg_promote()");
+    probed.servers[1].wait_until("select not pg_is_in_recovery()");
+    probed.round();
+    assert_eq!(probed.write(), Choice::Host(1));
+    assert_eq!(probed.hosts.fleet().newest_timeline(), Some(2));
     // Replica 2 is still on the old timeline, so it might show what the new primary never had.
-    assert_eq!(scene.reads(), [1]);
+    assert_eq!(probed.reads(), [1]);
     let own = Lsn(u64::MAX);
-    let newer = scene
+    let newer = probed
         .view
-        .route(Want::Read { min_lsn: Some(own) }, scene.now, &[]);
+        .route(Want::Read { min_lsn: Some(own) }, probed.now, &[]);
     assert_eq!(newer, Choice::Host(1));
 
     // It follows the new primary.
-    scene.servers[2].sql(&format!(
+    probed.servers[2].sql(&format!(
         "alter system set primary_conninfo = 'host=127.0.0.1 port={} user=postgres'",
-        scene.servers[1].port()
+        probed.servers[1].port()
     ));
-    scene.servers[2].sql("select pg_reload_conf()");
-    scene.fill(1);
-    scene.wait_replayed(2, &scene.log_end(1));
-    scene.servers[2].wait_until("select received_tli = 2 from pg_stat_wal_receiver");
-    scene.rounds(4);
-    assert_eq!(scene.reads(), [2]);
-    assert_eq!(scene.warnings(), []);
+    probed.servers[2].sql("select pg_reload_conf()");
+    probed.fill(1);
+    probed.wait_replayed(2, &probed.log_end(1));
+    probed.servers[2].wait_until("select received_tli = 2 from pg_stat_wal_receiver");
+    probed.rounds(4);
+    assert_eq!(probed.reads(), [2]);
+    assert_eq!(probed.warnings(), []);
 
     // The old primary comes back as if nothing had happened. It gets nothing, not even when it is the last one that
     // takes writes.
-    scene.servers[0].start_again();
-    scene.rounds(4);
-    assert_eq!(scene.warnings(), [Warning::SplitBrain { primary: 1, other: 0 }]);
-    assert_eq!(scene.write(), Choice::Host(1));
-    assert_eq!(scene.reads(), [2]);
-    scene.servers[1].kill();
-    scene.rounds(4);
+    probed.servers[0].start_again();
+    probed.rounds(4);
+    assert_eq!(probed.warnings(), [Warning::SplitBrain { primary: 1, other: 0 }]);
+    assert_eq!(probed.write(), Choice::Host(1));
+    assert_eq!(probed.reads(), [2]);
+    probed.servers[1].kill();
+    probed.rounds(4);
     assert!(
-        matches!(scene.write(), Choice::WaitForPrimary(_)),
+        matches!(probed.write(), Choice::WaitForPrimary(_)),
         "{:?}",
-        scene.write()
+        probed.write()
     );
     assert_eq!(
-        scene.warnings(),
+        probed.warnings(),
         [Warning::Superseded {
             host: 0,
             timeline: 1,
             newest: 2
         }]
     );
-    scene.rounds(40);
-    assert!(matches!(scene.write(), Choice::None(_)), "{:?}", scene.write());
-    assert_eq!(scene.reads(), [2]);
+    probed.rounds(40);
+    assert!(matches!(probed.write(), Choice::None(_)), "{:?}", probed.write());
+    assert_eq!(probed.reads(), [2]);
 }
 
 /// What each level asks can be asked by an account without any rights, of a primary and of a replica, and says the same.
@@ -289,10 +284,7 @@ fn a_fleet_through_lag_stops_promotion_and_an_old_primarys_return() {
 fn any_account_may_ask_on_both_sides() {
     let primary = Postgres::start();
     let replica = primary.replica();
-    replica.wait_until(&format!(
-        "select pg_last_wal_replay_lsn() >= '{}'",
-        primary.value("select pg_current_wal_lsn()")
-    ));
+    replica.wait_replayed(&primary);
     let mut systems = Vec::new();
     for (server, in_recovery) in [(&primary, false), (&replica, true)] {
         for level in [probe::Level::Full, probe::Level::Log, probe::Level::Role] {
@@ -314,14 +306,14 @@ fn any_account_may_ask_on_both_sides() {
 /// A log switched to a new file is not lag: the primary names the place behind the header of a file with nothing in it.
 #[test]
 fn an_idle_replica_is_not_behind_after_a_switch_of_the_log() {
-    let mut scene = Scene::start();
+    let mut probed = ProbedHosts::start();
     for _ in 0..3 {
-        scene.servers[0].sql("create table if not exists u (); drop table u; select pg_switch_wal()");
-        let end = scene.log_end(0);
-        scene.wait_replayed(1, &end);
-        scene.wait_replayed(2, &end);
-        scene.rounds(2);
-        for status in scene.hosts.status() {
+        probed.servers[0].sql("create table if not exists u (); drop table u; select pg_switch_wal()");
+        let end = probed.log_end(0);
+        probed.wait_replayed(1, &end);
+        probed.wait_replayed(2, &end);
+        probed.rounds(2);
+        for status in probed.hosts.status() {
             assert_eq!(status.host.lag().bytes, Some(0), "{status:?}");
         }
     }

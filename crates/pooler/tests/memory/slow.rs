@@ -4,15 +4,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use crate::common::fixture::Fixture;
 use crate::common::message;
-use crate::common::target::{Mode, Pooling, Scene};
+use crate::common::target::{Mode, Pooling};
 
 /// What the target may keep of what one side has not taken, and what the tests beside this one may need meanwhile.
 const KEPT_MAX: u64 = 100 << 20;
 
 /// Logs in over a plain socket.
-fn plain(scene: &Scene) -> TcpStream {
-    let login = scene.login();
+fn plain(fixture: &Fixture) -> TcpStream {
+    let login = fixture.login();
     let mut socket = TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -20,7 +21,7 @@ fn plain(scene: &Scene) -> TcpStream {
     socket
         .write_all(&message::startup(
             0,
-            &[("user", "app"), ("database", &scene.database)],
+            &[("user", "app"), ("database", &fixture.database)],
         ))
         .expect("sent");
     let mut seen = Vec::new();
@@ -37,9 +38,9 @@ fn plain(scene: &Scene) -> TcpStream {
 fn a_client_that_does_not_read_costs_little_memory() {
     let _alone = crate::alone();
     const ROWS: u64 = 400_000;
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 2));
-    let mut socket = plain(&scene);
-    let before = scene.target.resident_bytes();
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 2));
+    let mut socket = plain(&fixture);
+    let before = fixture.target.resident_bytes();
     socket
         .write_all(&message::query(&format!(
             "select repeat('x', 1000) from generate_series(1, {ROWS})"
@@ -48,10 +49,10 @@ fn a_client_that_does_not_read_costs_little_memory() {
     let mut most = 0;
     for _ in 0..30 {
         std::thread::sleep(Duration::from_millis(100));
-        most = most.max(scene.target.resident_bytes().saturating_sub(before));
+        most = most.max(fixture.target.resident_bytes().saturating_sub(before));
     }
     // Others are served meanwhile.
-    assert_eq!(scene.client().value("select 1"), "1");
+    assert_eq!(fixture.client().value("select 1"), "1");
     assert!(most < KEPT_MAX, "{most} bytes for a client that does not read");
     // Each row is 7 + 4 + 1000 bytes long; and then the end.
     let expected = ROWS * 1011;
@@ -75,12 +76,12 @@ fn a_client_that_does_not_read_costs_little_memory() {
 #[test]
 fn a_server_that_does_not_read_costs_little_memory() {
     let _alone = crate::alone();
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 2));
-    scene.sql("create table t (v text); grant all on t to public");
-    let mut lock = scene.client();
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 2));
+    fixture.sql("create table t (v text); grant all on t to public");
+    let mut lock = fixture.client();
     lock.rows("begin; lock table t in access exclusive mode");
-    let mut socket = plain(&scene);
-    let before = scene.target.resident_bytes();
+    let mut socket = plain(&fixture);
+    let before = fixture.target.resident_bytes();
     // COPY answers before it takes the lock or after: either way rows pile up.
     socket
         .write_all(&message::query("copy t from stdin"))
@@ -110,28 +111,28 @@ fn a_server_that_does_not_read_costs_little_memory() {
         sent < (100 << 20),
         "nobody stopped the client: {sent} bytes were taken"
     );
-    let kept = scene.target.resident_bytes().saturating_sub(before);
+    let kept = fixture.target.resident_bytes().saturating_sub(before);
     assert!(kept < KEPT_MAX, "{kept} bytes for a server that does not read");
     assert_eq!(
-        scene
+        fixture
             .target
-            .client_as(&scene.login().database("postgres"))
+            .client_as(&fixture.login().database("postgres"))
             .value("select 1"),
         "1"
     );
     let _ = rest;
     drop(socket);
     lock.rows("commit");
-    let mut other = scene.client();
+    let mut other = fixture.client();
     assert_eq!(other.value("select count(*) from t"), "0");
 }
 
 #[test]
 fn large_messages_pass() {
     let _alone = crate::alone();
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 1));
-    scene.sql("create table t (v text); grant all on t to public");
-    let mut client = scene.client();
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 1));
+    fixture.sql("create table t (v text); grant all on t to public");
+    let mut client = fixture.client();
     for length in [1, 4_095, 4_096, 65_535, 65_536, 1 << 20, 40 << 20] {
         let text = "z".repeat(length);
         assert_eq!(
@@ -139,13 +140,11 @@ fn large_messages_pass() {
             length.to_string()
         );
         let bytes = [
-            message::parse("", "select $1::text", &[]),
-            message::bind("", "", &[Some(&text)], false),
-            message::execute("", 0),
+            message::statement("select $1::text", &[Some(&text)]),
             message::sync(),
         ]
         .concat();
-        client.send(&bytes).expect("sent");
+        client.send(&bytes);
         let answer = client.until_ready();
         let row = answer.iter().find(|m| m.tag == b'D').expect("a row");
         assert!(
@@ -153,11 +152,9 @@ fn large_messages_pass() {
             "{length} bytes came back as {}",
             row.body.len() - 6
         );
-        client.send(&message::query("copy t from stdin")).expect("sent");
-        client
-            .send(&message::copy_data(format!("{text}\n").as_bytes()))
-            .expect("sent");
-        client.send(&message::copy_done()).expect("sent");
+        client.send_query("copy t from stdin");
+        client.send(&message::copy_data(format!("{text}\n").as_bytes()));
+        client.send(&message::copy_done());
         client.until_ready();
         assert_eq!(client.value("select max(length(v)) from t"), length.to_string());
     }

@@ -1,13 +1,12 @@
 //! Logins against the real thing: our client side logs in to PostgreSQL, libpq logs in to our server side.
 
-mod cluster;
 mod talk;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cluster::Cluster;
+use crate::common::postgres::{Options, Postgres};
 use corun_pooler::auth::md5::Md5Secret;
 use corun_pooler::auth::scram::client::ChannelBinding::{self, Disable, Prefer, Require};
 use corun_pooler::auth::scram::{ClientKeys, ITERATIONS_DEFAULT, Verifier};
@@ -68,12 +67,14 @@ impl Certificates {
         }
     }
 
-    /// A cluster that has the server's certificate.
-    fn cluster(&self, hba: &str) -> Cluster {
-        let files: Vec<_> = ["ca.crt", "server.crt", "server.key"]
-            .map(|name| (name, self.text(name)))
-            .into();
-        Cluster::start(hba, "ssl = on\nssl_ca_file = 'ca.crt'", &files)
+    /// A server that has the server's certificate and asks clients for theirs.
+    fn postgres(&self, hba: &[&str]) -> Postgres {
+        Postgres::start_with(Options {
+            hba: hba.iter().map(|&rule| rule.to_owned()).collect(),
+            certificate: Some((self.text("server.crt"), self.text("server.key"))),
+            client_authority: Some(self.text("ca.crt")),
+            ..Options::default()
+        })
     }
 }
 
@@ -86,24 +87,19 @@ fn password(text: &str) -> Credentials {
 
 #[test]
 fn our_client_side_logs_in_to_postgresql() {
-    if !cluster::installed() {
-        skipped("PostgreSQL 15 is not installed");
-        return;
-    }
     let certificates = Certificates::new();
-    let cluster = certificates.cluster(
-        "local all postgres trust\n\
-         hostssl all ada 127.0.0.1/32 cert\n\
-         host all scram 127.0.0.1/32 scram-sha-256\n\
-         host all md5 127.0.0.1/32 md5\n\
-         host all clear 127.0.0.1/32 password\n\
-         host all free 127.0.0.1/32 trust\n",
-    );
-    cluster.sql(
+    let postgres = certificates.postgres(&[
+        "hostssl all ada 127.0.0.1/32 cert",
+        "host all scram 127.0.0.1/32 scram-sha-256",
+        "host all md5 127.0.0.1/32 md5",
+        "host all clear 127.0.0.1/32 password",
+        "host all free 127.0.0.1/32 trust",
+    ]);
+    postgres.sql(
         "create role scram login password 'geheim'; create role clear login password 'geheim'; create role free login;
          create role ada login; set password_encryption = 'md5'; create role md5 login password 'geheim';",
     );
-    let port = cluster.port;
+    let port = postgres.port();
     let tls = TlsClient::load(&certificates.files(TlsMode::VerifyFull, None)).unwrap();
     let ada = TlsClient::load(&certificates.files(TlsMode::VerifyFull, Some("client"))).unwrap();
     let md5 = Credentials {
@@ -155,8 +151,8 @@ fn our_client_side_logs_in_to_postgresql() {
     let keys = login(port, "scram", password("geheim"), None, Prefer)
         .unwrap()
         .unwrap();
-    let stored = cluster.sql("select rolpassword from pg_authid where rolname = 'scram'");
-    assert_eq!(keys.verifier().to_secret_text(), stored.trim());
+    let stored = postgres.value("select rolpassword from pg_authid where rolname = 'scram'");
+    assert_eq!(keys.verifier().to_secret_text(), stored);
     let with_keys = |keys: &ClientKeys| Credentials {
         keys: Some(keys.clone()),
         ..Credentials::default()
@@ -164,7 +160,7 @@ fn our_client_side_logs_in_to_postgresql() {
     for (way, binding) in [(None, Prefer), (Some(&tls), Require)] {
         assert!(login(port, "scram", with_keys(&keys), way, binding).is_ok());
     }
-    cluster.sql("alter role scram password 'geheim'"); // another salt
+    postgres.sql("alter role scram password 'geheim'"); // another salt
     assert!(
         login(port, "scram", with_keys(&keys), None, Prefer)
             .unwrap_err()
@@ -180,11 +176,7 @@ fn our_client_side_logs_in_to_postgresql() {
 /// Passwords outside ASCII: what PostgreSQL stores for them is what we would have stored.
 #[test]
 fn passwords_are_prepared_as_postgresql_does() {
-    if !cluster::installed() {
-        skipped("PostgreSQL 15 is not installed");
-        return;
-    }
-    let cluster = Cluster::start("local all postgres trust\n", "", &[]);
+    let postgres = Postgres::start();
     let mut passwords: Vec<String> = [
         "pencil",
         "pässword",
@@ -228,10 +220,10 @@ fn passwords_are_prepared_as_postgresql_does() {
             "alter role r password '{quoted}'; select rolpassword from pg_authid where rolname = 'r';\n"
         );
     }
-    let stored = cluster.sql(&script);
-    assert_eq!(stored.lines().count(), passwords.len());
+    let stored: Vec<String> = postgres.sql(&script).into_iter().flatten().flatten().collect();
+    assert_eq!(stored.len(), passwords.len());
     let mut prepared = 0;
-    for (password, stored) in passwords.iter().zip(stored.lines()) {
+    for (password, stored) in passwords.iter().zip(&stored) {
         let verifier = Verifier::parse(stored).unwrap();
         assert!(
             verifier.matches(password.as_bytes()),
@@ -278,10 +270,6 @@ fn psql(
 
 #[test]
 fn libpq_logs_in_to_our_server_side() {
-    if !cluster::installed() {
-        skipped("PostgreSQL 15 is not installed");
-        return;
-    }
     let certificates = Certificates::new();
     let home = certificates.folder.path();
     let verifier = Verifier::derive(b"geheim", b"sixteen bytes ok", ITERATIONS_DEFAULT);
@@ -353,30 +341,12 @@ fn libpq_logs_in_to_our_server_side() {
     }
 
     let tls = || load(TlsMode::Require);
-    assert_eq!(
-        psql(
-            server(Method::ScramSha256, scram(), tls()),
-            "u",
-            "geheim",
-            &bound,
-            home
-        )
-        .0
-        .as_deref(),
-        Ok("in")
-    );
-    assert_eq!(
-        psql(
-            server(Method::ScramSha256, plain(), tls()),
-            "u",
-            "geheim",
-            &bound,
-            home
-        )
-        .0
-        .as_deref(),
-        Ok("in")
-    );
+    let unbound = format!("{full} channel_binding=disable");
+    for (secret, more) in [(scram(), &bound), (plain(), &bound), (scram(), &unbound)] {
+        let server = server(Method::ScramSha256, secret, tls());
+        let told = psql(server, "u", "geheim", more, home).0;
+        assert_eq!(told.as_deref(), Ok("in"), "{more}");
+    }
     for refused in [
         server(Method::Md5, md5(), tls()),
         Server {
@@ -391,19 +361,6 @@ fn libpq_logs_in_to_our_server_side() {
                 .contains("channel binding")
         );
     }
-    let unbound = format!("{full} channel_binding=disable");
-    assert_eq!(
-        psql(
-            server(Method::ScramSha256, scram(), tls()),
-            "u",
-            "geheim",
-            &unbound,
-            home
-        )
-        .0
-        .as_deref(),
-        Ok("in")
-    );
 
     // Certificates of clients.
     let own = |name: &str| certificates.path(name).display().to_string();
@@ -441,15 +398,11 @@ fn libpq_logs_in_to_our_server_side() {
 /// The whole way of a pooler that knows only the verifier: a client logs in to it, and it logs in to the server as that client.
 #[test]
 fn a_client_s_proof_opens_the_server_s_door() {
-    if !cluster::installed() {
-        skipped("PostgreSQL 15 is not installed");
-        return;
-    }
     let certificates = Certificates::new();
-    let cluster = certificates.cluster("local all postgres trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
-    cluster.sql("create role u login password 'gehe\u{ad}im \u{2168}'");
-    let stored = cluster.sql("select rolpassword from pg_authid where rolname = 'u'");
-    let secret = Secret::parse(stored.trim().as_bytes());
+    let postgres = certificates.postgres(&[]);
+    postgres.sql("create role u login password 'gehe\u{ad}im \u{2168}'");
+    let stored = postgres.value("select rolpassword from pg_authid where rolname = 'u'");
+    let secret = Secret::parse(stored.as_bytes());
     let tls = Some(TlsServer::load(&certificates.files(TlsMode::Require, Some("server"))).unwrap());
     let server = Server {
         user: "u",
@@ -469,7 +422,7 @@ fn a_client_s_proof_opens_the_server_s_door() {
     let bindings: [(Option<&TlsClient>, ChannelBinding); 2] = [(Some(&to_server), Require), (None, Prefer)];
     for (way, binding) in bindings {
         assert_eq!(
-            login(cluster.port, "u", credentials.clone(), way, binding).map(|keys| keys.is_some()),
+            login(postgres.port(), "u", credentials.clone(), way, binding).map(|keys| keys.is_some()),
             Ok(true)
         );
     }
@@ -489,12 +442,12 @@ fn every_certificate_binds() {
     };
     let certificates = Certificates::new();
     let home = certificates.folder.path();
-    if !cluster::installed() || !openssl("version", home) {
-        skipped("PostgreSQL 15 or openssl is not installed");
+    if !openssl("version", home) {
+        skipped("openssl is not installed");
         return;
     }
-    let cluster = certificates.cluster("local all postgres trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
-    cluster.sql("create role u login password 'geheim'");
+    let postgres = certificates.postgres(&[]);
+    postgres.sql("create role u login password 'geheim'");
     let client = TlsClient::load(&TlsFiles {
         mode: TlsMode::Require,
         ..TlsFiles::default()
@@ -530,12 +483,12 @@ fn every_certificate_binds() {
         };
         assert!(made, "{kind}");
         // PostgreSQL shows it to our client side.
-        cluster.put("server.crt", &certificates.text("made.crt"));
-        cluster.put("server.key", &certificates.text("made.key"));
-        cluster.reload();
-        let required = login(cluster.port, "u", password("geheim"), Some(&client), Require);
+        postgres.put("server.crt", &certificates.text("made.crt"));
+        postgres.put("server.key", &certificates.text("made.key"));
+        postgres.reload();
+        let required = login(postgres.port(), "u", password("geheim"), Some(&client), Require);
         assert_eq!(required.is_ok(), binds, "{kind}: {required:?}");
-        let preferred = login(cluster.port, "u", password("geheim"), Some(&client), Prefer);
+        let preferred = login(postgres.port(), "u", password("geheim"), Some(&client), Prefer);
         assert!(preferred.is_ok(), "{kind}: {preferred:?}");
         // We show it to libpq.
         let tls = Some(

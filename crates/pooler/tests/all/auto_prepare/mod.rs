@@ -1,13 +1,16 @@
 //! Texts run as they came, prepared, and with their literals lifted give the same, on a real PostgreSQL.
 
-mod server;
+mod client;
 
+use client::{Answer, Client};
 use corun_pooler::auto_prepare::{lift, proven, runs_alike, values_of};
 use corun_pooler::understand::{Limits, Understanding};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
-use server::{Answer, Client, Server};
+
+use crate::common::shapes::{SHAPES, STRINGS};
+use crate::common::{number_from_environment, postgres};
 
 const TABLES: &str = "
     create type mood as enum ('sad', 'ok', 'happy');
@@ -33,35 +36,15 @@ const COLUMNS: &[&str] = &[
     "dom", "ia", "ta", "nm", "ti", "mo", "ne",
 ];
 
-/// `?` an integer, `%` any number, `~` a string for any column, `@` a column, `^` any literal.
-const TEMPLATES: &[&str] = &[
-    "select * from t where id = ?",
-    "select id, x from t where @ = ~ order by id",
-    "select id, x from t where @ = ^ and id < ? order by id",
-    "select id from t where @ in (^, ^, ?) order by 1",
-    "select id from t where @ not in (~, ~) or b > ? order by id",
-    "select id from t where @ between ^ and ^ order by id",
-    "select id from t where @ is distinct from ^ order by id",
-    "select id from t where ~ < @ and ? >= a order by id",
-    "select count(*), sum(b), 'kept', 7 from t where f < % and r >= %",
-    "select a, count(*) from t where id > ? group by a having count(*) > ? order by a",
-    "select a + 1 as plus, count(*) from t group by a + 1 having a + 1 > ? order by 1",
-    "select t.id, k.note from t join k on k.t_id = t.id and k.id > ? left join t u on u.id = ? where k.note <> ~ order by 1, 2",
-    "select id from t where exists (select 1 from k where k.t_id = t.id and k.id = ?) and @ > ~ order by id",
-    "select id from t where a = (select max(t_id) from k where id < ?) order by id",
-    "with q as (select * from t where id < ?) select count(*) from q where @ > ^",
-    "select id from t where id = ? union all select id from t where @ = ^ order by 1",
-    "select id from t where n = % or f * 2 = % order by id",
-    "select id from t where d > ~::date order by id",
+/// Beside [`SHAPES`], which says what the places are.
+const MORE_SHAPES: &[&str] = &[
     "select id from t where @ = ~::text::varchar or x = ~::text order by id",
     "select id from t where b = ?::bigint or n = %::numeric or f = %::float8 order by id",
-    "select id from t where dom = ?::small or m = ~::mood order by id",
     "select id from t where v = ~::varchar(2) or n5 = %::numeric(5,2) order by id",
     "select id from t where d = date ~ or ts < timestamp ~ or i = interval ~ order by id",
     "select id from t where (a, b) = (?, ?) or row(a, x) > row(?, ~) order by id",
     "select id from t where a = any(array[?, ?]) or ia = ~ or x like ~ order by id",
     "select id from t where lower(x) = ~ or length(x) = ? or coalesce(a, ?) = ? order by id",
-    "select case when a = ? then ~ else ~ end, coalesce(x, ~) from t where id = ?",
     "select id from t where ? = ? and ~ = ~ and 1 / ? > 0 order by id",
     "select id from t where a / ? = ? order by id limit ?",
     "select id from t order by id limit ? offset ?",
@@ -70,23 +53,14 @@ const TEMPLATES: &[&str] = &[
     "select current_query() from t where id = ?",
     "select id from t where -a = ? or a = - ? or a -?=? order by id",
     "select id from t where ts + ~ > ts and d - ? > ~ order by id",
-    "insert into t (id, @) values (?, ^)",
     "insert into t (id, @) values (?, ~) returning *",
-    "insert into t (id, @) values (?, %), (?, ~)",
     "insert into t (id, @, x) values (?, ^, ~) on conflict (id) do update set x = ~ where t.id > ?",
     "insert into t (id, ia[1], x) values (?, ?, ~)",
     "insert into t (id, x) select ?, note from k where id = ?",
-    "insert into k (t_id, note) values (?, ~), (?, ~)",
-    "update t set @ = ^ where id = ?",
-    "update t set @ = ~ where id < ? returning id, x",
-    "update t set @ = ^ where id = -1",
     "update t set a = a + ?, b = b - ?, n = n * %, f = f / %, s = s + ? where id = ?",
     "update t set a = a / ?, x = x || ~, d = d + ? where id > ?",
     "update t set (a, x) = (?, ~) where id = ?",
-    "update t set a = k.t_id + ?, x = ~ from k where k.id = ? and t.id = ?",
-    "delete from t where @ = ^",
     "delete from t using k where k.t_id = t.id and k.note = ~",
-    "with q as (delete from k where id = ? returning t_id) select t_id from q where t_id > ?",
 ];
 
 fn integer() -> impl Strategy<Value = String> {
@@ -109,52 +83,17 @@ fn number() -> impl Strategy<Value = String> {
 }
 
 fn string() -> impl Strategy<Value = String> {
-    let texts = vec![
-        "1",
-        "7",
-        "-3",
-        "70000",
-        "2147483648",
-        "1.5",
-        "abc",
-        "text 3",
-        "v3",
-        "c4",
-        "toolong",
+    let more = [
         "toolongeverywhere",
-        "",
-        " ",
-        "it''s",
-        "2024-01-05",
-        "2024-01-03 05:00",
-        "2024-01-05 00:00+00",
-        "today",
-        "01/02/2024",
-        "5 minutes",
-        "00:05",
-        "00000000-0000-0000-0000-000000000015",
-        "{}",
-        "{\"k\": 3}",
-        "null",
-        "true",
-        "f",
-        "sad",
-        "happy",
-        "{3,4}",
-        "{a,b5}",
         "name3",
         "10:05",
         "$4.00",
         "10.0.0.1",
         "\\x6279",
-        "not a value",
-        "gr\u{fc}n",
-        "NaN",
-        "infinity",
         "50",
-        "note3",
         "101",
     ];
+    let texts = [STRINGS, &more].concat();
     prop::sample::select(texts).prop_map(|text| format!("'{text}'"))
 }
 
@@ -175,10 +114,14 @@ fn filled(template: &'static str) -> impl Strategy<Value = String> {
 
 /// Two texts of one template about the same columns.
 fn pair() -> impl Strategy<Value = (String, String)> {
-    (prop::sample::select(TEMPLATES), prop::sample::select(COLUMNS)).prop_flat_map(|(template, column)| {
-        (filled(template), filled(template))
-            .prop_map(move |(a, b)| (a.replace('@', column), b.replace('@', column)))
-    })
+    (
+        prop::sample::select([SHAPES, MORE_SHAPES].concat()),
+        prop::sample::select(COLUMNS),
+    )
+        .prop_flat_map(|(template, column)| {
+            (filled(template), filled(template))
+                .prop_map(move |(a, b)| (a.replace('@', column), b.replace('@', column)))
+        })
 }
 
 /// What a statement did, inside a transaction that is undone.
@@ -305,17 +248,10 @@ fn check(client: &mut Client, first: &str, second: &str, tally: &mut Tally) {
 
 #[test]
 fn prepared_and_lifted_texts_give_the_same() {
-    let server = Server::start();
-    let mut client = server.connect();
+    let mut client = Client(postgres::shared().client("postgres", &postgres::new_database()));
     assert_eq!(client.simple(TABLES).error, None);
-    let cases = std::env::var("CORUN_AUTO_PREPARE_CASES")
-        .ok()
-        .and_then(|cases| cases.parse().ok())
-        .unwrap_or(300);
-    let seed: u64 = std::env::var("CORUN_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(7);
+    let cases = number_from_environment("CORUN_AUTO_PREPARE_CASES", 300) as usize;
+    let seed = number_from_environment("CORUN_SEED", 7);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(prop::test_runner::RngAlgorithm::ChaCha, &bytes);
@@ -340,63 +276,58 @@ fn prepared_and_lifted_texts_give_the_same() {
 
 #[test]
 fn what_is_lifted_and_what_is_kept() {
-    let check = |text: &str, expected: Option<&str>| {
+    for (text, expected) in [
+        (
+            "select a from t where b = 5 and c = 'x'",
+            Some("select a from t where b = $1 and c = $2"),
+        ),
+        (
+            "update t set a = a + -5, b = 'it''s' where c = 7",
+            Some("update t set a = a + $1, b = $2 where c = $3"),
+        ),
+        (
+            "insert into t values (1, 'x', null, 2.5, true, -3)",
+            Some("insert into t values ($1, $2, null, $3, true, $4)"),
+        ),
+        (
+            "select 1, 'x' from t where a = 'today' order by 1 limit 5",
+            Some("select 1, 'x' from t where a = $1 order by 1 limit 5"),
+        ),
+        ("select a from t where b = 'today' and c like 'now'", None),
+        (
+            "select a from t where d > '2024-01-01'::date",
+            Some("select a from t where d > $1::date"),
+        ),
+        ("select a from t where d > date '2024-01-01'", None),
+        (
+            "select a from t where d > cast('2024-01-01' as date)",
+            Some("select a from t where d > cast($1 as date)"),
+        ),
+        ("select a from t where 1 = 2", None),
+        ("select a from t where b = 1 + 2", None),
+        (
+            "select a from t where b in (1, -2, 'x', c)",
+            Some("select a from t where b in ($1, $2, $3, c)"),
+        ),
+        ("select a from t where b = $1 and c = 2", None),
+        ("select a from t where b = 1; select 2", None),
+        ("select a from t where b = 'x'\n'y'", None),
+        ("select a from t where b = 'x' -- c\n'y'", None),
+        ("select a from t where b = E'x'", None),
+        ("select a from t where b = 1e5 or b = .5", None),
+        ("select current_query() from t where a = 1", None),
+        ("select 1 limit 5", None),
+        ("this is not sql", None),
+        ("", None),
+    ] {
         let lifted = lift(text.as_bytes());
-        assert_eq!(
-            lifted.as_ref().map(|lifted| lifted.text.as_str()),
-            expected,
-            "{text}"
-        );
+        let found = lifted.as_ref().map(|lifted| lifted.text.as_str());
+        assert_eq!(found, expected, "{text}");
         if let Some(lifted) = lifted {
-            assert_eq!(
-                values_of(text.as_bytes(), &lifted.shape).expect("its own"),
-                lifted.values,
-                "{text}"
-            );
+            let values = values_of(text.as_bytes(), &lifted.shape).expect("its own");
+            assert_eq!(values, lifted.values, "{text}");
         }
-    };
-    check(
-        "select a from t where b = 5 and c = 'x'",
-        Some("select a from t where b = $1 and c = $2"),
-    );
-    check(
-        "update t set a = a + -5, b = 'it''s' where c = 7",
-        Some("update t set a = a + $1, b = $2 where c = $3"),
-    );
-    check(
-        "insert into t values (1, 'x', null, 2.5, true, -3)",
-        Some("insert into t values ($1, $2, null, $3, true, $4)"),
-    );
-    check(
-        "select 1, 'x' from t where a = 'today' order by 1 limit 5",
-        Some("select 1, 'x' from t where a = $1 order by 1 limit 5"),
-    );
-    check("select a from t where b = 'today' and c like 'now'", None);
-    check(
-        "select a from t where d > '2024-01-01'::date",
-        Some("select a from t where d > $1::date"),
-    );
-    check("select a from t where d > date '2024-01-01'", None);
-    check(
-        "select a from t where d > cast('2024-01-01' as date)",
-        Some("select a from t where d > cast($1 as date)"),
-    );
-    check("select a from t where 1 = 2", None);
-    check("select a from t where b = 1 + 2", None);
-    check(
-        "select a from t where b in (1, -2, 'x', c)",
-        Some("select a from t where b in ($1, $2, $3, c)"),
-    );
-    check("select a from t where b = $1 and c = 2", None);
-    check("select a from t where b = 1; select 2", None);
-    check("select a from t where b = 'x'\n'y'", None);
-    check("select a from t where b = 'x' -- c\n'y'", None);
-    check("select a from t where b = E'x'", None);
-    check("select a from t where b = 1e5 or b = .5", None);
-    check("select current_query() from t where a = 1", None);
-    check("select 1 limit 5", None);
-    check("this is not sql", None);
-    check("", None);
+    }
 }
 
 #[test]

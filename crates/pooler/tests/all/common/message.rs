@@ -145,6 +145,69 @@ pub fn copy_fail(reason: &str) -> Vec<u8> {
     message(b'f', &body)
 }
 
+/// `Parse`, `Sync`.
+pub fn prepare(name: &str, sql: &str, types: &[u32]) -> Vec<u8> {
+    [parse(name, sql, types), sync()].concat()
+}
+
+/// `Bind`, `Execute` of a prepared statement, to its last row.
+pub fn bind_execute(statement: &str, values: &[Option<&str>]) -> Vec<u8> {
+    [bind("", statement, values, false), execute("", 0)].concat()
+}
+
+/// The same, and `Sync`.
+pub fn run(statement: &str, values: &[Option<&str>]) -> Vec<u8> {
+    [bind_execute(statement, values), sync()].concat()
+}
+
+/// `Bind`, `Describe` of the portal, `Execute`, `Sync`, as drivers run a prepared statement.
+pub fn run_described(statement: &str, values: &[Option<&str>], binary: bool) -> Vec<u8> {
+    [
+        bind("", statement, values, binary),
+        describe(b'P', ""),
+        execute("", 0),
+        sync(),
+    ]
+    .concat()
+}
+
+/// `Parse`, `Bind`, `Execute` of a text.
+pub fn statement(sql: &str, values: &[Option<&str>]) -> Vec<u8> {
+    [parse("", sql, &[]), bind_execute("", values)].concat()
+}
+
+/// SQLSTATEs of the errors among messages.
+pub fn errors(messages: &[Message]) -> Vec<String> {
+    let errors = messages.iter().filter(|message| message.tag == b'E');
+    errors.filter_map(|message| message.field(b'C')).collect()
+}
+
+/// The first error among messages.
+pub fn first_error(messages: &[Message]) -> Option<&Message> {
+    messages.iter().find(|message| message.tag == b'E')
+}
+
+/// SQLSTATE of the first error among messages, or nothing.
+pub fn code(messages: &[Message]) -> String {
+    errors(messages).into_iter().next().unwrap_or_default()
+}
+
+/// SQLSTATE and message of the first error among messages, or nothing.
+pub fn error(messages: &[Message]) -> String {
+    first_error(messages).map(Message::error).unwrap_or_default()
+}
+
+/// The rows among messages.
+pub fn rows(messages: &[Message]) -> super::raw::Rows {
+    let rows = messages.iter().filter(|message| message.tag == b'D');
+    rows.map(Message::columns).collect()
+}
+
+/// Messages as lines that can be compared.
+pub fn shown(messages: &[Message]) -> Vec<String> {
+    messages.iter().filter_map(Message::show).collect()
+}
+
 /// What identifies an object made during the test, whose number may differ from server to server.
 const FIRST_OWN_OBJECT: u32 = 16_384;
 
@@ -179,6 +242,12 @@ impl Message {
             .map(|part| String::from_utf8_lossy(&part[1..]).into_owned())
     }
 
+    /// SQLSTATE and message of an error.
+    pub fn error(&self) -> String {
+        let field = |code| self.field(code).unwrap_or_default();
+        format!("{} {}", field(b'C'), field(b'M'))
+    }
+
     /// Names of the columns of a `RowDescription`.
     pub fn column_names(&self) -> Vec<String> {
         let mut at = 2;
@@ -190,6 +259,12 @@ impl Message {
                 String::from_utf8_lossy(name).into_owned()
             })
             .collect()
+    }
+
+    /// Types in a `ParameterDescription`.
+    pub fn type_oids(&self) -> Vec<u32> {
+        let count = usize::from(self.u16_at(0));
+        (0..count).map(|number| self.u32_at(2 + 4 * number)).collect()
     }
 
     /// Columns of a `DataRow`.
@@ -244,9 +319,8 @@ impl Message {
                 .texts()
             ),
             b't' => {
-                let types: Vec<u32> = (0..usize::from(self.u16_at(0)))
-                    .map(|n| self.u32_at(2 + 4 * n).min(FIRST_OWN_OBJECT))
-                    .collect();
+                let types = self.type_oids();
+                let types: Vec<u32> = types.into_iter().map(|oid| oid.min(FIRST_OWN_OBJECT)).collect();
                 format!("parameters {types:?}")
             }
             b'd' => format!("copy data {:?}", String::from_utf8_lossy(&self.body)),

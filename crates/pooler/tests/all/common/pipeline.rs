@@ -132,10 +132,7 @@ fn one(random: &mut Random, client: usize) -> (String, Vec<u8>) {
             let values: &[Option<&str>] = if sql.contains("$1") { &[Some("3")] } else { &[] };
             let bytes = [
                 message::parse("", &sql, &[]),
-                message::bind("", "", values, false),
-                message::describe(b'P', ""),
-                message::execute("", 0),
-                message::sync(),
+                message::run_described("", values, false),
             ]
             .concat();
             (format!("whole {sql:?}"), bytes)

@@ -9,7 +9,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::child::{Folder, Running, command, free_port, give, run, signal};
-use super::raw::{Login, Raw};
+use super::raw::{Login, Raw, Rows};
+use super::wait::wait;
 
 /// How long a server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -297,38 +298,67 @@ impl Postgres {
         Login::new("127.0.0.1", self.port, user)
     }
 
+    /// A client of the server itself.
+    pub fn client(&self, user: &str, database: &str) -> Raw {
+        Raw::connect(&self.login(user).database(database))
+            .unwrap_or_else(|error| panic!("{error}\n{}", self.log_tail()))
+    }
+
     /// Runs statements as the superuser in database `app`; rows of all of them.
-    pub fn sql(&self, text: &str) -> Vec<Vec<Option<String>>> {
+    pub fn sql(&self, text: &str) -> Rows {
         self.sql_in("app", text)
     }
 
     /// Runs statements as the superuser in a database.
-    pub fn sql_in(&self, database: &str, text: &str) -> Vec<Vec<Option<String>>> {
-        let login = self.login("postgres").database(database);
-        let mut raw = Raw::connect(&login).unwrap_or_else(|error| panic!("{error}\n{}", self.log_tail()));
-        raw.rows(text)
+    pub fn sql_in(&self, database: &str, text: &str) -> Rows {
+        self.client("postgres", database).rows(text)
     }
 
-    /// One value as text; panics if there is none.
+    /// The first value of the last row, as text; panics if there is none.
     pub fn value(&self, text: &str) -> String {
-        self.sql(text)
-            .into_iter()
-            .next_back()
-            .and_then(|row| row.into_iter().next().flatten())
-            .unwrap_or_else(|| panic!("no value: {text}"))
+        self.value_in("app", text)
     }
 
-    /// Waits until a query answers `t`; panics after 20 seconds.
+    /// The same in a database.
+    pub fn value_in(&self, database: &str, text: &str) -> String {
+        super::raw::last_value(self.sql_in(database, text)).unwrap_or_else(|| panic!("no value: {text}"))
+    }
+
+    /// Waits until a query returns `t`.
     pub fn wait_until(&self, query: &str) {
-        let until = Instant::now() + Duration::from_secs(20);
-        while self.value(query) != "t" {
-            assert!(
-                Instant::now() < until,
+        self.wait_until_in("app", query);
+    }
+
+    /// The same in a database.
+    pub fn wait_until_in(&self, database: &str, query: &str) {
+        let activity = "select pid, usename, state, application_name, wait_event, query from pg_stat_activity \
+                        where backend_type = 'client backend' and datname = current_database()";
+        wait(|| match self.value_in(database, query) == "t" {
+            true => Ok(()),
+            false => Err(format!(
                 "still not true: {query}\nactivity: {:#?}",
-                self.sql("select pid, usename, state, application_name, wait_event, query from pg_stat_activity where backend_type = 'client backend'")
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
+                self.sql_in(database, activity)
+            )),
+        });
+    }
+
+    /// Waits until this replica has replayed all that its primary has written.
+    pub fn wait_replayed(&self, primary: &Postgres) {
+        let end = primary.value("select pg_current_wal_lsn()");
+        self.wait_until(&format!("select pg_last_wal_replay_lsn() >= '{end}'"));
+    }
+
+    /// Puts a file that only the server may read into its data folder.
+    pub fn put(&self, name: &str, text: &str) {
+        private_file(&self.folder.path().join("data").join(name), text);
+    }
+
+    /// Reads settings and certificates again. Returns once connections get them.
+    pub fn reload(&self) {
+        let loaded = || self.value("select pg_conf_load_time()");
+        let before = loaded();
+        self.sql("select pg_reload_conf()");
+        super::wait::wait_until("the server loads its settings", || loaded() != before);
     }
 
     /// Kills one backend the hard way; the whole server restarts by itself.

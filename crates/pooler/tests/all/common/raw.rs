@@ -5,16 +5,35 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use md5::{Digest as _, Md5};
 
-use super::message::{self, Message};
+use super::message::{self, Message, errors};
 use super::scram::Scram;
 
 /// How long a test waits for an answer before it calls the connection hung.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Rows of values, null as nothing.
+pub type Rows = Vec<Vec<Option<String>>>;
+
+/// A row by the names of its columns, null as the empty text.
+pub type Row = BTreeMap<String, String>;
+
+/// A column that is a number.
+pub fn number<T: FromStr>(row: &Row, column: &str) -> T {
+    row[column]
+        .parse()
+        .unwrap_or_else(|_| panic!("{column} is no number: {row:#?}"))
+}
+
+/// The first value of the last row.
+pub fn last_value(mut rows: Rows) -> Option<String> {
+    rows.pop()?.into_iter().next()?
+}
 
 /// Who logs in where, and how.
 #[derive(Clone)]
@@ -74,11 +93,28 @@ impl Login {
         self
     }
 
-    /// What tokio-postgres understands.
+    /// Its startup message.
+    fn startup(&self) -> Vec<u8> {
+        let mut parameters = vec![("user", &*self.user), ("database", &*self.database)];
+        let more = self.parameters.iter();
+        parameters.extend(more.map(|(name, value)| (name.as_str(), value.as_str())));
+        message::startup(self.minor, &parameters)
+    }
+
+    /// What tokio-postgres understands; it knows few startup parameters, `application_name` among them.
     pub fn for_driver(&self) -> String {
+        let parameters = self
+            .parameters
+            .iter()
+            .map(|(name, value)| format!(" {name}={value}"));
         format!(
-            "host={} port={} user={} password={} dbname={}",
-            self.host, self.port, self.user, self.password, self.database
+            "host={} port={} user={} password={} dbname={} connect_timeout=10{}",
+            self.host,
+            self.port,
+            self.user,
+            self.password,
+            self.database,
+            parameters.collect::<String>()
         )
     }
 }
@@ -188,6 +224,13 @@ impl Raw {
         })
     }
 
+    /// The connection with a startup message on its way, and no answer to anything that is asked.
+    pub fn started(login: &Login) -> Raw {
+        let mut raw = Raw::open(login).unwrap_or_else(|error| panic!("nobody listens: {error}"));
+        raw.send(&login.startup());
+        raw
+    }
+
     /// Logs in up to the first `ReadyForQuery`. An error of the server comes back as text `CODE message`.
     pub fn connect(login: &Login) -> io::Result<Raw> {
         let mut raw = Raw::open(login)?;
@@ -196,17 +239,7 @@ impl Raw {
     }
 
     fn log_in(&mut self, login: &Login) -> io::Result<()> {
-        let mut parameters = vec![
-            ("user", login.user.as_str()),
-            ("database", login.database.as_str()),
-        ];
-        parameters.extend(
-            login
-                .parameters
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.as_str())),
-        );
-        self.send(&message::startup(login.minor, &parameters))?;
+        self.try_send(&login.startup())?;
         let mut scram = None;
         let mut signature = None;
         loop {
@@ -214,20 +247,16 @@ impl Raw {
             match (answer.tag, if answer.tag == b'R' { answer.u32_at(0) } else { 0 }) {
                 (b'Z', _) => return Ok(()),
                 (b'E', _) => {
-                    return Err(broken(format!(
-                        "{} {}",
-                        answer.field(b'C').unwrap_or_default(),
-                        answer.field(b'M').unwrap_or_default()
-                    )));
+                    return Err(broken(answer.error()));
                 }
                 (b'R', 0) => {}
-                (b'R', 3) => self.send(&password(&login.password))?,
+                (b'R', 3) => self.try_send(&password(&login.password))?,
                 (b'R', 5) => {
                     let hex =
                         |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
                     let inner = hex(&Md5::digest(format!("{}{}", login.password, login.user)));
                     let outer = hex(&Md5::digest([inner.as_bytes(), &answer.body[4..8]].concat()));
-                    self.send(&password(&format!("md5{outer}")))?;
+                    self.try_send(&password(&format!("md5{outer}")))?;
                 }
                 (b'R', 10) => {
                     let nonce = format!("test{:?}", Instant::now()).replace([' ', ',', '{', '}', ':'], "");
@@ -238,7 +267,7 @@ impl Raw {
                         (Some(_), false) => (Scram::new(&nonce, "y,,"), "SCRAM-SHA-256"),
                         _ => (Scram::new(&nonce, "n,,"), "SCRAM-SHA-256"),
                     };
-                    self.send(&message::message(b'p', &conversation.first(mechanism)))?;
+                    self.try_send(&message::message(b'p', &conversation.first(mechanism)))?;
                     scram = Some(conversation);
                 }
                 (b'R', 11) => {
@@ -248,7 +277,7 @@ impl Raw {
                         .and_then(|scram| scram.last(&first, &login.password))
                         .ok_or_else(|| broken("not a SCRAM message"))?;
                     signature = Some(expected);
-                    self.send(&message::message(b'p', last.as_bytes()))?;
+                    self.try_send(&message::message(b'p', last.as_bytes()))?;
                 }
                 (b'R', 12) if signature.as_deref() != std::str::from_utf8(&answer.body[4..]).ok() => {
                     return Err(broken("the server's signature is wrong"));
@@ -259,9 +288,19 @@ impl Raw {
     }
 
     /// Sends bytes as they are.
-    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.try_send(bytes).expect("sent");
+    }
+
+    /// The same where the other side may be gone.
+    pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.link.write_all(bytes)?;
         self.link.flush()
+    }
+
+    /// Sends a simple query and does not wait for its answer.
+    pub fn send_query(&mut self, sql: &str) {
+        self.send(&message::query(sql));
     }
 
     /// What another thread sends with while this one reads. Not over TLS.
@@ -365,19 +404,19 @@ impl Raw {
 
     /// Sends bytes that end in one `ReadyForQuery`: every message of the answer, as lines.
     pub fn ask(&mut self, bytes: &[u8]) -> Vec<String> {
-        self.send(bytes).expect("sent");
-        self.until_ready().iter().filter_map(Message::show).collect()
+        self.send(bytes);
+        message::shown(&self.until_ready())
     }
 
     /// Runs a simple query that must succeed: its rows.
-    pub fn rows(&mut self, sql: &str) -> Vec<Vec<Option<String>>> {
+    pub fn rows(&mut self, sql: &str) -> Rows {
         self.try_rows(sql)
             .unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     /// Runs a simple query: its rows, or code and message of the first error.
-    pub fn try_rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
-        self.send(&message::query(sql))
+    pub fn try_rows(&mut self, sql: &str) -> Result<Rows, String> {
+        self.try_send(&message::query(sql))
             .map_err(|error| error.to_string())?;
         let mut rows = Vec::new();
         let mut failed = None;
@@ -388,11 +427,7 @@ impl Raw {
             match answer.tag {
                 b'D' => rows.push(answer.columns()),
                 b'E' if failed.is_none() => {
-                    failed = Some(format!(
-                        "{} {}",
-                        answer.field(b'C').unwrap_or_default(),
-                        answer.field(b'M').unwrap_or_default()
-                    ));
+                    failed = Some(answer.error());
                 }
                 b'Z' => return failed.map_or(Ok(rows), Err),
                 _ => {}
@@ -400,32 +435,44 @@ impl Raw {
         }
     }
 
+    /// Runs a simple query that must fail with this SQLSTATE.
+    #[track_caller]
+    pub fn assert_fails(&mut self, sql: &str, code: &str) {
+        let answer = self.try_rows(sql);
+        let failed = answer.as_ref().is_err_and(|error| error.starts_with(code));
+        assert!(failed, "{sql} must fail with {code}: {answer:?}");
+    }
+
     /// Runs a simple query that must succeed: each row by the names of its columns, null as the empty text.
-    pub fn table(&mut self, sql: &str) -> Vec<BTreeMap<String, String>> {
-        self.send(&message::query(sql)).expect("sent");
+    pub fn table(&mut self, sql: &str) -> Vec<Row> {
+        self.send_query(sql);
         let messages = self.until_ready();
-        if let Some(error) = messages.iter().find(|message| message.tag == b'E') {
-            panic!("{sql}: {:?}", error.field(b'M'));
-        }
+        assert_eq!(errors(&messages), [""; 0], "{sql}: {messages:?}");
         let names: Vec<String> = messages
             .iter()
             .find(|message| message.tag == b'T')
             .map(Message::column_names)
             .unwrap_or_default();
-        let rows = messages.iter().filter(|message| message.tag == b'D');
-        rows.map(|row| {
-            let texts = row.columns().into_iter().map(Option::unwrap_or_default);
-            names.iter().cloned().zip(texts).collect()
-        })
-        .collect()
+        message::rows(&messages)
+            .into_iter()
+            .map(|row| {
+                let texts = row.into_iter().map(Option::unwrap_or_default);
+                names.iter().cloned().zip(texts).collect()
+            })
+            .collect()
     }
 
     /// Runs a simple query that must give one value or null as its last row.
     pub fn value(&mut self, sql: &str) -> String {
-        self.rows(sql)
-            .pop()
-            .and_then(|row| row.into_iter().next().flatten())
-            .unwrap_or_else(|| "null".to_owned())
+        last_value(self.rows(sql)).unwrap_or_else(|| "null".to_owned())
+    }
+
+    /// The same where the value is a number.
+    pub fn number<T: FromStr>(&mut self, sql: &str) -> T {
+        let value = self.value(sql);
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{sql}: {value} is no number"))
     }
 }
 

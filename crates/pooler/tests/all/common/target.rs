@@ -3,15 +3,14 @@
 //! loop unless `CORUN_TEST_EVENT_LOOPS` says more.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use corun_pooler::config::Config;
-use corun_pooler::{ConfigFiles, Pooler};
 use corun_resctrl::partition::Partitioner;
 
 use super::child::{Folder, Running, command, free_port, give};
+use super::pooler::TestPooler;
 use super::postgres::Postgres;
 use super::raw::{Login, Raw};
+use super::wait::wait;
 
 /// When a client lets its server go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +94,15 @@ impl Pooling {
         self
     }
 
+    /// The same with `{database}` in what only ours has replaced by this name.
+    pub fn in_database(&self, database: &str) -> Pooling {
+        Pooling {
+            ours: self.ours.replace("{database}", database),
+            corun: self.corun.replace("{database}", database),
+            ..self.clone()
+        }
+    }
+
     /// Makes the folder: the files, and the one of users and passwords.
     fn folder(&self) -> Folder {
         let folder = Folder::new("b");
@@ -131,95 +139,12 @@ pub fn kind() -> Kind {
     }
 }
 
-/// A target in front of the shared server, and a database that only this test uses.
-pub struct Scene {
-    pub target: Target,
-    pub database: String,
-}
-
-impl Scene {
-    /// Starts a target with these settings.
-    pub fn start(pooling: &Pooling) -> Scene {
-        let server = super::postgres::shared();
-        Scene {
-            database: super::postgres::new_database(),
-            target: Target::start(server, pooling),
-        }
-    }
-
-    /// Transaction mode with so many servers.
-    pub fn transactions(pool_size: usize) -> Scene {
-        Scene::start(&Pooling::new(Mode::Transaction, pool_size))
-    }
-
-    /// How user `app` logs in to the database through the target.
-    pub fn login(&self) -> Login {
-        self.target.login("app").database(&self.database)
-    }
-
-    /// A client of user `app`.
-    pub fn client(&self) -> Raw {
-        self.target.client_as(&self.login())
-    }
-
-    /// Two of them.
-    pub fn two(&self) -> (Raw, Raw) {
-        (self.client(), self.client())
-    }
-
-    /// The console of the target, for its administrator.
-    pub fn console(&self) -> Raw {
-        self.target
-            .client_as(&self.target.login("postgres").database("pgbouncer"))
-    }
-
-    /// Waits until the console says that so many clients of the database wait for a server.
-    pub fn wait_for_waiting(&self, count: usize) {
-        wait_for_waiting(&mut self.console(), &self.database, count);
-    }
-
-    /// Statements of the superuser, past the target.
-    pub fn sql(&self, text: &str) -> Vec<Vec<Option<String>>> {
-        super::postgres::shared().sql_in(&self.database, text)
-    }
-
-    /// Waits until a query of the superuser answers `t`; panics after 20 seconds.
-    pub fn wait_until(&self, query: &str) {
-        let until = Instant::now() + Duration::from_secs(20);
-        while self.sql(query).pop() != Some(vec![Some("t".to_owned())]) {
-            assert!(
-                Instant::now() < until,
-                "still not true: {query}\nservers: {:#?}",
-                self.sql("select pid, usename, state, wait_event, query from pg_stat_activity where datname = current_database()")
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-/// Waits until the console says that so many clients of a database wait for a server; panics after 20 seconds.
-pub fn wait_for_waiting(console: &mut Raw, database: &str, count: usize) {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        let pools = console.table("show pools");
-        let of = pools.iter().filter(|pool| pool["database"] == database);
-        let waiting: usize = of
-            .map(|pool| pool["cl_waiting"].parse::<usize>().expect("a number"))
-            .sum();
-        if waiting == count {
-            return;
-        }
-        assert!(Instant::now() < until, "{waiting} wait, not {count}: {pools:#?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// A target that runs.
 pub struct Target {
     kind: Kind,
     port: u16,
     process: Option<Running>,
-    proxy: Option<(Pooler, String)>,
+    pooler: Option<TestPooler>,
     folder: Option<Folder>,
 }
 
@@ -231,7 +156,7 @@ impl Target {
                 kind: Kind::Direct,
                 port: server.port(),
                 process: None,
-                proxy: None,
+                pooler: None,
                 folder: None,
             },
             Kind::PgBouncer => pgbouncer(server, pooling),
@@ -282,10 +207,8 @@ impl Target {
 
     /// Reads the configuration again.
     pub fn reload(&self) {
-        match &self.proxy {
-            Some((proxy, text)) => {
-                proxy.reload(files(text));
-            }
+        match &self.pooler {
+            Some(pooler) => pooler.reload(&pooler.text),
             None => {
                 let database = if self.kind == Kind::Direct {
                     "app"
@@ -304,27 +227,22 @@ impl Target {
 
     /// Takes over another configuration: ours, with these texts in place of those.
     pub fn reload_with(&self, changes: &[(&str, &str)]) {
-        let Some((proxy, text)) = &self.proxy else {
+        let Some(pooler) = &self.pooler else {
             panic!("only our own configuration can be changed");
         };
-        let mut text = text.clone();
+        let mut text = pooler.text.clone();
         for (old, new) in changes {
             assert!(text.contains(old), "there is no `{old}` in {text}");
             text = text.replace(old, new);
         }
-        proxy.reload(files(&text));
+        pooler.reload(&text);
     }
 
     fn wait_until_it_listens(&self) {
-        let until = Instant::now() + Duration::from_secs(10);
-        while let Err(error) = std::net::TcpStream::connect(("127.0.0.1", self.port)) {
-            assert!(
-                Instant::now() < until,
-                "the target does not start: {error}\n{}",
-                self.log()
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait(|| {
+            std::net::TcpStream::connect(("127.0.0.1", self.port))
+                .map_err(|error| format!("the target does not start: {error}\n{}", self.log()))
+        });
     }
 
     /// What the target has logged.
@@ -345,21 +263,6 @@ impl Drop for Target {
             eprintln!(
                 "log of the target:\n{}",
                 lines[lines.len().saturating_sub(60)..].join("\n")
-            );
-        }
-        if let Some((proxy, _)) = self.proxy.take() {
-            proxy.stop(true);
-            let until = Instant::now() + Duration::from_secs(10);
-            while !proxy.has_ended() && Instant::now() < until {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            let ended = proxy.has_ended();
-            if ended {
-                proxy.join();
-            }
-            assert!(
-                ended || std::thread::panicking(),
-                "the proxy was told to stop at once and did not"
             );
         }
     }
@@ -390,13 +293,7 @@ fn settings(pooling: &Pooling, folder: &Folder, port: u16) -> Vec<(String, Strin
     settings
 }
 
-fn files(text: &str) -> ConfigFiles {
-    let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
 fn corun(server_port: u16, pooling: &Pooling) -> Target {
-    super::log::keep();
     let folder = pooling.folder();
     let port = free_port();
     let mut text = "[proxy]\n".to_owned();
@@ -419,16 +316,15 @@ fn corun(server_port: u16, pooling: &Pooling) -> Target {
         "[corun]\n{corun}[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {server_port}\n{}",
         pooling.ours
     ));
-    let started = match &pooling.partitioner {
-        Some(partitioner) => Pooler::start_partitioned(files(&text), Arc::clone(partitioner)),
-        None => Pooler::start(files(&text)),
-    };
-    let proxy = started.unwrap_or_else(|error| panic!("{error}\n{text}"));
     Target {
         kind: Kind::Corun,
         port,
         process: None,
-        proxy: Some((proxy, text)),
+        pooler: Some(TestPooler::start_partitioned(
+            port,
+            text,
+            pooling.partitioner.clone(),
+        )),
         folder: Some(folder),
     }
 }
@@ -453,7 +349,7 @@ fn pgbouncer(server: &Postgres, pooling: &Pooling) -> Target {
         kind: Kind::PgBouncer,
         port,
         process: Some(running),
-        proxy: None,
+        pooler: None,
         folder: Some(folder),
     };
     target.wait_until_it_listens();

@@ -1,42 +1,32 @@
 //! Cancel requests: they reach the query of the client they are for, and nobody else's.
 
-use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
-use crate::common::message;
+use crate::common::fixture::{self, Fixture};
 use crate::common::number_from_environment;
-use crate::common::postgres::shared;
 use crate::common::random::Random;
 use crate::common::raw::{Login, Raw};
-use crate::common::target::{Mode, Pooling, Scene};
+use crate::common::target::{Mode, Pooling};
 
-/// Sends a cancel request as drivers do, and waits until the other side closes.
+/// Sends a cancel request. PostgreSQL never replies; a packet that is none at all may be told so.
 fn cancel(login: &Login, key: &(u32, Vec<u8>)) {
-    let mut socket = std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
-    socket
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .expect("timeout");
-    std::io::Write::write_all(&mut socket, &message::cancel_request(key.0, &key.1)).expect("sent");
-    let mut rest = Vec::new();
-    let _ = socket.read_to_end(&mut rest);
-    // PostgreSQL never answers; a packet that is none at all may be told so.
+    let said = fixture::cancel(login, key);
     assert!(
-        rest.is_empty() || rest[0] == b'E',
-        "an answer to a cancel request: {rest:?}"
+        said.is_empty() || said[0] == b'E',
+        "an answer to a cancel request: {said:?}"
     );
 }
 
 #[test]
 fn a_cancel_ends_the_query_and_the_client_goes_on() {
     for mode in [Mode::Session, Mode::Transaction] {
-        let scene = Scene::start(&Pooling::new(mode, 2));
-        let (mut a, mut b) = scene.two();
+        let fixture = Fixture::start(&Pooling::new(mode, 2));
+        let (mut a, mut b) = fixture.two();
         for round in 0..3 {
-            a.send(&message::query("select pg_sleep(60)")).expect("sent");
-            scene.wait_until("select count(*) = 1 from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()");
-            cancel(&scene.login(), &a.key.clone());
+            a.send_query("select pg_sleep(60)");
+            fixture.wait_until("select count(*) = 1 from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()");
+            cancel(&fixture.login(), &a.key);
             let answer = a.until_ready();
             assert_eq!(
                 answer[answer.len() - 2].field(b'C').as_deref(),
@@ -51,20 +41,18 @@ fn a_cancel_ends_the_query_and_the_client_goes_on() {
 
 #[test]
 fn a_wrong_or_old_key_cancels_nothing() {
-    let scene = Scene::transactions(2);
-    let (mut a, b) = scene.two();
+    let fixture = Fixture::transactions(2);
+    let (mut a, b) = fixture.two();
     let gone = b.key.clone();
     assert_ne!(a.key, gone);
     drop(b);
     // Its query goes on for as long as this client holds the table.
-    let login = shared().login("app").database(&scene.database);
-    let mut holder = Raw::connect(&login).expect("a client of the server");
+    let mut holder = fixture.direct();
     holder.rows("create table held (n int)");
     holder.rows("begin");
     holder.rows("lock table held in access exclusive mode");
-    a.send(&message::query("select 'finished', count(*) from held"))
-        .expect("sent");
-    scene.wait_until("select count(*) = 1 from pg_locks where not granted and relation = 'held'::regclass");
+    a.send_query("select 'finished', count(*) from held");
+    fixture.wait_until("select count(*) = 1 from pg_locks where not granted and relation = 'held'::regclass");
     let (pid, secret) = a.key.clone();
     let mut other = secret.clone();
     other[0] ^= 1;
@@ -77,7 +65,7 @@ fn a_wrong_or_old_key_cancels_nothing() {
         (pid, Vec::new()),
         (pid, vec![1; 256]),
     ] {
-        cancel(&scene.login(), &key);
+        cancel(&fixture.login(), &key);
     }
     holder.rows("commit");
     let answer = a.until_ready();
@@ -89,13 +77,12 @@ fn a_wrong_or_old_key_cancels_nothing() {
 
 #[test]
 fn a_cancel_of_an_idle_client_hits_nobody() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("select 1");
     for n in 0..50 {
-        b.send(&message::query(&format!("select pg_sleep(0.01), {n}")))
-            .expect("sent");
-        cancel(&scene.login(), &a.key.clone());
+        b.send_query(&format!("select pg_sleep(0.01), {n}"));
+        cancel(&fixture.login(), &a.key);
         let answer = b.until_ready();
         assert!(answer.iter().all(|m| m.tag != b'E'), "{answer:?}");
     }
@@ -103,15 +90,15 @@ fn a_cancel_of_an_idle_client_hits_nobody() {
 
 #[test]
 fn a_waiting_query_can_be_cancelled() {
-    let scene = Scene::transactions(1);
-    if !scene.target.shares_servers() {
+    let fixture = Fixture::transactions(1);
+    if !fixture.target.shares_servers() {
         return;
     }
-    let (mut a, mut b) = scene.two();
+    let (mut a, mut b) = fixture.two();
     a.rows("begin");
-    b.send(&message::query("select 'never ran'")).expect("sent");
-    scene.wait_for_waiting(1);
-    cancel(&scene.login(), &b.key.clone());
+    b.send_query("select 'never ran'");
+    fixture.wait_for_waiting(1);
+    cancel(&fixture.login(), &b.key);
     // Whether the connection goes on or not, there is an error, before the server is free.
     let mut seen = Vec::new();
     while let Ok(answer) = b.read() {
@@ -130,12 +117,12 @@ fn a_waiting_query_can_be_cancelled() {
 fn a_thousand_cancels_under_load_hit_only_their_clients() {
     const VICTIMS: usize = 4;
     const OTHERS: usize = 8;
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 5));
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 5));
     let cancels = number_from_environment("CORUN_TEST_CANCELS", 1000) as usize;
     let stop = AtomicBool::new(false);
     let hits = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::<String>::new());
-    let victims: Vec<Raw> = (0..VICTIMS).map(|_| scene.client()).collect();
+    let victims: Vec<Raw> = (0..VICTIMS).map(|_| fixture.client()).collect();
     let keys: Vec<_> = victims.iter().map(|victim| victim.key.clone()).collect();
     std::thread::scope(|scope| {
         for mut victim in victims {
@@ -162,9 +149,9 @@ fn a_thousand_cancels_under_load_hit_only_their_clients() {
             });
         }
         for other in 0..OTHERS {
-            let (stop, wrong, scene) = (&stop, &wrong, &scene);
+            let (stop, wrong, fixture) = (&stop, &wrong, &fixture);
             scope.spawn(move || {
-                let mut client = scene.client();
+                let mut client = fixture.client();
                 let mut random = Random::new(other as u64);
                 while !stop.load(Ordering::Relaxed) {
                     let n = random.below(1_000_000);
@@ -189,7 +176,7 @@ fn a_thousand_cancels_under_load_hit_only_their_clients() {
             });
         }
         let mut random = Random::new(5);
-        let login = scene.login();
+        let login = fixture.login();
         for _ in 0..cancels {
             cancel(&login, &keys[random.below(VICTIMS)]);
         }

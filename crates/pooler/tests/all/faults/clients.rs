@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use crate::common::fixture::Fixture;
 use crate::common::message;
 use crate::common::raw::Raw;
-use crate::common::target::{Mode, Pooling, Scene, Target};
+use crate::common::target::{Mode, Pooling, Target};
 
 /// The only server of the pool must come back.
-fn others_go_on(scene: &Scene, about: &str) {
-    let mut other = scene.client();
+fn others_go_on(fixture: &Fixture, about: &str) {
+    let mut other = fixture.client();
     assert_eq!(other.value("select count(*) from t"), "0", "{about}");
     drop(other);
-    if scene.target.shares_servers() {
-        scene.wait_until(
+    if fixture.target.shares_servers() {
+        fixture.wait_until(
             "select count(*) <= 2 and bool_and(state = 'idle') from pg_stat_activity where datname = current_database() and usename = 'app'",
         );
     }
@@ -21,15 +22,10 @@ fn others_go_on(scene: &Scene, about: &str) {
 #[test]
 fn clients_vanish_in_the_middle() {
     for mode in [Mode::Transaction, Mode::Session] {
-        let scene = Scene::start(&Pooling::new(mode, 1));
-        scene.sql("create table t (v int); grant all on t to public");
+        let fixture = Fixture::start(&Pooling::new(mode, 1));
+        fixture.sql("create table t (v int); grant all on t to public");
         let insert = message::query("insert into t values (1)");
-        let unsynced = [
-            message::parse("", "insert into t values ($1::int)", &[]),
-            message::bind("", "", &[Some("1")], false),
-            message::execute("", 0),
-        ]
-        .concat();
+        let unsynced = message::statement("insert into t values ($1::int)", &[Some("1")]);
         let cases: Vec<(&str, Vec<Vec<u8>>)> = vec![
             ("in a transaction", vec![message::query("begin"), insert.clone()]),
             (
@@ -70,57 +66,53 @@ fn clients_vanish_in_the_middle() {
             ("after Parse", vec![message::parse("s", "select 1", &[])]),
         ];
         for (about, messages) in cases {
-            let mut client = scene.client();
+            let mut client = fixture.client();
             for bytes in messages {
-                client.send(&bytes).expect("sent");
+                client.send(&bytes);
                 std::thread::sleep(Duration::from_millis(20));
             }
             drop(client);
-            others_go_on(&scene, about);
+            others_go_on(&fixture, about);
         }
     }
 }
 
 #[test]
 fn a_query_whose_client_is_gone_does_not_keep_the_server() {
-    let scene = Scene::transactions(1);
-    scene.sql("create table t (v int); grant all on t to public");
-    let mut client = scene.client();
-    client
-        .send(&message::query("select pg_sleep(120)"))
-        .expect("sent");
-    scene.wait_until("select count(*) = 1 from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()");
+    let fixture = Fixture::transactions(1);
+    fixture.sql("create table t (v int); grant all on t to public");
+    let mut client = fixture.client();
+    client.send_query("select pg_sleep(120)");
+    fixture.wait_until("select count(*) = 1 from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()");
     drop(client);
-    let mut other = scene.client();
+    let mut other = fixture.client();
     assert_eq!(other.value("select count(*) from t"), "0");
 }
 
 #[test]
 fn many_clients_that_come_and_go_leak_nothing() {
-    let scene = Scene::transactions(4);
-    scene.sql("create table t (v int); grant all on t to public");
+    let fixture = Fixture::transactions(4);
+    fixture.sql("create table t (v int); grant all on t to public");
     std::thread::scope(|scope| {
         for thread in 0..8 {
-            let scene = &scene;
+            let fixture = &fixture;
             scope.spawn(move || {
                 for n in 0..40 {
-                    let mut client = scene.client();
+                    let mut client = fixture.client();
                     match (thread + n) % 4 {
-                        0 => client
-                            .send(&message::query("begin; insert into t values (1)"))
-                            .expect("sent"),
-                        1 => client.send(&message::query("copy t from stdin")).expect("sent"),
+                        0 => client.send_query("begin; insert into t values (1)"),
+                        1 => client.send_query("copy t from stdin"),
                         2 => assert_eq!(client.value("select 7"), "7"),
-                        _ => client.send(&message::terminate()).expect("sent"),
+                        _ => client.send(&message::terminate()),
                     }
                 }
             });
         }
     });
-    let mut client = scene.client();
+    let mut client = fixture.client();
     assert_eq!(client.value("select count(*) from t"), "0");
-    if scene.target.shares_servers() {
-        scene.wait_until(
+    if fixture.target.shares_servers() {
+        fixture.wait_until(
             "select count(*) <= 4 and bool_and(state = 'idle') from pg_stat_activity where datname = current_database() and usename = 'app'",
         );
     }
@@ -128,24 +120,22 @@ fn many_clients_that_come_and_go_leak_nothing() {
 
 #[test]
 fn half_open_connections_are_closed_in_time() {
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 2).set("client_login_timeout", "2"));
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 2).set("client_login_timeout", "2"));
     let mut silent = Vec::new();
     for n in 0..100 {
-        let mut client = Raw::open(&scene.login()).expect("a connection");
-        let startup = message::startup(0, &[("user", "app"), ("database", &scene.database)]);
+        let mut client = Raw::open(&fixture.login()).expect("a connection");
+        let startup = message::startup(0, &[("user", "app"), ("database", &fixture.database)]);
         match n % 3 {
             // A connection without a byte may stay in the kernel (tcp_defer_accept).
-            0 => client.send(&[0]).expect("sent"),
-            1 => client
-                .send(&startup[..1 + n % (startup.len() - 1)])
-                .expect("sent"),
-            _ => client.send(&message::ssl_request()).expect("sent"),
+            0 => client.send(&[0]),
+            1 => client.send(&startup[..1 + n % (startup.len() - 1)]),
+            _ => client.send(&message::ssl_request()),
         }
         silent.push(client);
     }
     // They are in nobody's way.
-    assert_eq!(scene.client().value("select 1"), "1");
-    if scene.target.shares_servers() {
+    assert_eq!(fixture.client().value("select 1"), "1");
+    if fixture.target.shares_servers() {
         for client in &mut silent[..9] {
             // An `N` for TLS, perhaps an error, and the end.
             let mut seen = Vec::new();
@@ -169,14 +159,14 @@ fn half_open_connections_are_closed_in_time() {
 
 #[test]
 fn limits_on_clients_hold() {
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 2).set("max_client_conn", "5"));
-    if !scene.target.shares_servers() {
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 2).set("max_client_conn", "5"));
+    if !fixture.target.shares_servers() {
         return;
     }
     let mut clients: Vec<Raw> = Vec::new();
     let mut refused = None;
     for _ in 0..10 {
-        match Raw::connect(&scene.login()) {
+        match Raw::connect(&fixture.login()) {
             Ok(client) => clients.push(client),
             Err(error) => refused = Some(error.to_string()),
         }
@@ -187,7 +177,7 @@ fn limits_on_clients_hold() {
         assert_eq!(client.value("select 1"), "1");
     }
     clients.clear();
-    assert_eq!(crate::faults::soon(&scene.login(), "select 2"), "2");
+    assert_eq!(crate::faults::soon(&fixture.login(), "select 2"), "2");
 }
 
 #[test]
@@ -202,7 +192,7 @@ fn a_wait_that_is_too_long_ends() {
     }
     let (mut a, mut b) = (target.client(), target.client());
     a.rows("begin");
-    b.send(&message::query("select 1")).expect("sent");
+    b.send_query("select 1");
     let answer = b.until_closed();
     assert!(answer.iter().any(|m| m.tag == b'E'), "{answer:?}");
     a.rows("commit");

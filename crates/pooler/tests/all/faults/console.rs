@@ -3,24 +3,24 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::common::fixture::Fixture;
 use crate::common::random::Random;
 use crate::common::raw::Raw;
-use crate::common::target::Scene;
 
 /// The console, or the server itself where there is none.
-fn console(scene: &Scene) -> Raw {
-    let database = if scene.target.shares_servers() {
+fn console(fixture: &Fixture) -> Raw {
+    let database = if fixture.target.shares_servers() {
         "pgbouncer"
     } else {
         "app"
     };
-    scene
+    fixture
         .target
-        .client_as(&scene.target.login("postgres").database(database))
+        .client_as(&fixture.target.login("postgres").database(database))
 }
 
 /// Clients that check every answer while commands run.
-fn under_load(scene: &Scene, commands: impl FnOnce()) {
+fn under_load(fixture: &Fixture, commands: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..6)
@@ -28,7 +28,7 @@ fn under_load(scene: &Scene, commands: impl FnOnce()) {
                 let stop = &stop;
                 scope.spawn(move || {
                     let mut random = Random::new(client);
-                    let mut connection = scene.client();
+                    let mut connection = fixture.client();
                     connection.rows(&format!("set app.mine to '{client}'"));
                     let mut count = 0;
                     // However soon the commands are done.
@@ -52,10 +52,10 @@ fn under_load(scene: &Scene, commands: impl FnOnce()) {
 
 #[test]
 fn reload_under_load() {
-    let scene = Scene::transactions(3);
-    under_load(&scene, || {
+    let fixture = Fixture::transactions(3);
+    under_load(&fixture, || {
         for _ in 0..100 {
-            scene.target.reload();
+            fixture.target.reload();
             std::thread::sleep(Duration::from_millis(5));
         }
     });
@@ -63,15 +63,15 @@ fn reload_under_load() {
 
 #[test]
 fn pause_and_resume_under_load() {
-    let scene = Scene::transactions(3);
-    if !scene.target.shares_servers() {
+    let fixture = Fixture::transactions(3);
+    if !fixture.target.shares_servers() {
         return;
     }
-    under_load(&scene, || {
-        let mut console = console(&scene);
+    under_load(&fixture, || {
+        let mut console = console(&fixture);
         for _ in 0..10 {
             console.rows("pause");
-            let busy = scene.sql("select count(*) from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
+            let busy = fixture.sql("select count(*) from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
             assert_eq!(
                 busy,
                 [[Some("0".to_owned())]],
@@ -85,35 +85,35 @@ fn pause_and_resume_under_load() {
 
 #[test]
 fn reconnect_under_load() {
-    let scene = Scene::transactions(3);
-    if !scene.target.shares_servers() {
+    let fixture = Fixture::transactions(3);
+    if !fixture.target.shares_servers() {
         return;
     }
-    let before = scene.client().value("select pg_backend_pid()");
-    under_load(&scene, || {
-        let mut console = console(&scene);
+    let before = fixture.client().value("select pg_backend_pid()");
+    under_load(&fixture, || {
+        let mut console = console(&fixture);
         for _ in 0..5 {
             console.rows("reconnect");
             std::thread::sleep(Duration::from_millis(50));
         }
     });
-    scene.wait_until(&format!(
+    fixture.wait_until(&format!(
         "select count(*) = 0 from pg_stat_activity where pid = {before}"
     ));
 }
 
 #[test]
 fn only_those_named_may_use_the_console() {
-    let scene = Scene::transactions(1);
-    if !scene.target.shares_servers() {
+    let fixture = Fixture::transactions(1);
+    if !fixture.target.shares_servers() {
         return;
     }
     for command in ["show users", "show config", "pause", "shutdown", "reload"] {
-        let login = scene.target.login("app").database("pgbouncer");
+        let login = fixture.target.login("app").database("pgbouncer");
         let answer = Raw::connect(&login)
             .map_err(|error| error.to_string())
             .and_then(|mut raw| raw.try_rows(command));
         assert!(answer.is_err(), "{command}: {answer:?}");
     }
-    assert_eq!(scene.client().value("select 1"), "1");
+    assert_eq!(fixture.client().value("select 1"), "1");
 }

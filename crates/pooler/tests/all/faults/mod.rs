@@ -7,27 +7,14 @@ mod console;
 mod servers;
 mod wire;
 
-use std::time::{Duration, Instant};
+use crate::common::raw::{Login, Raw, last_value};
+use crate::common::wait::wait;
 
-use crate::common::raw::{Login, Raw};
-
-/// Logs in and runs a statement, again and again until that succeeds; panics after 30 seconds.
+/// Logs in and runs a statement, again and again until that succeeds.
 fn soon(login: &Login, sql: &str) -> String {
-    let until = Instant::now() + Duration::from_secs(30);
-    loop {
-        let error = match Raw::connect(login) {
-            Ok(mut client) => match client.try_rows(sql) {
-                Ok(mut rows) => {
-                    return rows
-                        .pop()
-                        .and_then(|row| row.into_iter().next().flatten())
-                        .unwrap_or_default();
-                }
-                Err(error) => error,
-            },
-            Err(error) => error.to_string(),
-        };
-        assert!(Instant::now() < until, "still: {error}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait(|| {
+        let mut client = Raw::connect(login).map_err(|error| error.to_string())?;
+        client.try_rows(sql).map(last_value)
+    })
+    .unwrap_or_default()
 }

@@ -2,39 +2,32 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::common::fixture::Fixture;
 use crate::common::message;
 use crate::common::postgres::Postgres;
 use crate::common::raw::{Login, Raw};
-use crate::common::target::{Mode, Pooling, Scene, Target};
+use crate::common::target::{Mode, Pooling, Target};
+use crate::common::wait::{wait_at_most, wait_until};
 use crate::faults::soon;
 
 #[test]
 fn a_terminated_backend_fails_its_query_only() {
     for mode in [Mode::Session, Mode::Transaction] {
-        let scene = Scene::start(&Pooling::new(mode, 2).set("server_login_retry", "1"));
-        let (mut a, mut b) = scene.two();
+        let fixture = Fixture::start(&Pooling::new(mode, 2).set("server_login_retry", "1"));
+        let (mut a, mut b) = fixture.two();
         b.rows("create table t (v int)");
         a.rows("begin");
         a.rows("insert into t values (1)");
         let pid = a.value("select pg_backend_pid()");
-        a.send(&message::query("select pg_sleep(60)")).expect("sent");
-        scene.wait_until(&format!(
+        a.send_query("select pg_sleep(60)");
+        fixture.wait_until(&format!(
             "select wait_event = 'PgSleep' from pg_stat_activity where pid = {pid}"
         ));
-        scene.sql(&format!("select pg_terminate_backend({pid})"));
+        fixture.sql(&format!("select pg_terminate_backend({pid})"));
         let answer = a.until_closed();
-        let codes: Vec<String> = answer
-            .iter()
-            .filter(|m| m.tag == b'E')
-            .filter_map(|m| m.field(b'C'))
-            .collect();
-        assert_eq!(
-            codes.first().map(String::as_str),
-            Some("57P01"),
-            "{mode:?}: {answer:?}"
-        );
+        assert_eq!(message::code(&answer), "57P01", "{mode:?}: {answer:?}");
         assert!(
             answer.iter().all(|m| m.tag != b'Z' && m.tag != b'D'),
             "{answer:?}"
@@ -42,7 +35,7 @@ fn a_terminated_backend_fails_its_query_only() {
         assert_eq!(b.value("select count(*) from t"), "0");
         // The place of the dead server is free again.
         for _ in 0..3 {
-            let mut c = scene.client();
+            let mut c = fixture.client();
             c.rows("begin; insert into t values (2); rollback");
             assert_eq!(c.value("select count(*) from t"), "0");
         }
@@ -51,31 +44,23 @@ fn a_terminated_backend_fails_its_query_only() {
 
 #[test]
 fn an_idle_server_that_died_is_not_given_to_anybody() {
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 1).set("server_login_retry", "1"));
-    if !scene.target.shares_servers() {
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 1).set("server_login_retry", "1"));
+    if !fixture.target.shares_servers() {
         return;
     }
-    let (mut a, mut b) = scene.two();
+    let (mut a, mut b) = fixture.two();
     for round in 0..5 {
         let pid = a.value("select pg_backend_pid()");
-        scene.sql(&format!("select pg_terminate_backend({pid})"));
-        scene.wait_until(&format!(
+        fixture.sql(&format!("select pg_terminate_backend({pid})"));
+        fixture.wait_until(&format!(
             "select count(*) = 0 from pg_stat_activity where pid = {pid}"
         ));
         // The end of the connection may be on its way still.
-        let mut console = scene.console();
-        let until = Instant::now() + Duration::from_secs(20);
-        while console
-            .table("show servers")
-            .iter()
-            .any(|server| server["remote_pid"] == pid)
-        {
-            assert!(
-                Instant::now() < until,
-                "the target has not noticed the end of {pid}"
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut console = fixture.console();
+        wait_until("the target notices the end of a server", || {
+            let servers = console.table("show servers");
+            servers.iter().all(|server| server["remote_pid"] != pid)
+        });
         assert_eq!(b.value("select 'alive'"), "alive", "round {round}");
         assert_eq!(a.value("select 'alive'"), "alive", "round {round}");
     }
@@ -93,7 +78,7 @@ fn a_crash_of_the_server_is_survived() {
     idle.rows("create table t (v int); insert into t values (1)");
     let pid: u32 = busy.value("select pg_backend_pid()").parse().expect("a process");
     busy.rows("begin; insert into t values (2)");
-    busy.send(&message::query("select pg_sleep(60)")).expect("sent");
+    busy.send_query("select pg_sleep(60)");
     server.wait_until("select count(*) = 1 from pg_stat_activity where wait_event = 'PgSleep'");
     let sleeping: u32 = server
         .value("select pid from pg_stat_activity where wait_event = 'PgSleep'")
@@ -160,7 +145,7 @@ fn insert(
                     ]
                     .concat(),
                 );
-                raw.send(&bytes)
+                raw.try_send(&bytes)
                     .map_err(|error| error.to_string())
                     .and_then(|()| {
                         loop {
@@ -217,14 +202,13 @@ fn restarts(mode: Mode, crash: bool) {
         let ends = Ends(&stop);
         // The load is there, again and again.
         let until_more = |count: usize| {
-            let (before, until) = (
-                commits.load(Ordering::Relaxed),
-                Instant::now() + Duration::from_secs(60),
-            );
-            while commits.load(Ordering::Relaxed) < before + count {
-                assert!(Instant::now() < until, "the target does not come back");
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            let before = commits.load(Ordering::Relaxed);
+            wait_at_most(Duration::from_secs(60), || {
+                match commits.load(Ordering::Relaxed) >= before + count {
+                    true => Ok(()),
+                    false => Err("the target does not come back"),
+                }
+            });
         };
         for _ in 0..3 {
             until_more(CLIENTS * 20);

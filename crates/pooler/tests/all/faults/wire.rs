@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::time::Duration;
 
+use crate::common::fixture::Fixture;
 use crate::common::message::{self, Message, message};
 use crate::common::postgres::shared;
 use crate::common::random::Random;
 use crate::common::raw::{Login, Raw};
-use crate::common::target::Scene;
 
 /// Code of the first error, and whether the connection goes on.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ struct Outcome {
 
 fn outcome(mut client: Raw, bytes: &[u8], whole: impl Fn(&[Message]) -> bool) -> Outcome {
     // The other side may close before it has read everything.
-    let _ = client.send(bytes);
+    let _ = client.try_send(bytes);
     let mut seen = Vec::new();
     let mut goes_on = true;
     while goes_on && !whole(&seen) {
@@ -34,9 +34,10 @@ fn outcome(mut client: Raw, bytes: &[u8], whole: impl Fn(&[Message]) -> bool) ->
 
 #[test]
 fn malformed_messages_are_answered_as_by_the_server() {
-    let scene = Scene::transactions(2);
-    let mut bystander = scene.client();
-    let direct = shared().login("app").database(&scene.database);
+    let fixture = Fixture::transactions(2);
+    let mut bystander = fixture.client();
+    let direct = shared().login("app").database(&fixture.database);
+    let bound = |body: &[u8]| [message::parse("", "select $1::int", &[]), message(b'B', body)].concat();
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("an unknown type", message(b'z', b"?")),
         ("type 0", message(0, b"")),
@@ -62,35 +63,19 @@ fn malformed_messages_are_answered_as_by_the_server() {
         ("a Bind of nothing", message(b'B', b"")),
         (
             "a Bind with a value of -2 bytes",
-            [
-                message::parse("", "select $1::int", &[]),
-                message(b'B', b"\0\0\0\0\0\x01\xFF\xFF\xFF\xFE\0\0"),
-            ]
-            .concat(),
+            bound(b"\0\0\0\0\0\x01\xFF\xFF\xFF\xFE\0\0"),
         ),
         (
             "a Bind with a value longer than the message",
-            [
-                message::parse("", "select $1::int", &[]),
-                message(b'B', b"\0\0\0\0\0\x01\x00\x10\x00\x00\0\0"),
-            ]
-            .concat(),
+            bound(b"\0\0\0\0\0\x01\x00\x10\x00\x00\0\0"),
         ),
         (
             "a Bind with too many formats",
-            [
-                message::parse("", "select $1::int", &[]),
-                message(b'B', b"\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0\x011\0\0"),
-            ]
-            .concat(),
+            bound(b"\0\0\0\x03\0\0\0\0\0\0\0\x01\0\0\0\x011\0\0"),
         ),
         (
             "a Bind of an unknown format",
-            [
-                message::parse("", "select $1::int", &[]),
-                message(b'B', b"\0\0\0\x01\0\x07\0\x01\0\0\0\x011\0\0"),
-            ]
-            .concat(),
+            bound(b"\0\0\0\x01\0\x07\0\x01\0\0\0\x011\0\0"),
         ),
         ("a Describe of neither", message(b'D', b"X\0")),
         ("a Close of neither", message(b'C', b"X\0")),
@@ -120,7 +105,7 @@ fn malformed_messages_are_answered_as_by_the_server() {
             tags.ends_with(b"IZ") && tags.iter().filter(|tag| **tag == b'Z').count() >= 2
         };
         let expected = outcome(Raw::connect(&direct).expect("direct login"), &bytes, whole);
-        let got = outcome(scene.client(), &bytes, whole);
+        let got = outcome(fixture.client(), &bytes, whole);
         // The target may be stricter and end what the server forgives, but must say why; never the other way round.
         assert!(
             got.goes_on == expected.goes_on || (expected.goes_on && got.code.is_some()),
@@ -136,13 +121,13 @@ fn malformed_messages_are_answered_as_by_the_server() {
 #[test]
 fn messages_that_never_come_are_waited_for_by_nobody_else() {
     // The beginning of a message may well take a server.
-    let scene = Scene::transactions(30);
-    let mut bystander = scene.client();
+    let fixture = Fixture::transactions(30);
+    let mut bystander = fixture.client();
     let mut waiting = Vec::new();
     for tag in [b'Q', b'P', b'B', b'd', b'S', b'X', b'p', b'D'] {
         for length in [0x3FFF_FFFFu32, 0x7FFF_FFFF, 200_000] {
-            let mut client = scene.client();
-            let _ = client.send(&[&[tag][..], &length.to_be_bytes(), b"the beginning"].concat());
+            let mut client = fixture.client();
+            let _ = client.try_send(&[&[tag][..], &length.to_be_bytes(), b"the beginning"].concat());
             waiting.push(client);
             assert_eq!(
                 bystander.value("select 1"),
@@ -156,9 +141,9 @@ fn messages_that_never_come_are_waited_for_by_nobody_else() {
 
 #[test]
 fn startups_that_are_none_are_refused() {
-    let scene = Scene::transactions(1);
-    let mut bystander = scene.client();
-    let login = scene.login();
+    let fixture = Fixture::transactions(1);
+    let mut bystander = fixture.client();
+    let login = fixture.login();
     let packet = |version: u32, body: &[u8]| {
         [
             &(8 + body.len() as u32).to_be_bytes()[..],
@@ -208,7 +193,7 @@ fn startups_that_are_none_are_refused() {
     ];
     for (about, bytes) in cases {
         let mut client = Raw::open(&login).expect("a connection");
-        client.send(&bytes).expect("sent");
+        client.send(&bytes);
         // Some say a length and would wait for the rest: a client that stops sending must not get in either.
         client.set_patience(Duration::from_millis(500));
         while let Ok(answer) = client.read() {
@@ -221,8 +206,8 @@ fn startups_that_are_none_are_refused() {
 
 #[test]
 fn it_does_not_matter_how_bytes_are_cut() {
-    let scene = Scene::transactions(1);
-    scene.sql("create table t (v int); grant all on t to public");
+    let fixture = Fixture::transactions(1);
+    fixture.sql("create table t (v int); grant all on t to public");
     let conversation = [
         message::query("select 1"),
         message::parse("s", "select $1::int", &[]),
@@ -242,20 +227,18 @@ fn it_does_not_matter_how_bytes_are_cut() {
     .concat();
     let readies = 7;
     let whole = |seen: &[Message]| seen.iter().filter(|m| m.tag == b'Z').count() == readies;
-    let read =
-        |client: &mut Raw| -> Vec<String> { client.until(whole).iter().filter_map(Message::show).collect() };
-    let mut client = scene.client();
-    client.send(&conversation).expect("sent");
+    let read = |client: &mut Raw| message::shown(&client.until(whole));
+    let mut client = fixture.client();
+    client.send(&conversation);
     let expected = read(&mut client);
     let mut random = Random::new(11);
     for round in 0..12 {
         // With the startup packet in front, all in one stream.
-        let login: Login = scene.login();
+        let login: Login = fixture.login();
         let startup = message::startup(0, &[("user", &login.user), ("database", &login.database)]);
         let stream = [startup, conversation.clone()].concat();
-        let mut socket = std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
-        socket.set_nodelay(true).expect("no delay");
-        let mut writer = socket.try_clone().expect("clone");
+        let mut client = Raw::open(&login).expect("a connection");
+        let mut writer = client.writer();
         let most = [1, 3, 17, 200, usize::MAX][round % 5];
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -269,52 +252,23 @@ fn it_does_not_matter_how_bytes_are_cut() {
                     rest = &rest[length..];
                 }
             });
-            let mut reader = Reader::new(&mut socket);
-            let mut got = Vec::new();
             // The login's own ReadyForQuery comes first.
-            while got.iter().filter(|m: &&Message| m.tag == b'Z').count() < readies + 1 {
-                got.push(reader.next());
-                assert!(got.len() < 100, "too much: {got:?}");
-            }
-            let first = got.iter().position(|m| m.tag == b'Z').expect("a ReadyForQuery") + 1;
-            let lines: Vec<String> = got[first..].iter().filter_map(Message::show).collect();
-            assert_eq!(lines, expected, "pieces of up to {most} bytes");
+            client.until_ready();
+            assert_eq!(read(&mut client), expected, "pieces of up to {most} bytes");
         });
-    }
-}
-
-/// Messages from a plain socket.
-struct Reader<'a>(&'a mut std::net::TcpStream);
-
-impl Reader<'_> {
-    fn new(socket: &mut std::net::TcpStream) -> Reader<'_> {
-        socket
-            .set_read_timeout(Some(crate::common::raw::PATIENCE))
-            .expect("timeout");
-        Reader(socket)
-    }
-
-    fn next(&mut self) -> Message {
-        use std::io::Read;
-        let mut header = [0; 5];
-        self.0.read_exact(&mut header).expect("a header");
-        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-        let mut body = vec![0; length - 4];
-        self.0.read_exact(&mut body).expect("a body");
-        Message { tag: header[0], body }
     }
 }
 
 #[test]
 fn random_bytes_do_no_harm() {
-    let scene = Scene::transactions(2);
-    let mut bystander = scene.client();
+    let fixture = Fixture::transactions(2);
+    let mut bystander = fixture.client();
     let mut random = Random::new(99);
     for round in 0..150 {
         let mut client = if round % 2 == 0 {
-            scene.client()
+            fixture.client()
         } else {
-            Raw::open(&scene.login()).expect("a connection")
+            Raw::open(&fixture.login()).expect("a connection")
         };
         let length = 1 + random.below(300);
         let mut bytes: Vec<u8> = (0..length).map(|_| random.bits() as u8).collect();
@@ -326,10 +280,10 @@ fn random_bytes_do_no_harm() {
                 bytes[at] = random.bits() as u8;
             }
         }
-        let _ = client.send(&bytes);
+        let _ = client.try_send(&bytes);
         if round % 10 == 0 {
             assert_eq!(bystander.value("select 'unharmed'"), "unharmed", "round {round}");
         }
     }
-    assert_eq!(scene.client().value("select 'served'"), "served");
+    assert_eq!(fixture.client().value("select 'served'"), "served");
 }

@@ -1,7 +1,7 @@
 //! Estimates of the queue beside what hash tables really take, where PostgreSQL's own are off; and statistics that change.
 
 use crate::common::raw::Raw;
-use crate::heavy_queue::fixture::Fixture;
+use crate::heavy_queue::fixture::QueueFixture;
 
 /// Parts of 25 categories, two thirds of which are asked for: alternatives that PostgreSQL takes for independent.
 const TABLES: [&str; 4] = [
@@ -29,7 +29,7 @@ fn estimated(client: &mut Raw, sql: &str) -> f64 {
 }
 
 /// Bytes as the server counts them when it runs.
-fn real(fixture: &Fixture, sql: &str) -> f64 {
+fn real(fixture: &QueueFixture, sql: &str) -> f64 {
     let mut direct = fixture.direct();
     direct.rows("set max_parallel_workers_per_gather = 0");
     let said = format!(
@@ -45,7 +45,7 @@ fn real(fixture: &Fixture, sql: &str) -> f64 {
 
 #[test]
 fn tables_are_as_large_as_expected_where_postgresql_expects_fewer_rows() {
-    let fixture = Fixture::start("heavy_queue_plans = false\nheavy_queue_min = \"0ms\"");
+    let fixture = QueueFixture::start("heavy_queue_plans = false\nheavy_queue_min = \"0ms\"");
     let mut direct = fixture.direct();
     for sql in TABLES {
         direct.rows(sql);

@@ -1,21 +1,12 @@
 //! A database with a query that can be held up, a proxy whose queue has one core, and what must hold afterwards.
 
-use std::collections::BTreeMap;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::ops::Deref;
-use std::time::{Duration, Instant};
+use std::ops::{Deref, DerefMut};
 
-use crate::common::message::{Message, cancel_request, query};
-use crate::common::place::Place;
-use crate::common::postgres::{Options, Postgres};
-use crate::common::raw::{Login, Raw};
+use crate::common::fixture::Fixture;
+use crate::common::postgres::Postgres;
+use crate::common::raw::{Login, Raw, Row};
 use crate::common::target::{Mode, Pooling};
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A row of a table of the console.
-pub type Row = BTreeMap<String, String>;
+use crate::common::wait::wait;
 
 /// `gate` is what a test locks to hold queries up; `fact` joins `dim` by a hash table, or its index.
 const TABLES: &str = "create table gate (g int);
@@ -39,24 +30,30 @@ pub fn held(number: u32) -> String {
 pub const JOIN: &str = "select d_name, sum(f_v) from fact, dim where f_d = d_id and f_id <= 15000 \
                         group by d_name order by d_name";
 
-pub struct Fixture(Place);
+pub struct QueueFixture(Fixture);
 
-impl Deref for Fixture {
-    type Target = Place;
+impl Deref for QueueFixture {
+    type Target = Fixture;
 
-    fn deref(&self) -> &Place {
+    fn deref(&self) -> &Fixture {
         &self.0
     }
 }
 
-impl Fixture {
+impl DerefMut for QueueFixture {
+    fn deref_mut(&mut self) -> &mut Fixture {
+        &mut self.0
+    }
+}
+
+impl QueueFixture {
     /// One core for the queue, and more lines of `[corun]`.
-    pub fn start(corun: &str) -> Fixture {
-        Fixture::with(None, corun, |pooling| pooling)
+    pub fn start(corun: &str) -> QueueFixture {
+        QueueFixture::with(None, corun, |pooling| pooling)
     }
 
-    pub fn with(own: Option<Postgres>, corun: &str, change: impl FnOnce(Pooling) -> Pooling) -> Fixture {
-        Fixture::with_cores(1, own, corun, change)
+    pub fn with(own: Option<Postgres>, corun: &str, change: impl FnOnce(Pooling) -> Pooling) -> QueueFixture {
+        QueueFixture::with_cores(1, own, corun, change)
     }
 
     /// So many cores for the queue, where the machine has them.
@@ -65,40 +62,17 @@ impl Fixture {
         own: Option<Postgres>,
         corun: &str,
         change: impl FnOnce(Pooling) -> Pooling,
-    ) -> Fixture {
-        let pooling = |_: &str| {
-            let pooling = Pooling::new(Mode::Transaction, 4).corun("heavy_queue = \"on\"");
-            let cores = if corun.contains("heavy_queue_cores") {
-                String::new()
-            } else {
-                format!("heavy_queue_cores = {cores}")
-            };
-            change(pooling.corun(&cores).corun(corun))
-        };
-        let fixture = Fixture(Place::start(own, pooling));
+    ) -> QueueFixture {
+        let mut pooling = Pooling::new(Mode::Transaction, 4).corun("heavy_queue = \"on\"");
+        if !corun.contains("heavy_queue_cores") {
+            pooling = pooling.corun(&format!("heavy_queue_cores = {cores}"));
+        }
+        let pooling = change(pooling.corun(corun));
+        let fixture = QueueFixture(Fixture::start_on(own, &pooling));
         for statement in TABLES.split(';') {
             fixture.sql(statement);
         }
         fixture
-    }
-
-    pub fn own_server() -> Postgres {
-        Postgres::start_with(Options::default())
-    }
-
-    /// Its own server, to be stopped and started.
-    pub fn own_mut(&mut self) -> &mut Postgres {
-        self.0.own.as_mut().expect("a server of its own")
-    }
-
-    /// Sends a cancel request for a client.
-    pub fn cancel(&self, client: &Raw) {
-        let login = self.login();
-        let mut socket = TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
-        socket
-            .write_all(&cancel_request(client.key.0, &client.key.1))
-            .expect("sent");
-        let _ = socket.read_to_end(&mut Vec::new());
     }
 
     /// What `EXPLAIN (CORUN)` says of the queue.
@@ -115,23 +89,14 @@ impl Fixture {
 
     /// Waits until so many wait and run.
     pub fn wait_for_queue(&self, waiting: usize, running: usize) {
-        self.wait_until(|| {
+        wait(|| {
             let rows = self.queue();
             let count = |state: &str| rows.iter().filter(|row| row["state"] == state).count();
-            if (count("waiting"), count("running")) == (waiting, running) {
-                Ok(())
-            } else {
-                Err(format!("{rows:#?}"))
+            match (count("waiting"), count("running")) == (waiting, running) {
+                true => Ok(()),
+                false => Err(format!("{rows:#?}")),
             }
         });
-    }
-
-    pub fn wait_until(&self, mut check: impl FnMut() -> Result<(), String>) {
-        let until = Instant::now() + PATIENCE;
-        while let Err(error) = check() {
-            assert!(Instant::now() < until, "{error}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
     }
 
     /// The plans of these queries are known from now on.
@@ -152,10 +117,10 @@ impl Fixture {
         self.known(&mut runs, &[held(1)]);
         self.known(&mut waits, &[held(2)]);
         let gate = self.lock();
-        runs.send(&query(&held(1))).expect("sent");
+        runs.send_query(&held(1));
         self.wait_for_queue(0, 1);
         self.wait_for_lock();
-        waits.send(&query(&held(2))).expect("sent");
+        waits.send_query(&held(2));
         self.wait_for_queue(1, 1);
         (gate, runs, waits)
     }
@@ -172,24 +137,13 @@ impl Fixture {
     pub fn wait_for_lock(&self) {
         let waiting = "select count(*) > 0 from pg_locks where not granted and database = \
                        (select oid from pg_database where datname = current_database())";
-        self.wait_until(|| match self.sql(waiting)[0][0].as_deref() {
-            Some("t") => Ok(()),
-            _ => Err("nobody waits for a lock".to_owned()),
-        });
+        self.wait_until(waiting);
     }
 
     /// Server connections in use.
     pub fn active(&self) -> Vec<Row> {
-        let rows = self.console().table("show servers");
-        rows.into_iter()
-            .filter(|row| row["database"] == self.database && row["state"] == "active")
-            .collect()
+        let mut rows = self.console().table("show servers");
+        rows.retain(|row| row["database"] == self.database && row["state"] == "active");
+        rows
     }
-}
-
-/// Code and message of the error among messages.
-pub fn error(messages: &[Message]) -> (String, String) {
-    let found = messages.iter().find(|message| message.tag == b'E');
-    let field = |code: u8| found.and_then(|message| message.field(code)).unwrap_or_default();
-    (field(b'C'), field(b'M'))
 }

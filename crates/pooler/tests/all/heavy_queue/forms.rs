@@ -1,13 +1,14 @@
 //! Queries that run with other joins than PostgreSQL prefers: the same answers and errors, and nothing left behind.
 
-use crate::common::message::{bind, describe, execute, parse, query, sync};
+use crate::common::assert_contains;
+use crate::common::message::{bind, code, describe, error, execute, parse, query, sync};
 use crate::common::raw::Raw;
-use crate::heavy_queue::fixture::{Fixture, error};
+use crate::heavy_queue::fixture::QueueFixture;
 
 /// The hash tables here are small beside this cache, so a hash join is preferred where it costs about as much as the index join that
 /// PostgreSQL takes.
-fn fixture() -> Fixture {
-    Fixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"")
+fn fixture() -> QueueFixture {
+    QueueFixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"")
 }
 
 /// The join, of as many rows of `fact` as `limit` says.
@@ -29,7 +30,7 @@ fn cost(client: &mut Raw, sql: &str) -> (f64, String) {
 }
 
 /// A limit under which PostgreSQL takes an index join, and a hash join would cost little more.
-fn limit(fixture: &Fixture) -> u32 {
+fn limit(fixture: &QueueFixture) -> u32 {
     let (mut own, mut hashes) = (fixture.direct(), fixture.direct());
     hashes.rows("set enable_nestloop = off");
     hashes.rows("set enable_mergejoin = off");
@@ -44,7 +45,7 @@ fn limit(fixture: &Fixture) -> u32 {
 }
 
 /// A query of which another form is chosen, once it is known, and the fixture.
-fn chosen() -> (Fixture, Raw, u32) {
+fn chosen() -> (QueueFixture, Raw, u32) {
     let fixture = fixture();
     let limit = limit(&fixture);
     let mut client = fixture.client();
@@ -56,20 +57,20 @@ fn chosen() -> (Fixture, Raw, u32) {
         &mut client,
         &join("count(*), sum(f_v)", &limit.to_string()),
     );
-    assert!(form.contains("enable_nestloop=off"), "{form}");
+    assert_contains(&form, "enable_nestloop=off");
     (fixture, client, limit)
 }
 
 /// The form in which a query runs that must wait for a lock.
-fn with_lock(fixture: &Fixture, client: &mut Raw, sql: &str) -> String {
+fn with_lock(fixture: &QueueFixture, client: &mut Raw, sql: &str) -> String {
     let mut other = fixture.direct();
     other.rows("begin");
     other.rows("lock table fact in access exclusive mode");
-    client.send(&query(sql)).expect("sent");
+    client.send_query(sql);
     fixture.wait_for_queue(0, 1);
     let form = fixture.queue()[0]["form"].clone();
     other.rows("commit");
-    assert_eq!(error(&client.until_ready()).0, "");
+    assert_eq!(code(&client.until_ready()), "");
     fixture.wait_for_queue(0, 0);
     form
 }
@@ -156,25 +157,19 @@ fn cancelled_and_left_in_the_middle() {
     let mut gate = fixture.direct();
     gate.rows("begin");
     gate.rows("lock table fact in access exclusive mode");
-    ours.send(&query(&sql)).expect("sent");
+    ours.send_query(&sql);
     fixture.wait_for_queue(0, 1);
     fixture.wait_for_lock();
     fixture.cancel(&ours);
     let answer = ours.until_ready();
-    assert_eq!(
-        error(&answer),
-        (
-            "57014".to_owned(),
-            "canceling statement due to user request".to_owned()
-        )
-    );
+    assert_eq!(error(&answer), "57014 canceling statement due to user request");
     assert_eq!(
         answer.last().and_then(|message| message.show()),
         Some("ready I".to_owned())
     );
     assert_eq!(ours.value("show enable_nestloop"), "on");
     let mut leaves = fixture.client();
-    leaves.send(&query(&sql)).expect("sent");
+    leaves.send_query(&sql);
     fixture.wait_for_queue(0, 1);
     drop(leaves);
     fixture.wait_for_queue(0, 0);
@@ -205,7 +200,7 @@ fn what_follows_in_one_write_is_answered_in_order() {
     ]
     .concat();
     let run = |client: &mut Raw| {
-        client.send(&bytes).expect("sent");
+        client.send(&bytes);
         let answers: Vec<String> = (0..6)
             .flat_map(|_| client.until_ready())
             .filter_map(|message| message.show())
@@ -220,7 +215,7 @@ fn what_follows_in_one_write_is_answered_in_order() {
 
 #[test]
 fn plans_can_be_left_alone_and_serializable_ones_are() {
-    let fixture = Fixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_plans = false");
+    let fixture = QueueFixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_plans = false");
     let limit = limit(&fixture);
     let mut client = fixture.client();
     let sql = join("count(*), sum(f_v)", &limit.to_string());
@@ -241,7 +236,7 @@ fn hints_that_nobody_reads_are_no_forms() {
     let mut client = fixture.client();
     client.rows(&sql);
     let without = with_lock(&fixture, &mut client, &sql);
-    assert!(without.contains("enable_nestloop=off"), "{without}");
+    assert_contains(&without, "enable_nestloop=off");
     // The setting is there, and the extension is not.
     let database = &fixture.database;
     fixture.sql(&format!(

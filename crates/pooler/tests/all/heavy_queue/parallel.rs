@@ -3,10 +3,11 @@
 use corun_model::units::CpuId;
 use corun_net::process::{Processes, SystemProcesses};
 
-use crate::common::message::query;
+use crate::common::message::{code, shown};
 use crate::common::postgres::{Options, Postgres};
-use crate::common::raw::Raw;
-use crate::heavy_queue::fixture::{Fixture, HINT, Row, error};
+use crate::common::raw::{Raw, Row};
+use crate::common::wait::wait;
+use crate::heavy_queue::fixture::{HINT, QueueFixture};
 use crate::heavy_queue::resctrl::Resctrl;
 use crate::skipped::skipped;
 
@@ -31,7 +32,7 @@ fn parallel_server(workers: usize) -> Postgres {
 }
 
 struct Shop {
-    fixture: Fixture,
+    fixture: QueueFixture,
     resctrl: Resctrl,
 }
 
@@ -39,7 +40,7 @@ impl Shop {
     fn start(cores: usize, workers: usize) -> Shop {
         let resctrl = Resctrl::new();
         // The plans are to stay as they are.
-        let fixture = Fixture::with_cores(
+        let fixture = QueueFixture::with_cores(
             cores,
             Some(parallel_server(workers)),
             "heavy_queue_plans = false",
@@ -52,15 +53,14 @@ impl Shop {
     fn run(&self, number: u32) -> (Raw, u32) {
         let mut client = self.fixture.client();
         let before = self.running().len();
-        client.send(&query(&long(number))).expect("sent");
-        let mut pid = 0;
-        self.fixture.wait_until(|| {
-            let text = format!(
-                "select pid from pg_stat_activity where state = 'active' and leader_pid is null and query like '/* corun%b.f_id + {number}'"
-            );
-            let found = self.fixture.sql(&text).first().and_then(|row| row[0].clone()?.parse().ok());
-            pid = found.ok_or_else(|| format!("{number} does not run"))?;
-            Ok(())
+        client.send_query(&long(number));
+        let text = format!(
+            "select pid from pg_stat_activity where state = 'active' and leader_pid is null and query like '/* corun%b.f_id + {number}'"
+        );
+        let pid = wait(|| {
+            let rows = self.fixture.sql(&text);
+            let found = rows.first().and_then(|row| row[0].as_deref()?.parse().ok());
+            found.ok_or("it does not run")
         });
         assert_eq!(self.running().len(), before + 1);
         (client, pid)
@@ -90,7 +90,7 @@ impl Shop {
 
     /// Waits until a leader is on this core and its workers are on those, all in one class.
     fn are_at(&self, leader: u32, count: usize, core: CpuId, lent: &[CpuId]) {
-        self.fixture.wait_until(|| {
+        wait(|| {
             let workers = self.workers(leader);
             let cpus = |pid: u32| SystemProcesses.cpus(pid).unwrap_or_default();
             let group = self.resctrl.group_of(leader);
@@ -116,7 +116,7 @@ impl Shop {
 
     fn stop(&self, client: &mut Raw) {
         self.fixture.cancel(client);
-        assert_eq!(error(&client.until_ready()).0, "57014");
+        assert_eq!(code(&client.until_ready()), "57014");
     }
 }
 
@@ -130,7 +130,7 @@ fn workers_share_the_only_core_of_the_queue() {
     let (mut client, leader) = shop.run(1);
     let core = cores()[0];
     shop.are_at(leader, 2, core, &[core]);
-    shop.fixture.wait_until(|| {
+    wait(|| {
         let row = shop.fixture.queue().remove(0);
         if (&*row["workers"], &*row["cpu"]) == ("2", &*core.0.to_string()) {
             Ok(())
@@ -171,12 +171,10 @@ fn workers_that_come_later_are_others_and_follow_as_well() {
     let part = "(select count(*) from fact a, fact b where a.f_id > b.f_id and a.f_id <= 6000)";
     let parts: Vec<String> = (0..50).map(|n| format!("{part} + {n}")).collect();
     let mut client = shop.fixture.client();
-    client
-        .send(&query(&format!("{HINT}select {}", parts.join(", "))))
-        .expect("sent");
+    client.send_query(&format!("{HINT}select {}", parts.join(", ")));
     let core = cores()[0];
     let mut seen = std::collections::BTreeSet::new();
-    shop.fixture.wait_until(|| {
+    wait(|| {
         let leaders = shop
             .fixture
             .sql("select distinct leader_pid from pg_stat_activity where leader_pid <> pid");
@@ -212,13 +210,11 @@ fn answers_are_the_same_wherever_workers_run() {
     ];
     for round in 0..10 {
         for client in &mut clients {
-            client.send(&query(&sql(round))).expect("sent");
+            client.send_query(&sql(round));
         }
         let expected = direct.lines(&sql(round));
         for client in &mut clients {
-            let answer = client.until_ready();
-            let lines: Vec<String> = answer.iter().filter_map(|message| message.show()).collect();
-            assert_eq!(lines, expected, "{round}");
+            assert_eq!(shown(&client.until_ready()), expected, "{round}");
         }
     }
     shop.fixture.wait_for_queue(0, 0);

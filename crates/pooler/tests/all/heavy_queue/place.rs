@@ -4,11 +4,12 @@
 use corun_model::units::CpuId;
 use corun_net::process::{Processes, SystemProcesses};
 
-use crate::common::message::query;
+use crate::common::message::code;
 use crate::common::postgres::Postgres;
-use crate::common::raw::Raw;
+use crate::common::raw::{Raw, Row};
 use crate::common::target::{Mode, Pooling, Target};
-use crate::heavy_queue::fixture::{Fixture, HINT, Row, error, held};
+use crate::common::wait::wait;
+use crate::heavy_queue::fixture::{HINT, QueueFixture, held};
 use crate::heavy_queue::resctrl::Resctrl;
 
 const WEAK: &str = "corun-weak";
@@ -22,7 +23,7 @@ const NO_SPACE: i32 = 28;
 /// A fixture whose cache is divided, and a client that keeps the first server to itself: the next one's home is another core than the
 /// queue's, where there is one.
 struct Divided {
-    fixture: Fixture,
+    fixture: QueueFixture,
     resctrl: Resctrl,
     _keeper: Raw,
 }
@@ -30,7 +31,7 @@ struct Divided {
 impl Divided {
     fn start(own: Option<Postgres>, corun: &str) -> Divided {
         let resctrl = Resctrl::new();
-        let fixture = Fixture::with(own, corun, |pooling| pooling.partitioner(resctrl.partitioner()));
+        let fixture = QueueFixture::with(own, corun, |pooling| pooling.partitioner(resctrl.partitioner()));
         let mut keeper = fixture.client();
         keeper.rows("begin");
         Divided {
@@ -44,14 +45,14 @@ impl Divided {
     fn weak(&self) -> (Raw, Raw, Process) {
         let mut client = self.fixture.client();
         self.fixture.known(&mut client, &[held(1)]);
-        let pid = client.value("select pg_backend_pid()").parse().expect("a number");
+        let pid = client.number("select pg_backend_pid()");
         let gate = self.fixture.lock();
         let process = Process {
             pid,
             home: SystemProcesses.cpus(pid).expect("it is there"),
         };
         assert_eq!(process.home.len(), 1, "it is bound");
-        client.send(&query(&held(1))).expect("sent");
+        client.send_query(&held(1));
         self.fixture.wait_for_queue(0, 1);
         self.is_at(pid, &self.queue_cpus(), WEAK);
         self.fixture.wait_for_lock();
@@ -68,7 +69,7 @@ impl Divided {
     }
 
     fn is_at(&self, pid: u32, cpus: &[CpuId], group: &str) {
-        self.fixture.wait_until(|| {
+        wait(|| {
             let found = (SystemProcesses.cpus(pid).ok(), self.resctrl.group_of(pid));
             if found == (Some(cpus.to_vec()), Some(group.to_owned())) {
                 Ok(())
@@ -84,7 +85,7 @@ impl Divided {
     }
 
     fn has_ended(&self, pid: u32) {
-        self.fixture.wait_until(|| match self.resctrl.group_of(pid) {
+        wait(|| match self.resctrl.group_of(pid) {
             None => Ok(()),
             Some(group) => Err(format!("{pid} is still there, in {group:?}")),
         });
@@ -107,7 +108,7 @@ fn a_weak_query_is_kept_to_its_part_and_core_while_it_runs() {
                 || corun_topology::affinity::allowed_cpus().expect("cores").len() == 1
         );
         gate.rows("commit");
-        assert_eq!(error(&client.until_ready()).0, "");
+        assert_eq!(code(&client.until_ready()), "");
         divided.is_home(&process);
         // What is not of the queue stays there.
         assert_eq!(client.value("select 7"), "7");
@@ -121,16 +122,16 @@ fn a_query_that_reuses_its_tables_has_the_rest() {
     let mut client = divided.fixture.client();
     let join = format!("{HINT}select count(*) from dim a, dim b, gate where a.d_name = b.d_name and g > 0");
     divided.fixture.known(&mut client, std::slice::from_ref(&join));
-    let pid = client.value("select pg_backend_pid()").parse().expect("a number");
+    let pid = client.number("select pg_backend_pid()");
     let home = SystemProcesses.cpus(pid).expect("it is there");
     let mut gate = divided.fixture.lock();
-    client.send(&query(&join)).expect("sent");
+    client.send_query(&join);
     divided.fixture.wait_for_queue(0, 1);
     divided.is_at(pid, &divided.queue_cpus(), DEFAULT);
     let row = &divided.fixture.queue()[0];
     assert_eq!((&*row["class"], &*row["cache"]), ("strong", DEFAULT));
     gate.rows("commit");
-    assert_eq!(error(&client.until_ready()).0, "");
+    assert_eq!(code(&client.until_ready()), "");
     divided.is_home(&Process { pid, home });
 }
 
@@ -139,11 +140,11 @@ fn one_that_fails_is_moved_back() {
     let divided = Divided::start(None, "");
     let (mut gate, mut client, process) = divided.weak();
     gate.rows("rollback");
-    assert_eq!(error(&client.until_ready()).0, "");
+    assert_eq!(code(&client.until_ready()), "");
     let fails = format!("{HINT}select count(*) from gate, dim where d_id > 1 / (g - 1)");
     for _ in 0..3 {
-        client.send(&query(&fails)).expect("sent");
-        assert_eq!(error(&client.until_ready()).0, "22012");
+        client.send_query(&fails);
+        assert_eq!(code(&client.until_ready()), "22012");
         divided.is_home(&process);
     }
     divided.fixture.wait_for_queue(0, 0);
@@ -154,7 +155,7 @@ fn one_that_is_cancelled_is_moved_back() {
     let divided = Divided::start(None, "");
     let (gate, mut client, process) = divided.weak();
     divided.fixture.cancel(&client);
-    assert_eq!(error(&client.until_ready()).0, "57014");
+    assert_eq!(code(&client.until_ready()), "57014");
     divided.is_home(&process);
     drop(gate);
 }
@@ -171,18 +172,18 @@ fn the_process_of_a_client_that_left_ends_or_is_moved_back() {
 
 #[test]
 fn a_process_that_is_terminated_leaves_nothing_behind() {
-    let divided = Divided::start(Some(Fixture::own_server()), "");
+    let divided = Divided::start(Some(Postgres::start()), "");
     let (gate, mut client, process) = divided.weak();
     divided
         .fixture
         .sql(&format!("select pg_terminate_backend({})", process.pid));
-    assert_eq!(error(&client.until_closed()).0, "57P01");
+    assert_eq!(code(&client.until_closed()), "57P01");
     divided.has_ended(process.pid);
     drop(gate);
     // The next one begins where everybody does.
     let (mut gate, mut client, process) = divided.weak();
     gate.rows("commit");
-    assert_eq!(error(&client.until_ready()).0, "");
+    assert_eq!(code(&client.until_ready()), "");
     divided.is_home(&process);
 }
 
@@ -200,7 +201,7 @@ fn a_configuration_without_the_queue_moves_it_back_at_its_end() {
     target.reload_with(&[("heavy_queue = \"on\"", "heavy_queue = \"off\"")]);
     divided.is_at(process.pid, &divided.queue_cpus(), WEAK);
     gate.rows("commit");
-    assert_eq!(error(&client.until_ready()).0, "");
+    assert_eq!(code(&client.until_ready()), "");
     divided.is_home(&process);
     client.rows(&held(1));
     divided.is_home(&process);
@@ -231,13 +232,13 @@ fn what_the_kernel_refuses_is_said_once_and_queries_run_on() {
         }
         assert_eq!(logged(&divided, text), before + 1, "{text}");
         let mut gate = divided.fixture.lock();
-        client.send(&query(&held(1))).expect("sent");
+        client.send_query(&held(1));
         divided.fixture.wait_for_queue(0, 1);
         let row = divided.fixture.queue().remove(0);
         assert_eq!((&*row["class"], &*row["cache"]), ("weak", ""));
         assert!(!row["cpu"].is_empty(), "its core has nothing to do with it");
         gate.rows("commit");
-        assert_eq!(error(&client.until_ready()).0, "");
+        assert_eq!(code(&client.until_ready()), "");
         assert!(divided.resctrl.in_group(WEAK).is_empty());
     }
 }
@@ -259,7 +260,7 @@ fn what_could_not_be_moved_back_is_moved_later() {
     let (mut gate, mut client, process) = divided.weak();
     divided.resctrl.refuse(NO_ACCESS);
     gate.rows("commit");
-    assert_eq!(error(&client.until_ready()).0, "");
+    assert_eq!(code(&client.until_ready()), "");
     divided.is_at(process.pid, &process.home, WEAK);
     divided.resctrl.refuse(0);
     divided.is_home(&process);
@@ -271,7 +272,7 @@ fn a_partition_that_goes_away_takes_its_classes_along() {
     let (mut gate, mut client, process) = divided.weak();
     divided.resctrl.unmount();
     gate.rows("commit");
-    assert_eq!(error(&client.until_ready()).0, "");
+    assert_eq!(code(&client.until_ready()), "");
     // Where the kernel puts it.
     divided.is_at(process.pid, &process.home, "");
     let expected = divided.fixture.direct().rows(&held(1));
@@ -280,11 +281,11 @@ fn a_partition_that_goes_away_takes_its_classes_along() {
     }
     let row: Row = {
         let mut gate = divided.fixture.lock();
-        client.send(&query(&held(1))).expect("sent");
+        client.send_query(&held(1));
         divided.fixture.wait_for_queue(0, 1);
         let row = divided.fixture.queue().remove(0);
         gate.rows("commit");
-        assert_eq!(error(&client.until_ready()).0, "");
+        assert_eq!(code(&client.until_ready()), "");
         row
     };
     assert_eq!(&*row["cache"], "");
@@ -293,7 +294,7 @@ fn a_partition_that_goes_away_takes_its_classes_along() {
 #[test]
 fn who_is_not_certainly_the_backend_is_never_moved() {
     // Behind another pooler the number that a connection tells is nobody's, or somebody else's.
-    let inner = Fixture::with(None, "", |pooling| pooling.ours("heavy_queue = \"off\""));
+    let inner = QueueFixture::with(None, "", |pooling| pooling.ours("heavy_queue = \"off\""));
     let resctrl = Resctrl::new();
     let pooling = Pooling::new(Mode::Transaction, 4)
         .corun("heavy_queue = \"on\"\nheavy_queue_cores = 1")
@@ -306,11 +307,11 @@ fn who_is_not_certainly_the_backend_is_never_moved() {
         assert_eq!(client.rows(&held(1)), expected);
     }
     let mut gate = inner.lock();
-    client.send(&query(&held(1))).expect("sent");
+    client.send_query(&held(1));
     let row = {
         let mut console = outer.client_as(&outer.login("postgres").database("pgbouncer"));
         let mut rows = Vec::new();
-        inner.wait_until(|| {
+        wait(|| {
             rows = console.table("show queue");
             rows.first()
                 .map(|_| ())
@@ -323,7 +324,7 @@ fn who_is_not_certainly_the_backend_is_never_moved() {
         ("running", "", "")
     );
     gate.rows("commit");
-    assert_eq!(error(&client.until_ready()).0, "");
+    assert_eq!(code(&client.until_ready()), "");
     for group in [WEAK, DEFAULT] {
         assert!(resctrl.in_group(group).is_empty());
     }

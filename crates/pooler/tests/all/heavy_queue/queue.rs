@@ -1,14 +1,17 @@
 //! Who waits, who runs, and what may happen to them.
 
-use crate::common::message::{bind, describe, execute, parse, query, sync};
+use crate::common::assert_contains;
+use crate::common::message::{code, error, parse, prepare, run, run_described};
+use crate::common::postgres::Postgres;
 use crate::common::raw::Raw;
-use crate::heavy_queue::fixture::{Fixture, HINT, JOIN, error, held};
+use crate::common::wait::wait;
+use crate::heavy_queue::fixture::{HINT, JOIN, QueueFixture, held};
 
 /// Both in the queue answer once the gate is open, and nobody is left.
-fn open(fixture: &Fixture, mut gate: Raw, waiting: Vec<&mut Raw>) {
+fn open(fixture: &QueueFixture, mut gate: Raw, waiting: Vec<&mut Raw>) {
     gate.rows("commit");
     for client in waiting {
-        assert_eq!(error(&client.until_ready()).0, "");
+        assert_eq!(code(&client.until_ready()), "");
         assert_eq!(client.value("select 7"), "7");
     }
     fixture.wait_for_queue(0, 0);
@@ -16,7 +19,7 @@ fn open(fixture: &Fixture, mut gate: Raw, waiting: Vec<&mut Raw>) {
 
 #[test]
 fn a_second_query_waits_without_a_server_and_short_ones_pass() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (gate, mut runs, mut waits) = fixture.two_in_queue();
     assert_eq!(fixture.active().len(), 1, "{:#?}", fixture.active());
     let rows = fixture.queue();
@@ -37,17 +40,11 @@ fn a_second_query_waits_without_a_server_and_short_ones_pass() {
 
 #[test]
 fn cancelled_while_it_waits() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (gate, mut runs, mut waits) = fixture.two_in_queue();
     fixture.cancel(&waits);
     let answer = error(&waits.until_ready());
-    assert_eq!(
-        answer,
-        (
-            "57014".to_owned(),
-            "canceling statement due to user request".to_owned()
-        )
-    );
+    assert_eq!(answer, "57014 canceling statement due to user request");
     fixture.wait_for_queue(0, 1);
     assert_eq!(waits.value("select 5"), "5");
     open(&fixture, gate, vec![&mut runs]);
@@ -55,10 +52,10 @@ fn cancelled_while_it_waits() {
 
 #[test]
 fn cancelled_while_it_runs() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (gate, mut runs, mut waits) = fixture.two_in_queue();
     fixture.cancel(&runs);
-    assert_eq!(error(&runs.until_ready()).0, "57014");
+    assert_eq!(code(&runs.until_ready()), "57014");
     fixture.wait_for_queue(0, 1);
     assert_eq!(runs.value("select 5"), "5");
     open(&fixture, gate, vec![&mut waits]);
@@ -66,13 +63,10 @@ fn cancelled_while_it_runs() {
 
 #[test]
 fn its_statement_timeout_passes_while_it_waits() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     // Once as the client says, once as the database does.
     let own = fixture.login().parameter("statement_timeout", "800ms");
-    let expected = (
-        "57014".to_owned(),
-        "canceling statement due to statement timeout".to_owned(),
-    );
+    let expected = "57014 canceling statement due to statement timeout";
     let (gate, mut runs, mut waits) = fixture.two_in_queue_as(&own);
     assert_eq!(error(&waits.until_ready()), expected);
     assert_eq!(waits.value("select 5"), "5");
@@ -81,31 +75,25 @@ fn its_statement_timeout_passes_while_it_waits() {
 
 #[test]
 fn the_servers_statement_timeout_passes_while_it_waits() {
-    let server = Fixture::own_server();
+    let server = Postgres::start();
     server.sql("alter role other set statement_timeout = '800ms'");
-    let fixture = Fixture::with(Some(server), "", |pooling| pooling);
+    let fixture = QueueFixture::with(Some(server), "", |pooling| pooling);
     fixture.sql("grant all on all tables in schema public to other");
     let other = fixture.target.login("other").database(&fixture.database);
     let (gate, mut runs, mut waits) = fixture.two_in_queue_as(&other);
     let answer = error(&waits.until_ready());
-    assert_eq!(
-        answer,
-        (
-            "57014".to_owned(),
-            "canceling statement due to statement timeout".to_owned()
-        )
-    );
+    assert_eq!(answer, "57014 canceling statement due to statement timeout");
     open(&fixture, gate, vec![&mut runs]);
 }
 
 #[test]
 fn clients_that_leave_make_room() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (gate, runs, waits) = fixture.two_in_queue();
     drop(waits);
     fixture.wait_for_queue(0, 1);
     let mut next = fixture.client();
-    next.send(&query(&held(2))).expect("sent");
+    next.send_query(&held(2));
     fixture.wait_for_queue(1, 1);
     drop(runs);
     fixture.wait_for_queue(0, 1);
@@ -114,41 +102,38 @@ fn clients_that_leave_make_room() {
 
 #[test]
 fn a_backend_that_dies_makes_room() {
-    let fixture = Fixture::with(Some(Fixture::own_server()), "", |pooling| pooling);
+    let fixture = QueueFixture::with(Some(Postgres::start()), "", |pooling| pooling);
     let (gate, mut runs, mut waits) = fixture.two_in_queue();
     let pid = fixture.active()[0]["remote_pid"].clone();
     fixture.sql(&format!("select pg_terminate_backend({pid})"));
-    let told = error(&runs.until_closed());
-    assert_eq!(told.0, "57P01", "{told:?}");
+    assert_eq!(code(&runs.until_closed()), "57P01");
     fixture.wait_for_queue(0, 1);
     open(&fixture, gate, vec![&mut waits]);
 }
 
 #[test]
 fn paused_and_killed() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (gate, mut runs, mut waits) = fixture.two_in_queue();
     let mut console = fixture.console();
-    console
-        .send(&query(&format!("pause {}", fixture.database)))
-        .expect("sent");
+    console.send_query(&format!("pause {}", fixture.database));
     drop(gate);
-    assert_eq!(error(&runs.until_ready()).0, "");
+    assert_eq!(code(&runs.until_ready()), "");
     // Nobody has a core who gets no server.
     fixture.wait_for_queue(0, 0);
     fixture.console().rows(&format!("resume {}", fixture.database));
-    assert_eq!(error(&waits.until_ready()).0, "");
+    assert_eq!(code(&waits.until_ready()), "");
     let (gate, mut runs, mut waits) = fixture.two_in_queue();
     fixture.console().rows(&format!("kill {}", fixture.database));
-    assert_eq!(error(&waits.until_closed()).0, "57P01");
-    assert_eq!(error(&runs.until_closed()).0, "57P01");
+    assert_eq!(code(&waits.until_closed()), "57P01");
+    assert_eq!(code(&runs.until_closed()), "57P01");
     fixture.wait_for_queue(0, 0);
     drop(gate);
 }
 
 #[test]
 fn what_takes_long_is_learnt() {
-    let fixture = Fixture::start("heavy_queue_min = \"1ms\"");
+    let fixture = QueueFixture::start("heavy_queue_min = \"1ms\"");
     let slow = "select count(*) from fact a, fact b where a.f_v = b.f_v and a.f_id <= 3000";
     let mut client = fixture.client();
     assert!(
@@ -159,7 +144,7 @@ fn what_takes_long_is_learnt() {
     let expected = fixture.direct().rows(slow);
     assert_eq!(client.rows(slow), expected);
     let asked = fixture.heavy_queue(&mut client, slow);
-    assert!(asked.contains("asks for its plan"), "{asked}");
+    assert_contains(&asked, "asks for its plan");
     assert_eq!(client.rows(slow), expected);
     let known = fixture.heavy_queue(&mut client, slow);
     assert!(known.contains("queues as") && known.contains("plans"), "{known}");
@@ -174,7 +159,7 @@ fn what_takes_long_is_learnt() {
 
 #[test]
 fn what_cannot_be_explained_runs_all_the_same() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     fixture.sql("create table secret (s int)");
     let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     for text in [
@@ -198,13 +183,13 @@ fn what_cannot_be_explained_runs_all_the_same() {
 
 #[test]
 fn values_of_prepared_statements_are_asked_about_as_they_came() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let text = format!(
         "{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1 and d_id > $2"
     );
     for client in [&mut ours, &mut direct] {
-        client.ask(&[parse("mine", &text, &[23]), sync()].concat());
+        client.ask(&prepare("mine", &text, &[23]));
     }
     for (values, binary) in [
         ([Some("100"), Some("5")], false),
@@ -213,21 +198,9 @@ fn values_of_prepared_statements_are_asked_about_as_they_came() {
         ([Some("wrong"), Some("7")], false),
         ([Some("100"), Some("5")], false),
     ] {
-        let run = [
-            bind("", "mine", &values, binary && values[0] != Some("wrong")),
-            describe(b'P', ""),
-            execute("", 0),
-            sync(),
-        ]
-        .concat();
-        let unnamed = [
-            parse("", &text, &[23]),
-            bind("", "", &values, false),
-            execute("", 0),
-            sync(),
-        ]
-        .concat();
-        assert_eq!(ours.ask(&run), direct.ask(&run), "{values:?}");
+        let named = run_described("mine", &values, binary && values[0] != Some("wrong"));
+        let unnamed = [parse("", &text, &[23]), run("", &values)].concat();
+        assert_eq!(ours.ask(&named), direct.ask(&named), "{values:?}");
         assert_eq!(ours.ask(&unnamed), direct.ask(&unnamed), "{values:?}");
     }
     let join = format!("{HINT}{JOIN}");
@@ -237,32 +210,26 @@ fn values_of_prepared_statements_are_asked_about_as_they_came() {
 
 #[test]
 fn a_cancelled_question_is_asked_again() {
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let mut client = fixture.client();
     let gate = fixture.lock();
     // The question waits for the lock, as the query would.
-    client.send(&query(&held(3))).expect("sent");
+    client.send_query(&held(3));
     fixture.wait_for_lock();
     fixture.cancel(&client);
     let told = error(&client.until_ready());
-    assert_eq!(
-        told,
-        (
-            "57014".to_owned(),
-            "canceling statement due to user request".to_owned()
-        )
-    );
+    assert_eq!(told, "57014 canceling statement due to user request");
     drop(gate);
     client.rows(&held(3));
     let gate = fixture.lock();
-    client.send(&query(&held(3))).expect("sent");
+    client.send_query(&held(3));
     fixture.wait_for_queue(0, 1);
     open(&fixture, gate, vec![&mut client]);
 }
 
 #[test]
 fn who_waits_for_what_does_not_end_goes_on_without() {
-    let fixture = Fixture::start("heavy_queue_min = \"0ms\"");
+    let fixture = QueueFixture::start("heavy_queue_min = \"0ms\"");
     let text = |number: u32| {
         format!(
             "select count(*), {number} from gate, fact a, fact b where a.f_v = b.f_v and a.f_id <= 500 + g"
@@ -270,7 +237,7 @@ fn who_waits_for_what_does_not_end_goes_on_without() {
     };
     let mut clients = [fixture.client(), fixture.client()];
     // Until what they have used pays for a question.
-    fixture.wait_until(|| {
+    wait(|| {
         clients[0].rows(&text(1));
         let said = fixture.heavy_queue(&mut clients[0], &text(1));
         if said.contains("queues as") {
@@ -281,45 +248,45 @@ fn who_waits_for_what_does_not_end_goes_on_without() {
     });
     fixture.wait_for_queue(0, 0);
     let mut gate = fixture.lock();
-    clients[0].send(&query(&text(1))).expect("sent");
+    clients[0].send_query(&text(1));
     fixture.wait_for_queue(0, 1);
-    clients[1].send(&query(&text(1))).expect("sent");
+    clients[1].send_query(&text(1));
     // Its core is taken by one that waits for a lock itself.
-    fixture.wait_until(|| match fixture.active().len() {
+    wait(|| match fixture.active().len() {
         2 => Ok(()),
         active => Err(format!("{active} run, {:#?}", fixture.queue())),
     });
     gate.rows("commit");
     for client in &mut clients {
-        assert_eq!(error(&client.until_ready()).0, "");
+        assert_eq!(code(&client.until_ready()), "");
     }
     fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn a_server_that_ends_while_queries_wait() {
-    let mut fixture = Fixture::with(Some(Fixture::own_server()), "", |pooling| {
+    let mut fixture = QueueFixture::with(Some(Postgres::start()), "", |pooling| {
         pooling.set("server_login_retry", "1")
     });
     let (gate, mut runs, mut waits) = fixture.two_in_queue();
     fixture.own_mut().stop();
-    assert_eq!(error(&runs.until_closed()).0, "57P01");
+    assert_eq!(code(&runs.until_closed()), "57P01");
     fixture.own_mut().start_again();
     drop(gate);
     // As one that comes when its server is away: told so, or served when it is back.
     let answer = waits.until(|seen| {
         seen.iter().any(|message| message.tag == b'Z')
-            || error(seen).0.starts_with("08")
-            || error(seen).0.starts_with("57")
+            || code(seen).starts_with("08")
+            || code(seen).starts_with("57")
     });
-    let told = error(&answer).0;
+    let told = code(&answer);
     assert!(
         told.is_empty() || told.starts_with("08") || told.starts_with("57"),
         "{told}"
     );
     fixture.wait_for_queue(0, 0);
     let login = fixture.login();
-    fixture.wait_until(|| {
+    wait(|| {
         let mut next = Raw::connect(&login).map_err(|error| error.to_string())?;
         next.try_rows(&held(1)).map(drop)
     });
@@ -328,7 +295,7 @@ fn a_server_that_ends_while_queries_wait() {
 
 #[test]
 fn session_mode_has_no_queue() {
-    let fixture = Fixture::with(None, "", |pooling| crate::common::target::Pooling {
+    let fixture = QueueFixture::with(None, "", |pooling| crate::common::target::Pooling {
         mode: crate::common::target::Mode::Session,
         ..pooling
     });
@@ -344,7 +311,7 @@ fn session_mode_has_no_queue() {
 #[test]
 fn queries_with_cores_use_the_connections_of_all_event_loops() {
     // As many servers as event loops, and a core for each of two queries, wherever their clients are.
-    let fixture = Fixture::with_cores(2, None, "", |pooling| {
+    let fixture = QueueFixture::with_cores(2, None, "", |pooling| {
         pooling.ours("pool_size = 2").corun("event_loops = 2")
     });
     let _other_loops = fixture.client();
@@ -354,7 +321,7 @@ fn queries_with_cores_use_the_connections_of_all_event_loops() {
     }
     let gate = fixture.lock();
     for (client, number) in clients.iter_mut().zip(1..) {
-        client.send(&query(&held(number))).expect("sent");
+        client.send_query(&held(number));
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from).min(2);
     let servers = |state: &str| {
@@ -362,7 +329,7 @@ fn queries_with_cores_use_the_connections_of_all_event_loops() {
         let own = rows.iter().filter(|row| row["database"] == fixture.database);
         own.filter(|row| row["state"] == state).count()
     };
-    fixture.wait_until(|| match servers("active") {
+    wait(|| match servers("active") {
         active if active == cores => Ok(()),
         other => Err(format!("{other} servers are at work")),
     });

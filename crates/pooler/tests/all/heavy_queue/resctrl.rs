@@ -18,7 +18,7 @@ use corun_resctrl::{Client, Files};
 /// The groups and what is in them.
 #[derive(Clone, Debug)]
 pub struct Resctrl {
-    twin: Twin,
+    simulated: Twin,
     /// When the processes it knows were started.
     known: Arc<Mutex<BTreeMap<u32, u64>>>,
     /// Error number of each write to `tasks`; 0: they are let through.
@@ -29,7 +29,7 @@ impl Resctrl {
     /// One with corun's groups applied.
     pub fn new() -> Resctrl {
         let resctrl = Resctrl {
-            twin: Twin::new(Spec::xeon()),
+            simulated: Twin::new(Spec::xeon()),
             known: Arc::default(),
             refuses: Arc::default(),
         };
@@ -47,7 +47,7 @@ impl Resctrl {
     }
 
     fn client(&self) -> Client<Resctrl> {
-        Client::new(self.clone(), self.twin.settings())
+        Client::new(self.clone(), self.simulated.settings())
     }
 
     /// What moves processes there.
@@ -62,7 +62,7 @@ impl Resctrl {
     /// The group of a process; empty for the root group. `None`: it has ended.
     pub fn group_of(&self, pid: u32) -> Option<String> {
         self.learn(pid);
-        self.twin.group_of(pid)
+        self.simulated.group_of(pid)
     }
 
     /// Processes that are in a group now.
@@ -81,7 +81,7 @@ impl Resctrl {
 
     /// It goes away.
     pub fn unmount(&self) {
-        self.twin.unmount();
+        self.simulated.unmount();
     }
 
     /// Knows of a process what the machine does. Whatever started it is in the root group, as a PostgreSQL server is.
@@ -92,10 +92,10 @@ impl Resctrl {
             return;
         }
         if known.remove(&pid).is_some() {
-            self.twin.exit(pid);
+            self.simulated.exit(pid);
         }
         if let Some(started) = started {
-            self.twin.adopt(pid, 1);
+            self.simulated.adopt(pid, 1);
             known.insert(pid, started);
         }
     }
@@ -115,7 +115,7 @@ impl Files for Resctrl {
 
     fn read(&self, path: &Path) -> io::Result<String> {
         self.learn_path(path);
-        self.twin.read(path)
+        self.simulated.read(path)
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
@@ -126,35 +126,35 @@ impl Files for Resctrl {
         if let Ok(pid) = text.trim().parse() {
             self.learn(pid);
         }
-        self.twin.write(path, text)
+        self.simulated.write(path, text)
     }
 
     fn check_writable(&self, path: &Path) -> io::Result<()> {
-        self.twin.check_writable(path)
+        self.simulated.check_writable(path)
     }
 
     fn folders(&self, path: &Path) -> io::Result<Vec<String>> {
         self.learn_path(path);
-        self.twin.folders(path)
+        self.simulated.folders(path)
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        self.twin.make_folder(path)
+        self.simulated.make_folder(path)
     }
 
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
-        self.twin.remove_folder(path)
+        self.simulated.remove_folder(path)
     }
 
     fn replace(&self, path: &Path, text: &str) -> io::Result<()> {
-        self.twin.replace(path, text)
+        self.simulated.replace(path, text)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.twin.remove(path)
+        self.simulated.remove(path)
     }
 
     fn try_lock(&self, folder: &Path, exclusive: bool) -> io::Result<Option<TwinLock>> {
-        self.twin.try_lock(folder, exclusive)
+        self.simulated.try_lock(folder, exclusive)
     }
 }

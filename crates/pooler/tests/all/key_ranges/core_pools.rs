@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::fixture::{PATIENCE, errors, wait};
-use crate::common::message::{Message, bind, copy_data, copy_done, execute, parse, query, sync};
+use crate::common::fixture::Fixture;
+use crate::common::message::{copy_data, copy_done, errors, query, shown, statement, sync};
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
 use crate::common::raw::Raw;
-use crate::common::target::{Mode, Pooling, Scene, Target};
+use crate::common::target::{Mode, Pooling};
+use crate::common::wait::{PATIENCE, wait};
 
 const RANGES: &str = "[ranges.account]\ndatabase = \"{database}\"\ncolumns = [\"account.id\", \"entry.account_id\"]\nminimum = 1\nmaximum = 1000\n";
 
@@ -16,35 +17,18 @@ const TABLES: &str = "create table account (id int primary key, balance int);
     create table entry (id int, account_id int, amount int);
     insert into account select i, 0 from generate_series(1, 1000) i";
 
-fn scene(dispatch: &str, change: impl FnOnce(Pooling) -> Pooling) -> Scene {
-    let database = new_database();
-    let lines = format!("dispatch = \"{dispatch}\"\n{RANGES}").replace("{database}", &database);
+fn start(dispatch: &str, change: impl FnOnce(Pooling) -> Pooling) -> Fixture {
+    let lines = format!("dispatch = \"{dispatch}\"\n{RANGES}");
     let pooling = Pooling::new(Mode::Transaction, 6).corun("event_loops = 2");
-    let scene = Scene {
-        target: Target::start(shared(), &change(pooling).ours(&lines)),
-        database,
-    };
-    let mut owner = direct(&scene);
+    let fixture = Fixture::start(&change(pooling).ours(&lines));
+    make_tables(&mut fixture.direct());
+    fixture
+}
+
+fn make_tables(owner: &mut Raw) {
     for statement in TABLES.split(';') {
         owner.rows(statement);
     }
-    scene
-}
-
-fn direct(scene: &Scene) -> Raw {
-    let login = shared().login("app").database(&scene.database);
-    Raw::connect(&login).expect("a client of the server")
-}
-
-fn console(scene: &Scene) -> Raw {
-    let login = scene.target.login("postgres").database("pgbouncer");
-    scene.target.client_as(&login)
-}
-
-/// A statement of a batch, as drivers send it.
-fn statement(sql: &str, value: Option<&str>) -> Vec<u8> {
-    let values: Vec<Option<&str>> = value.map(Some).into_iter().collect();
-    [parse("", sql, &[]), bind("", "", &values, false), execute("", 0)].concat()
 }
 
 /// Requests of many forms. What a client gets is compared with what the server says directly.
@@ -59,17 +43,17 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
     match random.below(11) {
         // As JDBC begins.
         0 => vec![
-            [statement("BEGIN", None), statement(update, Some(&a)), sync()].concat(),
-            [statement(update, Some(&b)), sync()].concat(),
-            [statement("COMMIT", None), sync()].concat(),
+            [statement("BEGIN", &[]), statement(update, &[Some(&a)]), sync()].concat(),
+            [statement(update, &[Some(&b)]), sync()].concat(),
+            [statement("COMMIT", &[]), sync()].concat(),
         ],
         // All in one batch.
         1 => vec![
             [
-                statement("begin", None),
-                statement(insert, Some(&a)),
-                statement(read, Some(&b)),
-                statement("commit", None),
+                statement("begin", &[]),
+                statement(insert, &[Some(&a)]),
+                statement(read, &[Some(&b)]),
+                statement("commit", &[]),
                 sync(),
             ]
             .concat(),
@@ -133,11 +117,11 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
         ],
         _ => vec![
             [
-                statement(read, Some(&a)),
+                statement(read, &[Some(&a)]),
                 sync(),
-                statement(update, Some(&b)),
+                statement(update, &[Some(&b)]),
                 sync(),
-                statement(&entries, None),
+                statement(&entries, &[]),
                 sync(),
             ]
             .concat(),
@@ -156,25 +140,25 @@ fn ends(request: &[u8]) -> usize {
 }
 
 fn ask(client: &mut Raw, request: &[u8]) -> Vec<String> {
-    client.send(request).expect("sent");
+    client.send(request);
     let ends = ends(request);
     let messages = client.until(|seen| seen.iter().filter(|message| message.tag == b'Z').count() == ends);
-    messages.iter().filter_map(Message::show).collect()
+    shown(&messages)
 }
 
 #[test]
 fn every_dispatch_answers_as_the_server_does() {
     for dispatch in ["range", "random", "auto", "off"] {
-        let scene = scene(dispatch, |pooling| pooling);
-        let twin = scene_of_twin(&scene);
+        let fixture = start(dispatch, |pooling| pooling);
+        let copy = new_database();
+        make_tables(&mut shared().client("app", &copy));
         std::thread::scope(|scope| {
             for own in 1..=4 {
-                let (scene, twin) = (&scene, &twin);
+                let (fixture, copy) = (&fixture, &copy);
                 scope.spawn(move || {
                     let mut random = Random::new(own as u64 * 1000 + dispatch.len() as u64);
-                    let mut client = scene.client();
-                    let mut direct =
-                        Raw::connect(&shared().login("app").database(twin)).expect("a client of the server");
+                    let mut client = fixture.client();
+                    let mut direct = shared().client("app", copy);
                     for round in 0..60 {
                         for request in requests(&mut random, own) {
                             let expected = ask(&mut direct, &request);
@@ -190,19 +174,9 @@ fn every_dispatch_answers_as_the_server_does() {
             }
         });
         let sums = "select (select sum(balance) from account), (select sum(amount) from entry)";
-        assert_eq!(scene.sql(sums), shared().sql_in(&twin, sums));
-        scene.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
+        assert_eq!(fixture.sql(sums), shared().sql_in(&copy, sums));
+        fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
     }
-}
-
-/// A database of the same tables, for clients of the server.
-fn scene_of_twin(_: &Scene) -> String {
-    let database = new_database();
-    let mut owner = Raw::connect(&shared().login("app").database(&database)).expect("a client of the server");
-    for statement in TABLES.split(';') {
-        owner.rows(statement);
-    }
-    database
 }
 
 #[test]
@@ -211,56 +185,51 @@ fn limits_hold_for_a_transaction_that_has_not_begun_on_a_server() {
         ("idle_transaction_timeout", "25P03"),
         ("transaction_timeout", "57014"),
     ] {
-        let scene = scene("range", |pooling| pooling.set(limit, "1"));
-        let mut client = scene.client();
+        let fixture = start("range", |pooling| pooling.set(limit, "1"));
+        let mut client = fixture.client();
         client.rows("select balance from account where id = 1");
         client.rows("begin");
         let messages = client.until_closed();
         assert_eq!(errors(&messages), [code], "{limit}: {messages:?}");
         // One that has a server by then, as ever.
-        let mut client = scene.client();
+        let mut client = fixture.client();
         client.rows("begin");
         client.rows("update account set balance = 7 where id = 1");
         let messages = client.until_closed();
         assert_eq!(errors(&messages), [code], "{limit}: {messages:?}");
-        let mut client = scene.client();
+        let mut client = fixture.client();
         assert_eq!(client.value("select balance from account where id = 1"), "0");
     }
 }
 
 #[test]
 fn clients_that_leave_before_their_transaction_began_leave_nothing() {
-    let scene = scene("range", |pooling| pooling);
+    let fixture = start("range", |pooling| pooling);
     for round in 0..20 {
-        let mut client = scene.client();
+        let mut client = fixture.client();
         client.rows("begin");
         if round % 2 == 0 {
-            client
-                .send(&query("update account set balance = 5 where id = 500"))
-                .expect("sent");
+            client.send_query("update account set balance = 5 where id = 500");
         }
     }
-    let mut client = scene.client();
-    wait(|| match client.try_rows("select 1") {
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    });
-    scene.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
+    let mut client = fixture.client();
+    wait(|| client.try_rows("select 1"));
+    fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
     assert_eq!(client.value("select balance from account where id = 500"), "0");
 }
 
 #[test]
 fn ranges_and_pools_change_while_clients_run() {
-    let scene = scene("range", |pooling| pooling);
+    let fixture = start("range", |pooling| pooling);
     let stop = AtomicBool::new(false);
     let all = 6;
     std::thread::scope(|scope| {
-        let (scene, stop) = (&scene, &stop);
+        let (fixture, stop) = (&fixture, &stop);
         let clients: Vec<_> = (0..all)
             .map(|own| {
                 scope.spawn(move || {
                     let mut random = Random::new(own);
-                    let mut client = scene.client();
+                    let mut client = fixture.client();
                     client.rows(&format!("set app.mine to '{own}'"));
                     let (mut updates, mut rounds) = (0, 0);
                     // However soon the other has changed everything.
@@ -306,7 +275,7 @@ fn ranges_and_pools_change_while_clients_run() {
                 ],
                 &[],
             ] {
-                scene.target.reload_with(change);
+                fixture.target.reload_with(change);
                 std::thread::sleep(Duration::from_millis(60));
             }
         }
@@ -316,23 +285,23 @@ fn ranges_and_pools_change_while_clients_run() {
             .map(|client| client.join().expect("a client"))
             .sum();
         assert_eq!(
-            scene.sql("select sum(balance) from account"),
+            fixture.sql("select sum(balance) from account"),
             [[Some(updates.to_string())]]
         );
     });
     // No core pool is left over, and no server.
     wait(|| {
-        let servers = console(&scene).table("show servers");
+        let servers = fixture.console().table("show servers");
         let count = servers
             .iter()
-            .filter(|row| row["database"] == scene.database)
+            .filter(|row| row["database"] == fixture.database)
             .count();
         match count <= 6 {
             true => Ok(()),
             false => Err(format!("{count} servers")),
         }
     });
-    let mut clients: Vec<Raw> = (0..6).map(|_| scene.client()).collect();
+    let mut clients: Vec<Raw> = (0..6).map(|_| fixture.client()).collect();
     for client in &mut clients {
         client.set_patience(PATIENCE);
         client.rows("begin");
@@ -345,18 +314,18 @@ fn ranges_and_pools_change_while_clients_run() {
 
 #[test]
 fn ranges_are_counted_on_all_loops() {
-    let scene = scene("range", |pooling| pooling);
-    let mut clients: Vec<Raw> = (0..4).map(|_| scene.client()).collect();
+    let fixture = start("range", |pooling| pooling);
+    let mut clients: Vec<Raw> = (0..4).map(|_| fixture.client()).collect();
     for id in 0..50 {
         for client in &mut clients {
             client.rows(&format!("select balance from account where id = {}", 1 + id * 20));
         }
     }
     wait(|| {
-        let rows = console(&scene).table("show ranges");
+        let rows = fixture.console().table("show ranges");
         let rows: Vec<_> = rows
             .into_iter()
-            .filter(|row| row["database"] == scene.database)
+            .filter(|row| row["database"] == fixture.database)
             .collect();
         let counted: u64 = rows
             .iter()

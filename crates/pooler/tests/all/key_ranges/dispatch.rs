@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::fixture::wait;
-use super::scene;
-use crate::common::message::{bind, execute, parse, query, sync};
+use super::start;
+use crate::common::assert_contains;
+use crate::common::message::{prepare, run};
 use crate::common::raw::Raw;
+use crate::common::wait::wait;
 use crate::skipped::skipped;
 
 const RANGES: &str = "dispatch = \"range\"\n[ranges.account]\ndatabase = \"{database}\"\n\
@@ -43,8 +44,8 @@ fn warm(client: &mut Raw) -> (BTreeSet<String>, BTreeSet<String>) {
 #[test]
 fn keys_of_different_ranges_have_different_servers() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let scene = scene(2 * cores, RANGES);
-    let mut client = scene.client();
+    let fixture = start(2 * cores, RANGES);
+    let mut client = fixture.client();
     tables(&mut client);
     warm(&mut client);
     let low = servers_of(&mut client, 1..=20);
@@ -62,14 +63,11 @@ fn keys_of_different_ranges_have_different_servers() {
         client.value("select pg_backend_pid() from account a join entry e on a.id = e.account_id where e.account_id between 3 and 9"),
         own
     );
-    let mut out = parse("p", "select pg_backend_pid() from account where id = $1", &[23]);
-    out.extend(sync());
-    client.send(&out).expect("sent");
+    let out = prepare("p", "select pg_backend_pid() from account where id = $1", &[23]);
+    client.send(&out);
     client.until_ready();
     let mut ask = |key: &str| {
-        let mut out = bind("", "p", &[Some(key)], false);
-        out.extend(execute("", 0));
-        out.extend(sync());
+        let out = run("p", &[Some(key)]);
         client.ask(&out).join(" ")
     };
     assert!(ask("12").contains(&own));
@@ -79,8 +77,8 @@ fn keys_of_different_ranges_have_different_servers() {
 
 #[test]
 fn the_first_statement_of_a_transaction_decides() {
-    let scene = scene(8, RANGES);
-    let mut client = scene.client();
+    let fixture = start(8, RANGES);
+    let mut client = fixture.client();
     tables(&mut client);
     let (low, high) = warm(&mut client);
     for (key, expected) in [(5, &low), (995, &high)] {
@@ -100,8 +98,8 @@ fn the_first_statement_of_a_transaction_decides() {
 
 #[test]
 fn a_transaction_that_begins_late_is_one_all_the_same() {
-    let scene = scene(4, RANGES);
-    let (mut a, mut b) = scene.two();
+    let fixture = start(4, RANGES);
+    let (mut a, mut b) = fixture.two();
     tables(&mut a);
     a.rows("begin isolation level repeatable read");
     assert_eq!(a.value("show transaction_isolation"), "repeatable read");
@@ -114,7 +112,7 @@ fn a_transaction_that_begins_late_is_one_all_the_same() {
     // One that fails at its first statement has failed.
     a.rows("begin");
     assert!(a.try_rows("select 1 / 0").is_err());
-    assert!(a.try_rows("select 1").is_err_and(|error| error.contains("25P02")));
+    a.assert_fails("select 1", "25P02");
     a.rows("rollback");
     // Nothing in it.
     for end in ["commit", "rollback"] {
@@ -135,8 +133,8 @@ fn a_transaction_that_begins_late_is_one_all_the_same() {
 #[test]
 fn a_busy_core_pool_lends_its_work() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let scene = scene(cores, RANGES);
-    let (mut a, mut b) = scene.two();
+    let fixture = start(cores, RANGES);
+    let (mut a, mut b) = fixture.two();
     tables(&mut a);
     servers_of(&mut b, [1, 1000].into_iter());
     // The only server of the first core pool is taken; the second one answers instead.
@@ -147,9 +145,7 @@ fn a_busy_core_pool_lends_its_work() {
         assert_ne!(lent, taken);
     }
     a.rows("commit");
-    let mut console = scene
-        .target
-        .client_as(&scene.target.login("postgres").database("pgbouncer"));
+    let mut console = fixture.console();
     let ranges = console.table("show ranges");
     assert_eq!(ranges.len(), cores, "{ranges:#?}");
     assert_eq!(ranges[0]["from"], "");
@@ -169,24 +165,24 @@ fn cancelling_a_transaction_that_waits_to_begin_fails_it() {
         return;
     }
     // A server for each core pool, and both taken.
-    let scene = scene(2, RANGES);
-    let (mut a, mut b) = scene.two();
-    let mut c = scene.client();
+    let fixture = start(2, RANGES);
+    let (mut a, mut b) = fixture.two();
+    let mut c = fixture.client();
     tables(&mut a);
     a.rows("begin");
     a.rows("select * from account where id = 1");
     c.rows("begin");
     c.rows("select * from account where id = 1000");
     b.rows("begin");
-    b.send(&query("select pg_sleep(60)")).expect("sent");
+    b.send_query("select pg_sleep(60)");
     a.rows("commit");
-    scene.wait_until(
+    fixture.wait_until(
         "select count(*) > 0 from pg_stat_activity where datname = current_database() and query = 'select pg_sleep(60)' and state = 'active'",
     );
-    crate::key_ranges::cancel(&scene.login(), &b.key.clone());
+    fixture.cancel(&b);
     let answer = format!("{:?}", b.until_ready());
-    assert!(answer.contains("57014"), "{answer}");
-    assert!(b.try_rows("select 1").is_err_and(|error| error.contains("25P02")));
+    assert_contains(&answer, "57014");
+    b.assert_fails("select 1", "25P02");
     b.rows("rollback");
     assert_eq!(b.value("select 1"), "1");
 }

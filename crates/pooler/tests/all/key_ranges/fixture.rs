@@ -3,20 +3,15 @@
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use crate::common::message::Message;
-use crate::common::place::Place;
-use crate::common::postgres::{Options, Postgres};
-use crate::common::raw::Raw;
+use super::{splits, until_split};
+use crate::common::fixture::Fixture;
+use crate::common::postgres::Postgres;
+use crate::common::raw::{Raw, Row, number};
 use crate::common::target::{Mode, Pooling};
-
-/// How long anything may take before a test calls it lost.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+use crate::common::wait::wait;
 
 /// How long a query is watched for its parts before it begins again.
 const BEGIN: Duration = Duration::from_secs(5);
-
-/// A row of `SHOW SERVERS` and the like.
-pub type Row = std::collections::BTreeMap<String, String>;
 
 /// Servers a database may have.
 pub const POOL_SIZE: usize = 5;
@@ -54,84 +49,38 @@ pub fn all(n: usize) -> String {
     slow(n, 1, 1000)
 }
 
-pub struct Fixture(Place);
+pub struct SplitFixture(Fixture);
 
-impl Deref for Fixture {
-    type Target = Place;
+impl Deref for SplitFixture {
+    type Target = Fixture;
 
-    fn deref(&self) -> &Place {
+    fn deref(&self) -> &Fixture {
         &self.0
     }
 }
 
-impl Fixture {
-    pub fn start() -> Fixture {
-        Fixture::with(None, |pooling| pooling)
+impl SplitFixture {
+    pub fn start() -> SplitFixture {
+        SplitFixture::with(None, |pooling| pooling)
     }
 
-    pub fn with_own_server() -> Fixture {
-        let server = Postgres::start_with(Options::default());
-        Fixture::with(Some(server), |pooling| pooling)
-    }
-
-    pub fn with(own: Option<Postgres>, change: impl FnOnce(Pooling) -> Pooling) -> Fixture {
-        let pooling = |database: &str| {
-            let lines = SPLITS
-                .replace("{slow}", &all(1))
-                .replace("{ratio}", RATIO)
-                .replace("{wide}", WIDE)
-                .replace("{database}", database);
-            change(Pooling::new(Mode::Transaction, POOL_SIZE)).ours(&lines)
-        };
-        let fixture = Fixture(Place::start(own, pooling));
+    pub fn with(own: Option<Postgres>, change: impl FnOnce(Pooling) -> Pooling) -> SplitFixture {
+        let lines = SPLITS
+            .replace("{slow}", &all(1))
+            .replace("{ratio}", RATIO)
+            .replace("{wide}", WIDE);
+        let pooling = change(Pooling::new(Mode::Transaction, POOL_SIZE)).ours(&lines);
+        let fixture = SplitFixture(Fixture::start_on(own, &pooling));
         for statement in TABLES.split(';') {
             fixture.direct().rows(statement);
         }
         fixture
     }
 
-    pub fn value(&self, text: &str) -> String {
-        let last = self
-            .sql(text)
-            .pop()
-            .and_then(|row| row.into_iter().next().flatten());
-        last.unwrap_or_else(|| panic!("no value: {text}"))
-    }
-
-    pub fn wait_until(&self, query: &str) {
-        wait(|| {
-            match self.value(query).as_str() {
-            "t" => Ok(()),
-            _ => Err(format!(
-                "still not true: {query}\n{:#?}",
-                self.sql("select pid, usename, state, wait_event, query from pg_stat_activity where datname = current_database()")
-            )),
-        }
-        });
-    }
-
-    /// Times a rule ran in parts, and why it lately did not.
-    pub fn splits(&self, rule: &str) -> (u64, String) {
-        let rows = self.console().table("show splits");
-        let row = rows
-            .iter()
-            .find(|row| row["name"] == rule && row["database"] == self.database);
-        row.map_or((0, "no such rule".to_owned()), |row| {
-            (row["split_count"].parse().expect("a number"), row["why"].clone())
-        })
-    }
-
     /// Runs a quick query until it ran in parts: once there are servers for them, and what it is is known.
     pub fn warm(&self, client: &mut Raw) {
         let expected = self.direct().rows(&all(10));
-        let before = self.splits("slow").0;
-        wait(|| {
-            assert_eq!(client.rows(&all(10)), expected);
-            match self.splits("slow") {
-                (now, _) if now >= before + 2 => Ok(()),
-                (now, why) => Err(format!("it ran in parts {now} times: {why}")),
-            }
-        });
+        until_split(self, "slow", 2, || assert_eq!(client.rows(&all(10)), expected));
     }
 
     /// A client that has a session of its own, its servers there and its query known.
@@ -160,32 +109,26 @@ impl Fixture {
                        and query like '%tick%'";
         wait(|| {
             self.quiet();
-            client.send(&crate::common::message::query(sql)).expect("sent");
+            client.send_query(sql);
             let until = Instant::now() + BEGIN;
             while Instant::now() < until {
                 if self.value(running) == "2" {
                     return Ok(());
                 }
             }
-            crate::key_ranges::cancel(&self.login(), &client.key.clone());
+            self.cancel(client);
             client.until_ready();
-            Err(format!("it did not run in two parts: {}", self.splits("slow").1))
+            Err(format!("it did not run in two parts: {}", splits(self, "slow").2))
         });
     }
 
     /// Servers that run something: process, and whether a client is behind it.
     pub fn active(&self) -> Vec<(u32, bool)> {
-        let rows = self
-            .servers()
-            .into_iter()
-            .filter(|row| !row["link"].is_empty() || row["state"] == "active");
-        rows.map(|row| {
-            (
-                row["remote_pid"].parse().expect("a number"),
-                !row["link"].is_empty(),
-            )
-        })
-        .collect()
+        let mut rows = self.servers();
+        rows.retain(|row| !row["link"].is_empty() || row["state"] == "active");
+        rows.iter()
+            .map(|row| (number(row, "remote_pid"), !row["link"].is_empty()))
+            .collect()
     }
 
     /// The process of the part without a client, or of the leader.
@@ -206,21 +149,17 @@ impl Fixture {
     }
 
     pub fn servers(&self) -> Vec<Row> {
-        let rows = self.console().table("show servers");
-        rows.into_iter()
-            .filter(|row| row["database"] == self.database)
-            .collect()
+        let mut rows = self.console().table("show servers");
+        rows.retain(|row| row["database"] == self.database);
+        rows
     }
 
     /// Nothing is left of what ran: no server works or is in a transaction, here and there.
     pub fn quiet(&self) {
         self.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
         wait(|| {
-            let busy: Vec<Row> = self
-                .servers()
-                .into_iter()
-                .filter(|row| !row["link"].is_empty() || !["idle", "used"].contains(&row["state"].as_str()))
-                .collect();
+            let mut busy = self.servers();
+            busy.retain(|row| !row["link"].is_empty() || !["idle", "used"].contains(&row["state"].as_str()));
             match busy.is_empty() {
                 true => Ok(()),
                 false => Err(format!("{busy:#?}")),
@@ -253,7 +192,7 @@ impl Fixture {
         assert_eq!(pids.len(), POOL_SIZE, "each had a server of its own");
     }
 
-    /// All that must hold after something went wrong; the client's session as [`Fixture::warm_client`] made it.
+    /// All that must hold after something went wrong; the client's session as [`SplitFixture::warm_client`] made it.
     pub fn all_is_well(&self, client: &mut Raw) {
         for (name, value) in [
             ("datestyle", "German, DMY"),
@@ -268,19 +207,4 @@ impl Fixture {
         assert_eq!(client.rows(WIDE), self.direct().rows(WIDE));
         self.quiet();
     }
-}
-
-/// Waits until it is true.
-pub fn wait(mut check: impl FnMut() -> Result<(), String>) {
-    let until = Instant::now() + PATIENCE;
-    while let Err(error) = check() {
-        assert!(Instant::now() < until, "{error}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// SQLSTATEs of the errors among messages.
-pub fn errors(messages: &[Message]) -> Vec<String> {
-    let errors = messages.iter().filter(|message| message.tag == b'E');
-    errors.filter_map(|message| message.field(b'C')).collect()
 }

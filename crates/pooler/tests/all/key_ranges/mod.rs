@@ -10,21 +10,41 @@ mod random;
 mod replicas;
 mod session;
 
-use crate::common;
-use std::io::{Read as _, Write as _};
-
-use crate::common::postgres;
-use crate::common::raw::Login;
-use crate::common::target::{Mode, Pooling, Scene, Target};
+use crate::common::fixture::Fixture;
+use crate::common::raw::number;
+use crate::common::target::{Mode, Pooling};
+use crate::common::wait::wait;
 
 /// A proxy in transaction mode with these lines of `[databases."*"]` and tables behind it, in which `{database}` is the test's own.
-fn scene(pool_size: usize, lines: &str) -> Scene {
-    let database = postgres::new_database();
-    let pooling = Pooling::new(Mode::Transaction, pool_size).ours(&lines.replace("{database}", &database));
-    Scene {
-        target: Target::start(postgres::shared(), &pooling),
-        database,
-    }
+fn start(pool_size: usize, lines: &str) -> Fixture {
+    Fixture::start(&Pooling::new(Mode::Transaction, pool_size).ours(lines))
+}
+
+/// How often a rule ran in parts, how often it ran whole, and why it lately did.
+fn splits(fixture: &Fixture, rule: &str) -> (u64, u64, String) {
+    let rows = fixture.console().table("show splits");
+    let row = rows
+        .iter()
+        .find(|row| row["name"] == rule && row["database"] == fixture.database);
+    row.map_or((0, 0, "no such rule".to_owned()), |row| {
+        (
+            number(row, "split_count"),
+            number(row, "whole_count"),
+            row["why"].clone(),
+        )
+    })
+}
+
+/// Checks an answer until the rule has run in parts so many times more.
+fn until_split(fixture: &Fixture, rule: &str, times: u64, mut check: impl FnMut()) {
+    let before = splits(fixture, rule).0;
+    wait(|| {
+        check();
+        match splits(fixture, rule) {
+            (now, ..) if now >= before + times => Ok(()),
+            (now, _, why) => Err(format!("{} of {times} runs in parts: {why}", now - before)),
+        }
+    });
 }
 
 /// Orders of a small shop: item 1 to 1,000, a few lines each.
@@ -46,12 +66,3 @@ const BEST_SELLER: &str = "select i_id, i_title, a_fname, a_lname from item, aut
     where item.i_id = order_line.ol_i_id and item.i_a_id = author.a_id \
     and order_line.ol_o_id > (select max(o_id) - 3333 from orders) and item.i_subject = 'ARTS' \
     group by i_id, i_title, a_fname, a_lname order by sum(ol_qty) desc, i_id limit 50";
-
-/// Sends a cancel request as drivers do, and waits until the other side closes.
-fn cancel(login: &Login, key: &(u32, Vec<u8>)) {
-    let mut socket = std::net::TcpStream::connect((login.host.as_str(), login.port)).expect("connected");
-    socket
-        .write_all(&common::message::cancel_request(key.0, &key.1))
-        .expect("sent");
-    let _ = socket.read_to_end(&mut Vec::new());
-}

@@ -1,35 +1,36 @@
 //! Commands of the console, and another configuration, while a query runs in parts.
 
-use super::fixture::{Fixture, PATIENCE, all, errors, wait};
-use crate::common::message::query;
-use crate::common::raw::Raw;
-use crate::common::target::wait_for_waiting;
+use std::sync::OnceLock;
 
-/// Some seconds at most.
-const WHILE: usize = 600;
+use super::fixture::{SplitFixture, all};
+use crate::common::fixture::wait_for_waiting;
+use crate::common::message::{errors, rows};
+use crate::common::raw::{Raw, Rows};
+use crate::common::wait::{PATIENCE, wait_until};
+
+/// Half a second or more, some seconds at most.
+const WHILE: usize = 400;
 
 /// The rows of what a client waits for.
-fn answer(client: &mut Raw) -> Vec<Vec<Option<String>>> {
+fn answer(client: &mut Raw) -> Rows {
     let messages = client.until_ready();
     assert!(errors(&messages).is_empty(), "{messages:?}");
-    messages
-        .iter()
-        .filter(|message| message.tag == b'D')
-        .map(|message| message.columns())
-        .collect()
+    rows(&messages)
 }
 
-/// Starts a query that takes a while. Answers what its rows will be.
-fn start(fixture: &Fixture, client: &mut Raw) -> Vec<Vec<Option<String>>> {
-    let expected = fixture.direct().rows(&all(WHILE));
+/// Starts a query that takes a while. Returns what its rows will be.
+fn start(fixture: &SplitFixture, client: &mut Raw) -> Rows {
+    // Every fixture has the same rows.
+    static EXPECTED: OnceLock<Rows> = OnceLock::new();
+    let expected = EXPECTED.get_or_init(|| fixture.direct().rows(&all(WHILE)));
     client.set_patience(2 * PATIENCE);
     fixture.begin(client, &all(WHILE));
-    expected
+    expected.clone()
 }
 
 #[test]
 fn a_pause_waits_for_all_parts() {
-    let fixture = Fixture::start();
+    let fixture = SplitFixture::start();
     let mut client = fixture.warm_client();
     let expected = start(&fixture, &mut client);
     let mut console = fixture.console();
@@ -42,7 +43,7 @@ fn a_pause_waits_for_all_parts() {
         ),
         "0"
     );
-    client.send(&query("select 'after'")).expect("sent");
+    client.send_query("select 'after'");
     wait_for_waiting(&mut console, &fixture.database, 1);
     console.rows(&format!("resume {}", fixture.database));
     assert_eq!(answer(&mut client), [[Some("after".to_owned())]]);
@@ -51,7 +52,7 @@ fn a_pause_waits_for_all_parts() {
 
 #[test]
 fn a_kill_ends_all_parts() {
-    let fixture = Fixture::start();
+    let fixture = SplitFixture::start();
     let mut client = fixture.warm_client();
     fixture.start_slow(&mut client);
     fixture.console().rows(&format!("kill {}", fixture.database));
@@ -67,7 +68,7 @@ fn a_kill_ends_all_parts() {
 
 #[test]
 fn a_reload_leaves_what_runs_alone() {
-    let fixture = Fixture::start();
+    let fixture = SplitFixture::start();
     let mut client = fixture.warm_client();
     // The same; another cut; other parts; without the split; with it again.
     let gone = "[splits.slow]";
@@ -86,12 +87,9 @@ fn a_reload_leaves_what_runs_alone() {
         assert_eq!(client.rows(&all(10)), fixture.direct().rows(&all(10)));
         fixture.quiet();
         fixture.target.reload();
-        wait(|| {
+        wait_until("the rule is there again", || {
             let rows = fixture.console().table("show splits");
-            match rows.iter().any(|row| row["name"] == "slow") {
-                true => Ok(()),
-                false => Err(format!("{rows:?}")),
-            }
+            rows.iter().any(|row| row["name"] == "slow")
         });
         fixture.warm(&mut client);
     }
@@ -100,7 +98,7 @@ fn a_reload_leaves_what_runs_alone() {
 
 #[test]
 fn servers_that_are_to_be_replaced_are_when_their_part_is_done() {
-    let fixture = Fixture::start();
+    let fixture = SplitFixture::start();
     let mut client = fixture.warm_client();
     let expected = start(&fixture, &mut client);
     let before = fixture.active();
@@ -117,13 +115,10 @@ fn servers_that_are_to_be_replaced_are_when_their_part_is_done() {
 
 #[test]
 fn a_shutdown_waits_for_the_answer() {
-    let fixture = Fixture::start();
+    let fixture = SplitFixture::start();
     let mut client = fixture.warm_client();
     let expected = start(&fixture, &mut client);
-    fixture
-        .console()
-        .send(&query("shutdown wait_for_servers"))
-        .expect("sent");
+    fixture.console().send_query("shutdown wait_for_servers");
     assert_eq!(answer(&mut client), expected);
     client.until_closed();
     fixture.wait_until(
@@ -133,10 +128,10 @@ fn a_shutdown_waits_for_the_answer() {
 
 #[test]
 fn a_shutdown_at_once_ends_all_parts() {
-    let fixture = Fixture::start();
+    let fixture = SplitFixture::start();
     let mut client = fixture.warm_client();
     fixture.start_slow(&mut client);
-    fixture.console().send(&query("shutdown")).expect("sent");
+    fixture.console().send_query("shutdown");
     let messages = client.until_closed();
     assert_eq!(errors(&messages).len(), 1, "{messages:?}");
     // A server notices that its client is gone when it has something to say; the cancel request comes first.

@@ -1,81 +1,29 @@
 //! Random queries through the proxy, in parts, beside a client that talks to the server; ordinary statements in between.
 //! `CORUN_CARIC_SEEDS` runs more seeds, `CORUN_CARIC_SEED` begins at one.
 
-use super::fixture::Row;
-use crate::common::message::{Message, bind, describe, execute, parse, query, sync};
+use crate::common::fixture::Fixture;
+use crate::common::message::{Message, errors, parse, prepare, query, run_described, shown};
 use crate::common::number_from_environment;
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
-use crate::common::raw::Raw;
-use crate::common::target::{Mode, Pooling, Scene, Target};
+use crate::common::raw::{Raw, number};
+use crate::common::target::{Mode, Pooling};
 use crate::split::data;
-use crate::split::queries::{self, Order, Query};
+use crate::split::executor::values;
+use crate::split::queries::{self, Query};
 
 const SEEDS: u64 = 4;
 const QUERIES: usize = 40;
 
-type Value = Option<Vec<u8>>;
+/// The columns of a row, as bytes.
+type Row = Vec<Option<Vec<u8>>>;
 
-/// Values of a DataRow.
-fn values(message: &Message) -> Vec<Value> {
-    let number = |at: usize| i32::from_be_bytes(message.body[at..at + 4].try_into().expect("four bytes"));
-    let mut at = 2;
-    let mut values = Vec::new();
-    while at < message.body.len() {
-        let length = number(at);
-        at += 4;
-        values.push(usize::try_from(length).ok().map(|length| {
-            at += length;
-            message.body[at - length..at].to_vec()
-        }));
-    }
-    values
-}
-
-/// What can be compared of an answer: everything, where the order is certain.
-fn comparable(messages: &[Message], order: &Order, limited: bool) -> (Vec<String>, Vec<Vec<Vec<Value>>>) {
+/// What can be compared of an answer: its rows, where their order is certain, and all else.
+fn comparable(messages: &[Message], query: &Query) -> (Vec<String>, Vec<Vec<Row>>) {
     // The number of a table changes nothing, and text is compared by rows.
-    let rest = messages
-        .iter()
-        .filter(|message| message.tag != b'D')
-        .filter_map(Message::show)
-        .collect();
-    let rows: Vec<Vec<Value>> = messages
-        .iter()
-        .filter(|message| message.tag == b'D')
-        .map(values)
-        .collect();
-    let groups = match order {
-        Order::Total => rows.into_iter().map(|row| vec![row]).collect(),
-        Order::None => {
-            let mut rows = rows;
-            rows.sort();
-            vec![rows]
-        }
-        Order::By(columns) => {
-            let of =
-                |row: &[Value]| -> Vec<Value> { columns.iter().map(|&column| row[column].clone()).collect() };
-            let mut groups: Vec<Vec<Vec<Value>>> = Vec::new();
-            for row in rows {
-                match groups.last_mut() {
-                    Some(group) if of(&group[0]) == of(&row) => group.push(row),
-                    _ => groups.push(vec![row]),
-                }
-            }
-            let last = groups.len().saturating_sub(1);
-            for (number, group) in groups.iter_mut().enumerate() {
-                // Which of equal rows a limit takes is not certain.
-                if limited && (number == 0 || number == last) {
-                    for row in group.iter_mut() {
-                        *row = of(row);
-                    }
-                }
-                group.sort();
-            }
-            groups
-        }
-    };
-    (rest, groups)
+    let (rows, rest): (Vec<_>, Vec<_>) = messages.iter().cloned().partition(|message| message.tag == b'D');
+    let rows = rows.iter().map(|message| values(&message.body));
+    (shown(&rest), query.comparable(rows))
 }
 
 /// A target of the configuration: the query, its key, where it is cut.
@@ -130,15 +78,7 @@ fn asked(random: &mut Random, case: &Query, number: usize) -> (String, Vec<u8>) 
     let given: Vec<Option<&str>> = case.values.iter().map(Option::as_deref).collect();
     let binary = random.percent(50);
     let name = format!("s{number}");
-    let run = |name: &str| {
-        [
-            bind("", name, &given, binary),
-            describe(b'P', ""),
-            execute("", 0),
-            sync(),
-        ]
-        .concat()
-    };
+    let run = |name: &str| run_described(name, &given, binary);
     match random.below(3) {
         0 if given.is_empty() => ("simple".to_owned(), query(&case.text)),
         1 => (
@@ -149,21 +89,14 @@ fn asked(random: &mut Random, case: &Query, number: usize) -> (String, Vec<u8>) 
     }
 }
 
-fn splits(scene: &Scene) -> Vec<Row> {
-    let login = scene.target.login("postgres").database("pgbouncer");
-    scene.target.client_as(&login).table("show splits")
-}
-
-fn in_parts(scene: &Scene) -> u64 {
-    splits(scene)
-        .iter()
-        .map(|row| row["split_count"].parse::<u64>().expect("a number"))
-        .sum()
+fn in_parts(fixture: &Fixture) -> u64 {
+    let rows = fixture.console().table("show splits");
+    rows.iter().map(|row| number::<u64>(row, "split_count")).sum()
 }
 
 fn both(client: &mut Raw, direct: &mut Raw, bytes: &[u8]) -> (Vec<Message>, Vec<Message>) {
-    client.send(bytes).expect("sent");
-    direct.send(bytes).expect("sent");
+    client.send(bytes);
+    direct.send(bytes);
     (client.until_ready(), direct.until_ready())
 }
 
@@ -173,28 +106,22 @@ fn run_seed(seed: u64) -> (u64, usize) {
         .filter_map(|number| case(&mut random, number))
         .collect();
     let database = new_database();
-    let login = shared().login("app").database(&database);
-    let mut direct = Raw::connect(&login).expect("a client of the server");
+    let mut direct = shared().client("app", &database);
     direct.rows(data::TABLES);
     for statement in data::fill(&mut random) {
         direct.rows(&statement);
     }
     let rules: String = cases.iter().map(|case| case.rule.as_str()).collect();
-    let pooling = Pooling::new(Mode::Transaction, 6)
-        .ours(&format!("split = \"on\"\n{rules}").replace("{database}", &database));
-    let scene = Scene {
-        target: Target::start(shared(), &pooling),
-        database,
-    };
-    let mut client = scene.client();
+    let pooling = Pooling::new(Mode::Transaction, 6).ours(&format!("split = \"on\"\n{rules}"));
+    let fixture = Fixture::start_in(database, &pooling);
+    let mut client = fixture.client();
     // Servers for parts are made by and by.
     client.rows("select 1");
     for (number, case) in cases.iter().enumerate() {
-        let named = [parse(&format!("s{number}"), &case.query.text, &[]), sync()].concat();
+        let named = prepare(&format!("s{number}"), &case.query.text, &[]);
         let prepared = both(&mut client, &mut direct, &named);
         assert_eq!(prepared.0, prepared.1, "{}", case.query.text);
     }
-    let limited = |text: &str| text.contains(" limit ") || text.contains(" offset ");
     let mut failed = 0;
     for round in 0..3 {
         for (number, case) in cases.iter().enumerate() {
@@ -212,7 +139,7 @@ fn run_seed(seed: u64) -> (u64, usize) {
             };
             // In a transaction that has written, and outside.
             let within = random.percent(15);
-            let before = within.then(|| in_parts(&scene));
+            let before = within.then(|| in_parts(&fixture));
             let write = format!(
                 "insert into line values ({}, {}, 3, 1.5, 'own', null, 7)",
                 10_000 + random.below(1_000_000),
@@ -223,7 +150,7 @@ fn run_seed(seed: u64) -> (u64, usize) {
                 for client in [&mut client, &mut direct] {
                     client.rows("begin");
                     client.rows(&write);
-                    client.send(&bytes).expect("sent");
+                    client.send(&bytes);
                     answers.push(client.until_ready());
                     client.rows("rollback");
                 }
@@ -233,27 +160,15 @@ fn run_seed(seed: u64) -> (u64, usize) {
                 both(&mut client, &mut direct, &bytes)
             };
             if let Some(before) = before {
-                assert_eq!(in_parts(&scene), before, "{}", at());
+                assert_eq!(in_parts(&fixture), before, "{}", at());
             }
-            let error = |messages: &[Message]| {
-                messages
-                    .iter()
-                    .find(|message| message.tag == b'E')
-                    .and_then(|message| message.field(b'C'))
-            };
-            if let Some(code) = error(&other) {
-                assert_eq!(error(&one), Some(code), "{}", at());
+            if let Some(code) = errors(&other).first() {
+                assert_eq!(errors(&one).first(), Some(code), "{}", at());
                 failed += 1;
                 continue;
             }
-            let order = &case.query.order;
-            let limited = limited(&case.query.text);
-            assert_eq!(
-                comparable(&one, order, limited),
-                comparable(&other, order, limited),
-                "{}",
-                at()
-            );
+            let (one, other) = (comparable(&one, &case.query), comparable(&other, &case.query));
+            assert_eq!(one, other, "{}", at());
             if random.percent(10) {
                 // Both see what either writes.
                 let one = if random.percent(50) {
@@ -266,7 +181,7 @@ fn run_seed(seed: u64) -> (u64, usize) {
             }
         }
     }
-    (in_parts(&scene), failed)
+    (in_parts(&fixture), failed)
 }
 
 #[test]

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::fixture::{PATIENCE, wait};
-use super::scene;
+use super::{splits, start};
+use crate::common::fixture::Fixture;
 use crate::common::random::Random;
-use crate::common::raw::Raw;
-use crate::common::target::Scene;
+use crate::common::wait::PATIENCE;
 
 /// A split in two of a text over keys 1 to 1,000.
 fn rule(name: &str, query: &str, key: &str) -> String {
@@ -17,41 +16,22 @@ fn rule(name: &str, query: &str, key: &str) -> String {
 }
 
 /// How often a rule ran in parts.
-fn count(scene: &Scene, name: &str) -> u64 {
-    let login = scene.target.login("postgres").database("pgbouncer");
-    let rows = scene.target.client_as(&login).table("show splits");
-    let row = rows
-        .iter()
-        .find(|row| row["name"] == name && row["database"] == scene.database);
-    row.map_or(0, |row| row["split_count"].parse().expect("a number"))
+fn count(fixture: &Fixture, name: &str) -> u64 {
+    splits(fixture, name).0
 }
 
 /// Checks an answer until it came in parts several times.
-fn until_split(scene: &Scene, name: &str, mut check: impl FnMut()) {
-    let before = count(scene, name);
-    wait(|| {
-        check();
-        match count(scene, name) >= before + 3 {
-            true => Ok(()),
-            false => Err(format!("{name} runs whole")),
-        }
-    });
+fn until_split(fixture: &Fixture, name: &str, check: impl FnMut()) {
+    super::until_split(fixture, name, 3, check);
 }
 
 const SUM: &str = "select sum(v), count(*), min(v), max(k) from t where k > 0";
 
-fn direct(scene: &Scene) -> Raw {
-    let login = crate::common::postgres::shared()
-        .login("app")
-        .database(&scene.database);
-    Raw::connect(&login).expect("a client of the server")
-}
-
 #[test]
 fn names_are_those_of_the_search_path() {
-    let scene = scene(6, &format!("split = \"on\"\n{}", rule("sum", SUM, "t.k")));
-    let mut direct = direct(&scene);
-    let mut clients = [scene.client(), scene.client()];
+    let fixture = start(6, &format!("split = \"on\"\n{}", rule("sum", SUM, "t.k")));
+    let mut direct = fixture.direct();
+    let mut clients = [fixture.client(), fixture.client()];
     for (number, schema) in ["one", "two"].iter().enumerate() {
         direct.rows(&format!("create schema {schema}"));
         direct.rows(&format!("create table {schema}.t (k int, v bigint)"));
@@ -60,7 +40,7 @@ fn names_are_those_of_the_search_path() {
             number + 1
         ));
     }
-    until_split(&scene, "sum", || {
+    until_split(&fixture, "sum", || {
         for (client, schema) in clients.iter_mut().zip(["one", "two"]) {
             for schema in [schema, "two", schema] {
                 let set = format!("set search_path to {schema}");
@@ -74,27 +54,23 @@ fn names_are_those_of_the_search_path() {
     for client in &mut clients {
         client.rows("set search_path to one, two");
     }
-    until_split(&scene, "sum", || {
+    until_split(&fixture, "sum", || {
         direct.rows("set search_path to one, two");
         assert_eq!(clients[0].rows(SUM), direct.rows(SUM));
     });
     clients[1].rows("drop table one.t");
     assert_eq!(clients[0].rows(SUM), direct.rows(SUM));
-    until_split(&scene, "sum", || {
+    until_split(&fixture, "sum", || {
         assert_eq!(clients[0].rows(SUM), direct.rows(SUM));
     });
     clients[0].rows("set search_path to none");
-    assert!(
-        clients[0]
-            .try_rows(SUM)
-            .is_err_and(|error| error.starts_with("42P01"))
-    );
+    clients[0].assert_fails(SUM, "42P01");
 }
 
 #[test]
 fn rows_are_those_the_role_may_see() {
-    let scene = scene(6, &format!("split = \"on\"\n{}", rule("sum", SUM, "t.k")));
-    let mut direct = direct(&scene);
+    let fixture = start(6, &format!("split = \"on\"\n{}", rule("sum", SUM, "t.k")));
+    let mut direct = fixture.direct();
     for statement in [
         "create table t (k int, v bigint, owner text, tenant int)",
         "insert into t select i, i, (array['app', 'other'])[1 + i % 2], i % 3 from generate_series(1, 1000) i",
@@ -105,7 +81,7 @@ fn rows_are_those_the_role_may_see() {
     ] {
         direct.rows(statement);
     }
-    let mut clients = [scene.client(), scene.client()];
+    let mut clients = [fixture.client(), fixture.client()];
     for round in 0..30 {
         for (number, client) in clients.iter_mut().enumerate() {
             let role = ["app", "other"][(round + number) % 2];
@@ -122,31 +98,23 @@ fn rows_are_those_the_role_may_see() {
         client.rows("reset role");
         // What was not said, or is wrong, is PostgreSQL's error.
         client.rows("set app.tenant to 'nobody'");
-        assert!(
-            client
-                .try_rows(SUM)
-                .is_err_and(|error| error.starts_with("22P02"))
-        );
+        client.assert_fails(SUM, "22P02");
     }
     clients[0].rows("set role other; set app.tenant to 1");
     direct.rows("reset role");
     direct.rows("revoke select on t from other");
-    assert!(
-        clients[0]
-            .try_rows(SUM)
-            .is_err_and(|error| error.starts_with("42501"))
-    );
+    clients[0].assert_fails(SUM, "42501");
 }
 
 #[test]
 fn a_transaction_sees_what_it_wrote() {
-    let scene = scene(6, &format!("split = \"on\"\n{}", rule("sum", SUM, "t.k")));
-    let mut client = scene.client();
+    let fixture = start(6, &format!("split = \"on\"\n{}", rule("sum", SUM, "t.k")));
+    let mut client = fixture.client();
     client.rows("create table t (k int, v bigint)");
     client.rows("insert into t select i, i from generate_series(1, 1000) i");
     let before = client.rows(SUM);
-    until_split(&scene, "sum", || assert_eq!(client.rows(SUM), before));
-    let splits = count(&scene, "sum");
+    until_split(&fixture, "sum", || assert_eq!(client.rows(SUM), before));
+    let splits = count(&fixture, "sum");
     for begin in [
         "begin",
         "begin isolation level repeatable read",
@@ -172,7 +140,7 @@ fn a_transaction_sees_what_it_wrote() {
         client.value(&format!("delete from t where k < 0; {SUM}")),
         "500500"
     );
-    assert_eq!(count(&scene, "sum"), splits, "never in parts");
+    assert_eq!(count(&fixture, "sum"), splits, "never in parts");
     // SERIALIZABLE by default, and tables of its own.
     client.rows("set default_transaction_isolation to serializable");
     assert_eq!(client.rows(SUM), before);
@@ -180,16 +148,16 @@ fn a_transaction_sees_what_it_wrote() {
     client.rows("create temp table t (k int, v bigint)");
     assert_eq!(client.value(SUM), "null");
     client.rows("drop table pg_temp.t");
-    assert_eq!(count(&scene, "sum"), splits, "never in parts");
+    assert_eq!(count(&fixture, "sum"), splits, "never in parts");
     client.rows("update t set v = v + 1");
-    until_split(&scene, "sum", || assert_eq!(client.value(SUM), "501500"));
+    until_split(&fixture, "sum", || assert_eq!(client.value(SUM), "501500"));
 }
 
 #[test]
 fn the_sum_of_transfers_never_differs() {
     let text = "select sum(v), count(*) from t where k > 0";
     let grouped = "select k % 10, sum(v) from t group by k % 10 order by 1";
-    let scene = scene(
+    let fixture = start(
         10,
         &format!(
             "split = \"on\"\n{}{}",
@@ -197,19 +165,19 @@ fn the_sum_of_transfers_never_differs() {
             rule("grouped", grouped, "t.k")
         ),
     );
-    let mut client = scene.client();
+    let mut client = fixture.client();
     client.rows("create table t (k int primary key, v bigint)");
     client.rows("insert into t select i, 1000 from generate_series(1, 1000) i");
     let expected = vec![vec![Some("1000000".to_owned()), Some("1000".to_owned())]];
-    until_split(&scene, "sum", || assert_eq!(client.rows(text), expected));
+    until_split(&fixture, "sum", || assert_eq!(client.rows(text), expected));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (scene, stop, expected) = (&scene, &stop, &expected);
+        let (fixture, stop, expected) = (&fixture, &stop, &expected);
         let writers: Vec<_> = (0..3)
             .map(|seed| {
                 scope.spawn(move || {
                     let mut random = Random::new(seed);
-                    let mut client = scene.client();
+                    let mut client = fixture.client();
                     let mut wrote = 0;
                     while !stop.load(Ordering::Relaxed) {
                         let (a, b) = (1 + random.below(500), 501 + random.below(500));
@@ -231,9 +199,9 @@ fn the_sum_of_transfers_never_differs() {
                 })
             })
             .collect();
-        let before = (count(scene, "sum"), count(scene, "grouped"));
+        let before = (count(fixture, "sum"), count(fixture, "grouped"));
         let until = std::time::Instant::now() + PATIENCE;
-        while count(scene, "sum") < before.0 + 100 || count(scene, "grouped") < before.1 + 20 {
+        while count(fixture, "sum") < before.0 + 100 || count(fixture, "grouped") < before.1 + 20 {
             for _ in 0..10 {
                 assert_eq!(client.rows(text), *expected);
                 let sums = client.rows(grouped);

@@ -1,42 +1,33 @@
 //! What the console and the metrics tell, and how the proxy ends and changes at their orders.
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::{Lines, Scene, files, wait};
-use crate::common::message;
-use crate::common::raw::Raw;
+use super::{KeysFixture, Lines};
+use crate::common::assert_contains;
+use crate::common::message::{self, shown};
+use crate::common::raw::{Raw, Row, number};
+use crate::common::wait::{wait, wait_until};
 
 /// The only row of this table whose column has this value.
-fn row(console: &mut Raw, command: &str, column: &str, value: &str) -> BTreeMap<String, String> {
+fn row(console: &mut Raw, command: &str, column: &str, value: &str) -> Row {
     let mut rows = console.table(command);
     rows.retain(|row| row[column] == value);
     assert_eq!(rows.len(), 1, "{command}: {column} {value}");
     rows.remove(0)
 }
 
-fn transactions(more: &str) -> Scene {
-    Scene::start(Lines {
-        proxy: &format!("pool_mode = \"transaction\"\n{more}"),
-        ..Lines::default()
-    })
+fn transactions(more: &str) -> KeysFixture {
+    KeysFixture::with_proxy(&format!("pool_mode = \"transaction\"\n{more}"))
 }
 
 #[test]
 fn prepared_statements_are_listed_and_counted() {
-    let scene = transactions("default_pool_size = 2");
-    let (mut one, mut two) = (scene.client(), scene.client());
-    let mut console = scene.console();
-    let prepare = |name: &str| [message::parse(name, "select $1::int", &[]), message::sync()].concat();
-    let run = |name: &str| {
-        [
-            message::bind("", name, &[Some("7")], false),
-            message::execute("", 0),
-            message::sync(),
-        ]
-        .concat()
-    };
+    let fixture = transactions("default_pool_size = 2");
+    let (mut one, mut two) = (fixture.client(), fixture.client());
+    let mut console = fixture.console();
+    let prepare = |name: &str| message::prepare(name, "select $1::int", &[]);
+    let run = |name: &str| message::run(name, &[Some("7")]);
     one.ask(&prepare("a"));
     two.ask(&prepare("b"));
     for _ in 0..3 {
@@ -52,13 +43,13 @@ fn prepared_statements_are_listed_and_counted() {
         ("2", "4")
     );
     assert_eq!(found["automatic"], "0");
-    let servers: u32 = found["servers"].parse().expect("a number");
+    let servers: u32 = number(&found, "servers");
     assert!((1..=2).contains(&servers));
     let stats = row(&mut console, "show stats", "database", "app");
     assert_eq!(stats["total_client_parse_count"], "2");
     assert_eq!(stats["total_bind_count"], "4");
     // Each client's own Parse reaches a server, and the second server gets it when it is needed there.
-    let parses: u32 = stats["total_server_parse_count"].parse().expect("a number");
+    let parses: u32 = number(&stats, "total_server_parse_count");
     assert!((2..=3).contains(&parses), "{parses}");
 }
 
@@ -69,13 +60,11 @@ fn names_of_hosts_queries_and_work_are_shown() {
         "host = \"localhost\"\nport = {}\ndbname = \"{database}\"",
         super::postgres::shared().port()
     );
-    let scene = Scene::at(&place, &database, Lines::default());
-    let mut client = scene.client();
-    let mut console = scene.console();
+    let fixture = KeysFixture::at(&place, &database, Lines::default());
+    let mut client = fixture.client();
+    let mut console = fixture.console();
     let queries = |console: &mut Raw| -> u64 {
-        row(console, "show hosts", "host", "localhost")["query_count"]
-            .parse()
-            .expect("a number")
+        number(&row(console, "show hosts", "host", "localhost"), "query_count")
     };
     let before = queries(&mut console);
     for _ in 0..5 {
@@ -87,7 +76,7 @@ fn names_of_hosts_queries_and_work_are_shown() {
         name["addrs"].contains("127.0.0.1") || name["addrs"].contains("::1"),
         "{name:?}"
     );
-    assert!(name["ttl"].parse::<u64>().expect("a number") <= 15);
+    assert!(number::<u64>(&name, "ttl") <= 15);
     assert_eq!(row(&mut console, "show lists", "list", "dns_names")["items"], "1");
     let core = row(&mut console, "show cores", "core", "0");
     assert_ne!(core["busy_us"], "0");
@@ -96,38 +85,35 @@ fn names_of_hosts_queries_and_work_are_shown() {
 
 #[test]
 fn a_database_that_comes_back_serves_again() {
-    let scene = transactions("");
-    let mut client = scene.client();
+    let fixture = transactions("");
+    let mut client = fixture.client();
     assert_eq!(client.value("select 1"), "1");
-    let other = scene.text.replace("[databases.app]", "[databases.other]");
-    scene.proxy.reload(files(&other));
-    let error = wait("the database is gone", || Raw::connect(&scene.login()).err());
-    assert!(error.to_string().starts_with("3D000"), "{error}");
-    let error = client
-        .try_rows("select 2")
-        .expect_err("its client learns it, too");
+    let other = fixture.text.replace("[databases.app]", "[databases.other]");
+    fixture.reload(&other);
+    let error = wait(|| fixture.refused());
     assert!(error.starts_with("3D000"), "{error}");
-    scene.proxy.reload(files(&scene.text));
-    let mut client = wait("it is back", || Raw::connect(&scene.login()).ok());
+    client.assert_fails("select 2", "3D000");
+    fixture.reload(&fixture.text);
+    let mut client = wait(|| Raw::connect(&fixture.login()));
     assert_eq!(client.value("select 3"), "3");
     // A disabled one stays disabled over a reload, and its clients stay.
-    let mut console = scene.console();
+    let mut console = fixture.console();
     console.rows("disable app");
-    scene.proxy.reload(files(&scene.text));
+    fixture.reload(&fixture.text);
     for _ in 0..5 {
         console.rows("show pools");
-        let error = Raw::connect(&scene.login()).err().expect("refused");
-        assert!(error.to_string().contains("disabled"), "{error}");
+        let error = fixture.refused().expect("refused");
+        assert_contains(&error, "disabled");
         assert_eq!(client.value("select 4"), "4");
     }
 }
 
 #[test]
 fn shutdown_waits_for_clients_to_leave() {
-    let scene = transactions("");
-    let (mut client, mut console) = (scene.client(), scene.console());
+    let fixture = transactions("");
+    let (mut client, mut console) = (fixture.client(), fixture.console());
     console.rows("shutdown wait_for_clients");
-    wait("nobody gets in any more", || Raw::connect(&scene.login()).err());
+    wait(|| fixture.refused());
     for n in 0..5 {
         assert_eq!(client.value(&format!("select {n}")), n.to_string());
         assert_eq!(
@@ -135,55 +121,49 @@ fn shutdown_waits_for_clients_to_leave() {
             "1"
         );
     }
-    assert!(!scene.proxy.has_ended());
+    assert!(!fixture.has_ended());
     drop(client);
-    wait("it ends", || scene.proxy.has_ended().then_some(()));
+    wait_until("it ends", || fixture.has_ended());
     console.until_closed();
 }
 
 #[test]
 fn shutdown_waits_for_servers_and_sends_away_who_waits_for_one() {
-    let scene = transactions("default_pool_size = 1");
-    let (mut busy, mut waiting, mut idle) = (scene.client(), scene.client(), scene.client());
-    let mut console = scene.console();
+    let fixture = transactions("default_pool_size = 1");
+    let (mut busy, mut waiting, mut idle) = (fixture.client(), fixture.client(), fixture.client());
+    let mut console = fixture.console();
     busy.rows("begin");
-    waiting.send(&message::query("select 1")).expect("sent");
-    wait("it waits", || {
-        (row(&mut console, "show pools", "database", "app")["cl_waiting"] == "1").then_some(())
+    waiting.send_query("select 1");
+    wait_until("it waits", || {
+        row(&mut console, "show pools", "database", "app")["cl_waiting"] == "1"
     });
-    console
-        .send(&message::query("shutdown wait_for_servers"))
-        .expect("sent");
+    console.send_query("shutdown wait_for_servers");
     for client in [&mut waiting, &mut idle] {
         let words = client.until_closed();
-        assert_eq!(
-            words.last().and_then(|error| error.field(b'C')).as_deref(),
-            Some("57P01")
+        assert!(
+            words.last().is_some_and(|last| last.error().starts_with("57P01")),
+            "{words:?}"
         );
     }
     assert_eq!(busy.value("select 2"), "2");
-    assert!(!scene.proxy.has_ended());
-    busy.send(&message::query("commit")).expect("sent");
-    let answer: Vec<String> = busy
-        .until_closed()
-        .iter()
-        .filter_map(message::Message::show)
-        .collect();
+    assert!(!fixture.has_ended());
+    busy.send_query("commit");
+    let answer = shown(&busy.until_closed());
     assert!(answer.contains(&"complete COMMIT".to_owned()), "{answer:?}");
-    wait("it ends", || scene.proxy.has_ended().then_some(()));
+    wait_until("it ends", || fixture.has_ended());
 }
 
 #[test]
 fn metrics_have_errors_by_code_and_the_limits_of_databases() {
     let port = super::free_port();
-    let scene = Scene::start(Lines {
+    let fixture = KeysFixture::start(Lines {
         corun: &format!("prometheus_listen = \"127.0.0.1:{port}\""),
         database: "max_db_client_connections = 2\nmax_db_connections = 7",
         ..Lines::default()
     });
-    let clients = [scene.client(), scene.client()];
-    assert!(Raw::connect(&scene.login()).is_err(), "one too many");
-    let wrong = scene.login().database("nosuch");
+    let clients = [fixture.client(), fixture.client()];
+    assert!(Raw::connect(&fixture.login()).is_err(), "one too many");
+    let wrong = fixture.login().database("nosuch");
     assert!(Raw::connect(&wrong).is_err() && Raw::connect(&wrong).is_err());
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("metrics");
     stream

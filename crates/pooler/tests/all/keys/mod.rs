@@ -8,21 +8,18 @@ mod memory;
 mod pools;
 mod servers;
 
-use crate::common;
-use std::time::{Duration, Instant};
+use std::ops::Deref;
 
 use crate::common::child::free_port;
+use crate::common::pooler::TestPooler;
 use crate::common::postgres;
-use crate::common::raw::{Login, Raw};
-use corun_pooler::config::Config;
-use corun_pooler::{ConfigFiles, Pooler};
+use crate::common::raw::{Login, Raw, number};
 
-/// A running proxy in front of a database of the shared server.
-struct Scene {
-    port: u16,
+/// A running pooler and its database `app`.
+struct KeysFixture {
+    pooler: TestPooler,
+    /// The database on the server.
     database: String,
-    text: String,
-    proxy: Pooler,
 }
 
 /// Lines of `[proxy]`, of the database and of `[corun]` beside the usual ones.
@@ -33,26 +30,50 @@ struct Lines<'a> {
     corun: &'a str,
 }
 
-impl Scene {
-    /// In front of the shared server.
-    fn start(lines: Lines<'_>) -> Scene {
+impl Deref for KeysFixture {
+    type Target = TestPooler;
+
+    fn deref(&self) -> &TestPooler {
+        &self.pooler
+    }
+}
+
+impl KeysFixture {
+    /// In front of a new database of the shared server.
+    fn start(lines: Lines<'_>) -> KeysFixture {
         let database = postgres::new_database();
-        let place = format!(
+        let settings = format!(
             "host = \"127.0.0.1\"\nport = {}\ndbname = \"{database}\"\n{}",
             postgres::shared().port(),
             lines.database
         );
-        Scene::at(&place, &database, lines)
+        KeysFixture::at(&settings, &database, lines)
     }
 
-    /// In front of what `place` says, lines of the database `app`.
-    fn at(place: &str, database: &str, lines: Lines<'_>) -> Scene {
-        Scene::of(&format!("user = \"app\"\n{place}"), database, lines)
+    /// The same with these lines of `[proxy]` and no others.
+    fn with_proxy(proxy: &str) -> KeysFixture {
+        KeysFixture::start(Lines {
+            proxy,
+            ..Lines::default()
+        })
     }
 
-    /// The same, for the user that the client or `place` names.
-    fn of(place: &str, database: &str, lines: Lines<'_>) -> Scene {
-        common::log::keep();
+    /// The same with these lines of `[proxy]` and `[corun]`.
+    fn with(proxy: &str, corun: &str) -> KeysFixture {
+        KeysFixture::start(Lines {
+            proxy,
+            corun,
+            ..Lines::default()
+        })
+    }
+
+    /// In front of what `settings` say, lines of the database `app`.
+    fn at(settings: &str, database: &str, lines: Lines<'_>) -> KeysFixture {
+        KeysFixture::of(&format!("user = \"app\"\n{settings}"), database, lines)
+    }
+
+    /// The same, for the user that the client or `settings` name.
+    fn of(settings: &str, database: &str, lines: Lines<'_>) -> KeysFixture {
         let port = free_port();
         let auth = match lines.proxy.contains("auth_type") {
             true => "",
@@ -64,34 +85,35 @@ impl Scene {
         };
         let text = format!(
             "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\nunix_socket_dir = \"\"\n{auth}\n\
-             admin_users = [\"postgres\"]\n{}\n[corun]\n{loops}\n{}\n[databases.app]\n{place}\n",
+             admin_users = [\"postgres\"]\n{}\n[corun]\n{loops}\n{}\n[databases.app]\n{settings}\n",
             lines.proxy, lines.corun
         );
-        Scene {
-            port,
+        KeysFixture {
+            pooler: TestPooler::start(port, text),
             database: database.to_owned(),
-            proxy: Pooler::start(files(&text)).unwrap_or_else(|error| panic!("{error}")),
-            text,
         }
     }
 
     fn login(&self) -> Login {
-        Login::new("127.0.0.1", self.port, "app")
+        self.pooler.login("app")
     }
 
     fn client(&self) -> Raw {
-        Raw::connect(&self.login()).unwrap_or_else(|error| panic!("{error}"))
+        self.client_as(&self.login())
     }
 
-    fn console(&self) -> Raw {
-        let login = self.login().user("postgres").database("pgbouncer");
-        Raw::connect(&login).unwrap_or_else(|error| panic!("{error}"))
+    /// So many clients at once.
+    fn clients(&self, count: usize) -> Vec<Raw> {
+        (0..count).map(|_| self.client()).collect()
     }
-}
 
-fn files(text: &str) -> ConfigFiles {
-    let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}"))
+    /// What a client hears that may not log in, or an error if it may.
+    fn refused(&self) -> Result<String, String> {
+        match Raw::connect(&self.login()) {
+            Ok(_) => Err("it logs in".to_owned()),
+            Err(error) => Ok(error.to_string()),
+        }
+    }
 }
 
 /// Bytes of this row of `SHOW MEM`.
@@ -99,7 +121,7 @@ fn held(console: &mut Raw, name: &str) -> usize {
     let rows = console.table("show mem");
     let row = rows.iter().find(|row| row["name"] == name).expect("a row");
     assert_eq!(row["size"], "1");
-    row["memtotal"].parse().expect("a number")
+    number(row, "memtotal")
 }
 
 /// Reads what comes up to the end: how many rows it has.
@@ -112,17 +134,5 @@ fn rows_until_ready(client: &mut Raw) -> usize {
             b'Z' => return rows,
             _ => {}
         }
-    }
-}
-
-/// Waits until something is there; panics after 20 seconds.
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let until = Instant::now() + Duration::from_secs(20);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "it does not happen: {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -3,19 +3,18 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use super::{Lines, Scene, wait};
+use super::{KeysFixture, Lines};
+use crate::common::message::code;
+use crate::common::pooler::files;
 use crate::common::raw::Raw;
-use corun_pooler::config::Config;
-use corun_pooler::{ConfigFiles, Pooler};
+use crate::common::wait::wait_until;
+use corun_pooler::Pooler;
 
 #[test]
 fn servers_of_a_pool_take_turns_where_that_is_wanted() {
     let pids = |line: &str| {
-        let scene = Scene::start(Lines {
-            proxy: &format!("pool_mode = \"transaction\"\n{line}"),
-            ..Lines::default()
-        });
-        let mut clients: Vec<Raw> = (0..3).map(|_| scene.client()).collect();
+        let fixture = KeysFixture::with_proxy(&format!("pool_mode = \"transaction\"\n{line}"));
+        let mut clients = fixture.clients(3);
         // Three at once have three servers.
         for client in &mut clients {
             client.rows("begin");
@@ -41,23 +40,15 @@ fn servers_of_a_pool_take_turns_where_that_is_wanted() {
 #[test]
 fn session_mode_lets_go_of_replaced_servers_at_once_where_that_is_wanted() {
     for fast in [true, false] {
-        let scene = Scene::start(Lines {
-            proxy: &format!("server_fast_close = {fast}"),
-            ..Lines::default()
-        });
-        let (mut idle, mut busy) = (scene.client(), scene.client());
+        let fixture = KeysFixture::with_proxy(&format!("server_fast_close = {fast}"));
+        let (mut idle, mut busy) = (fixture.client(), fixture.client());
         idle.rows("select 1");
         busy.rows("begin");
-        let mut console = scene.console();
+        let mut console = fixture.console();
         console.rows("reconnect");
         if fast {
             // It is told why, without asking for anything.
-            let words = idle.until_closed();
-            let error = words
-                .iter()
-                .find(|message| message.tag == b'E')
-                .expect("a reason");
-            assert_eq!(error.field(b'C').as_deref(), Some("57P01"));
+            assert_eq!(code(&idle.until_closed()), "57P01");
             // A transaction may end.
             assert_eq!(busy.value("select 2"), "2");
             let error = busy.try_rows("commit").and_then(|_| busy.try_rows("select 3"));
@@ -84,24 +75,22 @@ fn databases_of_the_wildcard_are_forgotten_when_nobody_uses_them() {
         proxy: "pool_mode = \"transaction\"\nautodb_idle_timeout = 1\nserver_idle_timeout = 1\nserver_lifetime = 0",
         ..Lines::default()
     };
-    let scene = Scene::at(&place, "app", lines);
-    let mut console = scene.console();
+    let fixture = KeysFixture::at(&place, "app", lines);
+    let mut console = fixture.console();
     let shown = |console: &mut Raw| -> Vec<String> {
         let rows = console.table("show pools");
         rows.iter().map(|row| row["database"].clone()).collect()
     };
-    let mut stays = Raw::connect(&scene.login().database(&named)).expect("in");
+    let mut stays = fixture.client_as(&fixture.login().database(&named));
     for name in [&auto, &named] {
-        let mut client = Raw::connect(&scene.login().database(name)).expect("in");
+        let mut client = fixture.client_as(&fixture.login().database(name));
         assert_eq!(client.value("select current_database()"), *name);
         assert!(shown(&mut console).contains(name));
     }
-    wait("it is forgotten", || {
-        (!shown(&mut console).contains(&auto)).then_some(())
-    });
+    wait_until("it is forgotten", || !shown(&mut console).contains(&auto));
     assert!(shown(&mut console).contains(&named));
     assert_eq!(stays.value("select 1"), "1");
-    let mut again = Raw::connect(&scene.login().database(&auto)).expect("in again");
+    let mut again = fixture.client_as(&fixture.login().database(&auto));
     assert_eq!(again.value("select current_database()"), auto);
     assert!(shown(&mut console).contains(&auto));
 }
@@ -125,10 +114,7 @@ fn the_unix_socket_belongs_to_the_group() {
              [databases.a]\nhost = \"127.0.0.1\"\nuser = \"u\"\n",
             folder.path()
         );
-        let config = Config::parse(&text, "corun.toml")
-            .expect("a configuration")
-            .config;
-        Pooler::start(ConfigFiles::of(config).expect("a files"))
+        Pooler::start(files(&text))
     };
     let proxy = start(name).expect("started");
     let socket = fs::metadata(&proxy.sockets()[0]).expect("a socket");

@@ -1,27 +1,20 @@
 //! Roles of one name in two clusters: what a login to one shows is good for that one alone.
 
 use super::who;
-use crate::common;
+use crate::common::assert_contains;
 use crate::common::child::free_port;
-use crate::common::postgres::{Postgres, shared};
-use crate::common::raw::{Login, Raw};
-use corun_pooler::config::Config;
-use corun_pooler::{ConfigFiles, Pooler};
+use crate::common::pooler::TestPooler;
+use crate::common::postgres::{Options, Postgres, shared};
+use crate::common::raw::Raw;
 
-/// A proxy in front of these databases, each a table of its own, and how a user logs in to it.
-fn proxy(databases: &str, more: &str) -> (Pooler, u16) {
-    common::log::keep();
+/// A pooler in front of these databases, each a table of its own.
+fn start(databases: &str, more: &str) -> TestPooler {
     let port = free_port();
     let text = format!(
         "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\nunix_socket_dir = \"\"\nadmin_users = [\"postgres\"]\n\
          pool_mode = \"transaction\"\nserver_idle_timeout = \"200ms\"\nserver_login_retry = \"0s\"\n{more}\n{databases}"
     );
-    let loaded = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let files = ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}"));
-    (
-        Pooler::start(files).unwrap_or_else(|error| panic!("{error}")),
-        port,
-    )
+    TestPooler::start(port, text)
 }
 
 fn database(name: &str, port: u16, more: &str) -> String {
@@ -30,7 +23,7 @@ fn database(name: &str, port: u16, more: &str) -> String {
 
 /// A server that asks for passwords, the superuser's excepted; the role's verifier is unlike that of other servers.
 fn cluster() -> Postgres {
-    let server = Postgres::start_with(common::postgres::Options {
+    let server = Postgres::start_with(Options {
         hba: vec![
             "host all postgres 127.0.0.1/32 trust".to_owned(),
             "host all all 127.0.0.1/32 scram-sha-256".to_owned(),
@@ -49,11 +42,9 @@ fn logins_to_one_cluster_leave_those_to_another_alone() {
         database("b", b.port(), "auth_user = \"postgres\""),
     ]
     .concat();
-    let (_proxy, port) = proxy(&databases, "auth_type = \"scram-sha-256\"");
-    let login = |database: &str| Login::new("127.0.0.1", port, "app_scram").database(database);
-    let mut clients: Vec<Raw> = (0..3)
-        .map(|_| Raw::connect(&login("a")).expect("a login to a"))
-        .collect();
+    let pooler = start(&databases, "auth_type = \"scram-sha-256\"");
+    let login = |database: &str| pooler.login("app_scram").database(database);
+    let mut clients: Vec<Raw> = (0..3).map(|_| pooler.client_as(&login("a"))).collect();
     assert_eq!(who(&login("b")), Ok("app_scram app_scram off".to_owned()));
     // Connections to a are made anew, by what its own clients have shown.
     a.wait_until("select count(*) = 0 from pg_stat_activity where usename = 'app_scram'");
@@ -85,12 +76,12 @@ fn a_wrong_password_of_a_database_is_not_made_good_by_a_login_to_another() {
         ),
     ]
     .concat();
-    let (_proxy, port) = proxy(&databases, "auth_type = \"scram-sha-256\"");
-    let login = |database: &str| Login::new("127.0.0.1", port, "app_scram").database(database);
+    let pooler = start(&databases, "auth_type = \"scram-sha-256\"");
+    let login = |database: &str| pooler.login("app_scram").database(database);
     for _ in 0..2 {
         assert_eq!(who(&login("good")), Ok("app_scram app_scram off".to_owned()));
         let refused = who(&login("wrong")).expect_err("the password is wrong");
-        assert!(refused.contains("server login failed"), "{refused}");
+        assert_contains(&refused, "server login failed");
     }
     // The shared server is there so that both tests run beside others that use it.
     shared();

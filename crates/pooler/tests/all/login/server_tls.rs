@@ -1,5 +1,6 @@
 //! TLS with servers: which of them the proxy talks to, by `server_tls_sslmode`, and what clients hear of those it does not.
 
+use crate::common::assert_contains;
 use crate::common::message;
 use crate::common::postgres::{Options, Postgres};
 use crate::common::raw::{Login, Raw};
@@ -40,14 +41,8 @@ fn through(server: &Postgres, mode: &str, authority: Option<&str>, user: &str) -
 
 /// What a login without a password hears, with its detail.
 fn refusal(login: &Login) -> String {
-    let mut raw = Raw::open(login).expect("the proxy listens");
-    let parameters = [("user", &*login.user), ("database", &*login.database)];
-    raw.send(&message::startup(0, &parameters)).expect("sent");
-    let answer = raw.until_closed();
-    let error = answer
-        .iter()
-        .find(|message| message.tag == b'E')
-        .expect("an error");
+    let answer = Raw::started(login).until_closed();
+    let error = message::first_error(&answer).expect("an error");
     let field = |code| error.field(code).unwrap_or_default();
     format!("{}: {}", field(b'M'), field(b'D'))
 }
@@ -91,7 +86,7 @@ fn a_server_by_another_name() {
         Ok("t".to_owned())
     );
     let refused = through(&server, "verify-full", Some(&authority), "app").expect_err("another name");
-    assert!(refused.contains("certificate"), "{refused}");
+    assert_contains(&refused, "certificate");
 }
 
 #[test]

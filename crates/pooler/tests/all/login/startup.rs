@@ -109,8 +109,8 @@ fn zeros_cut_nothing_in_two() {
                 body,
             ]
             .concat();
-            raw.send(&packet).expect("sent");
-            raw.send(&message::query(
+            raw.send(&packet);
+            raw.try_send(&message::query(
                 "select session_user || ' ' || current_user || ' ' || current_setting('is_superuser')",
             ))
             .ok()?;
@@ -145,7 +145,7 @@ fn the_protocol_is_negotiated() {
             let mut raw = Raw::open(login).expect("a connection");
             let mut parameters = vec![("user", "app"), ("database", "app")];
             parameters.extend_from_slice(options);
-            raw.send(&message::startup(minor, &parameters)).expect("sent");
+            raw.send(&message::startup(minor, &parameters));
             raw.until_ready()
                 .iter()
                 .map(|m| m.tag)

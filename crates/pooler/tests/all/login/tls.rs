@@ -8,7 +8,8 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::common::message::{self, message};
+use crate::common::fixture::cancel;
+use crate::common::message::{self, errors, message};
 use crate::common::postgres::shared;
 use crate::common::raw::{Login, Raw};
 use crate::common::scram::Scram;
@@ -123,6 +124,16 @@ fn plain_bytes_before_tls_do_not_count() {
     assert!(who(&over(login, &tls)).is_ok());
 }
 
+/// Sends the first and the last message of a login.
+fn exchange(raw: &mut Raw, scram: &Scram, mechanism: &str) {
+    raw.send(&message(b'p', &scram.first(mechanism)));
+    let first = raw.read().expect("the server's first");
+    let (last, _) = scram
+        .last(&String::from_utf8_lossy(&first.body[4..]), "secret")
+        .expect("a last message");
+    raw.send(&message(b'p', last.as_bytes()));
+}
+
 #[test]
 fn channel_binding_is_offered_and_cannot_be_talked_away() {
     let Some((target, tls)) = with_tls("require", "scram-sha-256") else {
@@ -133,12 +144,7 @@ fn channel_binding_is_offered_and_cannot_be_talked_away() {
     }
     let login = over(target.login("app_scram"), &tls);
     let started = || {
-        let mut raw = Raw::open(&login).expect("a connection");
-        raw.send(&message::startup(
-            0,
-            &[("user", "app_scram"), ("database", "app")],
-        ))
-        .expect("sent");
+        let mut raw = Raw::started(&login);
         let question = raw.read().expect("a question");
         assert!(
             question.texts().join(" ").contains("SCRAM-SHA-256-PLUS"),
@@ -150,32 +156,17 @@ fn channel_binding_is_offered_and_cannot_be_talked_away() {
     // A client that could bind and believes the server could not: somebody in the middle removed the offer.
     let mut raw = started();
     let hash = raw.certificate.clone().expect("a certificate");
-    raw.send(&message(b'p', &Scram::new("n", "y,,").first("SCRAM-SHA-256")))
-        .expect("sent");
+    raw.send(&message(b'p', &Scram::new("n", "y,,").first("SCRAM-SHA-256")));
     assert_eq!(raw.read().expect("an answer").tag, b'E');
     // The channel of somebody in the middle has another certificate.
     let mut other = hash;
     other[0] ^= 1;
     let mut raw = started();
-    let scram = Scram::bound("n", &other);
-    raw.send(&message(b'p', &scram.first("SCRAM-SHA-256-PLUS")))
-        .expect("sent");
-    let first = raw.read().expect("the server's first");
-    let (last, _) = scram
-        .last(&String::from_utf8_lossy(&first.body[4..]), "secret")
-        .expect("a proof");
-    raw.send(&message(b'p', last.as_bytes())).expect("sent");
+    exchange(&mut raw, &Scram::bound("n", &other), "SCRAM-SHA-256-PLUS");
     assert_eq!(raw.read().expect("an answer").tag, b'E');
     // Without binding, as a client that cannot: fine.
     let mut raw = started();
-    let scram = Scram::new("n", "n,,");
-    raw.send(&message(b'p', &scram.first("SCRAM-SHA-256")))
-        .expect("sent");
-    let first = raw.read().expect("the server's first");
-    let (last, _) = scram
-        .last(&String::from_utf8_lossy(&first.body[4..]), "secret")
-        .expect("a proof");
-    raw.send(&message(b'p', last.as_bytes())).expect("sent");
+    exchange(&mut raw, &Scram::new("n", "n,,"), "SCRAM-SHA-256");
     assert!(raw.until_ready().iter().all(|m| m.tag != b'E'));
 }
 
@@ -185,17 +176,8 @@ fn cancels_work_beside_tls() {
         return;
     };
     let mut raw = target.client_as(&over(target.login("app"), &tls));
-    raw.send(&message::query("select pg_sleep(60), 'beside tls'"))
-        .expect("sent");
+    raw.send_query("select pg_sleep(60), 'beside tls'");
     shared().wait_until("select count(*) = 1 from pg_stat_activity where wait_event = 'PgSleep' and query like '%beside tls%' and pid <> pg_backend_pid()");
-    let (pid, secret) = raw.key.clone();
-    let mut socket = TcpStream::connect(("127.0.0.1", target.login("app").port)).expect("connected");
-    socket
-        .write_all(&message::cancel_request(pid, &secret))
-        .expect("sent");
-    let answer = raw.until_ready();
-    assert!(
-        answer.iter().any(|m| m.field(b'C').as_deref() == Some("57014")),
-        "{answer:?}"
-    );
+    cancel(&target.login("app"), &raw.key);
+    assert_eq!(errors(&raw.until_ready()), ["57014"]);
 }

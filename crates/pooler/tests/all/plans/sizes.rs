@@ -20,14 +20,28 @@ fn error(table: &HashTable) -> f64 {
     table.built.counted.0 as f64 / seen.peak.0 as f64 - 1.0
 }
 
-/// With the rows that were there, everything but single bytes is as reported: `data` bytes of columns in each.
-fn check_with_rows(table: &HashTable, data: f64, frequent: Frequent) {
-    let (seen, rows) = seen(table);
+/// The error is within the paper's.
+#[track_caller]
+fn check_error(table: &HashTable, about: &str) {
+    let error = error(table);
+    assert!(error.abs() <= ERROR_MAX, "{about}: {error}: {table:?}");
+}
+
+/// Buckets and batches are planned as the server has planned them.
+#[track_caller]
+fn check_planned(table: &HashTable, about: &str) {
+    let (seen, _) = seen(table);
     assert_eq!(
         (table.planned.buckets, table.planned.batches),
         (seen.buckets_planned, seen.batches_planned),
-        "planned: {table:?}"
+        "planned: {about}: {table:?}"
     );
+}
+
+/// With the rows that were there, everything but single bytes is as reported: `data` bytes of columns in each.
+fn check_with_rows(table: &HashTable, data: f64, frequent: Frequent) {
+    let (seen, rows) = seen(table);
+    check_planned(table, "");
     let built = table.planned.built(Stored::new(rows, data), frequent);
     assert_eq!(
         (built.buckets, built.batches),
@@ -74,7 +88,7 @@ fn plq_from_1_to_25_within_the_papers_error() {
             error(table) * 100.0,
             seen.peak.0 / 1024,
         ));
-        assert!(error(table).abs() <= ERROR_MAX, "PLQ_{k}: {table:?}");
+        check_error(table, &format!("PLQ_{k}"));
         check_with_rows(table, 4.0, Frequent::default());
     }
     println!("{}", lines.join("\n"));
@@ -97,7 +111,7 @@ fn lists_of_values_are_estimated_well_already() {
         );
         let tables = session.analyze(&sql).tables(&statistics.memory, &known);
         assert_eq!(tables[0].rows, tables[0].rows_estimated);
-        assert!(error(&tables[0]).abs() <= ERROR_MAX, "{k}: {tables:?}");
+        check_error(&tables[0], &k.to_string());
     }
 }
 
@@ -122,11 +136,8 @@ fn ssb_queries_within_the_papers_error() {
                 seen.peak.0 / 1024,
                 error(table) * 100.0
             );
-            assert!(error(table).abs() <= ERROR_MAX, "{name}: {table:?}");
-            assert_eq!(
-                (table.planned.buckets, table.planned.batches),
-                (seen.buckets_planned, seen.batches_planned)
-            );
+            check_error(table, name);
+            check_planned(table, name);
         }
     }
 }
@@ -154,7 +165,7 @@ fn little_memory_means_batches() {
         );
         let tables = session.tables(all);
         check_with_rows(&tables[0], 4.0, Frequent::default());
-        assert!(error(&tables[0]).abs() <= ERROR_MAX, "{work_mem}: {tables:?}");
+        check_error(&tables[0], work_mem);
     }
 }
 
@@ -198,11 +209,7 @@ fn frequent_outer_values_stay_in_memory() {
     ] {
         let tables = session.tables(text);
         assert_eq!(tables[0].planned.frequent_max, 0, "{text}");
-        let (seen, _) = seen(&tables[0]);
-        assert_eq!(
-            (tables[0].planned.buckets, tables[0].planned.batches),
-            (seen.buckets_planned, seen.batches_planned)
-        );
+        check_planned(&tables[0], text);
     }
 }
 
@@ -213,7 +220,7 @@ fn rows_without_a_key_are_not_in_the_table() {
     let (_, rows) = seen(&tables[0]);
     assert_eq!(rows, 45_000.0);
     check_with_rows(&tables[0], 4.0, Frequent::default());
-    assert!(error(&tables[0]).abs() <= ERROR_MAX, "{tables:?}");
+    check_error(&tables[0], "");
 }
 
 #[test]
@@ -227,18 +234,10 @@ fn rows_with_nulls_and_many_columns() {
         (tables[0].built.buckets, tables[0].built.batches),
         (seen.buckets, 1)
     );
-    assert!(
-        error(&tables[0]).abs() <= ERROR_MAX,
-        "{}: {tables:?}",
-        error(&tables[0])
-    );
+    check_error(&tables[0], "");
     let wide = session.tables("select max(wide) from odd, lineorder where k = lo_orderkey");
     assert!(wide[0].width > 100);
-    assert!(
-        error(&wide[0]).abs() <= ERROR_MAX,
-        "{}: {wide:?}",
-        error(&wide[0])
-    );
+    check_error(&wide[0], "");
 }
 
 #[test]
@@ -260,19 +259,12 @@ fn parallel_hash_shares_one_table() {
     );
     // Rows of a process are printed rounded.
     assert!((rows - super::data::PARTS as f64).abs() <= 3.0);
-    assert_eq!(
-        (tables[0].planned.buckets, tables[0].planned.batches),
-        (shared.buckets_planned, shared.batches_planned)
-    );
+    check_planned(&tables[0], "parallel");
     assert_eq!(
         (tables[0].built.buckets, tables[0].built.batches),
         (shared.buckets, shared.batches)
     );
-    assert!(
-        error(&tables[0]).abs() <= ERROR_MAX,
-        "{}: {tables:?}",
-        error(&tables[0])
-    );
+    check_error(&tables[0], "");
 
     // Alternatives are put right for rows that processes divide among themselves as well.
     let statistics = session.statistics(&relations(&["part"]));
@@ -285,17 +277,14 @@ fn parallel_hash_shares_one_table() {
         table.rows_estimated < 0.9 * table.rows_seen.expect("executed"),
         "{table:?}"
     );
-    assert!(error(table).abs() <= ERROR_MAX, "{}: {table:?}", error(table));
+    check_error(table, "");
 
     // Too little memory for all together: batches.
     session.set(&["work_mem = '512kB'", "hash_mem_multiplier = 1"]);
     let tables = session.tables(sql);
     let (shared, _) = seen(&tables[0]);
     assert!(shared.batches_planned > 1);
-    assert_eq!(
-        (tables[0].planned.buckets, tables[0].planned.batches),
-        (shared.buckets_planned, shared.batches_planned)
-    );
+    check_planned(&tables[0], "parallel");
 
     // Not shared: each process builds its own.
     let mut session = Session::hashing(&parallel);
@@ -305,7 +294,7 @@ fn parallel_hash_shares_one_table() {
     assert_eq!((tables[0].planned.participants, tables[0].copies), (1, 3));
     assert_eq!(tables[0].bytes, Bytes(tables[0].built.resident.0 * 3));
     assert_eq!(tables[0].built.buckets, alone.buckets);
-    assert!(error(&tables[0]).abs() <= ERROR_MAX, "{tables:?}");
+    check_error(&tables[0], "");
 }
 
 /// The planner's answer for many sizes at once: the server plans a join of a subquery that says how many rows it has.

@@ -2,7 +2,7 @@
 
 use corun_net::reactor::twin::Remote;
 
-use super::message::{self, Message};
+use super::message::{self, Message, shown};
 use super::random::Random;
 use super::session::{Ledger, Session};
 
@@ -127,6 +127,12 @@ impl Actor {
         self.at.0 == self.script.len() && self.remote.is_finished()
     }
 
+    /// Process and secret that a cancel request of its needs, once it has been told.
+    pub fn key(&self) -> Option<(u32, Vec<u8>)> {
+        let key = self.messages.iter().find(|message| message.tag == b'K')?;
+        Some((key.u32_at(0), key.body[4..].to_vec()))
+    }
+
     /// Every message, as lines; the bytes of one that did not arrive whole are the last.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = shown(&self.messages);
@@ -192,16 +198,11 @@ impl Actor {
     }
 }
 
-/// Whether an answer is the one that was expected. In a transaction that has failed, a statement that was prepared on another server
+/// Returns whether an answer is the one that was expected. In a transaction that has failed, a statement that was prepared on another server
 /// connection cannot be parsed on this one: the server says that the transaction has failed, and not what else is wrong.
 pub fn same(expected: &str, line: &str) -> bool {
     expected == line
         || (expected.starts_with("error ") && line.starts_with("error ") && line.contains(" C25P02 "))
-}
-
-/// Messages as lines.
-pub fn shown(messages: &[Message]) -> Vec<String> {
-    messages.iter().filter_map(Message::show).collect()
 }
 
 /// The first step of every script.

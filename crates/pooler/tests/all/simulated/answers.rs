@@ -16,7 +16,7 @@ fn round(seed: u64, mode: &str, size: usize, more: &str) {
         actor.check(&format!("seed {seed}, client {number}"));
         assert!(actor.is_done(), "seed {seed}, client {number} is still there");
     }
-    let written = scene.fixture.ledger.borrow().clone();
+    let written = scene.server.ledger.borrow().clone();
     let once: std::collections::BTreeSet<&String> = written.iter().collect();
     assert_eq!(once.len(), written.len(), "a write was committed twice");
     let acknowledged: usize = scene.actors.iter().map(writes).sum();

@@ -1,7 +1,7 @@
 //! Cancel requests, on time and late, right and wrong: none reaches a statement of another client.
 
-use super::actor::{Step, log_in, shown};
-use super::message::{cancel_request, query, terminate};
+use super::actor::{Step, log_in};
+use super::message::{query, shown, terminate};
 use super::scene::{Scene, files};
 use super::script::script;
 use super::seeds;
@@ -40,19 +40,14 @@ fn cancels_strike_their_own_client_or_nobody() {
                 return;
             }
             let who = scene.random.below(sleepers);
-            let key = scene.actors[who]
-                .messages
-                .iter()
-                .find(|message| message.tag == b'K');
-            let Some(key) = key else { return };
-            let (pid, mut secret) = (key.u32_at(0), key.body[4..].to_vec());
+            let Some((pid, mut secret)) = scene.actors[who].key() else {
+                return;
+            };
             // Most are the client's own; some have a wrong secret.
             if scene.random.percent(20) {
                 secret[0] ^= 1;
             }
-            let remote = scene.connect();
-            remote.send(&cancel_request(pid, &secret));
-            remote.finish();
+            scene.cancel((pid, secret));
         });
         for client in 0..sleepers {
             let actor = &scene.actors[client];
@@ -74,8 +69,8 @@ fn cancels_strike_their_own_client_or_nobody() {
             actor.check(&format!("seed {seed}, beside cancels"));
             assert!(actor.is_done(), "seed {seed}: a client is still there");
         }
-        struck.set(struck.get() + scene.fixture.cancelled);
-        late.set(late.get() + scene.fixture.late);
+        struck.set(struck.get() + scene.server.cancelled);
+        late.set(late.get() + scene.server.late);
         scene.check_empty();
     });
     assert!(!enough || struck.get() > 0, "no cancel request struck");

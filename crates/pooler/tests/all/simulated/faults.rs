@@ -1,6 +1,7 @@
 //! Clients that vanish and servers that die, in the middle of anything: nobody else notices, and nothing is left behind.
 
-use super::actor::{Actor, Step, log_in, same, shown};
+use super::actor::{Actor, Step, log_in, same};
+use super::message::shown;
 use super::message::{message, query};
 use super::scene::{Scene, files};
 use super::script::script;
@@ -46,7 +47,7 @@ fn clients_of_servers_that_die_get_the_truth_up_to_then() {
     let enough = seeds(120, |seed| {
         let mode = ["session", "transaction"][(seed % 2) as usize];
         let mut scene = Scene::new(seed, files(mode, 2, "server_login_retry = 0"));
-        scene.fixture.deaths = 8;
+        scene.server.deaths = 8;
         for client in 0..5 {
             let script = script(seed * 100 + client, &format!("c{client}"), 10);
             scene.actor(script);
@@ -60,7 +61,7 @@ fn clients_of_servers_that_die_get_the_truth_up_to_then() {
             lost.set(lost.get() + 1);
             check_lost(actor, &about);
         }
-        scene.fixture.deaths = 0;
+        scene.server.deaths = 0;
         // A server that died while nobody had it takes nobody along.
         scene.check_empty();
     });
@@ -110,7 +111,7 @@ fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
         let first = scene.actor(script(seed, "first", 3));
         scene.run(|_| {});
         scene.actors[first].check("before");
-        if scene.fixture.backends.is_empty() {
+        if scene.server.backends.is_empty() {
             // The client left something that closes its server.
             return;
         }
@@ -119,13 +120,13 @@ fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
             format!("SNOTICE\0C00000\0M{}\0\0", "n".repeat(500)).as_bytes(),
         );
         let (half, rest) = notice.split_at(200);
-        scene.fixture.backends[0].say(half);
+        scene.server.backends[0].say(half);
         scene.run(|_| {});
         let second = scene.actor(script(seed + 1, "second", 3));
-        scene.fixture.silent = true;
+        scene.server.silent = true;
         scene.run(|_| {});
-        scene.fixture.backends[0].say(rest);
-        scene.fixture.silent = false;
+        scene.server.backends[0].say(rest);
+        scene.server.silent = false;
         scene.run(|_| {});
         // It may get a notice, but a whole one.
         let mut got = scene.actors[second].lines();
@@ -144,7 +145,7 @@ fn a_server_that_answers_what_was_not_asked_is_closed() {
         let first = scene.actor(script(1, "first", 3));
         scene.run(|_| {});
         scene.actors[first].check("before");
-        scene.fixture.backends[0].say(unasked);
+        scene.server.backends[0].say(unasked);
         scene.run(|_| {});
         let second = scene.actor(script(2, "second", 3));
         scene.run(|_| {});
@@ -178,7 +179,7 @@ fn what_a_client_did_wrong_is_told_to_no_other() {
         scene.run(|scene| {
             // The server dies within the answer to the second.
             let begun = scene.actors[second].messages.len() > 3;
-            scene.fixture.deaths = if begun { 1000 } else { 0 };
+            scene.server.deaths = if begun { 1000 } else { 0 };
         });
         let told = scene.actors[second].lines();
         assert!(!told.iter().any(|line| line.contains("first")), "{told:?}");

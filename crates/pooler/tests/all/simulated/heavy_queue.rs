@@ -4,16 +4,17 @@
 use std::cell::Cell;
 
 use corun_pooler::ConfigFiles;
-use corun_pooler::config::Config;
 
 use super::actor::{Actor, Step, log_in};
-use super::fixture::FOLDER;
-use super::message::{cancel_request, query, terminate};
+use super::message::{query, terminate};
 use super::scene::{Scene, files};
 use super::script::heavy_script;
 use super::seeds;
+use super::server::FOLDER;
+use crate::common::assert_contains;
+use crate::common::pooler;
 
-/// A files whose queue has so many cores.
+/// A configuration whose queue has so many cores.
 fn heavy(size: usize, cores: usize, more: &str) -> ConfigFiles {
     let more = format!(
         "query_wait_timeout = 1000\n{more}\n[corun]\nheavy_queue = \"on\"\nheavy_queue_cores = {cores}\nheavy_queue_min = \"0ms\"\nheavy_queue_cache_bytes = \"256kB\"\n"
@@ -57,7 +58,7 @@ impl Seen {
         assert!(running <= cores, "{running} run on {cores} cores");
         self.waited.set(self.waited.get().max(waiting));
         self.ran.set(self.ran.get().max(running));
-        let backends = scene.fixture.backends.iter();
+        let backends = scene.server.backends.iter();
         let hinted = backends.map(|backend| backend.session.hinted).sum();
         self.hinted.set(self.hinted.get().max(hinted));
     }
@@ -90,7 +91,7 @@ fn whatever_happens_nobody_stays_in_the_queue() {
     let (seen, cancelled) = (Seen::default(), Cell::new(0));
     let enough = seeds(300, |seed| {
         let mut scene = scene(seed);
-        scene.fixture.deaths = 4;
+        scene.server.deaths = 4;
         let mut sizes = Vec::new();
         for client in 0..6 {
             let script = match client {
@@ -115,14 +116,9 @@ fn whatever_happens_nobody_stays_in_the_queue() {
             match scene.random.below(400) {
                 0..8 => {
                     let who = scene.random.below(scene.actors.len());
-                    let messages = &scene.actors[who].messages;
-                    let Some(key) = messages.iter().find(|message| message.tag == b'K') else {
-                        return;
-                    };
-                    let (pid, secret) = (key.u32_at(0), key.body[4..].to_vec());
-                    let remote = scene.connect();
-                    remote.send(&cancel_request(pid, &secret));
-                    remote.finish();
+                    if let Some(key) = scene.actors[who].key() {
+                        scene.cancel(key);
+                    }
                 }
                 8 => {
                     // Time for the server to be missed by those that were started.
@@ -138,17 +134,15 @@ fn whatever_happens_nobody_stays_in_the_queue() {
                     let text = format!(
                         "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\n[corun]\nheavy_queue = \"on\"\n[databases.other]\nhost = \"{FOLDER}\"\nuser = \"app\"\n"
                     );
-                    let config = Config::parse(&text, "corun.toml").unwrap_or_else(|error| panic!("{error}"));
-                    let other = ConfigFiles::of(config.config).unwrap_or_else(|error| panic!("{error}"));
                     if scene.random.percent(20) {
-                        scene.proxy.reload(other);
+                        scene.proxy.reload(pooler::files(&text));
                     }
                 }
                 _ => {}
             }
         });
-        cancelled.set(cancelled.get() + scene.fixture.cancelled);
-        scene.fixture.deaths = 0;
+        cancelled.set(cancelled.get() + scene.server.cancelled);
+        scene.server.deaths = 0;
         // Last words, and servers that nobody waits for any more.
         scene.pass(6.0);
         let census = scene.proxy.census();
@@ -196,7 +190,7 @@ fn queue_of_one(seed: u64, more: &str) -> Option<(Scene, usize, usize)> {
     // A silent server keeps the query from ending.
     let sleeps = |scene: &Scene| {
         scene
-            .fixture
+            .server
             .backends
             .iter()
             .any(|backend| backend.session.sleeps())
@@ -210,7 +204,7 @@ fn queue_of_one(seed: u64, more: &str) -> Option<(Scene, usize, usize)> {
     if !sleeps(&scene) {
         return None;
     }
-    scene.fixture.silent = true;
+    scene.server.silent = true;
     let waiter = scene.actor(sleeper("holder", 1));
     scene.run(|_| {});
     Some((scene, holder, waiter))
@@ -231,7 +225,7 @@ fn a_statement_timeout_counts_what_was_waited() {
         steps[0] = log_in("app", &[("statement_timeout", limit)]);
         steps
     };
-    scene.fixture.sound = true;
+    scene.server.sound = true;
     let holder = scene.actor(sleeper("0"));
     scene.run(|_| {});
     let waiters = [scene.actor(sleeper("10s")), scene.actor(sleeper("30s"))];
@@ -242,44 +236,20 @@ fn a_statement_timeout_counts_what_was_waited() {
     // One while it waits, the other after it has waited for 20 seconds and has run for ten.
     scene.pass(2.0);
     let timeout = "Mcanceling statement due to statement timeout";
-    assert!(
-        told(&scene, waiters[0]).contains(timeout),
-        "{}",
-        told(&scene, waiters[0])
-    );
+    assert_contains(&told(&scene, waiters[0]), timeout);
     scene.pass(9.0);
-    let key = scene.actors[holder]
-        .messages
-        .iter()
-        .find(|message| message.tag == b'K');
-    let key = key.expect("a key");
-    let (pid, secret) = (key.u32_at(0), key.body[4..].to_vec());
-    let remote = scene.connect();
-    remote.send(&cancel_request(pid, &secret));
-    remote.finish();
+    scene.cancel(scene.actors[holder].key().expect("a key"));
     scene.run(|_| {});
-    assert!(
-        told(&scene, holder).contains("Mcanceling statement due to user request"),
-        "{}",
-        told(&scene, holder)
-    );
+    assert_contains(&told(&scene, holder), "Mcanceling statement due to user request");
     assert_eq!(scene.proxy.census().queued, (0, 1));
     scene.pass(8.0);
     assert_eq!(scene.proxy.census().queued, (0, 1), "it still runs");
     scene.pass(4.0);
     scene.run(|_| {});
-    assert!(
-        told(&scene, waiters[1]).contains(timeout),
-        "{}",
-        told(&scene, waiters[1])
-    );
+    assert_contains(&told(&scene, waiters[1]), timeout);
     scene.pass(6.0);
     let census = scene.proxy.census();
     assert_eq!((census.queued, census.clients), ((0, 0), 0), "{census:?}");
-}
-
-fn last(scene: &Scene, actor: usize) -> String {
-    scene.actors[actor].lines().pop().unwrap_or_default()
 }
 
 #[test]
@@ -299,7 +269,7 @@ fn one_waits_without_a_server_until_the_other_has_ended() {
             scene.actors[waiter].lines()
         );
         assert_eq!(census.servers - census.idle, 1, "only one server works");
-        scene.fixture.silent = false;
+        scene.server.silent = false;
         scene.run(|_| {});
         for actor in [holder, waiter] {
             scene.actors[actor].check(&format!("seed {seed}"));
@@ -314,13 +284,9 @@ fn who_waits_too_long_in_the_queue_is_refused() {
     let (mut scene, _, waiter) = queue_of_one(1, "query_wait_notify = 0").expect("a queue");
     assert_eq!(scene.proxy.census().queued, (1, 1));
     scene.pass(999.0);
-    assert_eq!(last(&scene, waiter), "ready I");
+    assert_eq!(scene.last(waiter), "ready I");
     scene.pass(2.0);
-    assert!(
-        last(&scene, waiter).contains("Mquery_wait_timeout"),
-        "{}",
-        last(&scene, waiter)
-    );
+    assert_contains(&scene.last(waiter), "Mquery_wait_timeout");
     assert_eq!(scene.proxy.census().queued, (0, 1));
 }
 
@@ -328,14 +294,7 @@ fn who_waits_too_long_in_the_queue_is_refused() {
 fn a_query_that_waits_can_be_cancelled_at_once() {
     let (mut scene, _, waiter) = queue_of_one(1, "").expect("a queue");
     assert_eq!(scene.proxy.census().queued, (1, 1));
-    let key = scene.actors[waiter]
-        .messages
-        .iter()
-        .find(|message| message.tag == b'K')
-        .expect("a key");
-    let (pid, secret) = (key.u32_at(0), key.body[4..].to_vec());
-    let remote = scene.connect();
-    remote.send(&cancel_request(pid, &secret));
+    scene.cancel(scene.actors[waiter].key().expect("a key"));
     scene.run(|_| {});
     let lines = scene.actors[waiter].lines();
     let error = &lines[lines.len() - 2];
@@ -343,6 +302,6 @@ fn a_query_that_waits_can_be_cancelled_at_once() {
         error.contains("C57014") && error.contains("Mcanceling statement due to user request"),
         "{lines:?}"
     );
-    assert_eq!(last(&scene, waiter), "ready I");
+    assert_eq!(scene.last(waiter), "ready I");
     assert_eq!(scene.proxy.census().queued, (0, 1), "the other still runs");
 }

@@ -3,6 +3,7 @@
 use super::actor::{Step, log_in};
 use super::message::{self, query};
 use super::scene::{Scene, files};
+use crate::common::assert_contains;
 
 /// A script that goes on only as far as these texts.
 fn texts(texts: &[&str]) -> Vec<Step> {
@@ -16,10 +17,6 @@ fn texts(texts: &[&str]) -> Vec<Step> {
     steps
 }
 
-fn last(scene: &Scene, actor: usize) -> String {
-    scene.actors[actor].lines().pop().unwrap_or_default()
-}
-
 #[test]
 fn who_waits_too_long_for_a_server_is_refused() {
     let more = "query_wait_timeout = 10\nquery_wait_notify = 0";
@@ -29,16 +26,12 @@ fn who_waits_too_long_for_a_server_is_refused() {
     let waiter = scene.actor(texts(&["select 'waits'"]));
     scene.pass(0.0);
     scene.pass(9.0);
-    assert_eq!(last(&scene, waiter), "ready I");
+    assert_eq!(scene.last(waiter), "ready I");
     assert_eq!(scene.proxy.census().waiting, 1);
     scene.pass(1.5);
-    assert!(
-        last(&scene, waiter).contains("Mquery_wait_timeout"),
-        "{}",
-        last(&scene, waiter)
-    );
+    assert_contains(&scene.last(waiter), "Mquery_wait_timeout");
     assert!(scene.actors[waiter].remote.is_finished());
-    assert_eq!(last(&scene, holder), "ready T");
+    assert_eq!(scene.last(holder), "ready T");
     let census = scene.proxy.census();
     assert_eq!((census.clients, census.waiting, census.servers), (1, 0, 1));
 }
@@ -48,12 +41,12 @@ fn who_idles_in_a_transaction_loses_it() {
     let mut scene = Scene::new(2, files("transaction", 1, "idle_transaction_timeout = 10"));
     let idler = scene.actor(texts(&["begin", "insert into t values ('lost')"]));
     scene.pass(0.0);
-    assert_eq!(last(&scene, idler), "ready T");
+    assert_eq!(scene.last(idler), "ready T");
     let waiter = scene.actor(texts(&["select 'waits'"]));
     scene.pass(9.0);
-    assert_eq!(last(&scene, idler), "ready T");
+    assert_eq!(scene.last(idler), "ready T");
     scene.pass(1.5);
-    let told = last(&scene, idler);
+    let told = scene.last(idler);
     assert!(
         told.contains("C25P03") && told.contains("idle_transaction_timeout"),
         "{told}"
@@ -65,9 +58,9 @@ fn who_idles_in_a_transaction_loses_it() {
             .iter()
             .any(|line| line.contains("'waits'"))
     );
-    assert_eq!(last(&scene, waiter), "ready I");
+    assert_eq!(scene.last(waiter), "ready I");
     assert!(
-        scene.fixture.ledger.borrow().is_empty(),
+        scene.server.ledger.borrow().is_empty(),
         "a lost write was committed"
     );
     let census = scene.proxy.census();
@@ -79,21 +72,21 @@ fn servers_that_are_old_are_replaced_between_transactions() {
     let mut scene = Scene::new(3, files("transaction", 1, "server_lifetime = 100"));
     let client = scene.actor(texts(&["begin"]));
     scene.pass(0.0);
-    let first = scene.fixture.backends[0].session.pid;
+    let first = scene.server.backends[0].session.pid;
     scene.pass(150.0);
-    assert_eq!(last(&scene, client), "ready T");
+    assert_eq!(scene.last(client), "ready T");
     assert_eq!(
-        scene.fixture.backends[0].session.pid, first,
+        scene.server.backends[0].session.pid, first,
         "taken away within a transaction"
     );
     scene.actors[client].remote.send(&query("commit"));
     scene.pass(1.0);
-    assert_eq!(last(&scene, client), "ready I");
+    assert_eq!(scene.last(client), "ready I");
     assert_eq!(scene.proxy.census().servers, 0);
     scene.actors[client].remote.send(&query("select 'again'"));
     scene.pass(0.0);
-    assert_eq!(last(&scene, client), "ready I");
-    assert_ne!(scene.fixture.backends[0].session.pid, first);
+    assert_eq!(scene.last(client), "ready I");
+    assert_ne!(scene.server.backends[0].session.pid, first);
 }
 
 #[test]
@@ -113,17 +106,13 @@ fn who_does_not_log_in_is_closed() {
 #[test]
 fn a_server_that_says_nothing_is_given_up() {
     let mut scene = Scene::new(5, files("transaction", 1, "server_connect_timeout = 5"));
-    scene.fixture.silent = true;
+    scene.server.silent = true;
     let client = scene.actor(texts(&["select 'never'"]));
     scene.pass(0.0);
     scene.pass(4.0);
-    assert_eq!(last(&scene, client), "");
+    assert_eq!(scene.last(client), "");
     scene.pass(2.0);
-    assert!(
-        last(&scene, client).contains("server_connect_timeout"),
-        "{}",
-        last(&scene, client)
-    );
+    assert_contains(&scene.last(client), "server_connect_timeout");
     assert_eq!(scene.proxy.census().servers, 0);
 }
 
@@ -132,7 +121,7 @@ fn a_statement_that_takes_too_long_is_cancelled() {
     let mut scene = Scene::new(6, files("transaction", 1, "query_timeout = 5"));
     let client = scene.actor(texts(&["select 'quick'"]));
     scene.pass(0.0);
-    scene.fixture.silent = true;
+    scene.server.silent = true;
     scene.actors[client]
         .remote
         .send(&query("insert into t values ('slow')"));
@@ -140,17 +129,13 @@ fn a_statement_that_takes_too_long_is_cancelled() {
     scene.pass(4.0);
     assert_eq!(scene.proxy.census().owed, 1);
     scene.pass(2.0);
-    assert!(
-        last(&scene, client).contains("Mquery_timeout"),
-        "{}",
-        last(&scene, client)
-    );
+    assert_contains(&scene.last(client), "Mquery_timeout");
     let census = scene.proxy.census();
     assert_eq!((census.clients, census.servers, census.cancels), (0, 0, 1));
-    scene.fixture.silent = false;
+    scene.server.silent = false;
     scene.pass(0.0);
     assert_eq!(scene.proxy.census().cancels, 0);
-    assert_eq!(scene.fixture.backends.len(), 0);
+    assert_eq!(scene.server.backends.len(), 0);
 }
 
 #[test]

@@ -7,18 +7,18 @@ mod actor;
 mod answers;
 mod cancels;
 mod faults;
-mod fixture;
 mod heavy_queue;
 mod limits;
 mod operations;
 mod plan;
 mod scene;
 mod script;
+mod server;
 mod session;
 
 use crate::common::{message, random};
 
-/// Runs a test for some seeds. Answers whether these were enough to say what luck must have brought about.
+/// Runs a test for some seeds. Returns whether these were enough to say what luck must have brought about.
 #[allow(clippy::print_stdout)]
 fn seeds(rounds: u64, run: impl Fn(u64)) -> bool {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

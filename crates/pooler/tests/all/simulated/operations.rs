@@ -81,13 +81,13 @@ fn the_end_waits_for_transactions() {
 #[test]
 fn who_comes_in_while_it_ends_does_not_keep_it() {
     let mut scene = Scene::new(1, files("transaction", 1, ""));
-    scene.fixture.silent = true;
+    scene.server.silent = true;
     let client = scene.actor(vec![log_in("app", &[])]);
     scene.run(|_| {});
     scene.proxy.stop(false);
     scene.run(|_| {});
     assert!(!scene.proxy.has_ended(), "it waits for a login that is under way");
-    scene.fixture.silent = false;
+    scene.server.silent = false;
     scene.run(|_| {});
     scene.pass(6.0);
     assert!(scene.proxy.has_ended());

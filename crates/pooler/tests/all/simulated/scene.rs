@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use corun_net::reactor::Peer;
 use corun_net::reactor::twin::{Network, Remote};
-use corun_pooler::config::Config;
 use corun_pooler::{Census, ConfigFiles, Simulated};
 
 use super::actor::{Actor, Step};
-use super::fixture::{FOLDER, Fixture};
+use super::message::cancel_request;
 use super::random::Random;
+use super::server::{FOLDER, SimulatedServer};
+use crate::common::pooler;
 
 /// Turns after which an event loop that still has something to do does it for ever.
 const TURNS_MAX: usize = 200_000;
@@ -23,21 +24,18 @@ const QUIET_STEPS: usize = 8;
 pub struct Scene {
     pub network: Network,
     pub proxy: Simulated,
-    pub fixture: Fixture,
+    pub server: SimulatedServer,
     pub actors: Vec<Actor>,
     pub random: Random,
 }
 
-/// A files of `pool_mode`, so many connections, and more keys of `[proxy]`.
+/// A configuration of `pool_mode`, so many connections, and more keys of `[proxy]`.
 pub fn files(pool_mode: &str, size: usize, more: &str) -> ConfigFiles {
     let text = format!(
         "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\nserver_tls_sslmode = \"disable\"\npool_mode = \"{pool_mode}\"\n\
          default_pool_size = {size}\nadmin_users = [\"admin\"]\n{more}\n[databases.app]\nhost = \"{FOLDER}\"\nport = 5432\nuser = \"app\"\n"
     );
-    let config = Config::parse(&text, "corun.toml")
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
-        .config;
-    ConfigFiles::of(config).unwrap_or_else(|error| panic!("{error}"))
+    pooler::files(&text)
 }
 
 /// A local process.
@@ -52,12 +50,12 @@ pub fn peer() -> Peer {
 impl Scene {
     pub fn new(seed: u64, files: ConfigFiles) -> Scene {
         let network = Network::random(seed);
-        let fixture = Fixture::new(&network, FOLDER, seed ^ 0x5eed);
+        let server = SimulatedServer::new(&network, FOLDER, seed ^ 0x5eed);
         let proxy = Simulated::new(&network, files).unwrap_or_else(|error| panic!("{error}"));
         Scene {
             network,
             proxy,
-            fixture,
+            server,
             actors: Vec::new(),
             random: Random::new(seed.wrapping_mul(31)),
         }
@@ -71,11 +69,23 @@ impl Scene {
             .unwrap_or_else(|| panic!("nobody listens"))
     }
 
+    /// Sends a cancel request with this key.
+    pub fn cancel(&self, (pid, secret): (u32, Vec<u8>)) {
+        let remote = self.connect();
+        remote.send(&cancel_request(pid, &secret));
+        remote.finish();
+    }
+
     /// A client with a script.
     pub fn actor(&mut self, script: Vec<Step>) -> usize {
         let seed = self.random.bits();
         self.actors.push(Actor::new(self.connect(), script, seed));
         self.actors.len() - 1
+    }
+
+    /// The last line that a client was sent.
+    pub fn last(&self, actor: usize) -> String {
+        self.actors[actor].lines().pop().unwrap_or_default()
     }
 
     /// Lets the event loop do what it can.
@@ -93,7 +103,7 @@ impl Scene {
         for actor in &mut self.actors {
             moved |= (eager || self.random.percent(70)) && actor.step(eager);
         }
-        moved |= (eager || self.random.percent(70)) && self.fixture.step(eager);
+        moved |= (eager || self.random.percent(70)) && self.server.step(eager);
         if !eager && self.random.percent(30) {
             self.proxy.settle(1 + self.random.below(3));
         } else {
@@ -139,12 +149,8 @@ impl Scene {
             ..Census::default()
         };
         assert_eq!(census, expected, "something is left");
-        assert!(self.fixture.is_settled(), "a server is left within something");
-        assert_eq!(
-            self.fixture.backends.len(),
-            census.servers,
-            "a connection is lost"
-        );
+        assert!(self.server.is_settled(), "a server is left within something");
+        assert_eq!(self.server.backends.len(), census.servers, "a connection is lost");
         let seen = self.network.connections();
         assert_eq!(
             seen,

@@ -33,14 +33,10 @@ impl Client {
     }
 
     fn ask(&mut self, bytes: &[u8]) -> Result<Vec<message::Message>, Failed> {
-        self.0.send(bytes).expect("sent");
+        self.0.send(bytes);
         let answer = self.0.until_ready();
-        match answer.iter().find(|message| message.tag == b'E') {
-            Some(error) => Err(format!(
-                "{} {}",
-                error.field(b'C').unwrap_or_default(),
-                error.field(b'M').unwrap_or_default()
-            )),
+        match message::first_error(&answer) {
+            Some(error) => Err(error.error()),
             None => Ok(answer),
         }
     }
@@ -56,11 +52,7 @@ impl Client {
         let answer = self.ask(&bytes)?;
         let of = |tag: u8| answer.iter().find(|message| message.tag == tag);
         let parameters = of(b't').expect("a description of parameters");
-        let count = u16::from_be_bytes([parameters.body[0], parameters.body[1]]);
-        let parameters = (0..usize::from(count))
-            .map(|number| parameters.u32_at(2 + 4 * number))
-            .collect();
-        Ok((parameters, of(b'T').map(columns).unwrap_or_default()))
+        Ok((parameters.type_oids(), of(b'T').map(columns).unwrap_or_default()))
     }
 
     /// Runs a text with these values, as text, and result formats.

@@ -3,7 +3,7 @@
 mod arbitrary;
 mod best_seller;
 pub mod data;
-mod executor;
+pub mod executor;
 mod once;
 pub mod queries;
 mod random;

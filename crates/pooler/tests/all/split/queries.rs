@@ -20,6 +20,41 @@ pub enum Order {
     By(Vec<usize>),
 }
 
+/// The columns of a row, as bytes.
+type Row = Vec<Option<Vec<u8>>>;
+
+impl Query {
+    /// Rows of an answer in groups, in the order that is certain: rows between which the order is not certain are sorted.
+    pub fn comparable(&self, rows: impl Iterator<Item = Row>) -> Vec<Vec<Row>> {
+        let columns = match &self.order {
+            Order::Total => return rows.map(|row| vec![row]).collect(),
+            Order::None => &[][..],
+            Order::By(columns) => columns,
+        };
+        let of = |row: &Row| -> Row { columns.iter().map(|&column| row[column].clone()).collect() };
+        let mut groups: Vec<Vec<Row>> = Vec::new();
+        for row in rows {
+            match groups.last_mut() {
+                Some(group) if of(&group[0]) == of(&row) => group.push(row),
+                _ => groups.push(vec![row]),
+            }
+        }
+        let text = self.text.to_lowercase();
+        let limited = self.order != Order::None && (text.contains(" limit ") || text.contains(" offset "));
+        let last = groups.len().saturating_sub(1);
+        for (number, group) in groups.iter_mut().enumerate() {
+            // At the edges of LIMIT and OFFSET, which of equal rows are taken is not certain.
+            if limited && (number == 0 || number == last) {
+                for row in group.iter_mut() {
+                    *row = of(row);
+                }
+            }
+            group.sort();
+        }
+        groups
+    }
+}
+
 struct Maker<'a> {
     random: &'a mut Random,
     values: Vec<Option<String>>,

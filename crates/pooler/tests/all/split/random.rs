@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::data;
 use super::executor::{Answer, Client, Outcome, Team, Unprepared, key, prepare, values};
-use super::queries::{self, Order};
+use super::queries;
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
 use crate::common::{number_from_environment, raw::Login};
@@ -22,42 +22,6 @@ struct Count {
     merges: BTreeMap<String, usize>,
     refused: BTreeMap<String, usize>,
     failed: BTreeMap<String, usize>,
-}
-
-/// Rows in the order that is certain: those between which the order is not certain are sorted.
-fn comparable(answer: &Answer, order: &Order, limited: bool) -> Vec<Vec<Vec<Option<Vec<u8>>>>> {
-    let rows: Vec<_> = answer.rows.iter().map(|row| values(row)).collect();
-    match order {
-        Order::Total => rows.into_iter().map(|row| vec![row]).collect(),
-        Order::None => {
-            let mut rows = rows;
-            rows.sort();
-            vec![rows]
-        }
-        Order::By(columns) => {
-            let of = |row: &Vec<Option<Vec<u8>>>| -> Vec<Option<Vec<u8>>> {
-                columns.iter().map(|column| row[*column].clone()).collect()
-            };
-            let mut groups: Vec<Vec<Vec<Option<Vec<u8>>>>> = Vec::new();
-            for row in rows {
-                match groups.last_mut() {
-                    Some(group) if of(&group[0]) == of(&row) => group.push(row),
-                    _ => groups.push(vec![row]),
-                }
-            }
-            let last = groups.len().saturating_sub(1);
-            for (number, group) in groups.iter_mut().enumerate() {
-                // At the edges of LIMIT and OFFSET, which of equal ones are taken is not certain.
-                if limited && (number == 0 || number == last) {
-                    for row in group.iter_mut() {
-                        *row = of(row);
-                    }
-                }
-                group.sort();
-            }
-            groups
-        }
-    }
 }
 
 fn run_seed(login: &Login, seed: u64, count: &mut Count) {
@@ -103,12 +67,9 @@ fn run_seed(login: &Login, seed: u64, count: &mut Count) {
         let formats: &[i16] = [&[][..], &[0], &[1]][random.below(3)];
         match team.run(&prepared, &splits, given, formats, &mut random) {
             Outcome::Both { whole, split } => {
-                let text = query.text.to_lowercase();
-                let limited = text.contains(" limit ") || text.contains(" offset ");
-                let (one, other) = (
-                    comparable(&whole, &query.order, limited),
-                    comparable(&split, &query.order, limited),
-                );
+                let comparable =
+                    |answer: &Answer| query.comparable(answer.rows.iter().map(|row| values(row)));
+                let (one, other) = (comparable(&whole), comparable(&split));
                 assert_eq!(whole.columns, split.columns, "{}", at());
                 assert_eq!(
                     one,

@@ -261,12 +261,9 @@ fn names_of_the_output_are_the_servers() {
         "case when true then 1 else abs(g) end::numeric",
         "1::int2",
     ] {
-        admin
-            .0
-            .send(&crate::common::message::query(&format!(
-                "select {expression}, 1 as one from t group by g, x limit 0"
-            )))
-            .expect("sent");
+        admin.0.send(&crate::common::message::query(&format!(
+            "select {expression}, 1 as one from t group by g, x limit 0"
+        )));
         let answer = admin.0.until_ready();
         let name = answer[0].column_names()[0].clone();
         let text = format!("select {expression}, g as one from t group by id, g, x order by \"{name}\", id");

@@ -3,17 +3,18 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::common::fixture::Fixture;
 use crate::common::message;
 use crate::common::postgres::shared;
 use crate::common::raw::Raw;
-use crate::common::target::{Mode, Pooling, Scene, Target};
+use crate::common::target::{Mode, Pooling};
 
 /// A database of this encoding behind a target with one server.
-fn scene(encoding: &str) -> Scene {
-    scene_of(encoding, 1)
+fn fixture(encoding: &str) -> Fixture {
+    fixture_of(encoding, 1)
 }
 
-fn scene_of(encoding: &str, servers: usize) -> Scene {
+fn fixture_of(encoding: &str, servers: usize) -> Fixture {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let database = format!("encoded_{number}_{}", encoding.to_ascii_lowercase());
@@ -21,23 +22,20 @@ fn scene_of(encoding: &str, servers: usize) -> Scene {
         "create database {database} owner app encoding '{encoding}' lc_collate 'C' lc_ctype 'C' template template0"
     );
     shared().sql_in("postgres", &made);
-    Scene {
-        target: Target::start(shared(), &Pooling::new(Mode::Transaction, servers)),
-        database,
-    }
+    Fixture::start_in(database, &Pooling::new(Mode::Transaction, servers))
 }
 
-fn client_of(scene: &Scene, encoding: &str) -> Raw {
-    scene
+fn client_of(fixture: &Fixture, encoding: &str) -> Raw {
+    fixture
         .target
-        .client_as(&scene.login().parameter("client_encoding", encoding))
+        .client_as(&fixture.login().parameter("client_encoding", encoding))
 }
 
 /// Sends a query of bytes that need not be UTF-8.
 fn run(client: &mut Raw, sql: &[u8]) {
     let mut body = sql.to_vec();
     body.push(0);
-    client.send(&message::message(b'Q', &body)).expect("sent");
+    client.send(&message::message(b'Q', &body));
     let answer = client.until_ready();
     assert!(
         answer.iter().all(|message| message.tag != b'E'),
@@ -64,8 +62,8 @@ fn settings_keep_their_bytes_from_server_to_server() {
         ("EUC_JP", "UTF8", "日本".as_bytes(), "c6fccbdc"),
         ("EUC_JP", "EUC_JP", b"\xc6\xfc\xcb\xdc", "c6fccbdc"),
     ] {
-        let scene = scene(database);
-        let (mut a, mut b) = (client_of(&scene, client), client_of(&scene, client));
+        let fixture = fixture(database);
+        let (mut a, mut b) = (client_of(&fixture, client), client_of(&fixture, client));
         run(&mut a, &[b"set app.name = '", text, b"'"].concat());
         run(&mut b, b"set app.name = 'plain'");
         for _ in 0..3 {
@@ -77,8 +75,8 @@ fn settings_keep_their_bytes_from_server_to_server() {
 
 #[test]
 fn a_setting_its_client_could_not_read_stays_as_it_is() {
-    let scene = scene("UTF8");
-    let (mut a, mut b) = (client_of(&scene, "UTF8"), client_of(&scene, "UTF8"));
+    let fixture = fixture("UTF8");
+    let (mut a, mut b) = (client_of(&fixture, "UTF8"), client_of(&fixture, "UTF8"));
     run(
         &mut a,
         "set app.city = 'Łódź'; set client_encoding = 'LATIN1'".as_bytes(),
@@ -95,21 +93,16 @@ fn a_setting_its_client_could_not_read_stays_as_it_is() {
 
 #[test]
 fn the_same_bytes_in_another_encoding_are_another_statement() {
-    let scene = scene("UTF8");
-    let (mut a, mut b) = (client_of(&scene, "LATIN1"), client_of(&scene, "UTF8"));
+    let fixture = fixture("UTF8");
+    let (mut a, mut b) = (client_of(&fixture, "LATIN1"), client_of(&fixture, "UTF8"));
     // The two bytes are two letters to one of them and one to the other.
     for (client, letters) in [(&mut a, "2"), (&mut b, "1")] {
-        let answer = client.ask(&[message::parse("s", "select length('ü')", &[]), message::sync()].concat());
+        let answer = client.ask(&message::prepare("s", "select length('ü')", &[]));
         assert_eq!(answer.len(), 2, "{letters}: {answer:?}");
     }
     for _ in 0..3 {
         for (client, letters) in [(&mut a, "2"), (&mut b, "1")] {
-            let run = [
-                message::bind("", "s", &[], false),
-                message::execute("", 0),
-                message::sync(),
-            ]
-            .concat();
+            let run = message::run("s", &[]);
             let answer = client.ask(&run);
             assert!(
                 answer.contains(&format!("row [Some(\"{letters}\")]")),
@@ -122,9 +115,9 @@ fn the_same_bytes_in_another_encoding_are_another_statement() {
 /// The same bytes are other words in another encoding. What they do is not what the pooler reads, so their server goes to nobody else.
 #[test]
 fn what_only_another_encoding_shows_reaches_nobody_else() {
-    let scene = scene_of("UTF8", 2);
+    let fixture = fixture_of("UTF8", 2);
     shared().sql_in(
-        &scene.database,
+        &fixture.database,
         "create function größe() returns text language sql as $$ select set_config('app.leak', 'x', false) $$",
     );
     // Katakana SO is 83 5c in Shift JIS: its second byte is no backslash, so the string ends behind it.
@@ -135,9 +128,9 @@ fn what_only_another_encoding_shows_reaches_nobody_else() {
         ("LATIN1", b"select gr\xf6\xdfe()"),
     ];
     for (encoding, text) in cases {
-        let mut own = client_of(&scene, encoding);
+        let mut own = client_of(&fixture, encoding);
         run(&mut own, text);
-        let mut other = client_of(&scene, "UTF8");
+        let mut other = client_of(&fixture, "UTF8");
         for _ in 0..3 {
             let seen = other.value("select coalesce(current_setting('app.leak', true), '')");
             assert_eq!(seen, "", "{encoding}");

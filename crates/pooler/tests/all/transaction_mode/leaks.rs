@@ -7,10 +7,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::common::message::{bind, execute, parse, query, sync};
+use crate::common::fixture::Fixture;
+use crate::common::message::{first_error, query, statement, sync};
 use crate::common::postgres::{new_database, shared};
 use crate::common::raw::Raw;
-use crate::common::target::{Mode, Pooling, Scene, Target};
+use crate::common::target::{Mode, Pooling};
 
 /// What changes a session. `;` between statements: all of them in one transaction where there is one.
 const CHANGES: [&str; 52] = [
@@ -225,7 +226,7 @@ fn quoted(text: &str) -> String {
 
 /// The requests of a case, one after the other.
 fn requests(form: Form, number: usize, change: &str) -> Vec<Vec<u8>> {
-    let extended = |sql: &str| [parse("", sql, &[]), bind("", "", &[], false), execute("", 0)].concat();
+    let extended = |sql: &str| statement(sql, &[]);
     let each = || change.split("; ");
     match form {
         Form::Simple => each().map(query).collect(),
@@ -297,8 +298,8 @@ fn requests(form: Form, number: usize, change: &str) -> Vec<Vec<u8>> {
 fn run(client: &mut Raw, requests: &[Vec<u8>]) -> bool {
     let mut refused = false;
     for request in requests {
-        client.send(request).expect("sent");
-        refused |= client.until_ready().iter().any(|message| message.tag == b'E');
+        client.send(request);
+        refused |= first_error(&client.until_ready()).is_some();
     }
     refused
 }
@@ -328,7 +329,7 @@ fn nothing_reaches_another_client() {
         "create sequence numbers; grant all on sequence numbers to public; grant create, usage on schema public to public",
     );
     let mut cases: Vec<(usize, Form, &str)> = Vec::new();
-    let mut owner = Raw::connect(&server.login("postgres").database(&database)).expect("a superuser");
+    let mut owner = server.client("postgres", &database);
     for role in ["leaker", "plain"] {
         // Another test of this program may have made it.
         let _ = owner.try_rows(&format!("create role {role} superuser"));
@@ -344,16 +345,13 @@ fn nothing_reaches_another_client() {
             }
         }
     }
-    let scene = Scene {
-        target: Target::start(server, &Pooling::new(Mode::Transaction, 1)),
-        database: database.clone(),
-    };
+    let fixture = Fixture::start_in(database.clone(), &Pooling::new(Mode::Transaction, 1));
     let proxied = || {
-        scene
+        fixture
             .target
-            .client_as(&scene.target.login("postgres").database(&database))
+            .client_as(&fixture.target.login("postgres").database(&database))
     };
-    let direct = || Raw::connect(&server.login("postgres").database(&database)).expect("a direct client");
+    let direct = || server.client("postgres", &database);
     let clean = look(&mut proxied());
     let first_random = {
         let mut client = direct();
@@ -365,7 +363,7 @@ fn nothing_reaches_another_client() {
             where locktype = 'advisory' and datname = '{database}')"
     );
     let (mut ran, mut pinned, mut leaks) = (0, 0, String::new());
-    let mut console = scene.console();
+    let mut console = fixture.console();
     for (number, form, change) in cases {
         let requests = requests(form, number, change);
         let mut model = direct();

@@ -1,11 +1,13 @@
 //! Simple queries that differ in literals run as one statement, and are answered as the server answers them directly.
 
-use crate::common::message::{self, Message};
+use crate::common::fixture::Fixture;
+use crate::common::message;
 use crate::common::number_from_environment;
 use crate::common::postgres;
 use crate::common::random::Random;
 use crate::common::raw::Raw;
-use crate::common::target::{Kind, Mode, Pooling, Scene, kind};
+use crate::common::shapes::{SHAPES, STRINGS};
+use crate::common::target::{Kind, Mode, Pooling, kind};
 
 const TABLES: &[&str] = &[
     "create type mood as enum ('sad', 'ok', 'happy')",
@@ -36,32 +38,12 @@ const ROWS: &[&str] = &[
     "insert into k (t_id, note) select g, 'note' || g from generate_series(1, 20) g",
 ];
 
-/// `?` an integer, `%` any number, `~` a string, `^` any literal, `@` a column.
-const SHAPES: &[&str] = &[
-    "select * from t where id = ?",
-    "select id, x from t where @ = ~ order by id",
-    "select id, x from t where @ = ^ and id < ? order by id",
-    "select id from t where @ in (^, ^, ?) order by 1",
-    "select id from t where @ not in (~, ~) or b > ? order by id",
-    "select id from t where @ between ^ and ^ order by id",
-    "select id from t where @ is distinct from ^ order by id",
-    "select id from t where ~ < @ and ? >= a order by id",
-    "select count(*), sum(b), 'kept', 7 from t where f < % and r >= %",
-    "select a, count(*) from t where id > ? group by a having count(*) > ? order by a",
-    "select a + 1 as plus, count(*) from t group by a + 1 having a + 1 > ? order by 1",
-    "select t.id, k.note from t join k on k.t_id = t.id and k.id > ? left join t u on u.id = ? where k.note <> ~ order by 1, 2",
-    "select id from t where exists (select 1 from k where k.t_id = t.id and k.id = ?) and @ > ~ order by id",
-    "select id from t where a = (select max(t_id) from k where id < ?) order by id",
-    "with q as (select * from t where id < ?) select count(*) from q where @ > ^",
-    "select id from t where id = ? union all select id from t where @ = ^ order by 1",
-    "select id from t where n = % or f * 2 = % order by id",
+/// Beside [`SHAPES`], which says what the places are.
+const MORE_SHAPES: &[&str] = &[
     "select id, n + 1.5, n5 * 2, f from t where n > % order by id limit 3",
-    "select id from t where d > ~::date order by id",
     "select id from t where x = ~::text or b = ?::bigint or n = %::numeric order by id",
-    "select id from t where dom = ?::small or m = ~::mood order by id",
     "select id from t where d = date ~ or i = interval ~ order by id",
     "select id from t where x like ~ or length(x) = ? order by id limit ? offset ?",
-    "select case when a = ? then ~ else ~ end, coalesce(x, ~) from t where id = ?",
     "select id, 100 / (a - ?) from t where id < ? order by id",
     "select id from t where 12 / (s - ?) > ? order by id",
     "select id, x::int from t where id = ? and @ <> ~",
@@ -71,68 +53,20 @@ const SHAPES: &[&str] = &[
     "select aloud(a) from t where id = ?",
     "select aloud(id) / (a - ?) from t where id = ?",
     "select id from parts where part = ? and id > ? order by id",
-    "insert into t (id, @) values (?, ^)",
     "insert into t (id, a, x) values (?, ?, ~) returning *",
-    "insert into t (id, @) values (?, %), (?, ~)",
     "insert into t (id, a, x) values (?, ?, ~) on conflict (id) do update set x = ~ where t.id > ?",
     "insert into k (t_id) values (?) returning id",
-    "insert into k (t_id, note) values (?, ~), (?, ~)",
     "insert into loud (id, v) values (?, ~), (?, ~) returning id",
     "insert into loud (id, v) values (?, ~)",
     "insert into parts (id, part) values (?, ?)",
-    "update t set @ = ^ where id = ?",
-    "update t set @ = ~ where id < ? returning id, x",
-    "update t set @ = ^ where id = -1",
     "update t set a = a + ?, b = b - ?, n = n * %, s = s + ? where id = ?",
     "update t set a = a / ?, x = x || ~ where id > ?",
-    "update t set a = k.t_id + ?, x = ~ from k where k.id = ? and t.id = ?",
-    "delete from t where @ = ^",
     "delete from k using t where k.t_id = t.id and k.note = ~",
-    "with q as (delete from k where id = ? returning t_id) select t_id from q where t_id > ?",
 ];
 
 const COLUMNS: &[&str] = &[
     "a", "b", "s", "n", "n5", "f", "r", "x", "v", "c", "d", "ts", "tz", "i", "u", "j", "bo", "m", "dom",
     "ia", "ta",
-];
-
-const STRINGS: &[&str] = &[
-    "1",
-    "7",
-    "-3",
-    "70000",
-    "2147483648",
-    "1.5",
-    "abc",
-    "text 3",
-    "v3",
-    "c4",
-    "toolong",
-    "",
-    " ",
-    "it''s",
-    "2024-01-05",
-    "2024-01-03 05:00",
-    "2024-01-05 00:00+00",
-    "today",
-    "01/02/2024",
-    "5 minutes",
-    "00:05",
-    "00000000-0000-0000-0000-000000000015",
-    "{}",
-    "{\"k\": 3}",
-    "null",
-    "true",
-    "f",
-    "sad",
-    "happy",
-    "{3,4}",
-    "{a,b5}",
-    "not a value",
-    "gr\u{fc}n",
-    "NaN",
-    "infinity",
-    "note3",
 ];
 
 struct Texts(Random);
@@ -202,10 +136,10 @@ impl Texts {
 
 /// All of an answer, errors with every field.
 fn answer(client: &mut Raw, sql: &str) -> (Vec<String>, u8) {
-    client.send(&message::query(sql)).expect("sent");
+    client.send_query(sql);
     let seen = client.until_ready();
     let status = seen.last().map_or(b'I', |ready| ready.body[0]);
-    let mut lines: Vec<String> = seen.iter().filter_map(Message::show).collect();
+    let mut lines = message::shown(&seen);
     if !sql.contains("order by")
         && let Some(first) = lines.iter().position(|line| line.starts_with("row "))
     {
@@ -220,13 +154,13 @@ fn answer(client: &mut Raw, sql: &str) -> (Vec<String>, u8) {
 }
 
 /// One server for all.
-fn scene() -> Option<Scene> {
-    scene_with(Pooling::new(Mode::Transaction, 1))
+fn fixture() -> Option<Fixture> {
+    fixture_with(Pooling::new(Mode::Transaction, 1))
 }
 
-fn scene_with(pooling: Pooling) -> Option<Scene> {
+fn fixture_with(pooling: Pooling) -> Option<Fixture> {
     let pooling = pooling.ours("auto_prepare = \"parameterize\"");
-    (kind() == Kind::Corun).then(|| Scene::start(&pooling))
+    (kind() == Kind::Corun).then(|| Fixture::start(&pooling))
 }
 
 /// What the one server connection has prepared and run.
@@ -238,27 +172,28 @@ fn prepared(client: &mut Raw) -> Vec<String> {
 
 #[test]
 fn random_statements_are_answered_as_by_the_server() {
-    let Some(scene) = scene_with(Pooling::new(Mode::Transaction, 2)) else {
+    let Some(fixture) = fixture_with(Pooling::new(Mode::Transaction, 2)) else {
         return;
     };
-    let twin = postgres::new_database();
-    for database in [&scene.database, &twin] {
+    let copy = postgres::new_database();
+    for database in [&fixture.database, &copy] {
         for statement in TABLES.iter().chain(ROWS) {
             postgres::shared().sql_in(database, statement);
         }
     }
-    let mut direct = Raw::connect(&postgres::shared().login("app").database(&twin)).expect("a login");
-    let mut clients = [scene.client(), scene.client()];
-    let mut holder = scene.client();
+    let mut direct = postgres::shared().client("app", &copy);
+    let mut clients = [fixture.client(), fixture.client()];
+    let mut holder = fixture.client();
     let seed = number_from_environment("CORUN_TEST_SEED", 1);
+    let shapes = [SHAPES, MORE_SHAPES].concat();
     let mut texts = Texts(Random::new(seed));
     let (mut lifted, mut errors) = (std::collections::BTreeSet::new(), 0);
     for round in 0..number_from_environment("CORUN_TEST_ROUNDS", 150) {
         // A few shapes a round, so that each comes again; a client of either kind, so that blocks and single statements mix.
         if round % 10 == 9 {
             for statement in ROWS {
-                scene.sql(statement);
-                postgres::shared().sql_in(&twin, statement);
+                fixture.sql(statement);
+                postgres::shared().sql_in(&copy, statement);
             }
         }
         // Sometimes another client has one of the two servers for itself.
@@ -268,7 +203,7 @@ fn random_statements_are_answered_as_by_the_server() {
         let turn = texts.0.below(2);
         let block = texts.0.percent(40);
         let mut history = vec![format!("CORUN_TEST_SEED={seed}, round {round}")];
-        let (shape, column) = (texts.0.pick(SHAPES), texts.0.pick(COLUMNS));
+        let (shape, column) = (texts.0.pick(&shapes), texts.0.pick(COLUMNS));
         let mut status = b'I';
         for n in 0..14 {
             let text = match (block, n, status) {
@@ -305,10 +240,10 @@ fn random_statements_are_answered_as_by_the_server() {
 
 #[test]
 fn texts_that_differ_in_literals_are_one_statement_of_all_clients() {
-    let Some(scene) = scene() else {
+    let Some(fixture) = fixture() else {
         return;
     };
-    let (mut a, mut b) = scene.two();
+    let (mut a, mut b) = fixture.two();
     a.rows("create table t (v int, x text); insert into t select n, 'x' || n from generate_series(1, 100) n");
     for n in 1..=20 {
         assert_eq!(
@@ -345,10 +280,10 @@ fn texts_that_differ_in_literals_are_one_statement_of_all_clients() {
 
 #[test]
 fn changed_definitions_are_noticed() {
-    let Some(scene) = scene() else {
+    let Some(fixture) = fixture() else {
         return;
     };
-    let (mut a, mut b) = scene.two();
+    let (mut a, mut b) = fixture.two();
     a.rows("create table t (id int, d date); insert into t values (1, '2024-01-05')");
     let text = |hour: u32| format!("select id from t where d = '2024-01-05 0{hour}:00'");
     for hour in 1..6 {
@@ -377,7 +312,7 @@ fn changed_definitions_are_noticed() {
     for n in 1..4 {
         a.rows(&format!("select * from t where id = {n}"));
     }
-    scene.sql("alter table t add w int");
+    fixture.sql("alter table t add w int");
     for _ in 0..3 {
         assert_eq!(a.rows("select * from t where id = 1")[0].len(), 3);
     }
@@ -385,10 +320,10 @@ fn changed_definitions_are_noticed() {
 
 #[test]
 fn settings_decide_what_literals_are() {
-    let Some(scene) = scene() else {
+    let Some(fixture) = fixture() else {
         return;
     };
-    let (mut a, mut b) = scene.two();
+    let (mut a, mut b) = fixture.two();
     a.rows("create table t (id int, d date); insert into t values (1, '2024-01-02'), (2, '2024-02-01')");
     b.rows("set datestyle = 'ISO, DMY'");
     // One literal is lifted and read when it is bound, the other is read when the statement is parsed.
@@ -411,10 +346,10 @@ fn settings_decide_what_literals_are() {
 
 #[test]
 fn settings_of_a_session_decide_too() {
-    let Some(scene) = scene_with(Pooling::new(Mode::Session, 1)) else {
+    let Some(fixture) = fixture_with(Pooling::new(Mode::Session, 1)) else {
         return;
     };
-    let mut a = scene.client();
+    let mut a = fixture.client();
     a.rows("create table t (id int, d date); insert into t values (1, '2024-01-02'), (2, '2024-02-01')");
     for expected in [["1", "2024-01-02"], ["2", "2024-02-01"]] {
         for _ in 0..4 {
@@ -428,10 +363,10 @@ fn settings_of_a_session_decide_too() {
 
 #[test]
 fn what_is_sent_behind_a_query_does_not_overtake_it() {
-    let Some(scene) = scene() else {
+    let Some(fixture) = fixture() else {
         return;
     };
-    let mut a = scene.client();
+    let mut a = fixture.client();
     a.rows("create table t (id int, d date); insert into t values (1, '2024-01-02')");
     for _ in 0..4 {
         assert_eq!(a.value("select id from t where d = '2024-01-02'"), "1");
@@ -443,28 +378,24 @@ fn what_is_sent_behind_a_query_does_not_overtake_it() {
         "select id from t where d = '2024-01-02'",
     ];
     let sent = texts.map(message::query).concat();
-    let mut direct =
-        Raw::connect(&postgres::shared().login("app").database(&scene.database)).expect("a login");
+    let mut direct = fixture.direct();
     for client in [&mut a, &mut direct] {
-        client.send(&sent).expect("sent");
+        client.send(&sent);
     }
     for _ in texts {
-        let [seen, expected] = [&mut a, &mut direct].map(|client| {
-            let messages = client.until_ready();
-            messages.iter().filter_map(Message::show).collect::<Vec<_>>()
-        });
+        let [seen, expected] = [&mut a, &mut direct].map(|client| message::shown(&client.until_ready()));
         assert_eq!(seen, expected);
     }
 }
 
 #[test]
 fn what_comes_of_an_error_comes_once() {
-    let Some(scene) = scene() else {
+    let Some(fixture) = fixture() else {
         return;
     };
-    let mut a = scene.client();
+    let mut a = fixture.client();
     for statement in TABLES {
-        scene.sql(statement);
+        fixture.sql(statement);
     }
     for n in 1..6 {
         a.rows(&format!(
@@ -488,11 +419,11 @@ fn what_comes_of_an_error_comes_once() {
 
 #[test]
 fn what_servers_and_the_proxy_keep_is_bounded() {
-    let Some(scene) = scene_with(Pooling::new(Mode::Transaction, 1).set("max_prepared_statements", "8"))
+    let Some(fixture) = fixture_with(Pooling::new(Mode::Transaction, 1).set("max_prepared_statements", "8"))
     else {
         return;
     };
-    let mut a = scene.client();
+    let mut a = fixture.client();
     a.rows("create table t (v int)");
     for n in 0..40 {
         let column = format!("column_{n}");
@@ -504,27 +435,23 @@ fn what_servers_and_the_proxy_keep_is_bounded() {
             );
         }
     }
-    let kept: usize = a
-        .value("select count(*) from pg_prepared_statements")
-        .parse()
-        .expect("a number");
+    let kept: usize = a.number("select count(*) from pg_prepared_statements");
     assert!((1..=8).contains(&kept), "{kept}");
 }
 
 #[test]
 fn a_lock_of_another_holds_up_nobody_who_does_not_want_it() {
-    let Some(scene) = scene() else {
+    let Some(fixture) = fixture() else {
         return;
     };
-    let mut a = scene.client();
+    let mut a = fixture.client();
     a.rows("create table t (v int); insert into t values (1)");
     a.rows("begin");
     for _ in 0..3 {
         assert_eq!(a.value("select v from t where v = 1"), "1");
     }
     a.rows("commit");
-    let mut locker =
-        Raw::connect(&postgres::shared().login("postgres").database(&scene.database)).expect("a login");
+    let mut locker = postgres::shared().client("postgres", &fixture.database);
     locker.rows("begin; lock table t in access exclusive mode");
     // The question about the text goes ahead of this, and is given up.
     assert_eq!(a.value("select 7"), "7");

@@ -1,20 +1,15 @@
 //! Prepared statements of the extended protocol: each client's own names, on whichever server it lands.
 
+use crate::common::fixture::Fixture;
 use crate::common::message;
 use crate::common::raw::Raw;
-use crate::common::target::Scene;
 
 fn prepare(client: &mut Raw, name: &str, sql: &str) -> Vec<String> {
-    client.ask(&[message::parse(name, sql, &[]), message::sync()].concat())
+    client.ask(&message::prepare(name, sql, &[]))
 }
 
 fn run(client: &mut Raw, name: &str, values: &[Option<&str>]) -> Vec<String> {
-    let bytes = [
-        message::bind("", name, values, false),
-        message::execute("", 0),
-        message::sync(),
-    ]
-    .concat();
+    let bytes = message::run(name, values);
     client.ask(&bytes)
 }
 
@@ -41,8 +36,8 @@ fn code(answer: &[String]) -> String {
 
 #[test]
 fn one_name_means_another_statement_to_each_client() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     for name in ["named", ""] {
         assert_eq!(prepare(&mut a, name, "select $1::int + 1"), ["1 []", "ready I"]);
         assert_eq!(
@@ -58,8 +53,8 @@ fn one_name_means_another_statement_to_each_client() {
 
 #[test]
 fn statements_outlive_transactions_however_they_end() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("begin");
     prepare(&mut a, "s", "select 'prepared inside'");
     a.rows("rollback");
@@ -70,8 +65,8 @@ fn statements_outlive_transactions_however_they_end() {
 
 #[test]
 fn describe_tells_each_client_its_own() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     prepare(&mut a, "s", "select $1::int as number");
     prepare(&mut b, "s", "select $1::text as words, 1 as one");
     let describe = [message::describe(b'S', "s"), message::sync()].concat();
@@ -90,8 +85,8 @@ fn describe_tells_each_client_its_own() {
 
 #[test]
 fn a_pipeline_uses_statements_old_and_new() {
-    let scene = Scene::transactions(2);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(2);
+    let (mut a, mut b) = fixture.two();
     prepare(&mut a, "old", "select 'old'");
     for round in 0..6 {
         // The server changes under it.
@@ -147,8 +142,8 @@ fn a_pipeline_uses_statements_old_and_new() {
 
 #[test]
 fn errors_about_statements_are_the_servers() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     assert_eq!(code(&run(&mut a, "never", &[])), "26000");
     prepare(&mut a, "s", "select 1");
     b.rows("select 1");
@@ -181,8 +176,8 @@ fn errors_about_statements_are_the_servers() {
 
 #[test]
 fn a_failed_parse_leaves_the_unnamed_statement_gone() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     prepare(&mut a, "", "select 'first'");
     b.rows("select 1");
     assert_eq!(run(&mut a, "", &[]), row("first"));
@@ -201,8 +196,8 @@ fn a_failed_parse_leaves_the_unnamed_statement_gone() {
 
 #[test]
 fn closed_and_deallocated_statements_are_gone() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     let close = [message::close(b'S', "s"), message::sync()].concat();
     for how in [
         "close",
@@ -238,8 +233,8 @@ fn closed_and_deallocated_statements_are_gone() {
 
 #[test]
 fn sql_sees_statements_of_the_protocol() {
-    let scene = Scene::transactions(2);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(2);
+    let (mut a, mut b) = fixture.two();
     prepare(&mut a, "s", "select $1::int * 2");
     b.rows("select 1");
     assert_eq!(a.value("execute s(4)"), "8");
@@ -251,11 +246,11 @@ fn sql_sees_statements_of_the_protocol() {
 
 #[test]
 fn types_given_at_parse_count() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     let text = "select pg_typeof($1)";
     for (client, oid) in [(&mut a, 23), (&mut b, 1700)] {
-        client.ask(&[message::parse("s", text, &[oid]), message::sync()].concat());
+        client.ask(&message::prepare("s", text, &[oid]));
     }
     for _ in 0..2 {
         assert_eq!(run(&mut a, "s", &[Some("1")]), row("integer"));
@@ -265,10 +260,10 @@ fn types_given_at_parse_count() {
 
 #[test]
 fn one_text_may_mean_different_tables() {
-    let scene = Scene::transactions(1);
-    scene.sql("create schema one; create schema two; create table one.t as select 1 as a; create table two.t as select 'x'::text as b, 2 as c;
+    let fixture = Fixture::transactions(1);
+    fixture.sql("create schema one; create schema two; create table one.t as select 1 as a; create table two.t as select 'x'::text as b, 2 as c;
                grant all on schema one, two to public; grant all on one.t, two.t to public");
-    let (mut a, mut b) = scene.two();
+    let (mut a, mut b) = fixture.two();
     a.rows("set search_path to one");
     b.rows("set search_path to two");
     for name in ["s", ""] {
@@ -280,7 +275,7 @@ fn one_text_may_mean_different_tables() {
             assert!(run(&mut b, name, &[]).contains(&"row [Some(\"x\"), Some(\"2\")]".to_owned()));
         }
         // Preparing it anew, after the other has.
-        let mut c = scene.client();
+        let mut c = fixture.client();
         prepare(&mut c, "c", "select 1");
         c.rows("set search_path to one");
         prepare(&mut c, "again", "select * from t");
@@ -290,8 +285,8 @@ fn one_text_may_mean_different_tables() {
 
 #[test]
 fn a_changed_table_is_an_error_only_where_the_server_would_say_so() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("create table t (v int); insert into t values (1)");
     prepare(&mut a, "s", "select * from t");
     prepare(&mut b, "s", "select * from t");
@@ -299,14 +294,14 @@ fn a_changed_table_is_an_error_only_where_the_server_would_say_so() {
     assert_eq!(run(&mut b, "s", &[]), row("1"));
     a.rows("alter table t add column w int default 2");
     // Who prepares it after the change must not hear of those who did before.
-    let mut c = scene.client();
+    let mut c = fixture.client();
     prepare(&mut c, "s", "select * from t");
     assert!(run(&mut c, "s", &[]).contains(&"row [Some(\"1\"), Some(\"2\")]".to_owned()));
     prepare(&mut a, "new", "select * from t");
     assert!(run(&mut a, "new", &[]).contains(&"row [Some(\"1\"), Some(\"2\")]".to_owned()));
     a.rows("drop table t; create table t (x text)");
     a.rows("insert into t values ('again')");
-    let mut d = scene.client();
+    let mut d = fixture.client();
     prepare(&mut d, "s", "select * from t");
     assert_eq!(run(&mut d, "s", &[]), row("again"));
 }

@@ -2,15 +2,16 @@
 
 use tokio_postgres::types::ToSql;
 
+use crate::common::fixture::Fixture;
 use crate::common::message;
 use crate::common::random::Random;
-use crate::common::target::{Mode, Pooling, Scene};
+use crate::common::target::{Mode, Pooling};
 
 #[test]
 fn more_statements_than_a_server_keeps() {
     const STATEMENTS: usize = 3000;
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 2).set("max_prepared_statements", "50"));
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 2).set("max_prepared_statements", "50"));
+    let (mut a, mut b) = fixture.two();
     let mut random = Random::new(7);
     for client in [&mut a, &mut b] {
         for chunk in (0..STATEMENTS).collect::<Vec<_>>().chunks(100) {
@@ -30,21 +31,13 @@ fn more_statements_than_a_server_keeps() {
     for _ in 0..STATEMENTS {
         let n = random.below(STATEMENTS);
         for (client, value) in [(&mut a, "1"), (&mut b, "2")] {
-            let bytes = [
-                message::bind("", &format!("s{n}"), &[Some(value)], false),
-                message::execute("", 0),
-                message::sync(),
-            ]
-            .concat();
+            let bytes = message::run(&format!("s{n}"), &[Some(value)]);
             let answer = client.ask(&bytes);
             assert_eq!(answer[1], format!("row [Some(\"{n}\"), Some({value:?})]"));
         }
     }
-    if scene.target.shares_servers() {
-        let kept: usize = a
-            .value("select count(*) from pg_prepared_statements")
-            .parse()
-            .expect("a number");
+    if fixture.target.shares_servers() {
+        let kept: usize = a.number("select count(*) from pg_prepared_statements");
         assert!(kept <= 60, "the server keeps {kept} statements");
     }
 }
@@ -52,11 +45,11 @@ fn more_statements_than_a_server_keeps() {
 /// Each task has a connection, prepares statements whose texts others prepare too, and checks every answer.
 #[tokio::test]
 async fn many_tasks_of_a_driver_on_few_servers() {
-    let scene = Scene::transactions(3);
-    scene.sql("create table numbers as select n, n * n as square from generate_series(1, 200) n; grant all on numbers to public");
+    let fixture = Fixture::transactions(3);
+    fixture.sql("create table numbers as select n, n * n as square from generate_series(1, 200) n; grant all on numbers to public");
     let mut tasks = Vec::new();
     for task in 0..12 {
-        let config = scene.login().for_driver();
+        let config = fixture.login().for_driver();
         tasks.push(tokio::spawn(async move {
             let (client, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls)
                 .await

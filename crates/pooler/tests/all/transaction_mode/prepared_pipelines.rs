@@ -1,14 +1,14 @@
 //! Which statements a client has after pipelines in which something fails, is taken back, or is all discarded.
 
+use crate::common::fixture::Fixture;
 use crate::common::message::{
     self, bind, close, copy_data, copy_done, describe, execute, parse, query, sync,
 };
 use crate::common::raw::Raw;
-use crate::common::target::Scene;
 
 /// Sends messages that end in so many `ReadyForQuery`: the kinds of the answers, errors as their codes.
 fn kinds(client: &mut Raw, messages: &[Vec<u8>], readies: usize) -> Vec<String> {
-    client.send(&messages.concat()).expect("a pipeline is sent");
+    client.send(&messages.concat());
     let is_whole =
         |seen: &[message::Message]| seen.iter().filter(|message| message.tag == b'Z').count() == readies;
     let seen = client.until(is_whole);
@@ -30,8 +30,8 @@ fn run(client: &mut Raw, name: &str) -> Vec<String> {
 
 #[test]
 fn nobody_gets_the_unnamed_statement_of_another() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     assert_eq!(
         kinds(&mut a, &[parse("", "select 'mine'", &[]), sync()], 1),
         ["1", "ZI"]
@@ -50,8 +50,8 @@ fn nobody_gets_the_unnamed_statement_of_another() {
 
 #[test]
 fn a_name_that_was_given_and_closed_behind_an_error_is_free() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     let pipeline = [
         parse("kept", "select 'kept'", &[]),
         bind("", "never", &[], false),
@@ -68,14 +68,14 @@ fn a_name_that_was_given_and_closed_behind_an_error_is_free() {
         ["1", "ZI"]
     );
     assert_eq!(run(&mut a, "s"), RUNS);
-    let answer = a.ask(&[bind("", "kept", &[], false), execute("", 0), sync()].concat());
+    let answer = a.ask(&message::run("kept", &[]));
     assert_eq!(answer[1], "row [Some(\"kept\")]");
 }
 
 #[test]
 fn a_batch_waits_for_what_the_one_before_makes_of_names() {
-    let scene = Scene::transactions(1);
-    let (mut a, _) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, _) = fixture.two();
     let pipeline = [
         parse("s", "selekt", &[]),
         sync(),
@@ -106,14 +106,14 @@ fn a_batch_waits_for_what_the_one_before_makes_of_names() {
         sync(),
     ];
     assert_eq!(kinds(&mut a, &pipeline, 2), ["42P05", "ZI", "42P05", "ZI"]);
-    let answer = a.ask(&[bind("", "s", &[], false), execute("", 0), sync()].concat());
+    let answer = a.ask(&message::run("s", &[]));
     assert_eq!(answer[1], "row [Some(\"2\")]");
 }
 
 #[test]
 fn what_is_prepared_behind_a_discard_stays() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     for discard in ["discard all", "deallocate all"] {
         assert_eq!(
             kinds(&mut a, &[parse("old", "select 1", &[]), sync()], 1),
@@ -177,8 +177,8 @@ fn what_is_prepared_behind_a_discard_stays() {
 
 #[test]
 fn errors_name_the_statement_that_was_used_of_two_with_one_text() {
-    let scene = Scene::transactions(1);
-    let (mut a, _) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, _) = fixture.two();
     let names = ["one", "two", "three"];
     for name in names {
         assert_eq!(
@@ -189,7 +189,7 @@ fn errors_name_the_statement_that_was_used_of_two_with_one_text() {
     for name in names {
         let wrong = bind("", name, &[Some("too many")], false);
         // Also where the statement is closed behind the error.
-        a.send(&[wrong, sync(), close(b'S', name), sync()].concat())
+        a.try_send(&[wrong, sync(), close(b'S', name), sync()].concat())
             .expect("a pipeline is sent");
         let answer = a.until(|seen| seen.iter().filter(|message| message.tag == b'Z').count() == 2);
         let said = answer[0].field(b'M').unwrap_or_default();
@@ -199,8 +199,8 @@ fn errors_name_the_statement_that_was_used_of_two_with_one_text() {
 
 #[test]
 fn a_query_within_an_open_batch_is_answered() {
-    let scene = Scene::transactions(1);
-    let (mut a, _) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, _) = fixture.two();
     assert_eq!(
         kinds(&mut a, &[parse("s", "select 1", &[]), sync()], 1),
         ["1", "ZI"]
@@ -220,8 +220,8 @@ fn a_query_within_an_open_batch_is_answered() {
 
 #[test]
 fn a_copy_whose_first_syncs_are_ignored_keeps_its_server() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("create table t (v int)");
     let start = [
         parse("", "copy t from stdin", &[]),
@@ -229,13 +229,13 @@ fn a_copy_whose_first_syncs_are_ignored_keeps_its_server() {
         execute("", 0),
         sync(),
     ];
-    a.send(&start.concat()).expect("a copy is begun");
+    a.try_send(&start.concat()).expect("a copy is begun");
     let seen = a.until(|seen| seen.iter().any(|message| message.tag == b'G'));
     assert_eq!(seen.len(), 3);
-    a.send(&[copy_data(b"1\n"), sync(), copy_done()].concat())
+    a.try_send(&[copy_data(b"1\n"), sync(), copy_done()].concat())
         .expect("data are sent");
     // Its end is answered after a Sync only; nobody else gets the server before that.
-    b.send(&query("select 'other'")).expect("a query is sent");
+    b.try_send(&query("select 'other'")).expect("a query is sent");
     assert_eq!(kinds(&mut a, &[sync()], 1), ["C", "ZI"]);
     b.until_ready();
     assert_eq!(a.value("select sum(v) from t"), "1");

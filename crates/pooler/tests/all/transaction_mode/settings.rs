@@ -1,8 +1,9 @@
 //! Settings of a session: each client's own, whoever used the server before.
 
+use crate::common::fixture::Fixture;
 use crate::common::message;
 use crate::common::raw::Raw;
-use crate::common::target::{Mode, Pooling, Scene};
+use crate::common::target::{Mode, Pooling};
 
 fn show(client: &mut Raw, name: &str) -> String {
     client.value(&format!("select nullif(current_setting('{name}', true), '')"))
@@ -10,8 +11,8 @@ fn show(client: &mut Raw, name: &str) -> String {
 
 #[test]
 fn each_client_keeps_what_it_set() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     for (name, of_a, of_b) in [
         ("timezone", "Asia/Tokyo", "America/New_York"),
         ("search_path", "pg_catalog", "public"),
@@ -65,8 +66,8 @@ fn each_client_keeps_what_it_set() {
 
 #[test]
 fn set_local_ends_with_the_transaction() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("set timezone to 'Asia/Tokyo'");
     for end in ["commit", "rollback"] {
         a.rows("begin; set local timezone to 'Europe/Rome'; set local app.mine to 'local'");
@@ -85,8 +86,8 @@ fn set_local_ends_with_the_transaction() {
 
 #[test]
 fn what_is_rolled_back_was_not_set() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("set timezone to 'Asia/Tokyo'; set app.mine to 'before'");
     a.rows("begin; set timezone to 'Europe/Rome'; set app.mine to 'after'; rollback");
     assert_eq!(show(&mut b, "app.mine"), "null");
@@ -108,8 +109,8 @@ fn what_is_rolled_back_was_not_set() {
 
 #[test]
 fn savepoints_keep_and_undo_settings() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("begin; set app.kept to '1'; savepoint s; set app.mine to 'undone'; set app.kept to '2'; rollback to s; commit");
     b.rows("select 1");
     assert_eq!(show(&mut a, "app.mine"), "null");
@@ -123,8 +124,8 @@ fn savepoints_keep_and_undo_settings() {
 #[test]
 fn settings_made_by_functions_count() {
     // Otherwise text that a block puts together keeps the client on its server.
-    let scene = Scene::start(&Pooling::new(Mode::Transaction, 1).corun("doubtful = \"trust\""));
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 1).corun("doubtful = \"trust\""));
+    let (mut a, mut b) = fixture.two();
     a.rows(
         "create function hidden(v text) returns void language plpgsql as
             $$ begin perform set_config('app.mine', v, false); set timezone to 'Asia/Tokyo'; end $$",
@@ -151,17 +152,10 @@ fn settings_made_by_functions_count() {
 
 #[test]
 fn settings_made_by_the_extended_protocol_count() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
-    let run = |sql: &str, values: &[Option<&str>]| {
-        [
-            message::parse("", sql, &[]),
-            message::bind("", "", values, false),
-            message::execute("", 0),
-            message::sync(),
-        ]
-        .concat()
-    };
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
+    let run =
+        |sql: &str, values: &[Option<&str>]| [message::statement(sql, values), message::sync()].concat();
     a.ask(&run("set timezone to 'Asia/Tokyo'", &[]));
     a.ask(&run("select set_config('app.mine', $1, false)", &[Some("bound")]));
     assert_ne!(show(&mut b, "timezone"), "Asia/Tokyo");
@@ -172,8 +166,8 @@ fn settings_made_by_the_extended_protocol_count() {
 
 #[test]
 fn reset_goes_back_to_what_the_client_logged_in_with() {
-    let scene = Scene::transactions(1);
-    let login = scene
+    let fixture = Fixture::transactions(1);
+    let login = fixture
         .login()
         .parameter("timezone", "Asia/Tokyo")
         .parameter("application_name", "mine")
@@ -181,8 +175,8 @@ fn reset_goes_back_to_what_the_client_logged_in_with() {
             "options",
             "-c work_mem=7MB -c search_path=pg_catalog,public -c app.mine=given\\ with\\ spaces",
         );
-    let mut a = scene.target.client_as(&login);
-    let mut b = scene.client();
+    let mut a = fixture.target.client_as(&login);
+    let mut b = fixture.client();
     for round in 0..3 {
         for (name, value) in [
             ("timezone", "Asia/Tokyo"),
@@ -208,8 +202,8 @@ fn reset_goes_back_to_what_the_client_logged_in_with() {
 
 #[test]
 fn discard_all_is_only_for_the_client_that_says_it() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("set app.mine to 'a''s'; set timezone to 'Asia/Tokyo'");
     b.rows("set app.mine to 'b''s'; set timezone to 'Europe/Rome'");
     b.rows("discard all");
@@ -221,8 +215,8 @@ fn discard_all_is_only_for_the_client_that_says_it() {
 
 #[test]
 fn nobody_runs_as_the_role_of_another() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     a.rows("set role other");
     for _ in 0..3 {
         assert_eq!(b.value("select current_user"), "app");
@@ -235,9 +229,9 @@ fn nobody_runs_as_the_role_of_another() {
     assert_eq!(a.value("select current_user"), "other");
 
     // Who acts as another session user may keep its server.
-    let scene = Scene::transactions(2);
-    let login = scene.target.login("postgres").database(&scene.database);
-    let (mut root, mut second) = (scene.target.client_as(&login), scene.target.client_as(&login));
+    let fixture = Fixture::transactions(2);
+    let login = fixture.target.login("postgres").database(&fixture.database);
+    let (mut root, mut second) = (fixture.target.client_as(&login), fixture.target.client_as(&login));
     root.rows("set session authorization app");
     for _ in 0..3 {
         assert_eq!(
@@ -256,8 +250,8 @@ fn nobody_runs_as_the_role_of_another() {
 
 #[test]
 fn reported_parameters_are_those_of_the_client() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     let answer = a.lines("set timezone to 'Asia/Tokyo'");
     assert!(
         answer.contains(&"parameter [\"TimeZone\", \"Asia/Tokyo\"]".to_owned()),
@@ -283,14 +277,14 @@ fn reported_parameters_are_those_of_the_client() {
 
 #[test]
 fn text_comes_in_the_encoding_of_the_client() {
-    let scene = Scene::transactions(1);
-    let mut latin = scene
+    let fixture = Fixture::transactions(1);
+    let mut latin = fixture
         .target
-        .client_as(&scene.login().parameter("client_encoding", "LATIN1"));
-    let mut utf8 = scene.client();
+        .client_as(&fixture.login().parameter("client_encoding", "LATIN1"));
+    let mut utf8 = fixture.client();
     utf8.rows("set client_encoding to 'UTF8'");
     for _ in 0..3 {
-        latin.send(&message::query("select U&'\\00FC'")).expect("sent");
+        latin.send_query("select U&'\\00FC'");
         let rows = latin.until_ready();
         assert!(
             rows.iter()
@@ -303,29 +297,25 @@ fn text_comes_in_the_encoding_of_the_client() {
 
 #[test]
 fn session_characteristics_are_settings_too() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     b.rows("create table t (v int)");
     a.rows("set session characteristics as transaction read only");
     for n in 0..3 {
         b.rows(&format!("insert into t values ({n})"));
-        let refused = a.try_rows("insert into t values (7)");
-        assert!(
-            refused.as_ref().is_err_and(|error| error.starts_with("25006")),
-            "{refused:?}"
-        );
+        a.assert_fails("insert into t values (7)", "25006");
     }
 }
 
 #[test]
 fn a_wrong_startup_parameter_is_refused_as_by_the_server() {
-    let scene = Scene::transactions(1);
+    let fixture = Fixture::transactions(1);
     for (name, value) in [
         ("timezone", "Nowhere/Land"),
         ("no_such_setting", "1"),
         ("options", "-c work_mem=much"),
     ] {
-        let login = scene.login().parameter(name, value);
+        let login = fixture.login().parameter(name, value);
         // Here or at the first statement: but it must not go unnoticed.
         let refused = match Raw::connect(&login) {
             Err(error) => error.to_string(),

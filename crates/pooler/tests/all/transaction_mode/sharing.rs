@@ -1,22 +1,23 @@
 //! That the tests beside this one test something: clients do share servers, and only between transactions.
 
-use crate::common::target::{Mode, Pooling, Scene};
+use crate::common::fixture::Fixture;
+use crate::common::target::{Mode, Pooling};
 
 #[test]
 fn clients_share_a_server_between_transactions() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     let (pid_a, pid_b) = (
         a.value("select pg_backend_pid()"),
         b.value("select pg_backend_pid()"),
     );
-    assert_eq!(pid_a == pid_b, scene.target.shares_servers());
+    assert_eq!(pid_a == pid_b, fixture.target.shares_servers());
 }
 
 #[test]
 fn a_transaction_keeps_its_server() {
-    let scene = Scene::transactions(2);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(2);
+    let (mut a, mut b) = fixture.two();
     b.rows("create table t (v int)");
     a.rows("begin");
     a.rows("insert into t values (1)");
@@ -33,14 +34,13 @@ fn a_transaction_keeps_its_server() {
 
 #[test]
 fn a_client_that_waits_for_a_server_gets_it() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
-    if !scene.target.shares_servers() {
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
+    if !fixture.target.shares_servers() {
         return;
     }
     a.rows("begin");
-    b.send(&crate::common::message::query("select 'waited'"))
-        .expect("sent");
+    b.send(&crate::common::message::query("select 'waited'"));
     b.set_patience(std::time::Duration::from_millis(300));
     assert!(b.read().is_err(), "there is only one server, and it is taken");
     b.set_patience(crate::common::raw::PATIENCE);
@@ -54,24 +54,24 @@ fn a_client_that_waits_for_a_server_gets_it() {
 
 #[test]
 fn a_transaction_open_when_its_client_goes_is_rolled_back() {
-    let scene = Scene::transactions(1);
-    let (mut a, mut b) = scene.two();
+    let fixture = Fixture::transactions(1);
+    let (mut a, mut b) = fixture.two();
     b.rows("create table t (v int)");
     a.rows("begin; insert into t values (1)");
     drop(a);
     assert_eq!(b.value("select count(*) from t"), "0");
-    scene.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
+    fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
 }
 
 #[test]
 fn statement_mode_knows_no_transactions() {
-    let scene = Scene::start(&Pooling::new(Mode::Statement, 1));
-    let mut a = scene.client();
+    let fixture = Fixture::start(&Pooling::new(Mode::Statement, 1));
+    let mut a = fixture.client();
     assert_eq!(a.value("select 1"), "1");
-    if !scene.target.shares_servers() {
+    if !fixture.target.shares_servers() {
         return;
     }
-    let mut b = scene.client();
+    let mut b = fixture.client();
     let answer = b.try_rows("begin");
     assert!(
         answer.is_err(),

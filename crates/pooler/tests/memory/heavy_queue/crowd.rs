@@ -1,8 +1,9 @@
 //! Many clients at once, and requests that follow each other without waiting for answers.
 
-use crate::common::message::{bind, describe, execute, parse, query, sync};
+use crate::common::message::{code, parse, query, run_described, statement, sync};
 use crate::common::raw::Raw;
-use crate::heavy_queue::fixture::{Fixture, HINT, error, held};
+use crate::common::wait::wait;
+use crate::heavy_queue::fixture::{HINT, QueueFixture, held};
 
 /// Clients at once.
 const CLIENTS: usize = 300;
@@ -10,7 +11,7 @@ const CLIENTS: usize = 300;
 #[test]
 fn three_hundred_clients_on_two_cores() {
     let _alone = crate::alone();
-    let fixture = Fixture::with(
+    let fixture = QueueFixture::with(
         None,
         "heavy_queue_cores = 2\nheavy_queue_overtakes_max = 3",
         |pooling| pooling.set("max_client_conn", "400"),
@@ -22,11 +23,11 @@ fn three_hundred_clients_on_two_cores() {
     let before = fixture.target.resident_bytes();
     let mut gate = fixture.lock();
     for (number, client) in clients.iter_mut().enumerate() {
-        client.send(&query(&queries[number % 5])).expect("sent");
+        client.send_query(&queries[number % 5]);
     }
     fixture.wait_for_queue(CLIENTS - 2, 2);
     // Those that wait have no server, and what is kept for each is little.
-    fixture.wait_until(|| match fixture.active().len() {
+    wait(|| match fixture.active().len() {
         2 => Ok(()),
         active => Err(format!("{active} have a server")),
     });
@@ -56,28 +57,28 @@ fn three_hundred_clients_on_two_cores() {
 #[test]
 fn a_full_queue_is_no_reason_to_wait() {
     let _alone = crate::alone();
-    let fixture = Fixture::start("heavy_queue_waiting_max = 2");
+    let fixture = QueueFixture::start("heavy_queue_waiting_max = 2");
     let mut first = fixture.client();
     fixture.known(&mut first, &[held(1)]);
     let mut gate = fixture.lock();
     let mut clients: Vec<Raw> = (0..5).map(|_| fixture.client()).collect();
     for client in &mut clients {
-        client.send(&query(&held(1))).expect("sent");
+        client.send_query(&held(1));
     }
     fixture.wait_for_queue(2, 1);
-    fixture.wait_until(|| match fixture.active().len() {
+    wait(|| match fixture.active().len() {
         3 => Ok(()),
         active => Err(format!("{active} have a server")),
     });
     gate.rows("commit");
     for client in &mut clients {
-        assert_eq!(error(&client.until_ready()).0, "");
+        assert_eq!(code(&client.until_ready()), "");
     }
     fixture.wait_for_queue(0, 0);
 }
 
 /// What `SHOW QUEUE` says of the one that runs.
-fn shape(fixture: &Fixture) -> String {
+fn shape(fixture: &QueueFixture) -> String {
     fixture.wait_for_queue(0, 1);
     fixture.queue()[0]["shape"].clone()
 }
@@ -85,19 +86,11 @@ fn shape(fixture: &Fixture) -> String {
 #[test]
 fn a_second_heavy_request_behind_the_first_has_its_own_place() {
     let _alone = crate::alone();
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let second = format!("{HINT}select count(*) from fact where f_id > 5");
     fixture.known(&mut ours, &[held(1), second.clone()]);
-    let run = |text: &str| {
-        [
-            parse("", text, &[]),
-            bind("", "", &[], false),
-            execute("", 0),
-            sync(),
-        ]
-        .concat()
-    };
+    let run = |text: &str| [statement(text, &[]), sync()].concat();
     let simple = [query(&held(1)), query(&second), query("select 3")].concat();
     let batches = [run(&held(1)), run(&second), query("select 3")].concat();
     for bytes in [simple, batches] {
@@ -105,15 +98,15 @@ fn a_second_heavy_request_behind_the_first_has_its_own_place() {
         let mut other = fixture.direct();
         other.rows("begin");
         other.rows("lock table fact in access exclusive mode");
-        ours.send(&bytes).expect("sent");
+        ours.send(&bytes);
         let first = shape(&fixture);
         gate.rows("commit");
-        fixture.wait_until(|| {
+        wait(|| {
             let next = shape(&fixture);
             if next == first { Err(next) } else { Ok(()) }
         });
         other.rows("commit");
-        direct.send(&bytes).expect("sent");
+        direct.send(&bytes);
         let answers = |client: &mut Raw| -> Vec<String> {
             (0..3)
                 .flat_map(|_| client.until_ready())
@@ -128,28 +121,17 @@ fn a_second_heavy_request_behind_the_first_has_its_own_place() {
 #[test]
 fn a_statement_that_gets_its_name_with_its_first_run() {
     let _alone = crate::alone();
-    let fixture = Fixture::start("");
+    let fixture = QueueFixture::start("");
     let (mut ours, mut direct) = (fixture.client(), fixture.direct());
     let text = format!("{HINT}select count(*), $1::int from gate, dim where d_id > g + $1");
     let first = |name: &str, text: &str, value: &str| {
         [
             parse(name, text, &[23]),
-            bind("", name, &[Some(value)], false),
-            describe(b'P', ""),
-            execute("", 0),
-            sync(),
+            run_described(name, &[Some(value)], false),
         ]
         .concat()
     };
-    let again = |name: &str, value: &str| {
-        [
-            bind("", name, &[Some(value)], false),
-            describe(b'P', ""),
-            execute("", 0),
-            sync(),
-        ]
-        .concat()
-    };
+    let again = |name: &str, value: &str| run_described(name, &[Some(value)], false);
     let steps = [
         first("one", &text, "5"),
         again("one", "6"),
@@ -173,10 +155,10 @@ fn a_statement_that_gets_its_name_with_its_first_run() {
     fixture.wait_for_queue(0, 0);
     // It is in the queue while it runs.
     let gate = fixture.lock();
-    ours.send(&first("three", &text, "5")).expect("sent");
+    ours.send(&first("three", &text, "5"));
     fixture.wait_for_queue(0, 1);
     drop(gate);
-    assert_eq!(error(&ours.until_ready()).0, "");
+    assert_eq!(code(&ours.until_ready()), "");
     assert_eq!(
         ours.ask(&again("three", "5")),
         direct.ask(&first("", &text, "5"))[1..]

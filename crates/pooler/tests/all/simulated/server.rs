@@ -17,7 +17,7 @@ pub fn socket(folder: &str) -> Address {
 }
 
 /// A server and its backends.
-pub struct Fixture {
+pub struct SimulatedServer {
     server: Server,
     random: Random,
     pub ledger: Ledger,
@@ -44,10 +44,10 @@ pub struct Backend {
     output: Vec<u8>,
 }
 
-impl Fixture {
+impl SimulatedServer {
     /// A server of this network, at the socket of this folder.
-    pub fn new(network: &Network, folder: &str, seed: u64) -> Fixture {
-        Fixture {
+    pub fn new(network: &Network, folder: &str, seed: u64) -> SimulatedServer {
+        SimulatedServer {
             server: network.serve(socket(folder)),
             random: Random::new(seed),
             ledger: Ledger::default(),

@@ -1,0 +1,72 @@
+//! A client that keeps of an answer what the comparison is about.
+
+use crate::common::message::{Message, describe, message, parse, sync};
+use crate::common::raw::Raw;
+
+/// What came back for one statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// OIDs of ParameterDescription.
+    pub parameters: Vec<u32>,
+    /// The body of RowDescription.
+    pub description: Vec<u8>,
+    /// Bodies of DataRow.
+    pub rows: Vec<Vec<u8>>,
+    pub tag: String,
+    /// SQLSTATE, message, detail, hint.
+    pub error: Option<Vec<String>>,
+    /// Where in the text the error lies.
+    pub position: Option<usize>,
+}
+
+impl Answer {
+    fn of(messages: Vec<Message>) -> Answer {
+        let mut answer = Answer::default();
+        for message in messages {
+            match message.tag {
+                b'T' => answer.description = message.body,
+                b'D' => answer.rows.push(message.body),
+                b'C' => answer.tag = message.texts().swap_remove(0),
+                b't' => answer.parameters = message.type_oids(),
+                b'E' => {
+                    let field = |code| message.field(code).unwrap_or_default();
+                    answer.position = field(b'P').parse().ok();
+                    answer.error = Some([b'C', b'M', b'D', b'H'].map(field).to_vec());
+                }
+                _ => {}
+            }
+        }
+        answer
+    }
+}
+
+pub struct Client(pub Raw);
+
+impl Client {
+    pub fn simple(&mut self, text: &str) -> Answer {
+        self.0.send_query(text);
+        Answer::of(self.0.until_ready())
+    }
+
+    /// Parse and Describe.
+    pub fn prepare(&mut self, name: &str, text: &str, types: &[u32]) -> Answer {
+        self.0
+            .send(&[parse(name, text, types), describe(b'S', name), sync()].concat());
+        Answer::of(self.0.until_ready())
+    }
+
+    /// Bind, Execute. Values are bytes in the format of text.
+    pub fn execute(&mut self, name: &str, values: &[impl AsRef<[u8]>]) -> Answer {
+        let mut body = [b"\0", name.as_bytes(), b"\0", &[0, 0]].concat();
+        body.extend((values.len() as u16).to_be_bytes());
+        for value in values {
+            let value = value.as_ref();
+            body.extend((value.len() as u32).to_be_bytes());
+            body.extend(value);
+        }
+        body.extend([0, 0]);
+        let execute = crate::common::message::execute("", 0);
+        self.0.send(&[message(b'B', &body), execute, sync()].concat());
+        Answer::of(self.0.until_ready())
+    }
+}
