@@ -94,13 +94,6 @@ pub enum Lookup<'a> {
     Unknown,
 }
 
-impl Lookup<'_> {
-    /// Whether there is no such user.
-    pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Unknown)
-    }
-}
-
 /// What users that do not exist are shown: always the same for the same name, and of the same shape as the others.
 #[derive(Clone)]
 pub struct Mock {
@@ -109,14 +102,8 @@ pub struct Mock {
     iterations: NonZeroU32,
 }
 
-/// The seed is not shown: who has it can tell which users do not exist.
-impl fmt::Debug for Mock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mock")
-            .field("md5", &self.md5)
-            .finish_non_exhaustive()
-    }
-}
+// Who has the seed can tell which users do not exist.
+debug_shows!(Mock, this => { md5: this.md5 });
 
 impl Mock {
     /// From bytes nobody outside knows and which stay the same over restarts (the user list with its secrets will do), so that
