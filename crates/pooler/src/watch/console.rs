@@ -6,7 +6,7 @@ use super::address::{Address, Prefer};
 use super::sample::Sample;
 use crate::admin::{Row, VersionRow};
 use crate::talk::{Conversation, TalkError, Target};
-use crate::tls::{Protocols, TlsClient, TlsError, TlsFiles, TlsMode};
+use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode};
 
 /// Why there is no sample.
 #[derive(Debug, thiserror::Error)]
@@ -76,10 +76,7 @@ impl Console {
         let load = |mode| {
             TlsClient::load(&TlsFiles {
                 mode,
-                ca: None,
-                cert: None,
-                key: None,
-                protocols: Protocols::default(),
+                ..TlsFiles::default()
             })
         };
         let mut conversation = Conversation::open(&Target {
