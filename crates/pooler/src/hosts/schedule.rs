@@ -62,7 +62,7 @@ struct Slot {
 /// The schedule of the hosts of one database.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
-    pace: Pace,
+    pub(super) pace: Pace,
     slots: Vec<Slot>,
     tickets: u64,
 }
@@ -79,14 +79,6 @@ impl Schedule {
             slots: vec![slot; hosts],
             tickets: 0,
         }
-    }
-
-    pub(super) fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
-    }
-
-    pub(super) fn pace(&self) -> Pace {
-        self.pace
     }
 
     /// The host that has been due the longest, if one is.
