@@ -209,21 +209,37 @@ pub(super) fn refused(about: &str, user: &str, database: &str, error: &TalkError
         TalkError::Refused(said) | TalkError::Failed(said) => {
             let text = format!("{user}, database {database}: {} (SQLSTATE {})", said.message, said.code);
             let line = Line::fail("login", about, text);
-            match said.code.as_str() {
-                "28P01" => line.hint("The password in auth_file, [users.NAME] or [databases.NAME] is not the server's."),
-                "28000" if said.message.contains("pg_hba.conf") => line.hint(format!(
+            if said.code == "28000" && said.message.contains("pg_hba.conf") {
+                return line.hint(format!(
                     "Add a line for this machine to pg_hba.conf of the server and reload it: host {database} {user} ADDRESS/32 scram-sha-256"
-                )),
-                "28000" => line.hint("Does the role exist on the server, and may it log in?"),
-                "3D000" => line.hint("Create the database, or correct dbname."),
-                "42501" => line.hint("Grant CONNECT on the database to the user."),
-                "53300" => line.hint("All connections are taken, or a limit of the role or database is reached."),
-                "57P03" => line.hint("It starts or recovers: try again, or set hot_standby = on."),
-                _ => line,
+                ));
+            }
+            match REFUSED.iter().find(|(code, _)| *code == said.code) {
+                Some((_, hint)) => line.hint(*hint),
+                None => line,
             }
         }
     }
 }
+
+/// What to do about a refused login, by its SQLSTATE.
+const REFUSED: [(&str, &str); 6] = [
+    (
+        "28P01",
+        "The password in auth_file, [users.NAME] or [databases.NAME] is not the server's.",
+    ),
+    ("28000", "Does the role exist on the server, and may it log in?"),
+    ("3D000", "Create the database, or correct dbname."),
+    ("42501", "Grant CONNECT on the database to the user."),
+    (
+        "53300",
+        "All connections are taken, or a limit of the role or database is reached.",
+    ),
+    (
+        "57P03",
+        "It starts or recovers: try again, or set hot_standby = on.",
+    ),
+];
 
 /// A refusal of one who may use nothing but the console, where servers are not asked.
 pub(super) fn only_console(line: Line) -> Line {
@@ -326,11 +342,6 @@ pub(super) fn lag(about: &str, full: bool, why: &str) -> Line {
     }
     Line::warn("lag", about, format!("not everything can be read: {why}"))
         .hint("GRANT pg_monitor to the account; without, lag limits or old primaries cannot be judged.")
-}
-
-/// The level of a line about something that is of no use here.
-pub(super) fn unless(wanted: bool) -> Level {
-    if wanted { Level::Warn } else { Level::Ok }
 }
 
 #[cfg(test)]
