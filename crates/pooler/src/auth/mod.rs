@@ -1,4 +1,4 @@
-//! Who may come in, and how the proxy gets in itself: state machines on bytes.
+//! Logins of clients at the proxy and of the proxy at servers: state machines on bytes.
 //!
 //! Order of calls for a client: [`hba::Rules::first_match`] where there are rules, else the method of the configuration; a
 //! lookup of the user's [`Secret`] where the [`Method`] wants one ([`userlist`], or a question to the server); then an

@@ -1,6 +1,5 @@
 //! What is known of a user's password: the forms PostgreSQL stores and the plain one.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
@@ -195,12 +194,8 @@ impl Credentials {
     }
 
     /// The MD5 secret, made from the password where only that is known.
-    pub(crate) fn md5(&self, user: &str) -> Option<Cow<'_, Md5Secret>> {
-        let made = || {
-            self.password
-                .as_ref()
-                .map(|password| Cow::Owned(Md5Secret::of(password, user)))
-        };
-        self.md5.as_ref().map(Cow::Borrowed).or_else(made)
+    pub(crate) fn md5(&self, user: &str) -> Option<Md5Secret> {
+        let made = || Some(Md5Secret::of(self.password.as_ref()?, user));
+        self.md5.clone().or_else(made)
     }
 }

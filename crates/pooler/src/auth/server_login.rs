@@ -52,9 +52,9 @@ pub enum LoginError {
 pub enum LoginStep {
     /// Send these bytes and wait.
     Send(Vec<u8>),
-    /// Nothing to send; the next message decides.
+    /// There is nothing to send; the server's next message decides.
     Wait,
-    /// We are in.
+    /// The server accepted the login.
     Done {
         /// With these the next login of this user needs no key derivation.
         learnt: Option<ClientKeys>,

@@ -78,7 +78,7 @@ const ROLE: &str = probe!("NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 /// row. The insertion place, not the written one: a commit with `synchronous_commit` off is behind neither yet.
 pub const LSN_SQL: &str = concat!("SELECT pg_catalog.pg_current_wal_insert_lsn(), ", sizes!());
 
-/// A probe that told nothing.
+/// Why a probe failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     /// The row has another number of columns than was asked for.
@@ -199,25 +199,25 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn text(&self, column: usize) -> Result<Option<&'a str>, ProbeError> {
-        self.0[column]
-            .map(|bytes| str::from_utf8(bytes).map_err(|_| self.wrong(column)))
-            .transpose()
+    /// What `read` makes of a value; `None` for NULL.
+    fn value<T>(&self, column: usize, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ProbeError> {
+        let Some(bytes) = self.0[column] else {
+            return Ok(None);
+        };
+        let value = str::from_utf8(bytes).ok().and_then(read);
+        value.map(Some).ok_or_else(|| self.wrong(column))
     }
 
     fn number<T: std::str::FromStr>(&self, column: usize) -> Result<Option<T>, ProbeError> {
-        self.text(column)?
-            .map(|text| text.parse().map_err(|_| self.wrong(column)))
-            .transpose()
+        self.value(column, |text| text.parse().ok())
     }
 
     fn bool(&self, column: usize) -> Result<Option<bool>, ProbeError> {
-        match self.text(column)? {
-            None => Ok(None),
-            Some("t") => Ok(Some(true)),
-            Some("f") => Ok(Some(false)),
-            Some(_) => Err(self.wrong(column)),
-        }
+        self.value(column, |text| match text {
+            "t" => Some(true),
+            "f" => Some(false),
+            _ => None,
+        })
     }
 
     /// A place in the log, with the sizes of its pages and files in the columns `units`.
@@ -230,11 +230,9 @@ impl<'a> Columns<'a> {
 
     /// The timeline in the first 8 digits of the name of a file of the log.
     fn timeline_of_file(&self, column: usize) -> Result<Option<u32>, ProbeError> {
-        let Some(name) = self.text(column)? else {
-            return Ok(None);
-        };
-        let digits = name.get(..8).filter(|_| name.len() == 24);
-        let timeline = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
-        timeline.map(Some).ok_or_else(|| self.wrong(column))
+        self.value(column, |name| {
+            let digits = name.get(..8).filter(|_| name.len() == 24)?;
+            u32::from_str_radix(digits, 16).ok()
+        })
     }
 }

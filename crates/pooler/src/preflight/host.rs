@@ -30,20 +30,8 @@ const FACTS: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
 const LIMITS: &str = "SELECT (SELECT rolconnlimit FROM pg_catalog.pg_roles WHERE rolname = current_user), \
      (SELECT datconnlimit FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
 
-/// What each server is: a replica or not.
-#[derive(Debug, Default)]
-pub(super) struct Roles(BTreeMap<String, bool>);
-
-impl Roles {
-    /// Whether the server at `place` is in recovery, if that is known.
-    pub fn of(&self, place: &str) -> Option<bool> {
-        self.0.get(place).copied()
-    }
-
-    pub fn set(&mut self, place: &str, in_recovery: bool) {
-        self.0.insert(place.to_owned(), in_recovery);
-    }
-}
+/// Whether each server that answered is in recovery.
+pub(super) type Roles = BTreeMap<String, bool>;
 
 /// Looks at a server.
 pub(super) fn check(
@@ -163,7 +151,7 @@ fn look(
     let rows = talk.query(FACTS)?;
     let (facts, epoch) = facts(&rows);
     let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    roles.set(about, facts.in_recovery);
+    roles.insert(about.to_owned(), facts.in_recovery);
     tell(judge::role(about, &facts, server.grouped));
     tell(judge::connections(about, &facts, server.wanted, server.wildcard));
     tell(judge::between(about, talk.pid(), facts.pid));

@@ -9,11 +9,11 @@ use crate::talk::{Asked, TalkError};
 
 /// Oldest version of a server, as `server_version_num`.
 const VERSION_MIN: u64 = 10_00_00;
-/// The first version nobody has written anything for.
+/// The first version that is newer than this program.
 const VERSION_END: u64 = 19_00_00;
 /// Descriptors beside connections: listeners, pollers, logs, libraries.
 const DESCRIPTORS_OWN: u64 = 64;
-/// Difference of clocks that is said.
+/// A larger difference of clocks is a warning.
 const CLOCK_MAX: Duration = Duration::from_secs(5);
 
 /// What a server says of itself.
@@ -145,7 +145,7 @@ pub(super) fn groups(groups: &[(String, Vec<String>)], roles: &Roles) -> Vec<Lin
         .iter()
         .map(|(name, places)| {
             let of = |in_recovery| -> Vec<&str> {
-                let member = |place: &&String| roles.of(place) == Some(in_recovery);
+                let member = |place: &&String| roles.get(*place) == Some(&in_recovery);
                 places.iter().filter(member).map(String::as_str).collect()
             };
             let (primaries, replicas) = (of(false), of(true));
@@ -209,37 +209,22 @@ pub(super) fn refused(about: &str, user: &str, database: &str, error: &TalkError
         TalkError::Refused(said) | TalkError::Failed(said) => {
             let text = format!("{user}, database {database}: {} (SQLSTATE {})", said.message, said.code);
             let line = Line::fail("login", about, text);
-            if said.code == "28000" && said.message.contains("pg_hba.conf") {
-                return line.hint(format!(
+            let hint = match said.code.as_str() {
+                "28P01" => "The password in auth_file, [users.NAME] or [databases.NAME] is not the server's.",
+                "28000" if said.message.contains("pg_hba.conf") => return line.hint(format!(
                     "Add a line for this machine to pg_hba.conf of the server and reload it: host {database} {user} ADDRESS/32 scram-sha-256"
-                ));
-            }
-            match REFUSED.iter().find(|(code, _)| *code == said.code) {
-                Some((_, hint)) => line.hint(*hint),
-                None => line,
-            }
+                )),
+                "28000" => "Does the role exist on the server, and may it log in?",
+                "3D000" => "Create the database, or correct dbname.",
+                "42501" => "Grant CONNECT on the database to the user.",
+                "53300" => "All connections are taken, or a limit of the role or database is reached.",
+                "57P03" => "It starts or recovers: try again, or set hot_standby = on.",
+                _ => return line,
+            };
+            line.hint(hint)
         }
     }
 }
-
-/// What to do about a refused login, by its SQLSTATE.
-const REFUSED: [(&str, &str); 6] = [
-    (
-        "28P01",
-        "The password in auth_file, [users.NAME] or [databases.NAME] is not the server's.",
-    ),
-    ("28000", "Does the role exist on the server, and may it log in?"),
-    ("3D000", "Create the database, or correct dbname."),
-    ("42501", "Grant CONNECT on the database to the user."),
-    (
-        "53300",
-        "All connections are taken, or a limit of the role or database is reached.",
-    ),
-    (
-        "57P03",
-        "It starts or recovers: try again, or set hot_standby = on.",
-    ),
-];
 
 /// A refusal of one who may use nothing but the console, where servers are not asked.
 pub(super) fn only_console(line: Line) -> Line {

@@ -1,4 +1,4 @@
-//! Whom to believe: certificates of servers, and of clients.
+//! Verification of the certificates of servers and of clients.
 //!
 //! Whatever the mode, the other side must have the key of the certificate it shows: signatures of the handshake are always
 //! checked, or channel binding would be worth nothing.
@@ -135,8 +135,8 @@ impl ServerCertVerifier for Servers {
 pub(super) struct Clients {
     pub algorithms: WebPkiSupportedAlgorithms,
     pub webpki: Arc<dyn ClientCertVerifier>,
-    /// Without it a client may have no certificate, or one of somebody else's authority: it is then nobody, as far as `cert`
-    /// is concerned, but may log in with a password.
+    /// Without it a client may have no certificate, or one of an unknown authority: it then has no name that the method `cert`
+    /// would take, but it may log in with a password.
     pub mandatory: bool,
 }
 

@@ -82,7 +82,7 @@ fn roles_of_one_server_and_of_a_group() {
         let mut roles = Roles::default();
         for (place, role) in [("a", a), ("b", b)] {
             if let Some(role) = role {
-                roles.set(place, role);
+                roles.insert(place.to_owned(), role);
             }
         }
         let line = groups(&group, &roles).remove(0);
