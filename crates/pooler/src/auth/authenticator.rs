@@ -6,8 +6,6 @@
 //!
 //! Users that do not exist go through the same steps as those that do, and are told the same at the end.
 
-use std::fmt;
-
 use ring::rand::SecureRandom;
 
 use super::ident::IdentMap;
@@ -15,8 +13,8 @@ use super::md5::Md5Secret;
 use super::scram::server::{ScramRefusal, ScramReply, ScramServer};
 use super::scram::{ClientKeys, NONCE_BYTES, same};
 use super::secret::{Lookup, Mock, Secret};
+use crate::wire::build;
 use crate::wire::error::{Refusal, code};
-use crate::wire::{backend, build};
 
 /// Longest body of a client's message taken while it logs in, in bytes.
 pub const BODY_BYTES_MAX: usize = 4096;
@@ -50,35 +48,29 @@ impl Method {
 
     /// The name in configuration files.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Trust => "trust",
-            Self::Any => "any",
-            Self::Reject => "reject",
-            Self::Password => "password",
-            Self::Md5 => "md5",
-            Self::ScramSha256 => "scram-sha-256",
-            Self::Cert => "cert",
-            Self::Peer => "peer",
-        }
+        let known = NAMES.iter().find(|(_, method)| *method == self);
+        known.map_or("", |(name, _)| name)
     }
 
-    /// The method of a name; `plain` is PgBouncer's word for `password`.
+    /// The method of a name.
     pub fn of(name: &str) -> Option<Self> {
-        let all = [
-            Self::Trust,
-            Self::Any,
-            Self::Reject,
-            Self::Password,
-            Self::Md5,
-            Self::ScramSha256,
-            Self::Cert,
-            Self::Peer,
-        ];
-        all.into_iter()
-            .find(|m| m.name() == name)
-            .or((name == "plain").then_some(Self::Password))
+        let known = NAMES.iter().find(|(known, _)| *known == name);
+        known.map(|(_, method)| *method)
     }
 }
+
+/// Names of the methods, the usual one of each first; `plain` is PgBouncer's word for `password`.
+const NAMES: [(&str, Method); 9] = [
+    ("trust", Method::Trust),
+    ("any", Method::Any),
+    ("reject", Method::Reject),
+    ("password", Method::Password),
+    ("plain", Method::Password),
+    ("md5", Method::Md5),
+    ("scram-sha-256", Method::ScramSha256),
+    ("cert", Method::Cert),
+    ("peer", Method::Peer),
+];
 
 /// What is known of the connection.
 #[derive(Debug, Clone, Copy, Default)]
@@ -125,6 +117,15 @@ pub struct Denial {
     pub reason: String,
 }
 
+impl Denial {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            refusal: Refusal::new(code, message),
+            reason: reason.into(),
+        }
+    }
+}
+
 /// The login of one client.
 ///
 /// ```text
@@ -136,11 +137,13 @@ pub struct Authenticator {
     state: State,
 }
 
+/// With `doomed` the user does not exist: everything is computed as for one who does, and refused.
 enum State {
-    Fresh(Box<Prepared>),
+    /// The first step is known when the authenticator is made, and so is the state after it.
+    Fresh(Box<(Step, State)>),
     Password {
-        secret: Option<Secret>,
-        mock: Option<super::scram::Verifier>,
+        secret: Secret,
+        doomed: bool,
     },
     Md5 {
         secret: Md5Secret,
@@ -151,20 +154,7 @@ enum State {
     Over,
 }
 
-/// The first step is known when the authenticator is made.
-struct Prepared {
-    step: Step,
-    then: State,
-}
-
-/// Nothing secret.
-impl fmt::Debug for Authenticator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authenticator")
-            .field("user", &self.user)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Authenticator, this => { user: this.user });
 
 impl Authenticator {
     /// A login of `user` by `method`. `lookup` matters only where the method [wants the user](Method::wants_user), and to
@@ -177,32 +167,26 @@ impl Authenticator {
         mock: &Mock,
         random: &dyn SecureRandom,
     ) -> Self {
-        let mut nonce = [0; NONCE_BYTES];
-        let mut salt = [0; 4];
-        let step = if random
-            .fill(&mut nonce)
-            .and_then(|()| random.fill(&mut salt))
-            .is_err()
-        {
-            let told = Refusal::new("XX000", "could not generate random nonce");
-            Self::prepared(
-                Step::Denied(Denial {
-                    refusal: told,
-                    reason: "the system gives no random numbers".into(),
-                }),
-                State::Over,
-            )
-        } else {
-            Self::prepare(method, user, lookup, facts, mock, &nonce, salt)
-        };
+        let (mut nonce, mut salt) = ([0; NONCE_BYTES], [0; 4]);
+        let filled = random.fill(&mut nonce).and_then(|()| random.fill(&mut salt));
+        if filled.is_ok() {
+            return Self::with_nonce(method, user, lookup, facts, mock, &nonce, salt);
+        }
+        let (message, reason) = (
+            "could not generate random nonce",
+            "the system gives no random numbers",
+        );
+        Self::beginning(user, denied(Denial::new("XX000", message, reason)))
+    }
+
+    fn beginning(user: &str, first: (Step, State)) -> Self {
         Self {
             user: user.to_owned(),
-            state: State::Fresh(Box::new(step)),
+            state: State::Fresh(Box::new(first)),
         }
     }
 
-    /// The same with nonce and salt given: for tests.
-    #[cfg(test)]
+    /// A login with this nonce and salt, which must be random.
     pub(crate) fn with_nonce(
         method: Method,
         user: &str,
@@ -212,132 +196,73 @@ impl Authenticator {
         nonce: &[u8; NONCE_BYTES],
         salt: [u8; 4],
     ) -> Self {
-        Self {
-            user: user.to_owned(),
-            state: State::Fresh(Box::new(Self::prepare(
-                method, user, lookup, facts, mock, nonce, salt,
-            ))),
-        }
-    }
-
-    fn prepared(step: Step, then: State) -> Prepared {
-        Prepared { step, then }
-    }
-
-    fn prepare(
-        method: Method,
-        user: &str,
-        lookup: Lookup<'_>,
-        facts: Facts<'_>,
-        mock: &Mock,
-        nonce: &[u8; NONCE_BYTES],
-        salt: [u8; 4],
-    ) -> Prepared {
-        let done = || {
-            Self::prepared(
-                Step::Done {
-                    send: Vec::new(),
-                    learnt: None,
-                },
-                State::Over,
-            )
-        };
-        let over = |denial| Self::prepared(Step::Denied(denial), State::Over);
         let scram = |verifier, doomed| {
             let end_point = facts.tls.and_then(|tls| tls.end_point).map(<[u8]>::to_vec);
             let server = ScramServer::new(verifier, doomed, end_point, nonce);
-            let mut offer = Vec::with_capacity(64);
-            build::message(&mut offer, backend::AUTHENTICATION, |out| {
-                out.extend(10u32.to_be_bytes());
-                for name in server.mechanisms() {
-                    out.extend(name.as_bytes());
-                    out.push(0);
-                }
-                out.push(0);
-            });
-            Self::prepared(Step::Send(offer), State::Scram(Box::new(server)))
-        };
-        let md5 = |secret, doomed| {
-            let mut ask = Vec::with_capacity(13);
-            build::message(&mut ask, backend::AUTHENTICATION, |out| {
-                out.extend(5u32.to_be_bytes());
-                out.extend(salt);
-            });
-            Self::prepared(Step::Send(ask), State::Md5 { secret, salt, doomed })
-        };
-        match (method, lookup) {
-            (Method::Trust, Lookup::Unknown) => over(Denial {
-                refusal: Refusal::new(
-                    code::INVALID_AUTHORIZATION,
-                    format!("role \"{user}\" does not exist"),
-                ),
-                reason: "trusted, but the user does not exist".into(),
-            }),
-            (Method::Trust | Method::Any, _) => done(),
-            (Method::Reject, _) => over(failed(method, user, "the method is reject")),
-            (Method::Cert, _) => match identity(user, facts.tls.and_then(|tls| tls.common_name), facts.map) {
-                Ok(()) => done(),
-                Err(Identity::Missing) => over(Denial {
-                    refusal: Refusal::new(
-                        code::INVALID_AUTHORIZATION,
-                        "connection requires a valid client certificate",
-                    ),
-                    reason: "no verified client certificate".into(),
-                }),
-                Err(Identity::Other(name)) => over(failed(
-                    method,
-                    user,
-                    &format!("the certificate is one of \"{name}\""),
-                )),
-            },
-            (Method::Peer, _) => match identity(user, facts.os_user, facts.map) {
-                Ok(()) => done(),
-                Err(Identity::Missing) => over(failed(
-                    method,
-                    user,
-                    "the operating system does not say who this is",
-                )),
-                Err(Identity::Other(name)) => over(failed(
-                    method,
-                    user,
-                    &format!("the operating system says this is \"{name}\""),
-                )),
-            },
-            (Method::Password, lookup) => {
-                let mut ask = Vec::with_capacity(9);
-                build::message(&mut ask, backend::AUTHENTICATION, |out| {
-                    out.extend(3u32.to_be_bytes())
-                });
-                let secret = if let Lookup::Found(secret) = lookup {
-                    Some(secret.clone())
-                } else {
-                    None
-                };
-                let mock = (secret.is_none() && !mock.asks_md5()).then(|| mock.verifier(user));
-                Self::prepared(Step::Send(ask), State::Password { secret, mock })
+            let mut names = Vec::with_capacity(64);
+            for name in server.mechanisms() {
+                names.extend(name.as_bytes());
+                names.push(0);
             }
-            (_, Lookup::Found(Secret::Scram(verifier))) => scram(verifier.clone(), false),
+            names.push(0);
+            (
+                Step::Send(build::authentication(10, &names)),
+                State::Scram(Box::new(server)),
+            )
+        };
+        // Of a user who does not exist, or has no usable secret, one that nobody knows the password of.
+        let stored = || match lookup {
+            Lookup::Found(secret) => (secret.clone(), false),
+            _ if mock.asks_md5() => (Secret::Md5(Md5Secret::of(nonce, user)), true),
+            _ => (Secret::Scram(mock.verifier(user)), true),
+        };
+        let first = match (method, lookup) {
+            (Method::Trust, Lookup::Unknown) => denied(Denial::new(
+                code::INVALID_AUTHORIZATION,
+                format!("role \"{user}\" does not exist"),
+                "trusted, but the user does not exist",
+            )),
+            (Method::Trust | Method::Any, _) => (done(), State::Over),
+            (Method::Reject, _) => denied(failed(method, user, "the method is reject")),
+            (Method::Cert | Method::Peer, _) => match identity(method, user, facts) {
+                Ok(()) => (done(), State::Over),
+                Err(denial) => denied(denial),
+            },
+            (Method::Password, _) => {
+                let (secret, doomed) = stored();
+                let ask = build::authentication(3, b"");
+                (Step::Send(ask), State::Password { secret, doomed })
+            }
+            (Method::Md5, _) => {
+                let (secret, doomed) = stored();
+                let md5 = |secret| {
+                    let ask = build::authentication(5, &salt);
+                    (Step::Send(ask), State::Md5 { secret, salt, doomed })
+                };
+                match secret {
+                    Secret::Md5(secret) => md5(secret),
+                    Secret::Plain(secret) => md5(Md5Secret::of(secret.password(), user)),
+                    Secret::Scram(verifier) => scram(verifier, doomed),
+                }
+            }
+            (Method::ScramSha256, Lookup::Found(Secret::Scram(verifier))) => scram(verifier.clone(), false),
             (Method::ScramSha256, Lookup::Found(Secret::Plain(secret))) => {
                 scram(secret.verifier(user, mock), false)
             }
             (Method::ScramSha256, _) => scram(mock.verifier(user), true),
-            (Method::Md5, Lookup::Found(Secret::Md5(secret))) => md5(secret.clone(), false),
-            (Method::Md5, Lookup::Found(Secret::Plain(secret))) => {
-                md5(Md5Secret::of(secret.password(), user), false)
-            }
-            (Method::Md5, _) if mock.asks_md5() => md5(Md5Secret::of(nonce, user), true),
-            (Method::Md5, _) => scram(mock.verifier(user), true),
-        }
+        };
+        Self::beginning(user, first)
     }
 
     /// The first step.
     pub fn start(&mut self) -> Step {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Fresh(prepared) => {
-                self.state = prepared.then;
-                prepared.step
+            State::Fresh(first) => {
+                let (step, then) = *first;
+                self.state = then;
+                step
             }
-            _ => Step::Denied(violation("the login was started twice")),
+            _ => violation("the login was started twice"),
         }
     }
 
@@ -345,84 +270,60 @@ impl Authenticator {
     pub fn message(&mut self, body: &[u8]) -> Step {
         let state = std::mem::replace(&mut self.state, State::Over);
         if body.len() > BODY_BYTES_MAX {
-            return Step::Denied(violation("a message of the login is too long"));
+            return violation("a message of the login is too long");
         }
         match state {
             State::Scram(server) => self.scram(server, body),
-            State::Password { secret, mock } => {
-                self.judge(Method::Password, body, |password, user| match (secret, mock) {
-                    (Some(secret), _) => secret.matches(password, user),
-                    (None, Some(mock)) => {
-                        // Takes the time it takes for a user who exists; the answer is no.
-                        mock.matches(password);
-                        false
-                    }
-                    (None, None) => false,
-                })
-            }
-            State::Md5 { secret, salt, doomed } => self.judge(Method::Md5, body, |response, _| {
+            State::Password { secret, doomed } => self.judge(Method::Password, body, |password| {
+                secret.matches(password, &self.user) && !doomed
+            }),
+            State::Md5 { secret, salt, doomed } => self.judge(Method::Md5, body, |response| {
                 same(response, &secret.response(salt)) && !doomed
             }),
-            State::Fresh(_) | State::Over => {
-                Step::Denied(violation("a message of the login comes at the wrong time"))
-            }
+            State::Fresh(_) | State::Over => violation("a message of the login comes at the wrong time"),
         }
     }
 
     /// What to say when another message than `p` comes while one is awaited.
     pub fn unexpected(&mut self, tag: u8) -> Denial {
         self.state = State::Over;
-        Denial {
-            refusal: Refusal::new(
-                code::PROTOCOL_VIOLATION,
-                format!("expected password response, got message type {tag}"),
-            ),
-            reason: "a message of another kind during the login".into(),
-        }
+        Denial::new(
+            code::PROTOCOL_VIOLATION,
+            format!("expected password response, got message type {tag}"),
+            "a message of another kind during the login",
+        )
     }
 
     /// Judges a password message: text ended by a zero byte.
-    fn judge(&self, method: Method, body: &[u8], right: impl FnOnce(&[u8], &str) -> bool) -> Step {
-        match body.split_last() {
+    fn judge(&self, method: Method, body: &[u8], right: impl FnOnce(&[u8]) -> bool) -> Step {
+        Step::Denied(match body.split_last() {
+            Some((0, [])) => Denial::new(
+                code::INVALID_PASSWORD,
+                "empty password returned by client",
+                "empty password",
+            ),
             Some((0, text)) if !text.contains(&0) => {
-                if text.is_empty() {
-                    return Step::Denied(Denial {
-                        refusal: Refusal::new(code::INVALID_PASSWORD, "empty password returned by client"),
-                        reason: "empty password".into(),
-                    });
+                if right(text) {
+                    return done();
                 }
-                if right(text, &self.user) {
-                    Step::Done {
-                        send: Vec::new(),
-                        learnt: None,
-                    }
-                } else {
-                    Step::Denied(failed(method, &self.user, "wrong password, or no such user"))
-                }
+                failed(method, &self.user, WRONG_PASSWORD)
             }
-            _ => Step::Denied(Denial {
-                refusal: Refusal::new(code::PROTOCOL_VIOLATION, "invalid password packet size"),
-                reason: "the password message is not one text".into(),
-            }),
-        }
+            _ => Denial::new(
+                code::PROTOCOL_VIOLATION,
+                "invalid password packet size",
+                "the password message is not one text",
+            ),
+        })
     }
 
     fn scram(&mut self, mut server: Box<ScramServer>, body: &[u8]) -> Step {
-        let authentication = |kind: u32, data: &[u8]| {
-            let mut out = Vec::with_capacity(data.len() + 9);
-            build::message(&mut out, backend::AUTHENTICATION, |out| {
-                out.extend(kind.to_be_bytes());
-                out.extend(data);
-            });
-            out
-        };
         match server.respond(body) {
             Ok(ScramReply::Challenge(data)) => {
                 self.state = State::Scram(server);
-                Step::Send(authentication(11, &data))
+                Step::Send(build::authentication(11, &data))
             }
             Ok(ScramReply::Accepted { last, keys }) => Step::Done {
-                send: authentication(12, &last),
+                send: build::authentication(12, &last),
                 learnt: Some(keys),
             },
             Err(error) => Step::Denied(self.scram_denial(&error)),
@@ -430,74 +331,94 @@ impl Authenticator {
     }
 
     fn scram_denial(&self, error: &ScramRefusal) -> Denial {
-        let reason = error.to_string();
-        let refusal = match error {
-            ScramRefusal::WrongPassword => {
-                return failed(Method::ScramSha256, &self.user, "wrong password, or no such user");
-            }
+        let (code, message, detail) = match error {
+            ScramRefusal::WrongPassword => return failed(Method::ScramSha256, &self.user, WRONG_PASSWORD),
             ScramRefusal::Malformed(what) => {
-                Refusal::new(code::PROTOCOL_VIOLATION, "malformed SCRAM message").detail(*what)
+                (code::PROTOCOL_VIOLATION, "malformed SCRAM message", Some(*what))
             }
-            ScramRefusal::Mechanism => Refusal::new(
+            ScramRefusal::Mechanism => (
                 code::PROTOCOL_VIOLATION,
                 "client selected an invalid SASL authentication mechanism",
+                None,
             ),
-            ScramRefusal::Downgraded => Refusal::new(
+            ScramRefusal::Downgraded => (
                 code::INVALID_AUTHORIZATION,
                 "SCRAM channel binding negotiation error",
-            )
-            .detail("The client supports channel binding and did not see that it is offered here."),
-            ScramRefusal::BoundElsewhere => {
-                Refusal::new(code::INVALID_AUTHORIZATION, "SCRAM channel binding check failed")
-            }
+                Some("The client supports channel binding and did not see that it is offered here."),
+            ),
+            ScramRefusal::BoundElsewhere => (
+                code::INVALID_AUTHORIZATION,
+                "SCRAM channel binding check failed",
+                None,
+            ),
         };
-        Denial { refusal, reason }
+        let mut denial = Denial::new(code, message, error.to_string());
+        denial.refusal.detail = detail.map(str::to_owned);
+        denial
     }
 }
 
-enum Identity<'a> {
-    Missing,
-    Other(&'a str),
+/// The reason in our log, the same for users that do not exist.
+const WRONG_PASSWORD: &str = "wrong password, or no such user";
+
+fn done() -> Step {
+    Step::Done {
+        send: Vec::new(),
+        learnt: None,
+    }
 }
 
-fn identity<'a>(user: &str, name: Option<&'a str>, map: Option<&IdentMap>) -> Result<(), Identity<'a>> {
-    let name = name.filter(|name| !name.is_empty()).ok_or(Identity::Missing)?;
-    let same = map.map_or(name == user, |map| map.allows(name, user));
-    if same { Ok(()) } else { Err(Identity::Other(name)) }
+fn denied(denial: Denial) -> (Step, State) {
+    (Step::Denied(denial), State::Over)
+}
+
+/// Whether the certificate or the operating system says that this is `user`, or somebody who may be `user`.
+fn identity(method: Method, user: &str, facts: Facts<'_>) -> Result<(), Denial> {
+    let (name, says) = match method {
+        Method::Cert => (
+            facts.tls.and_then(|tls| tls.common_name),
+            "the certificate is one of",
+        ),
+        _ => (facts.os_user, "the operating system says this is"),
+    };
+    match name.filter(|name| !name.is_empty()) {
+        Some(name) if facts.map.map_or(name == user, |map| map.allows(name, user)) => Ok(()),
+        Some(name) => Err(failed(method, user, &format!("{says} \"{name}\""))),
+        None if method == Method::Cert => Err(Denial::new(
+            code::INVALID_AUTHORIZATION,
+            "connection requires a valid client certificate",
+            "no verified client certificate",
+        )),
+        None => Err(failed(
+            method,
+            user,
+            "the operating system does not say who this is",
+        )),
+    }
 }
 
 /// What PostgreSQL tells a client whose login by `method` failed.
 pub(crate) fn failed(method: Method, user: &str, reason: &str) -> Denial {
-    let (code, what) = match method {
-        Method::Password | Method::Md5 | Method::ScramSha256 => (code::INVALID_PASSWORD, "password"),
-        Method::Cert => (code::INVALID_AUTHORIZATION, "certificate"),
-        Method::Peer => (code::INVALID_AUTHORIZATION, "Peer"),
-        Method::Trust | Method::Any => (code::INVALID_AUTHORIZATION, "\"trust\""),
-        Method::Reject => {
-            let refusal = Refusal::new(
-                code::INVALID_AUTHORIZATION,
-                format!("authentication failed for user \"{user}\": host rejected"),
-            );
-            return Denial {
-                refusal,
-                reason: reason.to_owned(),
-            };
-        }
+    let by = |what: &str| format!("{what} authentication failed for user \"{user}\"");
+    let (code, message) = match method {
+        Method::Password | Method::Md5 | Method::ScramSha256 => (code::INVALID_PASSWORD, by("password")),
+        Method::Cert => (code::INVALID_AUTHORIZATION, by("certificate")),
+        Method::Peer => (code::INVALID_AUTHORIZATION, by("Peer")),
+        Method::Trust | Method::Any => (code::INVALID_AUTHORIZATION, by("\"trust\"")),
+        Method::Reject => (
+            code::INVALID_AUTHORIZATION,
+            format!("authentication failed for user \"{user}\": host rejected"),
+        ),
     };
-    Denial {
-        refusal: Refusal::new(code, format!("{what} authentication failed for user \"{user}\"")),
-        reason: reason.to_owned(),
-    }
+    Denial::new(code, message, reason)
 }
 
-fn violation(reason: &str) -> Denial {
-    Denial {
-        refusal: Refusal::new(
-            code::PROTOCOL_VIOLATION,
-            "unexpected message during authentication",
-        ),
-        reason: reason.to_owned(),
-    }
+fn violation(reason: &str) -> Step {
+    Step::Denied(Denial::new(
+        code::PROTOCOL_VIOLATION,
+        "unexpected message during authentication",
+        reason,
+    ))
 }
 
 #[cfg(test)]

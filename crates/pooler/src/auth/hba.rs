@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::authenticator::{Denial, Method};
 use super::tokens::{self, Line, Token};
-use crate::wire::error::{Refusal, code};
+use crate::wire::error::code;
 
 pub use super::tokens::FileError;
 
@@ -41,8 +41,8 @@ pub struct Rule {
     /// The map of names of `cert` and `peer` ([`super::ident`]), if one is named.
     pub map: Option<String>,
     kind: Kind,
-    databases: Vec<Database>,
-    users: Vec<User>,
+    databases: Vec<Token>,
+    users: Vec<Token>,
     network: Network,
 }
 
@@ -54,63 +54,41 @@ enum Kind {
     HostNoSsl,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Database {
-    All,
-    SameUser,
-    Replication,
-    Name(String),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum User {
-    All,
-    Name(String),
-}
-
+/// Addresses that are `bits` where `mask` has ones; those of IPv4 have a `width` of 32, those of IPv6 of 128.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     All,
-    V4 { address: u32, mask: u32 },
-    V6 { address: u128, mask: u128 },
+    Of { width: u32, bits: u128, mask: u128 },
+}
+
+/// How many bits an address has, and these.
+fn bits_of(address: IpAddr) -> (u32, u128) {
+    match address {
+        IpAddr::V4(address) => (32, address.to_bits().into()),
+        IpAddr::V6(address) => (128, address.to_bits()),
+    }
 }
 
 impl Network {
     fn of(address: IpAddr, mask: IpAddr) -> Option<Self> {
-        match (address, mask) {
-            (IpAddr::V4(address), IpAddr::V4(mask)) => Some(Self::V4 {
-                address: address.to_bits() & mask.to_bits(),
-                mask: mask.to_bits(),
-            }),
-            (IpAddr::V6(address), IpAddr::V6(mask)) => Some(Self::V6 {
-                address: address.to_bits() & mask.to_bits(),
-                mask: mask.to_bits(),
-            }),
-            _ => None,
-        }
+        let ((width, bits), (width_of_mask, mask)) = (bits_of(address), bits_of(mask));
+        let bits = bits & mask;
+        (width == width_of_mask).then_some(Self::Of { width, bits, mask })
     }
 
-    fn cidr(address: IpAddr, bits: u32) -> Option<Self> {
-        match address {
-            IpAddr::V4(_) if bits <= 32 => {
-                let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-                Self::of(address, IpAddr::V4(mask.into()))
-            }
-            IpAddr::V6(_) if bits <= 128 => {
-                let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-                Self::of(address, IpAddr::V6(mask.into()))
-            }
-            _ => None,
-        }
+    fn cidr(address: IpAddr, shared: u32) -> Option<Self> {
+        let (width, bits) = bits_of(address);
+        let mask = u128::MAX.checked_shl(width.checked_sub(shared)?).unwrap_or(0);
+        let bits = bits & mask;
+        Some(Self::Of { width, bits, mask })
     }
 
     fn has(self, client: IpAddr) -> bool {
         // A client that came over IPv4 to an IPv6 socket is one of IPv4.
-        match (self, client.to_canonical()) {
-            (Self::All, _) => true,
-            (Self::V4 { address, mask }, IpAddr::V4(client)) => client.to_bits() & mask == address,
-            (Self::V6 { address, mask }, IpAddr::V6(client)) => client.to_bits() & mask == address,
-            _ => false,
+        let (client_width, client) = bits_of(client.to_canonical());
+        match self {
+            Self::All => true,
+            Self::Of { width, bits, mask } => width == client_width && client & mask == bits,
         }
     }
 }
@@ -124,22 +102,14 @@ impl Rule {
             (Kind::HostSsl, Some(client)) => question.tls && self.network.has(client),
             (Kind::HostNoSsl, Some(client)) => !question.tls && self.network.has(client),
         };
-        let database = || {
-            self.databases.iter().any(|database| match database {
-                Database::Replication => question.replication,
-                _ if question.replication => false,
-                Database::All => true,
-                Database::SameUser => question.database == question.user,
-                Database::Name(name) => name == question.database,
-            })
+        let database = |token: &Token| match question.replication {
+            true => token.is("replication"),
+            false if token.is("replication") => false,
+            false if token.is("sameuser") => question.database == question.user,
+            false => token.is("all") || token.text == question.database,
         };
-        let user = || {
-            self.users.iter().any(|user| match user {
-                User::All => true,
-                User::Name(name) => name == question.user,
-            })
-        };
-        place && database() && user()
+        let user = |token: &Token| token.is("all") || token.text == question.user;
+        place && self.databases.iter().any(database) && self.users.iter().any(user)
     }
 }
 
@@ -154,14 +124,10 @@ impl Rules {
     /// With file and line.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let bytes = tokens::read(path)?;
-        let text = String::from_utf8(bytes).map_err(|error| FileError::Line {
-            path: path.to_owned(),
-            line: error.as_bytes()[..error.utf8_error().valid_up_to()]
-                .iter()
-                .filter(|&&b| b == b'\n')
-                .count()
-                + 1,
-            problem: "the line is not UTF-8".into(),
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let read = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let ends = read.iter().filter(|&&b| b == b'\n').count();
+            FileError::at(path, ends + 1, "the line is not UTF-8")
         })?;
         Self::parse(&text, path)
     }
@@ -171,19 +137,7 @@ impl Rules {
     /// # Errors
     /// With file and line.
     pub fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
-        let wrong = |(line, problem)| FileError::Line {
-            path: path.to_owned(),
-            line,
-            problem,
-        };
-        let lines = tokens::lines(text).map_err(wrong)?;
-        let rule = |line: &Line| rule(line).map_err(|problem| wrong((line.number, problem)));
-        Ok(Self(lines.iter().map(rule).collect::<Result<_, _>>()?))
-    }
-
-    /// The rules.
-    pub fn rules(&self) -> &[Rule] {
-        &self.0
+        tokens::each_line(text, path, rule).map(Self)
     }
 
     /// The first rule that fits a connection. It is never one with method `reject`.
@@ -204,18 +158,12 @@ fn refused(question: &Question<'_>, rule: Option<&Rule>) -> Denial {
         .address
         .map_or("[local]".to_owned(), |address| address.to_canonical().to_string());
     let user = question.user;
-    let what = if question.replication {
-        match rule {
-            Some(_) => "rejects replication connection for",
-            None => "entry for replication connection from",
-        }
-    } else {
-        match rule {
-            Some(_) => "rejects connection for",
-            None => "entry for",
-        }
+    let what = match (rule, question.replication) {
+        (Some(_), true) => "pg_hba.conf rejects replication connection for",
+        (Some(_), false) => "pg_hba.conf rejects connection for",
+        (None, true) => "no pg_hba.conf entry for replication connection from",
+        (None, false) => "no pg_hba.conf entry for",
     };
-    let no = if rule.is_none() { "no " } else { "" };
     let database = if question.replication {
         String::new()
     } else {
@@ -226,15 +174,13 @@ fn refused(question: &Question<'_>, rule: Option<&Rule>) -> Denial {
     } else {
         "no encryption"
     };
-    Denial {
-        refusal: Refusal::new(
-            code::INVALID_AUTHORIZATION,
-            format!("{no}pg_hba.conf {what} host \"{host}\", user \"{user}\"{database}, {encryption}"),
-        ),
-        reason: rule.map_or("no rule fits".to_owned(), |rule| {
+    Denial::new(
+        code::INVALID_AUTHORIZATION,
+        format!("{what} host \"{host}\", user \"{user}\"{database}, {encryption}"),
+        rule.map_or("no rule fits".to_owned(), |rule| {
             format!("rejected by line {}", rule.line)
         }),
-    }
+    )
 }
 
 fn rule(line: &Line) -> Result<Rule, String> {
@@ -258,10 +204,12 @@ fn rule(line: &Line) -> Result<Rule, String> {
             ));
         }
     };
-    let databases = fields.next().ok_or("the databases are missing")?;
-    let databases = databases.iter().map(database).collect::<Result<_, _>>()?;
-    let users = fields.next().ok_or("the users are missing")?;
-    let users = users.iter().map(user).collect::<Result<_, _>>()?;
+    let databases = names(fields.next(), "database", |token| {
+        token.is("samerole") || token.is("samegroup")
+    })?;
+    let users = names(fields.next(), "user", |token| {
+        !token.quoted && token.text.starts_with('+')
+    })?;
     let network = if kind == Kind::Local {
         Network::All
     } else {
@@ -321,47 +269,32 @@ fn one<'a>(field: Option<&'a Vec<Token>>, what: &str) -> Result<&'a Token, Strin
     }
 }
 
-fn name(token: &Token, what: &str) -> Result<String, String> {
-    let text = &token.text;
-    if !token.quoted && text.starts_with('@') {
-        return Err(format!(
-            "{text}: lists in other files are not supported; name the {what}s here"
-        ));
-    }
-    if text.starts_with('/') {
-        return Err(format!(
-            "{text}: regular expressions are not supported; name the {what}s"
-        ));
-    }
-    Ok(text.clone())
-}
-
-fn database(token: &Token) -> Result<Database, String> {
-    Ok(match token.text.as_str() {
-        "all" if !token.quoted => Database::All,
-        "sameuser" if !token.quoted => Database::SameUser,
-        "replication" if !token.quoted => Database::Replication,
-        "samerole" | "samegroup" if !token.quoted => {
+/// The databases or users of a rule: keywords and names. What `is_role` stands for those in a role.
+fn names(
+    field: Option<&Vec<Token>>,
+    what: &str,
+    is_role: impl Fn(&Token) -> bool,
+) -> Result<Vec<Token>, String> {
+    let tokens = field.ok_or_else(|| format!("the {what}s are missing"))?;
+    for token in tokens {
+        let text = &token.text;
+        if is_role(token) {
             return Err(format!(
-                "{} is not supported: who is in which role is not known here; name the databases",
-                token.text
+                "{text} is not supported: who is in which role is not known here; name the {what}s"
             ));
         }
-        _ => Database::Name(name(token, "database")?),
-    })
-}
-
-fn user(token: &Token) -> Result<User, String> {
-    if token.is("all") {
-        return Ok(User::All);
+        if !token.quoted && text.starts_with('@') {
+            return Err(format!(
+                "{text}: lists in other files are not supported; name the {what}s here"
+            ));
+        }
+        if text.starts_with('/') {
+            return Err(format!(
+                "{text}: regular expressions are not supported; name the {what}s"
+            ));
+        }
     }
-    if !token.quoted && token.text.starts_with('+') {
-        return Err(format!(
-            "{} is not supported: who is in which role is not known here; name the users",
-            token.text
-        ));
-    }
-    Ok(User::Name(name(token, "user")?))
+    Ok(tokens.clone())
 }
 
 fn network<'a>(fields: &mut impl Iterator<Item = &'a Vec<Token>>) -> Result<Network, String> {

@@ -6,30 +6,21 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::tokens::{self, FileError};
+use super::tokens::{self, FileError, Token};
 
 /// The lines of one map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IdentMap {
-    pairs: Vec<(String, Target)>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Target {
-    All,
-    User(String),
+    pairs: Vec<(String, Token)>,
 }
 
 impl IdentMap {
     /// Whether somebody known as `system_name` may be `user`.
     pub fn allows(&self, system_name: &str, user: &str) -> bool {
-        self.pairs.iter().any(|(name, target)| {
-            name == system_name
-                && match target {
-                    Target::All => true,
-                    Target::User(name) => name == user,
-                }
-        })
+        let fits = |target: &Token| target.is("all") || target.text == user;
+        self.pairs
+            .iter()
+            .any(|(name, target)| name == system_name && fits(target))
     }
 }
 
@@ -51,41 +42,24 @@ impl IdentMaps {
     /// # Errors
     /// With file and line.
     pub fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
-        let wrong = |(line, problem)| FileError::Line {
-            path: path.to_owned(),
-            line,
-            problem,
-        };
         let mut maps = Self::default();
-        for line in tokens::lines(text).map_err(wrong)? {
+        tokens::each_line(text, path, |line| {
             let [map, system, user] = line.fields.as_slice() else {
-                let problem = "a line is a map, a system name and a database user".to_owned();
-                return Err(wrong((line.number, problem)));
+                return Err("a line is a map, a system name and a database user".to_owned());
             };
             let ([map], [system], [user]) = (map.as_slice(), system.as_slice(), user.as_slice()) else {
-                return Err(wrong((
-                    line.number,
-                    "lists are not supported: write a line for each".to_owned(),
-                )));
+                return Err("lists are not supported: write a line for each".to_owned());
             };
             let special = |text: &str| text.starts_with(['/', '+', '@']);
             if special(&system.text) || (!user.quoted && special(&user.text)) || user.text.starts_with('/') {
                 let problem =
-                    "regular expressions, roles and files are not supported: write a line for each name"
-                        .to_owned();
-                return Err(wrong((line.number, problem)));
+                    "regular expressions, roles and files are not supported: write a line for each name";
+                return Err(problem.to_owned());
             }
-            let target = if user.is("all") {
-                Target::All
-            } else {
-                Target::User(user.text.clone())
-            };
-            maps.0
-                .entry(map.text.clone())
-                .or_default()
-                .pairs
-                .push((system.text.clone(), target));
-        }
+            let pairs = &mut maps.0.entry(map.text.clone()).or_default().pairs;
+            pairs.push((system.text.clone(), user.clone()));
+            Ok(())
+        })?;
         Ok(maps)
     }
 

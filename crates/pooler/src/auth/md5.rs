@@ -7,7 +7,7 @@ use md5::{Digest, Md5};
 /// The stored form without its `md5`: 32 hexadecimal digits. It is all a server needs to let somebody in: as secret as the
 /// password.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Md5Secret([u8; 32]);
+pub struct Md5Secret(String);
 
 /// Not shown.
 impl std::fmt::Debug for Md5Secret {
@@ -19,11 +19,9 @@ impl std::fmt::Debug for Md5Secret {
 impl Md5Secret {
     /// Reads `md5` and 32 hexadecimal digits in lower case; `None` where the text is anything else.
     pub fn parse(text: &[u8]) -> Option<Self> {
-        let digits: [u8; 32] = text.strip_prefix(b"md5")?.try_into().ok()?;
-        digits
-            .iter()
-            .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-            .then_some(Self(digits))
+        let digits = std::str::from_utf8(text.strip_prefix(b"md5")?).ok()?;
+        let is_digit = |b| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        (digits.len() == 32 && digits.bytes().all(is_digit)).then(|| Self(digits.to_owned()))
     }
 
     /// The stored form of a user's password.
@@ -33,24 +31,19 @@ impl Md5Secret {
 
     /// What a client answers to a salt: `md5` and 32 digits, without the zero byte behind it.
     pub fn response(&self, salt: [u8; 4]) -> Vec<u8> {
-        [b"md5".as_slice(), &hex_hash(&[&self.0, &salt])].concat()
+        format!("md5{}", hex_hash(&[self.0.as_bytes(), &salt])).into_bytes()
     }
 
     /// Whether this is the stored form of `password`.
     pub fn matches(&self, password: &[u8], user: &str) -> bool {
-        super::scram::same(&Self::of(password, user).0, &self.0)
+        super::scram::same(Self::of(password, user).0.as_bytes(), self.0.as_bytes())
     }
 }
 
-fn hex_hash(parts: &[&[u8]]) -> [u8; 32] {
+fn hex_hash(parts: &[&[u8]]) -> String {
     let mut hash = Md5::new();
     parts.iter().for_each(|part| hash.update(part));
-    let mut out = [0; 32];
-    for (pair, byte) in out.chunks_exact_mut(2).zip(hash.finalize()) {
-        let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
-        pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
-    }
-    out
+    format!("{:x}", hash.finalize())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who may come in, and how the proxy gets in itself: state machines on bytes.
+//! Logins of clients at the proxy and of the proxy at servers: state machines on bytes.
 //!
 //! Order of calls for a client: [`hba::Rules::first_match`] where there are rules, else the method of the configuration; a
 //! lookup of the user's [`Secret`] where the [`Method`] wants one ([`userlist`], or a question to the server); then an
@@ -6,6 +6,20 @@
 //!
 //! What it is not: it reads no socket and no clock, and draws random numbers only from the source it is handed. It does not
 //! send AuthenticationOk: the caller may still have reasons to refuse.
+
+/// Implements `Debug` for a type that has secrets: only what is named is shown.
+macro_rules! debug_shows {
+    ($type:ident, $this:ident => { $($field:ident: $value:expr),+ }) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $this = self;
+                f.debug_struct(stringify!($type))
+                    $(.field(stringify!($field), &$value))+
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
 
 pub mod authenticator;
 pub mod hba;

@@ -1,6 +1,5 @@
 //! What is known of a user's password: the forms PostgreSQL stores and the plain one.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
@@ -94,13 +93,6 @@ pub enum Lookup<'a> {
     Unknown,
 }
 
-impl Lookup<'_> {
-    /// Whether there is no such user.
-    pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Unknown)
-    }
-}
-
 /// What users that do not exist are shown: always the same for the same name, and of the same shape as the others.
 #[derive(Clone)]
 pub struct Mock {
@@ -109,14 +101,8 @@ pub struct Mock {
     iterations: NonZeroU32,
 }
 
-/// The seed is not shown: who has it can tell which users do not exist.
-impl fmt::Debug for Mock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mock")
-            .field("md5", &self.md5)
-            .finish_non_exhaustive()
-    }
-}
+// Who has the seed can tell which users do not exist.
+debug_shows!(Mock, this => { md5: this.md5 });
 
 impl Mock {
     /// From bytes nobody outside knows and which stay the same over restarts (the user list with its secrets will do), so that
@@ -208,12 +194,8 @@ impl Credentials {
     }
 
     /// The MD5 secret, made from the password where only that is known.
-    pub(crate) fn md5(&self, user: &str) -> Option<Cow<'_, Md5Secret>> {
-        let made = || {
-            self.password
-                .as_ref()
-                .map(|password| Cow::Owned(Md5Secret::of(password, user)))
-        };
-        self.md5.as_ref().map(Cow::Borrowed).or_else(made)
+    pub(crate) fn md5(&self, user: &str) -> Option<Md5Secret> {
+        let made = || Some(Md5Secret::of(self.password.as_ref()?, user));
+        self.md5.clone().or_else(made)
     }
 }

@@ -4,11 +4,9 @@
 //! [`LoginStep::Done`]. Errors of the server (`E`) are the caller's to read. A server that wants nothing of us is done at its
 //! first AuthenticationOk; one that began SCRAM must first prove that it knows the password.
 
-use std::fmt;
-
 use ring::rand::SecureRandom;
 
-use super::scram::client::{ChannelBinding, ScramClient, ScramClientError, ScramSecret};
+use super::scram::client::{ChannelBinding, ScramClient, ScramClientError};
 use super::scram::{ClientKeys, NONCE_BYTES};
 use super::secret::Credentials;
 use crate::wire::{build, frontend};
@@ -54,9 +52,9 @@ pub enum LoginError {
 pub enum LoginStep {
     /// Send these bytes and wait.
     Send(Vec<u8>),
-    /// Nothing to send; the next message decides.
+    /// There is nothing to send; the server's next message decides.
     Wait,
-    /// We are in.
+    /// The server accepted the login.
     Done {
         /// With these the next login of this user needs no key derivation.
         learnt: Option<ClientKeys>,
@@ -99,15 +97,7 @@ enum State {
     Over,
 }
 
-/// Nothing secret.
-impl fmt::Debug for ServerLogin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerLogin")
-            .field("user", &self.user)
-            .field("credentials", &self.credentials)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(ServerLogin, this => { user: this.user, credentials: this.credentials });
 
 impl ServerLogin {
     /// A login as `user`.
@@ -207,28 +197,18 @@ impl ServerLogin {
             .strip_suffix(&[0])
             .ok_or(LoginError::Malformed("the list of mechanisms has no end"))?;
         let offered: Vec<&[u8]> = list.split(|&b| b == 0).filter(|name| !name.is_empty()).collect();
-        let secret = ScramSecret {
-            password: self.credentials.password.clone(),
-            keys: self.credentials.keys.clone(),
-        };
-        if secret.password.is_none() && secret.keys.is_none() {
+        if self.credentials.password.is_none() && self.credentials.keys.is_none() {
             return Err(LoginError::Missing(
                 "a SCRAM login",
                 "the server's SCRAM verifier or the plain password",
             ));
         }
-        let LoginOptions {
-            tls,
-            end_point,
-            channel_binding,
-            ..
-        } = &self.options;
         let client = ScramClient::choose(
             &offered,
-            *tls,
-            end_point.as_deref(),
-            *channel_binding,
-            secret,
+            self.options.tls,
+            self.options.end_point.as_deref(),
+            self.options.channel_binding,
+            self.credentials.clone(),
             &self.nonce,
         )?;
         let first = client.first();

@@ -30,6 +30,16 @@ pub enum FileError {
     },
 }
 
+impl FileError {
+    pub(super) fn at(path: &Path, line: usize, problem: impl Into<String>) -> Self {
+        Self::Line {
+            path: path.to_owned(),
+            line,
+            problem: problem.into(),
+        }
+    }
+}
+
 /// Reads a whole file, which must not be larger than it could ever need to be.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let failed = |source| FileError::Read {
@@ -64,8 +74,20 @@ pub(super) struct Line {
     pub fields: Vec<Vec<Token>>,
 }
 
+/// What `read` makes of each line of the file called `path`; its errors are what is wrong with the line.
+pub(super) fn each_line<T>(
+    text: &str,
+    path: &Path,
+    mut read: impl FnMut(&Line) -> Result<T, String>,
+) -> Result<Vec<T>, FileError> {
+    let wrong = |(line, problem): (usize, String)| FileError::at(path, line, problem);
+    let lines = lines(text).map_err(wrong)?;
+    let read = |line: &Line| read(line).map_err(|problem| wrong((line.number, problem)));
+    lines.iter().map(read).collect()
+}
+
 /// Splits a file; an error is the number of a line and what is wrong with it.
-pub(super) fn lines(text: &str) -> Result<Vec<Line>, (usize, String)> {
+fn lines(text: &str) -> Result<Vec<Line>, (usize, String)> {
     let mut found = Vec::new();
     let mut rows = text.lines().enumerate();
     while let Some((at, row)) = rows.next() {

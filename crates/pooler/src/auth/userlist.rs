@@ -5,7 +5,6 @@
 //! nobody in. Of two lines for one user the later counts.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::Path;
 
 use ring::rand::SecureRandom;
@@ -23,15 +22,7 @@ pub struct Userlist {
     seed: [u8; 32],
 }
 
-/// Secrets are not shown.
-impl fmt::Debug for Userlist {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Userlist")
-            .field("users", &self.users.len())
-            .field("warnings", &self.warnings)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Userlist, this => { users: this.users.len(), warnings: this.warnings });
 
 impl Userlist {
     /// Reads a file. A file that everybody on the machine may read is taken, with a warning.
@@ -58,11 +49,8 @@ impl Userlist {
             if line.is_empty() || line.starts_with(b";") || line.starts_with(b"#") {
                 continue;
             }
-            let wrong = |problem: &str| FileError::Line {
-                path: path.to_owned(),
-                line: at + 1,
-                problem: problem.to_owned(),
-            };
+            let wrong = |problem: &str| FileError::at(path, at + 1, problem);
+            let here = format!("{}:{}", path.display(), at + 1);
             let (user, rest) =
                 quoted(line).ok_or_else(|| wrong("the user's name must stand in double quotes"))?;
             let (secret, rest) = quoted(rest.trim_ascii_start()).ok_or_else(|| {
@@ -77,19 +65,14 @@ impl Userlist {
             if user.is_empty() || user.contains('\0') || secret.contains(&0) {
                 return Err(wrong("the user's name is empty, or there is a zero byte"));
             }
-            if let Some(kind) = damaged(&secret) {
+            let parsed = Secret::parse(&secret);
+            if matches!(parsed, Some(Secret::Plain(_))) && secret.starts_with(b"SCRAM-SHA-256$") {
                 list.warnings.push(format!(
-                    "{}:{}: the secret begins like {kind} but has another form; corun takes it for a password in clear text",
-                    path.display(),
-                    at + 1
+                    "{here}: the secret begins like a SCRAM verifier but has another form; corun takes it for a password in clear text"
                 ));
             }
-            let told = format!(
-                "{}:{}: user \"{user}\" stands here again; this line counts",
-                path.display(),
-                at + 1
-            );
-            if list.users.insert(user, Secret::parse(&secret)).is_some() {
+            let told = format!("{here}: user \"{user}\" stands here again; this line counts");
+            if list.users.insert(user, parsed).is_some() {
                 list.warnings.push(told);
             }
         }
@@ -115,16 +98,6 @@ impl Userlist {
     /// Names of all users, also of those without a usable secret.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.users.keys().map(String::as_str)
-    }
-
-    /// How many users there are.
-    pub fn len(&self) -> usize {
-        self.users.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.users.is_empty()
     }
 
     /// What is not wrong but should be looked at.
@@ -167,11 +140,6 @@ fn quoted(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-fn damaged(secret: &[u8]) -> Option<&'static str> {
-    let plain = matches!(Secret::parse(secret), Some(Secret::Plain(_)));
-    (plain && secret.starts_with(b"SCRAM-SHA-256$")).then_some("a SCRAM verifier")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,7 +166,11 @@ mod tests {
         assert!(matches!(users.lookup("e"), Lookup::NoSecret));
         assert!(matches!(users.lookup("A"), Lookup::Unknown));
         assert_eq!(
-            (users.len(), users.secrets().count(), users.warnings().len()),
+            (
+                users.names().count(),
+                users.secrets().count(),
+                users.warnings().len()
+            ),
             (4, 3, 0)
         );
         for secret in ["p\"w", &"0".repeat(32), &scram] {
@@ -270,7 +242,7 @@ mod tests {
         #[test]
         fn any_bytes(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             if let Ok(users) = Userlist::parse(&bytes, Path::new("u")) {
-                assert!(users.lookup("").is_unknown());
+                assert!(matches!(users.lookup(""), Lookup::Unknown));
             }
         }
     }

@@ -89,24 +89,24 @@ impl ConfigFiles {
             Some(file) => IdentMaps::load(file)?,
             None => IdentMaps::default(),
         };
-        let tls_server = match mode(proxy.client_tls_sslmode) {
+        let tls_server = match proxy.client_tls_sslmode {
             TlsMode::Disable => None,
             mode => Some(TlsServer::load(&TlsFiles {
                 mode,
                 ca: proxy.client_tls_ca_file.clone(),
                 cert: proxy.client_tls_cert_file.clone(),
                 key: proxy.client_tls_key_file.clone(),
-                protocols: protocols(proxy.client_tls_protocols),
+                protocols: proxy.client_tls_protocols,
             })?),
         };
-        let tls_client = match mode(proxy.server_tls_sslmode) {
+        let tls_client = match proxy.server_tls_sslmode {
             TlsMode::Disable => None,
             mode => Some(TlsClient::load(&TlsFiles {
                 mode,
                 ca: proxy.server_tls_ca_file.clone(),
                 cert: proxy.server_tls_cert_file.clone(),
                 key: proxy.server_tls_key_file.clone(),
-                protocols: protocols(proxy.server_tls_protocols),
+                protocols: proxy.server_tls_protocols,
             })?),
         };
         let mut warnings = users.warnings().to_vec();
@@ -229,12 +229,4 @@ impl ConfigFiles {
             _ => Arc::clone(user),
         }
     }
-}
-
-fn mode(mode: crate::config::TlsMode) -> TlsMode {
-    TlsMode::of(mode.word()).unwrap_or(TlsMode::Disable)
-}
-
-fn protocols(protocols: crate::config::TlsProtocols) -> crate::tls::Protocols {
-    crate::tls::Protocols::parse(protocols.word()).unwrap_or_default()
 }

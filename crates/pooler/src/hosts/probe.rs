@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use corun_model::pooler::replicas::{Lsn, LsnError, Probe};
+use corun_model::pooler::replicas::{Lsn, Probe};
 
 /// A row in text format, `None` for NULL.
 pub type Row<'a> = [Option<&'a [u8]>];
@@ -34,56 +34,51 @@ pub enum Level {
 
 // The places in the log first name the function's branch by what the first column said, so that a promotion between two
 // calls is at worst one failed probe.
+macro_rules! places {
+    () => {
+        "CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END, \
+         CASE WHEN r THEN pg_catalog.pg_last_wal_receive_lsn() END, \
+         pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()), \
+         pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()), \
+         CASE WHEN r THEN NULL ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END"
+    };
+}
+
+macro_rules! sizes {
+    () => {
+        "pg_catalog.current_setting('wal_block_size'), \
+         pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))"
+    };
+}
+
 macro_rules! probe {
-    ($middle:literal, $control:literal, $end:literal) => {
+    ($($column:expr),+) => {
         concat!(
-            "SELECT r, ",
-            $middle,
-            $control,
-            $end,
+            "SELECT r",
+            $(", ", $column,)+
             " FROM (SELECT pg_catalog.pg_is_in_recovery() AS r OFFSET 0) AS corun_probe"
         )
     };
 }
 
 const FULL: &str = probe!(
-    "CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END, \
-     CASE WHEN r THEN pg_catalog.pg_last_wal_receive_lsn() END, \
-     pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()), \
-     pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()), \
-     CASE WHEN r THEN NULL ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END, ",
+    places!(),
     "(SELECT received_tli FROM pg_catalog.pg_stat_wal_receiver LIMIT 1), \
      (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()), \
-     (SELECT system_identifier FROM pg_catalog.pg_control_system()), ",
-    "CASE WHEN r THEN pg_catalog.pg_is_wal_replay_paused() END, \
-     pg_catalog.current_setting('wal_block_size'), \
-     pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))"
+     (SELECT system_identifier FROM pg_catalog.pg_control_system())",
+    "CASE WHEN r THEN pg_catalog.pg_is_wal_replay_paused() END",
+    sizes!()
 );
 
-const LOG: &str = probe!(
-    "CASE WHEN r THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_insert_lsn() END, \
-     CASE WHEN r THEN pg_catalog.pg_last_wal_receive_lsn() END, \
-     pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()), \
-     pg_catalog.date_part('epoch', pg_catalog.pg_last_xact_replay_timestamp()), \
-     CASE WHEN r THEN NULL ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END, ",
-    "NULL, NULL, NULL, ",
-    "NULL, pg_catalog.current_setting('wal_block_size'), \
-     pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))"
-);
+const LOG: &str = probe!(places!(), "NULL, NULL, NULL", "NULL", sizes!());
 
-const ROLE: &str = probe!(
-    "NULL, NULL, NULL, NULL, NULL, ",
-    "NULL, NULL, NULL, ",
-    "NULL, NULL, NULL"
-);
+const ROLE: &str = probe!("NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL");
 
 /// Run on the primary after a write was committed, it names a place in the log behind the write. [`lsn_of_row`] reads its
 /// row. The insertion place, not the written one: a commit with `synchronous_commit` off is behind neither yet.
-pub const LSN_SQL: &str = "SELECT pg_catalog.pg_current_wal_insert_lsn(), \
-     pg_catalog.current_setting('wal_block_size'), \
-     pg_catalog.pg_size_bytes(pg_catalog.current_setting('wal_segment_size'))";
+pub const LSN_SQL: &str = concat!("SELECT pg_catalog.pg_current_wal_insert_lsn(), ", sizes!());
 
-/// A probe that told nothing.
+/// Why a probe failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     /// The row has another number of columns than was asked for.
@@ -204,48 +199,40 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn text(&self, column: usize) -> Result<Option<&'a str>, ProbeError> {
-        self.0[column]
-            .map(|bytes| str::from_utf8(bytes).map_err(|_| self.wrong(column)))
-            .transpose()
+    /// What `read` makes of a value; `None` for NULL.
+    fn value<T>(&self, column: usize, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ProbeError> {
+        let Some(bytes) = self.0[column] else {
+            return Ok(None);
+        };
+        let value = str::from_utf8(bytes).ok().and_then(read);
+        value.map(Some).ok_or_else(|| self.wrong(column))
     }
 
     fn number<T: std::str::FromStr>(&self, column: usize) -> Result<Option<T>, ProbeError> {
-        self.text(column)?
-            .map(|text| text.parse().map_err(|_| self.wrong(column)))
-            .transpose()
+        self.value(column, |text| text.parse().ok())
     }
 
     fn bool(&self, column: usize) -> Result<Option<bool>, ProbeError> {
-        match self.text(column)? {
-            None => Ok(None),
-            Some("t") => Ok(Some(true)),
-            Some("f") => Ok(Some(false)),
-            Some(_) => Err(self.wrong(column)),
-        }
+        self.value(column, |text| match text {
+            "t" => Some(true),
+            "f" => Some(false),
+            _ => None,
+        })
     }
 
     /// A place in the log, with the sizes of its pages and files in the columns `units`.
     fn lsn(&self, column: usize, units: (usize, usize)) -> Result<Option<Lsn>, ProbeError> {
-        let (page, segment) = (
-            self.number(units.0)?.unwrap_or(0),
-            self.number(units.1)?.unwrap_or(0),
-        );
-        self.text(column)?
-            .map(|text| text.parse().map_err(|_: LsnError| self.wrong(column)))
-            .transpose()
-            .map(|lsn: Option<Lsn>| lsn.map(|lsn| lsn.end_of_record(page, segment)))
+        let page = self.number(units.0)?.unwrap_or(0);
+        let segment = self.number(units.1)?.unwrap_or(0);
+        let lsn: Option<Lsn> = self.number(column)?;
+        Ok(lsn.map(|lsn| lsn.end_of_record(page, segment)))
     }
 
     /// The timeline in the first 8 digits of the name of a file of the log.
     fn timeline_of_file(&self, column: usize) -> Result<Option<u32>, ProbeError> {
-        self.text(column)?
-            .map(|name| {
-                let digits = name.get(..8).filter(|_| name.len() == 24);
-                digits
-                    .and_then(|digits| u32::from_str_radix(digits, 16).ok())
-                    .ok_or_else(|| self.wrong(column))
-            })
-            .transpose()
+        self.value(column, |name| {
+            let digits = name.get(..8).filter(|_| name.len() == 24)?;
+            u32::from_str_radix(digits, 16).ok()
+        })
     }
 }

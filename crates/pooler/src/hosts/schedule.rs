@@ -1,6 +1,6 @@
 //! When each host is probed next.
 //!
-//! One probe of a host is under way at a time. Its answer, or the end of its patience, sets when the next one is due; a
+//! One probe of a host is under way at a time. Its answer, or its timeout, sets when the next one is due; a
 //! broken connection makes it due at once. Times are spread by the random number handed in, so that many proxies do not
 //! probe a server in step.
 
@@ -46,9 +46,9 @@ impl Default for Pace {
     }
 }
 
-/// While there is no primary, hosts are asked so many times as often.
+/// While there is no primary, hosts are probed this many times as often.
 const HURRY: u32 = 4;
-/// Probes asked for out of turn are at least this part of an interval apart.
+/// Probes out of turn are at least an interval divided by this apart.
 const GAP: u32 = 10;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +62,7 @@ struct Slot {
 /// The schedule of the hosts of one database.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
-    pace: Pace,
+    pub(super) pace: Pace,
     slots: Vec<Slot>,
     tickets: u64,
 }
@@ -79,14 +79,6 @@ impl Schedule {
             slots: vec![slot; hosts],
             tickets: 0,
         }
-    }
-
-    pub(super) fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
-    }
-
-    pub(super) fn pace(&self) -> Pace {
-        self.pace
     }
 
     /// The host that has been due the longest, if one is.
@@ -121,7 +113,7 @@ impl Schedule {
             .min()
     }
 
-    /// A probe whose patience is over.
+    /// A probe that was not answered within the timeout.
     pub(super) fn overdue(&self, now: Duration) -> Option<Order> {
         let late = |order: &Order| now >= order.sent.saturating_add(self.pace.timeout);
         self.slots.iter().filter_map(|slot| slot.sent).find(late)

@@ -149,7 +149,7 @@ impl Hosts {
     pub fn set_settings(&self, settings: &Settings, now: Duration) {
         self.change(&mut self.state.lock(), now, |fleet, schedule| {
             fleet.set_settings(settings.fleet, now);
-            schedule.set_pace(settings.pace);
+            schedule.pace = settings.pace;
         });
     }
 
@@ -172,7 +172,7 @@ impl Hosts {
             return None;
         }
         while let Some(order) = self.overdue(now) {
-            let timeout = ProbeError::Timeout(self.state.lock().schedule.pace().timeout);
+            let timeout = ProbeError::Timeout(self.state.lock().schedule.pace.timeout);
             self.probed(&order, Err(timeout), now, random);
         }
         let mut state = self.state.lock();

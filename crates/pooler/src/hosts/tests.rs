@@ -19,42 +19,19 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-fn bytes<'a>(row: &[Option<&'a str>]) -> Vec<Option<&'a [u8]>> {
-    row.iter().map(|column| column.map(str::as_bytes)).collect()
+/// A row of words, of which `-` is NULL.
+fn row(words: &'static str) -> Vec<Option<&'static [u8]>> {
+    let value = |word: &'static str| (word != "-").then_some(word.as_bytes());
+    words.split(' ').map(value).collect()
 }
 
-const PRIMARY: [Option<&str>; 12] = [
-    Some("f"),
-    Some("0/3000060"),
-    None,
-    Some("1700000000.25"),
-    None,
-    Some("000000020000000000000003"),
-    None,
-    Some("1"),
-    Some("-5"),
-    None,
-    Some("8192"),
-    Some("16777216"),
-];
-const REPLICA: [Option<&str>; 12] = [
-    Some("t"),
-    Some("0/3000028"),
-    Some("0/3000060"),
-    Some("1700000000.25"),
-    Some("1699999999.75"),
-    None,
-    Some("2"),
-    Some("1"),
-    Some("-5"),
-    Some("f"),
-    Some("8192"),
-    Some("16777216"),
-];
+const PRIMARY: &str = "f 0/3000060 - 1700000000.25 - 000000020000000000000003 - 1 -5 - 8192 16777216";
+const REPLICA: &str = "t 0/3000028 0/3000060 1700000000.25 1699999999.75 - 2 1 -5 f 8192 16777216";
+const CAUGHT_UP: &str = "t 0/3000060 0/3000060 1700000000.25 1699999999.75 - 2 1 -5 f 8192 16777216";
 
 #[test]
 fn rows_say_what_the_server_is() {
-    let primary = read_row(&bytes(&PRIMARY), ms(7)).expect("a row");
+    let primary = read_row(&row(PRIMARY), ms(7)).expect("a row");
     assert!(!primary.in_recovery && !primary.paused);
     assert_eq!(primary.sent, ms(7));
     assert_eq!(primary.lsn, Some(Lsn(0x300_0060)));
@@ -65,7 +42,7 @@ fn rows_say_what_the_server_is() {
     );
     assert_eq!(primary.system, Some(u64::MAX - 4));
 
-    let replica = read_row(&bytes(&REPLICA), ms(7)).expect("a row");
+    let replica = read_row(&row(REPLICA), ms(7)).expect("a row");
     assert!(replica.in_recovery);
     assert_eq!(
         replica.lsn,
@@ -76,17 +53,15 @@ fn rows_say_what_the_server_is() {
     assert_eq!(replica.replay_age, Some(ms(500)));
     assert_eq!(replica.timeline, Some(2));
 
-    let mut away = REPLICA;
+    let mut away = row(REPLICA);
     (away[2], away[4], away[6]) = (None, None, None);
-    let away = read_row(&bytes(&away), ms(7)).expect("a row");
+    let away = read_row(&away, ms(7)).expect("a row");
     assert_eq!(
         (away.received, away.replay_age, away.timeline),
         (None, None, Some(1))
     );
 
-    let mut role_only = [None; 12];
-    role_only[0] = Some("t");
-    let role_only = read_row(&bytes(&role_only), ms(7)).expect("a row");
+    let role_only = read_row(&row("t - - - - - - - - - - -"), ms(7)).expect("a row");
     assert_eq!(
         (role_only.in_recovery, role_only.lsn, role_only.timeline),
         (true, None, None)
@@ -110,9 +85,9 @@ fn rows_of_something_else_are_named() {
         (11, Some("-1")),
         (8, Some("x")),
     ] {
-        let mut row = PRIMARY;
-        row[column] = value;
-        let error = read_row(&bytes(&row), ms(0)).expect_err("wrong");
+        let mut row = row(PRIMARY);
+        row[column] = value.map(str::as_bytes);
+        let error = read_row(&row, ms(0)).expect_err("wrong");
         let expected = ProbeError::Value {
             column: column + 1,
             value: value.unwrap_or("NULL").to_owned(),
@@ -124,15 +99,15 @@ fn rows_of_something_else_are_named() {
 
 #[test]
 fn the_end_of_a_write_is_read() {
-    let row = |lsn| [Some(lsn), Some("8192"), Some("1048576")];
-    assert_eq!(lsn_of_row(&bytes(&row("1/48"))), Ok(Lsn(1 << 32 | 0x48)));
+    let row = |lsn| [Some(lsn), Some(&b"8192"[..]), Some(&b"1048576"[..])];
+    assert_eq!(lsn_of_row(&row(b"1/48")), Ok(Lsn(1 << 32 | 0x48)));
     assert_eq!(
-        lsn_of_row(&bytes(&row("1/18"))),
+        lsn_of_row(&row(b"1/18")),
         Ok(Lsn(1 << 32)),
         "behind the header of an empty page"
     );
-    assert!(lsn_of_row(&bytes(&[None; 3])).is_err());
-    assert!(lsn_of_row(&bytes(&[Some("1/48")])).is_err());
+    assert!(lsn_of_row(&[None; 3]).is_err());
+    assert!(lsn_of_row(&[Some(b"1/48")]).is_err());
 }
 
 fn refused() -> ProbeError {
@@ -167,11 +142,7 @@ fn orders(hosts: &Hosts, now: u64) -> Vec<Order> {
 /// Probes what is due; the host `primary` answers so, others as replicas, those in `down` not at all.
 fn round(hosts: &Hosts, now: u64, primary: usize, down: &[usize]) {
     for order in orders(hosts, now) {
-        let row = bytes(if order.host == primary {
-            &PRIMARY
-        } else {
-            &CAUGHT_UP
-        });
+        let row = row(if order.host == primary { PRIMARY } else { CAUGHT_UP });
         let outcome = if down.contains(&order.host) {
             Err(refused())
         } else {
@@ -181,19 +152,13 @@ fn round(hosts: &Hosts, now: u64, primary: usize, down: &[usize]) {
     }
 }
 
-const CAUGHT_UP: [Option<&str>; 12] = {
-    let mut row = REPLICA;
-    row[1] = row[2];
-    row
-};
-
 #[test]
 fn each_probe_is_given_out_once_and_again_after_its_answer() {
     let hosts = hosts(2);
     let first = orders(&hosts, 0);
     assert_eq!(first.iter().map(|order| order.host).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(orders(&hosts, 1900), []);
-    hosts.probed(&first[0], Ok(&bytes(&PRIMARY)), ms(100), 0);
+    hosts.probed(&first[0], Ok(&row(PRIMARY)), ms(100), 0);
     assert_eq!(hosts.fleet().primary(), Some(0));
     assert_eq!(
         hosts.wake_at(),
@@ -202,7 +167,7 @@ fn each_probe_is_given_out_once_and_again_after_its_answer() {
     );
     let again = orders(&hosts, 400);
     assert_eq!(again.iter().map(|order| order.host).collect::<Vec<_>>(), [0]);
-    hosts.probed(&again[0], Ok(&bytes(&PRIMARY)), ms(400), 0);
+    hosts.probed(&again[0], Ok(&row(PRIMARY)), ms(400), 0);
     assert_eq!(orders(&hosts, 1274), []);
     assert_eq!(orders(&hosts, 1275).len(), 1);
     // The answer that was missing comes after its time.
@@ -217,7 +182,7 @@ fn each_probe_is_given_out_once_and_again_after_its_answer() {
             .as_ref()
             .is_some_and(|error| error.contains("2s"))
     );
-    hosts.probed(&first[1], Ok(&bytes(&CAUGHT_UP)), ms(2001), 0);
+    hosts.probed(&first[1], Ok(&row(CAUGHT_UP)), ms(2001), 0);
     assert_eq!(hosts.status()[1].role, Role::Unknown);
 }
 
@@ -289,7 +254,7 @@ fn suspects_are_probed_at_once_but_not_banned_and_not_without_pause() {
     );
     let order = orders(&hosts, 100);
     assert_eq!(order.len(), 1);
-    hosts.probed(&order[0], Ok(&bytes(&PRIMARY)), ms(100), 0);
+    hosts.probed(&order[0], Ok(&row(PRIMARY)), ms(100), 0);
     assert_eq!(hosts.fleet().primary(), Some(0));
 }
 
@@ -399,7 +364,7 @@ proptest! {
             match random % 5 {
                 0 | 1 if !open.is_empty() => {
                     let order = open.remove((random / 5) as usize % open.len());
-                    hosts.probed(&order, Ok(&bytes(&PRIMARY)), ms(now), random);
+                    hosts.probed(&order, Ok(&row(PRIMARY)), ms(now), random);
                 }
                 2 if !open.is_empty() => {
                     let order = open.remove((random / 5) as usize % open.len());

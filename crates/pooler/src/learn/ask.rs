@@ -6,6 +6,7 @@ use super::schema::{Column, Place, Schema, Table, key_type};
 use super::spread::Statistics;
 use super::statements::{Source, Statement};
 use crate::admin::QueryRow;
+use crate::preflight::or_refusal;
 use crate::session::settings::literal;
 use crate::split::quoted_name;
 use crate::talk::{Conversation, Rows, TalkError};
@@ -193,7 +194,7 @@ pub(super) fn ends(
 pub(super) struct KnownStatements {
     pub source: Source,
     pub statements: Vec<Statement>,
-    pub remarks: Vec<String>,
+    pub remark: Option<String>,
 }
 
 /// Asks pg_stat_statements; where it is not there, takes what the proxy has seen.
@@ -205,28 +206,21 @@ pub(super) fn statements(
     database: &str,
     seen: &[QueryRow],
 ) -> Result<KnownStatements, TalkError> {
-    let mut remarks = Vec::new();
-    match extension(talk)? {
-        Ok(rows) => {
-            let statements: Vec<Statement> = rows
-                .rows
-                .iter()
-                .map(|row| Statement {
-                    text: at(row, 0).to_owned(),
-                    calls: number(row, 1),
-                    total_us: number::<f64>(row, 2).max(0.0) * 1e3,
-                })
-                .collect();
+    let why = match extension(talk)? {
+        Ok(found) => {
+            let statement = |row: &Vec<Option<String>>| Statement {
+                text: at(row, 0).to_owned(),
+                calls: number(row, 1),
+                total_us: number::<f64>(row, 2).max(0.0) * 1e3,
+            };
             return Ok(KnownStatements {
                 source: Source::Server,
-                statements,
-                remarks,
+                statements: found.rows.iter().map(statement).collect(),
+                remark: None,
             });
         }
-        Err(why) => remarks.push(format!(
-            "{why}; statements are those of SHOW QUERIES, if there are any"
-        )),
-    }
+        Err(why) => why,
+    };
     let own = seen.iter().filter(|row| row.database == database);
     let statements = own.map(|row| Statement {
         text: row.query.clone(),
@@ -236,7 +230,9 @@ pub(super) fn statements(
     Ok(KnownStatements {
         source: Source::Proxy,
         statements: statements.take(STATEMENTS_MAX).collect(),
-        remarks,
+        remark: Some(format!(
+            "{why}; statements are those of SHOW QUERIES, if there are any"
+        )),
     })
 }
 
@@ -266,9 +262,6 @@ fn extension(talk: &mut Conversation) -> Result<Result<Rows, String>, TalkError>
          GROUP BY query ORDER BY time DESC LIMIT {STATEMENTS_MAX}",
         schema.replace('"', "\"\"")
     );
-    match talk.query(&question) {
-        Ok(rows) => Ok(Ok(rows)),
-        Err(error) if error.is_harmless() => Ok(Err(format!("pg_stat_statements cannot be read: {error}"))),
-        Err(error) => Err(error),
-    }
+    let found = or_refusal(talk.query(&question))?;
+    Ok(found.map_err(|why| format!("pg_stat_statements cannot be read: {why}")))
 }

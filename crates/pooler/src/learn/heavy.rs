@@ -3,8 +3,8 @@
 
 use super::statements::{Known, Statements};
 
-/// Shapes that are told.
-const TOLD_MAX: usize = 8;
+/// Shapes listed at most.
+const SHAPES_MAX: usize = 8;
 /// Run times from which a queue may begin, in microseconds; below the least, what it costs itself is no small part.
 const LIMITS_US: [u64; 5] = [100_000, 50_000, 20_000, 10_000, 5_000];
 /// The longest of them is proposed that leaves the queue this part of what the shortest would.
@@ -67,7 +67,7 @@ pub(super) fn propose(database: &str, statements: &Statements) -> Option<HeavyQu
         .into_iter()
         .find(|&limit_us| from(limit_us) >= KEPT_PART * all);
     let limit = limit.filter(|_| part(all) >= TIME_PART_MIN);
-    let heavy = long.iter().take(TOLD_MAX).map(|known| HeavyQuery {
+    let heavy = long.iter().take(SHAPES_MAX).map(|known| HeavyQuery {
         query: known.statement.text.clone(),
         calls: known.statement.calls,
         mean_us: mean_us(known) as u64,

@@ -122,10 +122,10 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn compared(&self, joins: &mut Joins, expr: &pb::AExpr) {
+        let names = names(&expr.name);
+        let operator = names.last().filter(|_| expr.kind() == pb::AExprKind::AexprOp);
         let compares = match expr.kind() {
-            pb::AExprKind::AexprOp => names(&expr.name)
-                .last()
-                .is_some_and(|name| ["=", "<", ">", "<=", ">="].contains(name)),
+            pb::AExprKind::AexprOp => operator.is_some_and(|name| ["=", "<", ">", "<=", ">="].contains(name)),
             pb::AExprKind::AexprIn | pb::AExprKind::AexprBetween | pb::AExprKind::AexprOpAny => true,
             _ => false,
         };
@@ -137,15 +137,11 @@ impl Reading<'_> {
             self.column(&joins.tables, node)
         };
         match (side(&expr.lexpr), side(&expr.rexpr)) {
-            (Some(left), Some(right)) => {
-                if names(&expr.name).last() == Some(&"=") && expr.kind() == pb::AExprKind::AexprOp {
-                    joins.equal.push((left, right));
-                }
-            }
+            (Some(left), Some(right)) if operator == Some(&"=") => joins.equal.push((left, right)),
             (Some(one), None) | (None, Some(one)) => {
                 joins.restricted.insert(one);
             }
-            (None, None) => {}
+            _ => {}
         }
     }
 

@@ -35,11 +35,11 @@ use crate::admin::{KeyRow, QueryRow};
 use crate::config::{Config, ConfigError, KeyType};
 use crate::core::ConfigFiles;
 use crate::preflight;
-use crate::talk::{Conversation, Target};
-use crate::watch::{Address, Console};
+use crate::talk::{Conversation, TalkError, Target};
+use crate::watch::{Address, Console, WatchError};
 
-/// Time limit where neither the options nor the configuration have one.
-const LIMIT: Duration = Duration::from_secs(15);
+use schema::Schema;
+use statements::Statements;
 
 pub use heavy::{HeavyQuery, HeavyQueueProposal};
 
@@ -209,17 +209,22 @@ struct Seen {
     queries: Vec<QueryRow>,
 }
 
+/// What is known of the database that is looked at.
+struct Database<'a> {
+    /// As clients name it.
+    name: &'a str,
+    /// Cores that will have ranges.
+    workers: usize,
+    schema: Schema,
+    statements: Statements,
+}
+
 /// Asks each database's server and the console, and proposes. `file` is the text of the configuration of `files`.
 ///
 /// # Errors
 /// What is proposed does not go with the configuration.
 pub fn run(files: &ConfigFiles, file: &str, options: &Options) -> Result<Learnt, PasteError> {
-    let configured = files.config.proxy.server_connect_timeout;
-    let limit = match options.limit {
-        Some(limit) => limit,
-        None if configured.is_zero() => LIMIT,
-        None => configured,
-    };
+    let limit = preflight::limit(files, options.limit);
     let workers = options
         .workers
         .unwrap_or_else(|| affinity::allowed_cpus().map_or(1, |cpus| cpus.len()))
@@ -267,32 +272,25 @@ pub fn run(files: &ConfigFiles, file: &str, options: &Options) -> Result<Learnt,
 fn learn(
     findings: &mut Findings<'_>,
     seen: &Seen,
-    database: &str,
+    name: &str,
     workers: usize,
     talk: &mut Conversation,
-) -> Result<(), crate::talk::TalkError> {
+) -> Result<(), TalkError> {
     let schema = ask::schema(talk)?;
-    let known = ask::statements(talk, database, &seen.queries)?;
-    for remark in known.remarks {
-        findings.remark(database, remark);
+    let known = ask::statements(talk, name, &seen.queries)?;
+    if let Some(remark) = known.remark {
+        findings.remark(name, remark);
     }
-    let statements = statements::understood(&schema, known.statements, known.source);
-    let found = domains::domains(&schema, &statements);
-    ranges::propose(
-        findings,
-        seen,
-        database,
+    let database = Database {
+        name,
         workers,
-        &schema,
-        &statements,
-        &found,
-        talk,
-    )?;
-    findings
-        .learnt
-        .heavy_queues
-        .extend(heavy::propose(database, &statements));
-    splits::propose(findings, database, workers, &schema, &statements, talk)
+        statements: statements::understood(&schema, known.statements, known.source),
+        schema,
+    };
+    ranges::propose(findings, &database, &seen.keys, talk)?;
+    let heavy = heavy::propose(name, &database.statements);
+    findings.learnt.heavy_queues.extend(heavy);
+    splits::propose(findings, &database, talk)
 }
 
 /// Logs in to a database's server with the first account that gets in.
@@ -329,7 +327,7 @@ fn console(files: &ConfigFiles, options: &Options, limit: Duration) -> Result<Se
         Some(address) => address.clone(),
         None => Address::of(files).map_err(|error| first_line(&error.to_string()))?,
     };
-    let text = |error: crate::watch::WatchError| first_line(&error.to_string());
+    let text = |error: WatchError| first_line(&error.to_string());
     let mut console = Console::connect(&address, limit).map_err(text)?;
     Ok(Seen {
         keys: console.ask("SHOW KEYS").map_err(text)?,

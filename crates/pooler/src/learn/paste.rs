@@ -6,6 +6,11 @@ use super::splits::beginning;
 use super::{HeavyQueueProposal, Learnt, PasteError, Proposal, RangeProposal, SplitProposal};
 use crate::config::{Config, ConfigError, KeyType, quote, quote_list};
 
+/// Appends a comment with a text in the form of `format!`.
+macro_rules! comment {
+    ($out:expr, $($text:tt)+) => { comment($out, format_args!($($text)+)) };
+}
+
 impl Learnt {
     /// Tables to be added to the configuration, in the order of the proposals; remarks come first, as comments.
     pub fn toml(&self) -> String {
@@ -13,7 +18,7 @@ impl Learnt {
             "# Proposed by `corun proxy learn`. Look the proposal over, add it to the configuration, and RELOAD.\n",
         );
         for remark in &self.remarks {
-            comment(&mut out, &format!("{}: {}", remark.about, remark.text));
+            comment!(&mut out, "{}: {}", remark.about, remark.text);
         }
         push_heavy_queues(&mut out, &self.heavy_queues);
         for proposal in &self.proposals {
@@ -28,28 +33,35 @@ impl Learnt {
 }
 
 /// Appends a comment of one line, whatever the text.
-fn comment(out: &mut String, text: &str) {
-    let text: String = text
-        .chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect();
+fn comment(out: &mut String, text: impl std::fmt::Display) {
+    let line = |letter: char| if letter.is_control() { ' ' } else { letter };
+    out.push_str("# ");
+    out.extend(text.to_string().chars().map(line));
+    out.push('\n');
+}
+
+/// Appends `name = value`, the value as TOML writes it.
+fn setting(out: &mut String, name: &str, value: impl std::fmt::Display) {
     // Writing to a string does not fail.
-    let _ = writeln!(out, "# {text}");
+    let _ = writeln!(out, "{name} = {value}");
 }
 
 fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
+fn milliseconds(us: u64) -> String {
+    format!("{:.1} ms", us as f64 / 1e3)
+}
+
 fn bytes(count: u64) -> String {
-    let mut value = count as f64;
-    for unit in ["B", "kB", "MB", "GB"] {
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1000.0;
+    for unit in ["kB", "MB", "GB"] {
         if value < 1000.0 {
-            return if unit == "B" {
-                format!("{value:.0} {unit}")
-            } else {
-                format!("{value:.1} {unit}")
-            };
+            return format!("{value:.1} {unit}");
         }
         value /= 1000.0;
     }
@@ -66,9 +78,9 @@ fn values(all: &[String], numbers: bool) -> String {
 
 fn heading(out: &mut String, section: &str, name: &str, replaces: bool) {
     if replaces {
-        comment(
+        comment!(
             out,
-            &format!("This table takes the place of the present [{section}.{name}]."),
+            "This table takes the place of the present [{section}.{name}]."
         );
     }
     let _ = writeln!(out, "[{section}.{}]", table_name(name));
@@ -84,119 +96,100 @@ fn table_name(name: &str) -> String {
 
 /// What is known of heavy queries, and settings for them: as comments, since the tables they belong to are there already.
 fn push_heavy_queues(out: &mut String, heavy_queues: &[HeavyQueueProposal]) {
-    let least = heavy_queues
-        .iter()
-        .filter_map(|heavy_queue| heavy_queue.heavy_queue_min_us)
-        .min();
-    if let Some(least) = least {
+    let least = heavy_queues.iter().filter_map(|found| found.heavy_queue_min_us);
+    if let Some(least) = least.min() {
         out.push('\n');
         comment(
             out,
             "To queue heavy queries, so that those run together that do not harm each other in the cache, set under [corun]:",
         );
-        comment(out, &format!("  heavy_queue_min = \"{}ms\"", least / 1000));
+        comment!(out, "  heavy_queue_min = \"{}ms\"", least / 1000);
         comment(
             out,
             "and in the tables of these databases (measure first what there is to gain: `corun-lab bench heavy-queue --case ceiling`):",
         );
-        for heavy_queue in heavy_queues
-            .iter()
-            .filter(|heavy_queue| heavy_queue.heavy_queue_min_us.is_some())
-        {
-            comment(
-                out,
-                &format!(
+        for found in heavy_queues {
+            if found.heavy_queue_min_us.is_some() {
+                comment!(
+                    out,
                     "  [databases.{}] heavy_queue = \"auto\"  ({} of its time, by {})",
-                    table_name(&heavy_queue.database),
-                    percent(heavy_queue.time_part),
-                    heavy_queue.source
-                ),
-            );
+                    table_name(&found.database),
+                    percent(found.time_part),
+                    found.source
+                );
+            }
         }
     }
-    for heavy_queue in heavy_queues {
-        for heavy in &heavy_queue.heavy {
+    for found in heavy_queues {
+        for heavy in &found.heavy {
             let kind = match heavy.reads_only {
                 true => "only reads, may queue",
                 false => "does not only read, never queues",
             };
-            comment(
+            comment!(
                 out,
-                &format!(
-                    "{}: {} times {:.1} ms, {} of all time, {kind}: {}",
-                    heavy_queue.database,
-                    heavy.calls,
-                    heavy.mean_us as f64 / 1e3,
-                    percent(heavy.time_part),
-                    beginning(&heavy.query)
-                ),
+                "{}: {} times {}, {} of all time, {kind}: {}",
+                found.database,
+                heavy.calls,
+                milliseconds(heavy.mean_us),
+                percent(heavy.time_part),
+                beginning(&heavy.query)
             );
         }
     }
 }
 
 fn push_range(out: &mut String, range: &RangeProposal) {
-    let keyed = match range.keyed_part {
-        Some(part) => format!("; {} of the statements known name such a key", percent(part)),
-        None => String::new(),
-    };
-    comment(out, &format!("Cut by {}{keyed}.", range.source));
+    let keyed = range.keyed_part.map(percent);
+    let keyed = keyed.map(|part| format!("; {part} of the statements known name such a key"));
+    comment!(out, "Cut by {}{}.", range.source, keyed.unwrap_or_default());
     for (worker, share) in range.workers.iter().enumerate() {
-        let from = match &share.from {
-            Some(from) => format!("from {from}"),
-            None => "from the beginning".to_owned(),
-        };
-        let statements = match share.statements {
-            Some(part) => format!(", {} of the statements seen", percent(part)),
-            None => String::new(),
-        };
-        comment(
+        let from = share.from.as_deref().unwrap_or("the beginning");
+        let statements = share.statements.map(percent);
+        let statements = statements.map(|part| format!(", {part} of the statements seen"));
+        comment!(
             out,
-            &format!(
-                "worker {worker} {from}: about {} rows of the largest table, {} in all tables{statements}",
-                share.rows,
-                bytes(share.bytes)
-            ),
+            "worker {worker} from {from}: about {} rows of the largest table, {} in all tables{}",
+            share.rows,
+            bytes(share.bytes),
+            statements.unwrap_or_default()
         );
     }
     heading(out, "ranges", &range.name, range.replaces);
-    let _ = writeln!(out, "database = {}", quote(&range.database));
-    let _ = writeln!(out, "columns = {}", quote_list(range.columns.iter().cloned()));
-    let _ = writeln!(out, "key_type = {}", quote(range.key_type.word()));
+    setting(out, "database", quote(&range.database));
+    setting(out, "columns", quote_list(range.columns.iter().cloned()));
+    setting(out, "key_type", quote(range.key_type.word()));
     let numbers = range.key_type == KeyType::Integer;
-    let _ = writeln!(out, "splits = {}", values(&range.splits, numbers));
+    setting(out, "splits", values(&range.splits, numbers));
 }
 
 fn push_split(out: &mut String, split: &SplitProposal) {
-    comment(
+    comment!(
         out,
-        &format!(
-            "{} times {:.1} ms, {} of the time of all statements ({}).",
-            split.calls,
-            split.mean_us as f64 / 1e3,
-            percent(split.time_part),
-            split.source
-        ),
+        "{} times {}, {} of the time of all statements ({}).",
+        split.calls,
+        milliseconds(split.mean_us),
+        percent(split.time_part),
+        split.source
     );
-    comment(
+    comment!(
         out,
-        &format!(
-            "Expected in {} parts while their cores are free: {:.1} ms. The pooler measures both ways, and splits only where splitting pays.",
-            split.parts,
-            split.expected_us as f64 / 1e3
-        ),
+        "Expected in {} parts while their cores are free: {}. The pooler measures both ways, and splits only where splitting pays.",
+        split.parts,
+        milliseconds(split.expected_us)
     );
     heading(out, "splits", &split.name, split.replaces);
-    let _ = writeln!(out, "database = {}", quote(&split.database));
-    let _ = writeln!(out, "query = {}", text(&split.query));
-    let _ = writeln!(out, "key = {}", quote(&split.key));
-    let numbers = split.splits.iter().all(|value| {
-        // As it would be written: 007 is a text.
+    setting(out, "database", quote(&split.database));
+    setting(out, "query", text(&split.query));
+    setting(out, "key", quote(&split.key));
+    // As it would be written: 007 is a text.
+    let is_number = |value: &String| {
         value
-            .parse::<i64>()
-            .is_ok_and(|number| number.to_string() == *value)
-    });
-    let _ = writeln!(out, "splits = {}", values(&split.splits, numbers));
+            .parse()
+            .is_ok_and(|number: i64| number.to_string() == *value)
+    };
+    let numbers = split.splits.iter().all(is_number);
+    setting(out, "splits", values(&split.splits, numbers));
 }
 
 /// A text that may have several lines.

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::domains::Domain;
-use super::schema::{Place, Schema};
+use super::domains::{Domain, domains};
+use super::schema::Place;
 use super::spread::{Spread, Value};
-use super::statements::Statements;
-use super::{Findings, Proposal, RangeProposal, Seen, Share, ask};
+use super::{Database, Findings, Proposal, RangeProposal, Share, ask};
 use crate::admin::KeyRow;
 use crate::config::KeyType;
 use crate::keys::Column;
+use crate::preflight::or_refusal;
 use crate::talk::{Conversation, TalkError};
 
 /// Domains proposed for one database. More would cut the same tables by other keys, and each core would have all of them again.
@@ -41,25 +41,19 @@ struct Keys {
 ///
 /// # Errors
 /// The server does not answer.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "all that is known comes together here, once"
-)]
 pub(super) fn propose(
     findings: &mut Findings<'_>,
-    seen: &Seen,
-    database: &str,
-    workers: usize,
-    schema: &Schema,
-    statements: &Statements,
-    domains: &[Domain],
+    database: &Database<'_>,
+    seen: &[KeyRow],
     talk: &mut Conversation,
 ) -> Result<(), TalkError> {
+    let (schema, statements) = (&database.schema, &database.statements);
+    let (name, workers) = (database.name, database.workers);
     let all_bytes: u64 = schema.tables.iter().map(|table| table.bytes).sum();
     let part = |some: u64, all: u64| (all > 0).then(|| some as f64 / all as f64);
     let mut covered: BTreeSet<usize> = BTreeSet::new();
     let mut proposed = 0;
-    for domain in domains {
+    for domain in &domains(schema, statements) {
         if proposed == DOMAINS_MAX {
             break;
         }
@@ -76,10 +70,10 @@ pub(super) fn propose(
             .filter_map(|&place| Some((place, schema.shown(place)?)))
             .collect();
         let about = columns.first().map(|(_, name)| name.clone()).unwrap_or_default();
-        let keys = match keys(seen, database, workers, schema, domain, &columns, talk)? {
+        let keys = match keys(database, seen, domain, &columns, talk)? {
             Ok(keys) => keys,
             Err(why) => {
-                findings.remark(database, format!("no range of {about}: {why}"));
+                findings.remark(name, format!("no range of {about}: {why}"));
                 continue;
             }
         };
@@ -91,45 +85,40 @@ pub(super) fn propose(
         };
         let cuts = load.cuts(workers, BUCKETS);
         if cuts.is_empty() {
-            findings.remark(
-                database,
-                format!("no range of {about}: nearly all of it has one key"),
-            );
+            findings.remark(name, format!("no range of {about}: nearly all of it has one key"));
             continue;
         }
         if cuts.len() + 1 < workers {
             let text = format!(
                 "the range of {about} leaves some of {workers} workers without keys: some keys have more than a worker's share"
             );
-            findings.remark(database, text);
+            findings.remark(name, text);
         }
-        let (replaced, columns) = names(findings, database, columns);
+        let (replaced, columns) = names(findings, name, columns);
         let Some(root) = columns.first() else {
             continue;
         };
-        let name = match &replaced {
-            Some(name) => name.clone(),
-            None => findings.name(&schema.table(domain.root).name),
-        };
+        let replaces = replaced.is_some();
+        let name = replaced.unwrap_or_else(|| findings.name(&schema.table(domain.root).name));
         tracing::debug!(%name, %root, "a range is proposed");
         covered.extend(keys.of.keys().map(|place| place.table));
         proposed += 1;
         let proposal = RangeProposal {
+            replaces,
             name,
-            database: database.to_owned(),
+            database: database.name.to_owned(),
             columns,
             key_type: keys.key_type,
             splits: cuts.iter().map(|cut| cut.text.clone()).collect(),
-            replaces: replaced.is_some(),
-            source: keys.source.clone(),
             keyed_part,
-            workers: shares(schema, largest, &keys, &cuts, workers),
+            workers: shares(database, largest, &keys, &cuts),
+            source: keys.source,
         };
         findings.learnt.proposals.push(Proposal::Range(proposal));
     }
     if proposed == 0 {
         findings.remark(
-            database,
+            name,
             "no range is proposed: no keys were found that many tables share, or that many statements name",
         );
     }
@@ -162,14 +151,13 @@ fn names(
 
 /// What is known of a domain's keys, or why nothing is.
 fn keys(
-    seen: &Seen,
-    database: &str,
-    workers: usize,
-    schema: &Schema,
+    database: &Database<'_>,
+    seen: &[KeyRow],
     domain: &Domain,
     columns: &[(Place, String)],
     talk: &mut Conversation,
 ) -> Result<Result<Keys, String>, TalkError> {
+    let (schema, workers) = (&database.schema, database.workers);
     let largest = domain.largest(schema);
     let column = schema.column(largest);
     let Some(key_type) = column.kind else {
@@ -202,10 +190,9 @@ fn keys(
             (spread.clone(), format!("pg_stats of {shown}"))
         }
         _ => {
-            let ends = match ask::ends(talk, schema, largest) {
+            let ends = match or_refusal(ask::ends(talk, schema, largest))? {
                 Ok(ends) => ends,
-                Err(error) if error.is_harmless() => return Ok(Err(error.to_string())),
-                Err(error) => return Err(error),
+                Err(why) => return Ok(Err(why)),
             };
             let even = ends.and_then(|(low, high)| Spread::even(key_type, column.zoned, &low, &high));
             let Some(even) = even else {
@@ -219,9 +206,8 @@ fn keys(
     };
     of.entry(largest).or_insert_with(|| spread.clone());
     let row = seen
-        .keys
         .iter()
-        .find(|row| row_is_of(row, database, key_type, columns));
+        .find(|row| row_is_of(row, database.name, key_type, columns));
     let observed = row.and_then(|row| {
         let keys: Vec<i64> = row
             .observed
@@ -254,7 +240,8 @@ fn row_is_of(row: &KeyRow, database: &str, key_type: KeyType, columns: &[(Place,
 }
 
 /// What each worker would have.
-fn shares(schema: &Schema, largest: Place, keys: &Keys, cuts: &[Value], workers: usize) -> Vec<Share> {
+fn shares(database: &Database<'_>, largest: Place, keys: &Keys, cuts: &[Value]) -> Vec<Share> {
+    let schema = &database.schema;
     let rows = schema.table(largest).rows as f64;
     let from = |key: Option<i64>| {
         let key = key.filter(|key| *key != i64::MAX)?;
@@ -273,5 +260,8 @@ fn shares(schema: &Schema, largest: Place, keys: &Keys, cuts: &[Value], workers:
             statements: keys.seen.as_ref().map(|(asked, _)| asked.between(low, high)),
         }
     };
-    Spread::bounds(cuts, workers).into_iter().map(share).collect()
+    Spread::bounds(cuts, database.workers)
+        .into_iter()
+        .map(share)
+        .collect()
 }

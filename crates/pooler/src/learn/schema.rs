@@ -64,13 +64,10 @@ impl Schema {
 
     /// The table that a text means by these names.
     pub fn find(&self, schema: Option<&str>, name: &str) -> Option<usize> {
-        self.tables.iter().position(|table| {
-            table.name == name
-                && match schema {
-                    Some(schema) => table.schema == schema,
-                    None => table.visible,
-                }
-        })
+        let is_meant = |table: &Table| schema.map_or(table.visible, |schema| table.schema == schema);
+        self.tables
+            .iter()
+            .position(|table| table.name == name && is_meant(table))
     }
 
     /// A column of a table.
@@ -83,18 +80,10 @@ impl Schema {
     /// `table.column`, or with the schema where the table is not found without. `None`: the configuration cannot name it.
     pub fn shown(&self, place: Place) -> Option<String> {
         let (table, column) = (self.table(place), self.column(place));
-        let names = [&table.schema, &table.name, &column.name];
-        if names
-            .iter()
-            .any(|name| name.contains('.') || name.trim() != name.as_str())
-        {
-            return None;
-        }
-        Some(if table.visible {
-            format!("{}.{}", table.name, column.name)
-        } else {
-            format!("{}.{}.{}", table.schema, table.name, column.name)
-        })
+        let names = [&table.schema, &table.name, &column.name].map(String::as_str);
+        let nameable = |name: &&str| !name.contains('.') && name.trim() == *name;
+        let unneeded = usize::from(table.visible);
+        names.iter().all(nameable).then(|| names[unneeded..].join("."))
     }
 }
 

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use corun_model::pooler::split::HistorySettings;
 
 use super::schema::{Place, Schema};
-use super::spread::Spread;
-use super::statements::{Known, Statements};
-use super::{Findings, Proposal, SplitProposal, ask};
+use super::spread::{Spread, Value};
+use super::statements::Known;
+use super::{Database, Findings, Proposal, SplitProposal, ask};
 use crate::config::KeyType;
+use crate::preflight::or_refusal;
 use crate::split::{KeyColumn, plan};
 use crate::talk::{Conversation, TalkError};
 use crate::understand::{Dialect, Limits, Shape, StatementKind, Understanding};
@@ -34,12 +35,10 @@ const GAIN_MIN: f64 = 0.9;
 /// The server does not answer.
 pub(super) fn propose(
     findings: &mut Findings<'_>,
-    database: &str,
-    workers: usize,
-    schema: &Schema,
-    statements: &Statements,
+    database: &Database<'_>,
     talk: &mut Conversation,
 ) -> Result<(), TalkError> {
+    let statements = &database.statements;
     let slow = |known: &&Known| {
         let statement = &known.statement;
         known.understood.kind == StatementKind::Select
@@ -56,11 +55,11 @@ pub(super) fn propose(
             MEAN_US_MIN / 1e3,
             TIME_PART_MIN * 1e2
         );
-        findings.remark(database, text);
+        findings.remark(database.name, text);
         return Ok(());
     }
-    if workers < 2 {
-        findings.remark(database, "no split is proposed: there is one core only");
+    if database.workers < 2 {
+        findings.remark(database.name, "no split is proposed: there is one core only");
         return Ok(());
     }
     let mut proposed = 0;
@@ -68,14 +67,14 @@ pub(super) fn propose(
         if proposed == PROPOSED_MAX {
             break;
         }
-        match judged(findings, database, workers, schema, statements, known, talk)? {
+        match judged(findings, database, known, talk)? {
             Ok(proposal) => {
                 proposed += 1;
                 findings.learnt.proposals.push(Proposal::Split(proposal));
             }
             Err(why) => {
                 let text = format!("no split of \"{}\": {why}", beginning(&known.statement.text));
-                findings.remark(database, text);
+                findings.remark(database.name, text);
             }
         }
     }
@@ -102,87 +101,57 @@ struct Candidate {
 /// The best split of a query, or why there is none.
 fn judged(
     findings: &mut Findings<'_>,
-    database: &str,
-    workers: usize,
-    schema: &Schema,
-    statements: &Statements,
+    database: &Database<'_>,
     known: &Known,
     talk: &mut Conversation,
 ) -> Result<Result<SplitProposal, String>, TalkError> {
+    let (schema, statements) = (&database.schema, &database.statements);
     let statement = &known.statement;
     if statement.text.ends_with("...") {
         return Ok(Err("the text is cut off".to_owned()));
     }
+    let mean_us = statement.total_us / statement.calls as f64;
     let (mut candidates, mut refused) = candidates(schema, known, talk)?;
     // Where groups are whole in their parts, nothing is left to be merged; then, the largest table is most of the work.
     candidates.sort_by_key(|candidate| {
-        let whole = candidate
-            .class
-            .iter()
-            .any(|place| known.joins.grouped.contains(place));
+        let rows = schema.table(candidate.place).rows;
         (
-            !whole,
-            std::cmp::Reverse(schema.table(candidate.place).rows),
+            candidate.class.is_disjoint(&known.joins.grouped),
+            std::cmp::Reverse(rows),
             candidate.place,
         )
     });
     for candidate in candidates {
-        let Some((spread, source)) = work(schema, &candidate, talk)? else {
-            refused
-                .entry("nothing is known of the key's values: run ANALYZE".to_owned())
-                .or_default()
-                .push(candidate.shown);
-            continue;
+        let (cuts, expected_us, source) = match cuts(database, &candidate, mean_us, talk)? {
+            Ok(found) => found,
+            Err(why) => {
+                refused.entry(why).or_default().push(candidate.shown);
+                continue;
+            }
         };
-        if matches!(schema.column(candidate.place).kind, Some(KeyType::Text)) && !spread.in_order {
-            refused
-                .entry("its texts are ordered by language, and cuts would have to be, too".to_owned())
-                .or_default()
-                .push(candidate.shown);
-            continue;
-        }
-        let cuts = spread.cuts(workers, CUTS);
-        let shares = Spread::bounds(&cuts, workers);
-        let most = shares
-            .iter()
-            .map(|&(low, high)| spread.between(low, high))
-            .fold(0.0, f64::max);
-        let mean_us = statement.total_us / statement.calls as f64;
-        let expected_us = mean_us * most + HistorySettings::default().overhead_us * workers as f64;
-        if cuts.is_empty() || expected_us > mean_us * GAIN_MIN {
-            let why = format!(
-                "in {workers} parts it would take about {:.1} ms instead of {:.1} ms",
-                expected_us / 1e3,
-                mean_us / 1e3
-            );
-            refused.entry(why).or_default().push(candidate.shown);
-            continue;
-        }
         let mut understanding = Understanding::new(Limits::default());
         let shape = known.understood.shape;
         let replaced = findings.config.splits.iter().find(|(_, split)| {
-            split.database == database
+            split.database == database.name
                 && shape != Shape::UNKNOWN
                 && understanding.of(split.query.as_bytes()).shape == shape
         });
         let replaced = replaced.map(|(name, _)| name.clone());
-        let name = match &replaced {
-            Some(name) => name.clone(),
-            None => findings.name(&candidate.shown.replace('.', "_")),
-        };
+        let replaces = replaced.is_some();
+        let name = replaced.unwrap_or_else(|| findings.name(&candidate.shown.replace('.', "_")));
         tracing::debug!(%name, source, "a split is proposed");
         return Ok(Ok(SplitProposal {
+            replaces,
             name,
-            database: database.to_owned(),
+            database: database.name.to_owned(),
             query: statement.text.clone(),
             key: candidate.shown,
             splits: cuts.into_iter().map(|cut| cut.text).collect(),
-            replaces: replaced.is_some(),
             source: statements.source.name(),
             calls: statement.calls,
             mean_us: mean_us as u64,
             time_part: statement.total_us / statements.total_us.max(1.0),
-            parts: workers,
+            parts: database.workers,
             expected_us: expected_us as u64,
         }));
     }
@@ -196,6 +165,40 @@ fn judged(
         .map(|(why, keys)| format!("{} ({})", why, keys.join(", ")))
         .collect();
     Ok(Err(reasons.join("; ")))
+}
+
+/// Where to cut a query that takes `mean_us` by a key, the microseconds that are expected then, and the column whose values are
+/// known; or why it does not pay.
+fn cuts(
+    database: &Database<'_>,
+    candidate: &Candidate,
+    mean_us: f64,
+    talk: &mut Conversation,
+) -> Result<Result<(Vec<Value>, f64, String), String>, TalkError> {
+    let workers = database.workers;
+    let Some((spread, source)) = work(&database.schema, candidate, talk)? else {
+        return Ok(Err("nothing is known of the key's values: run ANALYZE".to_owned()));
+    };
+    let kind = database.schema.column(candidate.place).kind;
+    if kind == Some(KeyType::Text) && !spread.in_order {
+        return Ok(Err(
+            "its texts are ordered by language, and cuts would have to be, too".to_owned(),
+        ));
+    }
+    let cuts = spread.cuts(workers, CUTS);
+    let shares = Spread::bounds(&cuts, workers).into_iter();
+    let most = shares
+        .map(|(low, high)| spread.between(low, high))
+        .fold(0.0, f64::max);
+    let expected_us = mean_us * most + HistorySettings::default().overhead_us * workers as f64;
+    if cuts.is_empty() || expected_us > mean_us * GAIN_MIN {
+        return Ok(Err(format!(
+            "in {workers} parts it would take about {:.1} ms instead of {:.1} ms",
+            expected_us / 1e3,
+            mean_us / 1e3
+        )));
+    }
+    Ok(Ok((cuts, expected_us, source)))
 }
 
 type Refused = BTreeMap<String, Vec<String>>;
@@ -216,32 +219,25 @@ fn candidates(
         let Some(shown) = schema.shown(place) else {
             continue;
         };
-        let mut refuse = |why: String| refused.entry(why).or_default().push(shown.clone());
         let (table, column) = (schema.table(place), schema.column(place));
         let key = KeyColumn {
             schema: (!table.visible).then(|| table.schema.clone()),
             table: table.name.clone(),
             column: column.name.clone(),
         };
-        let plan = match plan(&known.statement.text, Dialect::default(), &key) {
-            Ok(plan) => plan,
-            Err(why) => {
-                refuse(why.to_string());
-                continue;
-            }
-        };
         let class = known.joins.class_of(place);
-        if class.iter().any(|place| known.joins.restricted.contains(place)) {
-            refuse("the query reads a part of its values only, which parts would share unevenly".to_owned());
-            continue;
-        }
-        match talk.query(&plan.questions()) {
-            Ok(rows) => match plan.resolve(&rows.rows) {
-                Ok(_) => found.push(Candidate { place, shown, class }),
-                Err(why) => refuse(why.to_string()),
-            },
-            Err(error) if error.is_harmless() => refuse(error.to_string()),
-            Err(error) => return Err(error),
+        let plan = plan(&known.statement.text, Dialect::default(), &key);
+        let resolved = match plan {
+            Err(why) => Err(why.to_string()),
+            Ok(_) if !class.is_disjoint(&known.joins.restricted) => {
+                Err("the query reads a part of its values only, which parts would share unevenly".to_owned())
+            }
+            Ok(plan) => or_refusal(talk.query(&plan.questions()))?
+                .and_then(|found| plan.resolve(&found.rows).map_err(|why| why.to_string())),
+        };
+        match resolved {
+            Ok(_) => found.push(Candidate { place, shown, class }),
+            Err(why) => refused.entry(why).or_default().push(shown),
         }
     }
     Ok((found, refused))
@@ -265,13 +261,11 @@ fn work(
         .collect();
     equal.sort_by_key(|place| std::cmp::Reverse(schema.table(*place).rows));
     let statistics = ask::statistics(talk, schema, &equal)?;
-    for place in equal {
-        let spread = statistics
-            .get(&place)
-            .and_then(|known| Spread::of(key_type, key.zoned, known));
-        if let Some(spread) = spread {
-            return Ok(Some((spread, schema.shown(place).unwrap_or_default())));
-        }
-    }
-    Ok(None)
+    let mut known = equal
+        .iter()
+        .filter_map(|place| Some((*place, statistics.get(place)?)));
+    Ok(known.find_map(|(place, known)| {
+        let spread = Spread::of(key_type, key.zoned, known)?;
+        Some((spread, schema.shown(place).unwrap_or_default()))
+    }))
 }

@@ -74,25 +74,29 @@ impl Spread {
     /// Of a column's statistics. `None`: they say nothing.
     pub fn of(key_type: KeyType, zoned: bool, statistics: &Statistics) -> Option<Spread> {
         let kind = kind_of(key_type);
-        let key = |text: &str| key_of_text(kind, text.as_bytes());
+        let value = |text: &String| {
+            let (key, text) = (key_of_text(kind, text.as_bytes())?, text.clone());
+            Some(Value { key, text })
+        };
         let common = statistics.common.iter();
+        let common: Vec<(Value, f64)> = common
+            .filter_map(|(text, weight)| Some((value(text)?, *weight)))
+            .collect();
+        let bounds: Vec<Value> = statistics.bounds.iter().filter_map(value).collect();
         let mut pieces: Vec<Piece> = common
-            .filter_map(|(text, weight)| {
-                let key = key(text)?;
-                Some(Piece {
-                    low: key,
-                    high: key,
-                    weight: *weight,
-                })
+            .iter()
+            .map(|(value, weight)| Piece {
+                low: value.key,
+                high: value.key,
+                weight: *weight,
             })
             .collect();
-        let bounds: Vec<i64> = statistics.bounds.iter().filter_map(|text| key(text)).collect();
         let of_common: f64 = statistics.common.iter().map(|(_, weight)| weight).sum();
         let rest = (1.0 - statistics.null_part - of_common).max(0.0);
         let count = bounds.len().saturating_sub(1).max(1) as f64;
         for (at, pair) in bounds.windows(2).enumerate() {
             let last = at + 2 == bounds.len();
-            let (low, next) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+            let (low, next) = (pair[0].key.min(pair[1].key), pair[0].key.max(pair[1].key));
             pieces.push(Piece {
                 low,
                 // The next piece begins with its bound.
@@ -104,22 +108,11 @@ impl Spread {
                 weight: rest / count,
             });
         }
-        let texts = statistics
-            .common
-            .iter()
-            .map(|(text, _)| text)
-            .chain(&statistics.bounds);
-        let mut known: Vec<Value> = texts
-            .filter_map(|text| {
-                Some(Value {
-                    key: key(text)?,
-                    text: text.clone(),
-                })
-            })
-            .collect();
+        let in_order = bounds.is_sorted_by_key(|bound| bound.key);
+        let common = common.into_iter().map(|(value, _)| value);
+        let mut known: Vec<Value> = common.chain(bounds).collect();
         known.sort_by(|a, b| (a.key, &a.text).cmp(&(b.key, &b.text)));
         known.dedup_by_key(|value| value.key);
-        let in_order = bounds.windows(2).all(|pair| pair[0] <= pair[1]);
         Spread {
             key_type,
             zoned,

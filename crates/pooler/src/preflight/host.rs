@@ -9,7 +9,7 @@ use corun_topology::affinity;
 
 use super::judge::{self, Facts};
 use super::plan::{Account, Server};
-use super::{Line, accounts};
+use super::{Level, Line, accounts, or_refusal};
 use crate::auth::Credentials;
 use crate::config::Switch;
 use crate::core::ConfigFiles;
@@ -30,20 +30,8 @@ const FACTS: &str = "SELECT pg_catalog.pg_is_in_recovery(), \
 const LIMITS: &str = "SELECT (SELECT rolconnlimit FROM pg_catalog.pg_roles WHERE rolname = current_user), \
      (SELECT datconnlimit FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
 
-/// What each server is: a replica or not.
-#[derive(Debug, Default)]
-pub(super) struct Roles(BTreeMap<String, bool>);
-
-impl Roles {
-    /// Whether the server at `place` is in recovery, if that is known.
-    pub fn of(&self, place: &str) -> Option<bool> {
-        self.0.get(place).copied()
-    }
-
-    pub fn set(&mut self, place: &str, in_recovery: bool) {
-        self.0.insert(place.to_owned(), in_recovery);
-    }
-}
+/// Whether each server that answered is in recovery.
+pub(super) type Roles = BTreeMap<String, bool>;
 
 /// Looks at a server.
 pub(super) fn check(
@@ -80,23 +68,21 @@ pub(super) fn check(
                 continue;
             }
         };
-        if !told {
-            told = true;
+        let first = !std::mem::replace(&mut told, true);
+        if first {
             let text = format!(
                 "connected and logged in within {:.1} ms",
                 began.elapsed().as_secs_f64() * 1e3
             );
             tell(Line::ok("reachable", &about, text));
             tell(judge::tls(&about, talk.tls().as_deref(), talk.is_local()));
-            login(&about, account, &mut talk, tell);
-            if let Err(error) = look(files, server, &about, &mut talk, roles, tell) {
-                tell(
-                    Line::fail("questions", &about, error.to_string())
-                        .hint("The account must be able to run a plain SELECT."),
-                );
-            }
-        } else {
-            login(&about, account, &mut talk, tell);
+        }
+        login(&about, account, &mut talk, tell);
+        if first && let Err(error) = look(files, server, &about, &mut talk, roles, tell) {
+            tell(
+                Line::fail("questions", &about, error.to_string())
+                    .hint("The account must be able to run a plain SELECT."),
+            );
         }
     }
 }
@@ -133,18 +119,12 @@ fn login(about: &str, account: &Account, talk: &mut Conversation, tell: &mut dyn
     let limit = |column| {
         limits
             .as_ref()
-            .and_then(|rows| rows.value(column)?.parse().ok())
+            .and_then(|rows| number(rows, column))
             .unwrap_or(-1)
     };
     let limits = (limit(0), limit(1));
-    tell(judge::login(
-        about,
-        user,
-        database,
-        talk.asked(),
-        account.wanted,
-        limits,
-    ));
+    let asked = talk.asked();
+    tell(judge::login(about, user, database, asked, account.wanted, limits));
 }
 
 /// All that needs one connection only.
@@ -160,10 +140,9 @@ fn look(
         .reported("server_version")
         .unwrap_or("of unknown version")
         .to_owned();
-    let number = talk.query("SHOW server_version_num")?;
-    let number = number.value(0).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let line = judge::version(about, number, &shown);
-    let old = line.level == super::Level::Fail;
+    let version = number(&talk.query("SHOW server_version_num")?, 0);
+    let line = judge::version(about, version.unwrap_or(0), &shown);
+    let old = line.level == Level::Fail;
     tell(line);
     if old {
         return Ok(());
@@ -172,7 +151,7 @@ fn look(
     let rows = talk.query(FACTS)?;
     let (facts, epoch) = facts(&rows);
     let ours = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    roles.set(about, facts.in_recovery);
+    roles.insert(about.to_owned(), facts.in_recovery);
     tell(judge::role(about, &facts, server.grouped));
     tell(judge::connections(about, &facts, server.wanted, server.wildcard));
     tell(judge::between(about, talk.pid(), facts.pid));
@@ -191,21 +170,25 @@ fn look(
 
 /// The row of [`FACTS`], and the server's clock.
 fn facts(rows: &Rows) -> (Facts, f64) {
-    let number = |column| -> u64 { rows.value(column).and_then(|text| text.parse().ok()).unwrap_or(0) };
+    let count = |column| number::<u64>(rows, column).unwrap_or(0);
     let on = |column| rows.value(column) == Some("on");
     let facts = Facts {
         in_recovery: rows.value(0) == Some("t"),
-        connections_max: number(1),
-        reserved: number(2).saturating_add(number(3)),
+        connections_max: count(1),
+        reserved: count(2).saturating_add(count(3)),
         // Our own is among them.
-        connected: number(4).saturating_sub(1),
+        connected: count(4).saturating_sub(1),
         titles: on(5),
         activities: on(6),
         read_only: on(7),
-        pid: u32::try_from(number(8)).unwrap_or(0),
+        pid: number(rows, 8).unwrap_or(0),
     };
-    let epoch = rows.value(9).and_then(|text| text.parse().ok()).unwrap_or(0.0);
-    (facts, epoch)
+    (facts, number(rows, 9).unwrap_or(0.0))
+}
+
+/// A value of the first row.
+fn number<T: std::str::FromStr>(rows: &Rows, column: usize) -> Option<T> {
+    rows.value(column)?.parse().ok()
 }
 
 /// Asks as the proxy does for role and lag.
@@ -246,14 +229,12 @@ fn reset(talk: &mut Conversation) -> Result<Result<u64, String>, TalkError> {
         "EXECUTE corun_preflight",
         "DISCARD ALL",
     ] {
-        match talk.query(sql) {
-            Ok(_) => {}
-            Err(error) if error.is_harmless() => return Ok(Err(error.to_string())),
-            Err(error) => return Err(error),
+        if let Err(why) = or_refusal(talk.query(sql))? {
+            return Ok(Err(why));
         }
     }
     let left = talk.query("SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_statements")?;
-    Ok(Ok(left.value(0).and_then(|text| text.parse().ok()).unwrap_or(0)))
+    Ok(Ok(number(&left, 0).unwrap_or(0)))
 }
 
 /// Binds the process behind our own connection, as the proxy would.
@@ -261,19 +242,14 @@ fn binding(switch: Switch, about: &str, talk: &Conversation) -> Line {
     if switch == Switch::Off {
         return Line::ok("binding", about, "bind_backends is off");
     }
+    let unknown = |why: &str| Line::warn("binding", about, why);
     let route = match (talk.stream(), talk.stream().peer()) {
         (Stream::Unix(_), Some(Peer::Unix { pid, .. })) => Route::Unix { listener: pid },
         (Stream::Tcp(_), Some(Peer::Tcp(peer))) => match talk.stream().local() {
             Some(local) => Route::Tcp { local, peer },
-            None => return Line::warn("binding", about, "the connection has no address of its own"),
+            None => return unknown("the connection has no address of its own"),
         },
-        _ => {
-            return Line::warn(
-                "binding",
-                about,
-                "the kernel does not say who is at the other end",
-            );
-        }
+        _ => return unknown("the kernel does not say who is at the other end"),
     };
     let cpus = affinity::allowed_cpus().unwrap_or_default();
     let bound = process::verify_backend(&SystemProcesses, talk.pid(), &route).and_then(|backend| {
@@ -283,17 +259,15 @@ fn binding(switch: Switch, about: &str, talk: &Conversation) -> Line {
         process::unbind(&SystemProcesses, &backend)
     });
     match bound {
-        Ok(()) => Line::ok(
-            "binding",
-            about,
-            format!(
-                "backends can be bound to all {} processors of the pooler",
-                cpus.len()
-            ),
-        ),
+        Ok(()) => {
+            let count = cpus.len();
+            let text = format!("backends can be bound to all {count} processors of the pooler");
+            Line::ok("binding", about, text)
+        }
         Err(refusal) => {
             let local = !matches!(refusal, Refusal::Remote { .. });
-            let level = judge::unless(local || switch == Switch::On);
+            let wanted = local || switch == Switch::On;
+            let level = if wanted { Level::Warn } else { Level::Ok };
             Line::new(level, "binding", about, refusal.to_string())
                 .hint("Everything else works without; bind_backends = \"off\" says that it is not wanted.")
         }

@@ -9,11 +9,11 @@ use crate::talk::{Asked, TalkError};
 
 /// Oldest version of a server, as `server_version_num`.
 const VERSION_MIN: u64 = 10_00_00;
-/// The first version nobody has written anything for.
+/// The first version that is newer than this program.
 const VERSION_END: u64 = 19_00_00;
 /// Descriptors beside connections: listeners, pollers, logs, libraries.
 const DESCRIPTORS_OWN: u64 = 64;
-/// Difference of clocks that is said.
+/// A larger difference of clocks is a warning.
 const CLOCK_MAX: Duration = Duration::from_secs(5);
 
 /// What a server says of itself.
@@ -145,7 +145,7 @@ pub(super) fn groups(groups: &[(String, Vec<String>)], roles: &Roles) -> Vec<Lin
         .iter()
         .map(|(name, places)| {
             let of = |in_recovery| -> Vec<&str> {
-                let member = |place: &&String| roles.of(place) == Some(in_recovery);
+                let member = |place: &&String| roles.get(*place) == Some(&in_recovery);
                 places.iter().filter(member).map(String::as_str).collect()
             };
             let (primaries, replicas) = (of(false), of(true));
@@ -209,18 +209,19 @@ pub(super) fn refused(about: &str, user: &str, database: &str, error: &TalkError
         TalkError::Refused(said) | TalkError::Failed(said) => {
             let text = format!("{user}, database {database}: {} (SQLSTATE {})", said.message, said.code);
             let line = Line::fail("login", about, text);
-            match said.code.as_str() {
-                "28P01" => line.hint("The password in auth_file, [users.NAME] or [databases.NAME] is not the server's."),
-                "28000" if said.message.contains("pg_hba.conf") => line.hint(format!(
+            let hint = match said.code.as_str() {
+                "28P01" => "The password in auth_file, [users.NAME] or [databases.NAME] is not the server's.",
+                "28000" if said.message.contains("pg_hba.conf") => return line.hint(format!(
                     "Add a line for this machine to pg_hba.conf of the server and reload it: host {database} {user} ADDRESS/32 scram-sha-256"
                 )),
-                "28000" => line.hint("Does the role exist on the server, and may it log in?"),
-                "3D000" => line.hint("Create the database, or correct dbname."),
-                "42501" => line.hint("Grant CONNECT on the database to the user."),
-                "53300" => line.hint("All connections are taken, or a limit of the role or database is reached."),
-                "57P03" => line.hint("It starts or recovers: try again, or set hot_standby = on."),
-                _ => line,
-            }
+                "28000" => "Does the role exist on the server, and may it log in?",
+                "3D000" => "Create the database, or correct dbname.",
+                "42501" => "Grant CONNECT on the database to the user.",
+                "53300" => "All connections are taken, or a limit of the role or database is reached.",
+                "57P03" => "It starts or recovers: try again, or set hot_standby = on.",
+                _ => return line,
+            };
+            line.hint(hint)
         }
     }
 }
@@ -326,11 +327,6 @@ pub(super) fn lag(about: &str, full: bool, why: &str) -> Line {
     }
     Line::warn("lag", about, format!("not everything can be read: {why}"))
         .hint("GRANT pg_monitor to the account; without, lag limits or old primaries cannot be judged.")
-}
-
-/// The level of a line about something that is of no use here.
-pub(super) fn unless(wanted: bool) -> Level {
-    if wanted { Level::Warn } else { Level::Ok }
 }
 
 #[cfg(test)]

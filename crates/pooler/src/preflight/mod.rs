@@ -20,7 +20,7 @@ mod system;
 use std::time::Duration;
 
 use crate::core::ConfigFiles;
-use crate::talk::Target;
+use crate::talk::{TalkError, Target};
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +103,25 @@ pub struct Options {
 /// Time limit where neither the options nor the configuration have one.
 const LIMIT: Duration = Duration::from_secs(15);
 
+/// The time limit: of the options, else of the configuration.
+pub(crate) fn limit(files: &ConfigFiles, option: Option<Duration>) -> Duration {
+    let configured = files.config.proxy.server_connect_timeout;
+    let configured = Some(configured).filter(|limit| !limit.is_zero());
+    option.or(configured).unwrap_or(LIMIT)
+}
+
+/// What a server answered, or why it refused while the connection goes on.
+///
+/// # Errors
+/// The connection is of no more use.
+pub(crate) fn or_refusal<T>(outcome: Result<T, TalkError>) -> Result<Result<T, String>, TalkError> {
+    match outcome {
+        Ok(found) => Ok(Ok(found)),
+        Err(error) if error.is_harmless() => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
 /// Databases that are looked at, by the names clients ask for.
 pub(crate) fn databases(files: &ConfigFiles, options: &Options) -> Vec<String> {
     plan::names(files, options)
@@ -124,19 +143,14 @@ pub(crate) fn targets(
     users.iter().filter_map(target).collect()
 }
 
-/// Looks at everything and tells each line as soon as it is known. The answer is the worst level.
+/// Looks at everything and tells each line as soon as it is known. Returns the worst level.
 pub fn run(files: &ConfigFiles, options: &Options, tell: &mut dyn FnMut(Line)) -> Level {
     let mut worst = Level::Ok;
     let mut tell = |line: Line| {
         worst = worst.max(line.level);
         tell(line);
     };
-    let configured = files.config.proxy.server_connect_timeout;
-    let limit = match options.limit {
-        Some(limit) => limit,
-        None if configured.is_zero() => LIMIT,
-        None => configured,
-    };
+    let limit = limit(files, options.limit);
     let loops = system::event_loops(files);
     let plan = plan::plan(files, options, loops);
     system::check(

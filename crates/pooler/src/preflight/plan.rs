@@ -41,6 +41,18 @@ pub(super) struct Server {
     pub wildcard: bool,
 }
 
+impl Server {
+    fn at(endpoint: &Endpoint) -> Self {
+        Self {
+            endpoint: endpoint.clone(),
+            accounts: Vec::new(),
+            wanted: 0,
+            grouped: false,
+            wildcard: false,
+        }
+    }
+}
+
 /// One pool.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
@@ -70,30 +82,19 @@ pub(super) fn plan(files: &ConfigFiles, options: &Options, loops: usize) -> Plan
 
 pub(super) fn names(files: &ConfigFiles, options: &Options) -> Vec<String> {
     let known = &files.config.databases;
+    let named = &options.databases;
     let mut names: Vec<String> = known
         .keys()
         .filter(|name| *name != WILDCARD && *name != CONSOLE)
         .cloned()
         .collect();
-    if known.contains_key(WILDCARD) {
-        let any = [ANY_DATABASE.to_owned()];
-        let more = if options.databases.is_empty() {
-            &any[..]
-        } else {
-            &options.databases
-        };
-        names.extend(more.iter().filter(|name| !known.contains_key(*name)).cloned());
-    } else {
-        names.extend(
-            options
-                .databases
-                .iter()
-                .filter(|name| !known.contains_key(*name))
-                .cloned(),
-        );
+    let more = named.iter().filter(|name| !known.contains_key(*name));
+    names.extend(more.cloned());
+    if named.is_empty() && known.contains_key(WILDCARD) && !known.contains_key(ANY_DATABASE) {
+        names.push(ANY_DATABASE.to_owned());
     }
-    if !options.databases.is_empty() {
-        names.retain(|name| options.databases.contains(name));
+    if !named.is_empty() {
+        names.retain(|name| named.contains(name));
     }
     names.dedup();
     names
@@ -134,31 +135,21 @@ fn add(plan: &mut Plan, files: &ConfigFiles, options: &Options, loops: usize, na
     let grouped = !first.replicas.is_empty();
     let endpoints: Vec<&Endpoint> = first.hosts.iter().chain(&first.replicas).collect();
     for &endpoint in &endpoints {
-        let at = match plan
+        let known = plan
             .servers
             .iter()
-            .position(|server| server.endpoint == *endpoint)
-        {
-            Some(at) => at,
-            None => {
-                plan.servers.push(Server {
-                    endpoint: endpoint.clone(),
-                    accounts: Vec::new(),
-                    wanted: 0,
-                    grouped: false,
-                    wildcard: false,
-                });
-                plan.servers.len() - 1
-            }
-        };
-        if let Some(server) = plan.servers.get_mut(at) {
-            server
-                .accounts
-                .extend(accounts.values().take(ACCOUNTS_MAX).cloned());
-            server.wanted = server.wanted.saturating_add(wanted);
-            server.grouped |= grouped;
-            server.wildcard |= first.wildcard;
-        }
+            .position(|server| server.endpoint == *endpoint);
+        let at = known.unwrap_or_else(|| {
+            plan.servers.push(Server::at(endpoint));
+            plan.servers.len() - 1
+        });
+        let server = &mut plan.servers[at];
+        server
+            .accounts
+            .extend(accounts.values().take(ACCOUNTS_MAX).cloned());
+        server.wanted = server.wanted.saturating_add(wanted);
+        server.grouped |= grouped;
+        server.wildcard |= first.wildcard;
     }
     if grouped {
         let places = endpoints.iter().map(ToString::to_string).collect();
@@ -183,9 +174,7 @@ pub(super) fn users(files: &ConfigFiles, options: &Options, database: &str) -> V
         // Whoever logs in, the server sees one user.
         users.push(effective.user.clone());
     }
-    if let Some(auth_user) = effective
-        .as_ref()
-        .and_then(|effective| effective.auth_user.clone())
+    if let Some(auth_user) = effective.and_then(|effective| effective.auth_user.clone())
         && !users.contains(&auth_user)
     {
         users.push(auth_user);

@@ -4,8 +4,8 @@ use std::fs;
 
 use corun_net::reactor::Uring;
 
+use super::Line;
 use super::judge;
-use super::{Level, Line};
 use crate::config::{AutoCount, Io};
 use crate::core::ConfigFiles;
 
@@ -26,17 +26,11 @@ pub(super) fn check(files: &ConfigFiles, servers: u64, tell: &mut dyn FnMut(Line
     tell(match Uring::new() {
         Ok(_) => Line::ok("io_uring", "here", "io_uring can be used"),
         Err(error) => {
-            let level = if wanted { Level::Fail } else { Level::Ok };
-            let line = Line::new(
-                level,
-                "io_uring",
-                "here",
-                format!("io_uring cannot be used: {error}"),
-            );
+            let text = format!("io_uring cannot be used: {error}");
             if wanted {
-                line.hint("Set io = \"auto\", or allow io_uring: sysctl kernel.io_uring_disabled, the container's seccomp rules.")
+                Line::fail("io_uring", "here", text).hint("Set io = \"auto\", or allow io_uring: sysctl kernel.io_uring_disabled, the container's seccomp rules.")
             } else {
-                line.hint("Nothing is lost: epoll is used.")
+                Line::ok("io_uring", "here", text).hint("Nothing is lost: epoll is used.")
             }
         }
     });

@@ -31,22 +31,17 @@ impl TlsClient {
         let chain = match &files.ca {
             _ if !files.mode.verifies() => None,
             None => {
-                let why =
-                    "server_tls_sslmode = verify-ca and verify-full check servers' certificates against it";
-                return Err(TlsError::Missing {
-                    setting: "server_tls_ca_file",
-                    why,
-                });
+                return Err(TlsError::missing(
+                    "server_tls_ca_file",
+                    "server_tls_sslmode = verify-ca and verify-full check servers' certificates against it",
+                ));
             }
             Some(ca) => {
                 let known = files::authorities(ca)?;
                 let webpki =
                     WebPkiServerVerifier::builder_with_provider(known.store, provider.clone()).build();
-                let webpki = webpki.map_err(|error| TlsError::Content {
-                    what: "server_tls_ca_file",
-                    path: ca.clone(),
-                    problem: error.to_string(),
-                })?;
+                let webpki =
+                    webpki.map_err(|error| TlsError::content("server_tls_ca_file", ca, error.to_string()))?;
                 Some(Chain {
                     webpki,
                     exact: known.exact,
@@ -58,20 +53,20 @@ impl TlsClient {
             (Some(cert), Some(key)) => Some(files::certified_key(cert, key, &provider)?),
             (None, None) => None,
             (Some(_), None) => {
-                return Err(TlsError::Missing {
-                    setting: "server_tls_key_file",
-                    why: "server_tls_cert_file is of no use without it",
-                });
+                return Err(TlsError::missing(
+                    "server_tls_key_file",
+                    "server_tls_cert_file is of no use without it",
+                ));
             }
             (None, Some(_)) => {
-                return Err(TlsError::Missing {
-                    setting: "server_tls_cert_file",
-                    why: "server_tls_key_file is of no use without it",
-                });
+                return Err(TlsError::missing(
+                    "server_tls_cert_file",
+                    "server_tls_key_file is of no use without it",
+                ));
             }
         };
         let builder = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&files.protocols.versions())?
+            .with_protocol_versions(&files.versions())?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Servers { algorithms, chain }));
         let mut config = match own {

@@ -8,76 +8,16 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, SupportedProtocolVersion};
 
-use super::{TlsError, TlsMode, certificate};
+use super::{TlsError, TlsMode, TlsProtocols, certificate};
 
 /// Largest file read, in bytes: a bundle of all public authorities is a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Which versions of TLS are spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Protocols {
-    /// TLS 1.2.
-    pub tls12: bool,
-    /// TLS 1.3.
-    pub tls13: bool,
-}
-
-impl Default for Protocols {
-    fn default() -> Self {
-        Self {
-            tls12: true,
-            tls13: true,
-        }
-    }
-}
-
-impl Protocols {
-    /// Reads PgBouncer's lists: `secure`, `all`, `legacy`, or names such as `tlsv1.2, tlsv1.3`. Older versions are passed over
-    /// as long as a newer one is left.
-    ///
-    /// # Errors
-    /// [`TlsError::Value`] for unknown names, and where nothing is left.
-    pub fn parse(text: &str) -> Result<Self, TlsError> {
-        let mut found = Self {
-            tls12: false,
-            tls13: false,
-        };
-        for name in text
-            .split([',', ':', ' '])
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-        {
-            match name.to_ascii_lowercase().as_str() {
-                "secure" | "all" | "legacy" | "default" => found = Self::default(),
-                "tlsv1.2" => found.tls12 = true,
-                "tlsv1.3" => found.tls13 = true,
-                "tlsv1.0" | "tlsv1.1" => {}
-                _ => {
-                    return Err(TlsError::Value(format!(
-                        "unknown TLS protocol \"{name}\": tlsv1.2 and tlsv1.3 exist"
-                    )));
-                }
-            }
-        }
-        if found.tls12 || found.tls13 {
-            return Ok(found);
-        }
-        Err(TlsError::Value(format!(
-            "no TLS protocol is left of \"{text}\": use tlsv1.2 or tlsv1.3"
-        )))
-    }
-
-    pub(super) fn versions(self) -> Vec<&'static SupportedProtocolVersion> {
-        let tls13 = self.tls13.then_some(&rustls::version::TLS13);
-        let tls12 = self.tls12.then_some(&rustls::version::TLS12);
-        tls13.into_iter().chain(tls12).collect()
-    }
-}
-
 /// The TLS settings of one side, as the configuration has them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// `*_tls_sslmode`.
     pub mode: TlsMode,
@@ -88,7 +28,30 @@ pub struct TlsFiles {
     /// `*_tls_key_file`.
     pub key: Option<PathBuf>,
     /// `*_tls_protocols`.
-    pub protocols: Protocols,
+    pub protocols: TlsProtocols,
+}
+
+impl Default for TlsFiles {
+    /// No TLS, and no files.
+    fn default() -> Self {
+        Self {
+            mode: TlsMode::Disable,
+            ca: None,
+            cert: None,
+            key: None,
+            protocols: TlsProtocols::Secure,
+        }
+    }
+}
+
+impl TlsFiles {
+    pub(super) fn versions(&self) -> Vec<&'static SupportedProtocolVersion> {
+        match self.protocols {
+            TlsProtocols::Secure => vec![&TLS13, &TLS12],
+            TlsProtocols::Tls12 => vec![&TLS12],
+            TlsProtocols::Tls13 => vec![&TLS13],
+        }
+    }
 }
 
 /// Authorities believed in.
@@ -108,10 +71,9 @@ pub(super) fn authorities(path: &Path) -> Result<Authorities, TlsError> {
     let exact = certificates(what, path)?;
     let mut store = RootCertStore::empty();
     for (at, cert) in exact.iter().enumerate() {
-        store.add(cert.clone()).map_err(|error| TlsError::Content {
-            what,
-            path: path.to_owned(),
-            problem: format!("certificate {} is not one of an authority: {error}", at + 1),
+        store.add(cert.clone()).map_err(|error| {
+            let problem = format!("certificate {} is not one of an authority: {error}", at + 1);
+            TlsError::content(what, path, problem)
         })?;
     }
     Ok(Authorities {
@@ -126,11 +88,7 @@ pub(super) fn certified_key(
     key: &Path,
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, TlsError> {
-    let wrong = |problem: String| TlsError::Content {
-        what: "tls_key_file",
-        path: key.to_owned(),
-        problem,
-    };
+    let wrong = |problem: String| TlsError::content("tls_key_file", key, problem);
     let chain = certificates("tls_cert_file", cert)?;
     let pem = read("tls_key_file", key)?;
     let der = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| {
@@ -146,11 +104,8 @@ pub(super) fn certified_key(
             "the key cannot be used: {error}; RSA from 2048 bits, P-256, P-384 and Ed25519 can"
         ))
     })?;
-    let public = certificate::public_key(&chain[0]).ok_or_else(|| TlsError::Content {
-        what: "tls_cert_file",
-        path: cert.to_owned(),
-        problem: "the first certificate cannot be read".into(),
-    })?;
+    let public = certificate::public_key(&chain[0])
+        .ok_or_else(|| TlsError::content("tls_cert_file", cert, "the first certificate cannot be read"))?;
     // rustls would compare the two as well, but refuses certificates of version 1, which PostgreSQL takes.
     if signing.public_key().is_some_and(|spki| spki.as_ref() != public) {
         return Err(wrong(format!(
@@ -163,11 +118,7 @@ pub(super) fn certified_key(
 
 fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = read(what, path)?;
-    let wrong = |problem: String| TlsError::Content {
-        what,
-        path: path.to_owned(),
-        problem,
-    };
+    let wrong = |problem: String| TlsError::content(what, path, problem);
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match all {
         Ok(all) if all.is_empty() => Err(wrong("no certificate in PEM form found".into())),
@@ -183,12 +134,8 @@ fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
         source,
     };
     if std::fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
-        let problem = "the file is larger than 4 MiB, too large for certificates".into();
-        return Err(TlsError::Content {
-            what,
-            path: path.to_owned(),
-            problem,
-        });
+        let problem = "the file is larger than 4 MiB, too large for certificates";
+        return Err(TlsError::content(what, path, problem));
     }
     std::fs::read(path).map_err(failed)
 }

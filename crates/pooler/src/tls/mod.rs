@@ -18,58 +18,16 @@ mod server;
 mod session;
 mod verify;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+pub use crate::config::{TlsMode, TlsProtocols};
 pub use client::TlsClient;
-pub use files::{Protocols, TlsFiles, readable_by_others};
+pub use files::{TlsFiles, readable_by_others};
 pub use server::TlsServer;
 pub use session::{Progress, TlsSession};
 
 /// The protocol name of direct TLS (`sslnegotiation=direct` in PostgreSQL 17).
 pub const ALPN: &[u8] = b"postgresql";
-
-/// `client_tls_sslmode` and `server_tls_sslmode`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TlsMode {
-    /// No TLS.
-    #[default]
-    Disable,
-    /// Clients: TLS if they ask for it. Servers: TLS only where they refuse to go without.
-    Allow,
-    /// Clients: as `allow`. Servers: TLS where they have it.
-    Prefer,
-    /// TLS, whoever is there.
-    Require,
-    /// TLS with a certificate of a known authority.
-    VerifyCa,
-    /// Servers: the certificate must be for the host as well. Clients: as `verify-ca`.
-    VerifyFull,
-}
-
-impl TlsMode {
-    /// The mode of a name.
-    pub fn of(name: &str) -> Option<Self> {
-        Some(match name {
-            "disable" => Self::Disable,
-            "allow" => Self::Allow,
-            "prefer" => Self::Prefer,
-            "require" => Self::Require,
-            "verify-ca" => Self::VerifyCa,
-            "verify-full" => Self::VerifyFull,
-            _ => return None,
-        })
-    }
-
-    /// Whether a connection without TLS is refused.
-    pub fn required(self) -> bool {
-        matches!(self, Self::Require | Self::VerifyCa | Self::VerifyFull)
-    }
-
-    /// Whether the other side's certificate must be signed by a known authority.
-    pub fn verifies(self) -> bool {
-        matches!(self, Self::VerifyCa | Self::VerifyFull)
-    }
-}
 
 /// What is wrong with TLS files, or with a session.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +66,20 @@ pub enum TlsError {
     /// The session failed; bytes for the other side may still be there to send.
     #[error("TLS: {0}")]
     Session(#[from] rustls::Error),
+}
+
+impl TlsError {
+    fn content(what: &'static str, path: &Path, problem: impl Into<String>) -> Self {
+        Self::Content {
+            what,
+            path: path.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    fn missing(setting: &'static str, why: &'static str) -> Self {
+        Self::Missing { setting, why }
+    }
 }
 
 #[cfg(test)]

@@ -28,14 +28,15 @@ impl TlsServer {
     /// Files or settings that are missing, unreadable or do not belong together, with the file and what to do.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let why = "TLS towards clients needs a certificate and its key (or client_tls_sslmode = disable)";
-        let cert = files.cert.as_deref().ok_or(TlsError::Missing {
-            setting: "client_tls_cert_file",
-            why,
-        })?;
-        let key = files.key.as_deref().ok_or(TlsError::Missing {
-            setting: "client_tls_key_file",
-            why,
-        })?;
+        let missing = |setting| TlsError::missing(setting, why);
+        let cert = files
+            .cert
+            .as_deref()
+            .ok_or_else(|| missing("client_tls_cert_file"))?;
+        let key = files
+            .key
+            .as_deref()
+            .ok_or_else(|| missing("client_tls_key_file"))?;
         let provider = files::provider();
         let algorithms = provider.signature_verification_algorithms;
         let certified = files::certified_key(cert, key, &provider)?;
@@ -47,22 +48,17 @@ impl TlsServer {
 
         let clients = match &files.ca {
             None if files.mode.verifies() => {
-                let why =
-                    "client_tls_sslmode = verify-ca and verify-full check clients' certificates against it";
-                return Err(TlsError::Missing {
-                    setting: "client_tls_ca_file",
-                    why,
-                });
+                return Err(TlsError::missing(
+                    "client_tls_ca_file",
+                    "client_tls_sslmode = verify-ca and verify-full check clients' certificates against it",
+                ));
             }
             None => None,
             Some(ca) => {
                 let roots = files::authorities(ca)?.store;
                 let webpki = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build();
-                let webpki = webpki.map_err(|error| TlsError::Content {
-                    what: "client_tls_ca_file",
-                    path: ca.clone(),
-                    problem: error.to_string(),
-                })?;
+                let webpki =
+                    webpki.map_err(|error| TlsError::content("client_tls_ca_file", ca, error.to_string()))?;
                 Some(Arc::new(Clients {
                     algorithms,
                     webpki,
@@ -70,8 +66,8 @@ impl TlsServer {
                 }))
             }
         };
-        let builder = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&files.protocols.versions())?;
+        let builder =
+            ServerConfig::builder_with_provider(provider).with_protocol_versions(&files.versions())?;
         let builder = match &clients {
             Some(clients) => builder.with_client_cert_verifier(clients.clone()),
             None => builder.with_no_client_auth(),

@@ -96,7 +96,7 @@ impl TlsSession {
             }
             if took == 0 || state.peer_has_closed() {
                 self.flush(reply);
-                return Ok(Progress::PeerClosed); // what follows a close_notify is nobody's
+                return Ok(Progress::PeerClosed); // what follows a close_notify belongs to no session
             }
         }
         self.flush(reply);
@@ -125,7 +125,7 @@ impl TlsSession {
         }
     }
 
-    /// Says goodbye: appends a close_notify.
+    /// Appends a close_notify: this side sends nothing more.
     pub fn close(&mut self, cipher: &mut Vec<u8>) {
         self.connection.send_close_notify();
         self.flush(cipher);

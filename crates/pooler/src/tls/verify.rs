@@ -1,4 +1,4 @@
-//! Whom to believe: certificates of servers, and of clients.
+//! Verification of the certificates of servers and of clients.
 //!
 //! Whatever the mode, the other side must have the key of the certificate it shows: signatures of the handshake are always
 //! checked, or channel binding would be worth nothing.
@@ -17,6 +17,33 @@ use rustls::{
 };
 
 use super::certificate;
+
+/// The methods that the verifiers of servers' and of clients' certificates share.
+macro_rules! signatures_by_algorithms {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            tls12_signature(message, cert, signed, &self.algorithms)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            tls13_signature(message, cert, signed, &self.algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.algorithms.supported_schemes()
+        }
+    };
+}
 
 /// How a server's certificate is judged.
 #[derive(Debug)]
@@ -100,27 +127,7 @@ impl ServerCertVerifier for Servers {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        tls12_signature(message, cert, signed, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        tls13_signature(message, cert, signed, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
+    signatures_by_algorithms!();
 }
 
 /// How a client's certificate is judged.
@@ -128,8 +135,8 @@ impl ServerCertVerifier for Servers {
 pub(super) struct Clients {
     pub algorithms: WebPkiSupportedAlgorithms,
     pub webpki: Arc<dyn ClientCertVerifier>,
-    /// Without it a client may have no certificate, or one of somebody else's authority: it is then nobody, as far as `cert`
-    /// is concerned, but may log in with a password.
+    /// Without it a client may have no certificate, or one of an unknown authority: it then has no name that the method `cert`
+    /// would take, but it may log in with a password.
     pub mandatory: bool,
 }
 
@@ -154,27 +161,7 @@ impl ClientCertVerifier for Clients {
         Ok(ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        tls12_signature(message, cert, signed, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        tls13_signature(message, cert, signed, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
+    signatures_by_algorithms!();
 }
 
 // rustls checks signatures too, but reads the certificate as webpki does, which refuses version 1: the version that PostgreSQL's

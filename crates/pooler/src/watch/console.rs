@@ -6,7 +6,7 @@ use super::address::Address;
 use super::sample::Sample;
 use crate::admin::{Row, VersionRow};
 use crate::talk::{Conversation, TalkError, Target};
-use crate::tls::{Protocols, TlsClient, TlsError, TlsFiles, TlsMode};
+use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode};
 
 /// Why there is no sample.
 #[derive(Debug, thiserror::Error)]
@@ -72,10 +72,7 @@ impl Console {
         let load = |mode| {
             TlsClient::load(&TlsFiles {
                 mode,
-                ca: None,
-                cert: None,
-                key: None,
-                protocols: Protocols::default(),
+                ..TlsFiles::default()
             })
         };
         let mut conversation = Conversation::open(&Target {

@@ -1,11 +1,16 @@
 //! Messages of the proxy's own, appended to a buffer.
 
 use super::error::Refusal;
-use super::{TransactionStatus, backend, frontend};
+use super::{TransactionStatus, backend, frontend, startup as codes};
 
 /// Appends a message of `tag` whose body `body` writes.
 pub fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
     out.push(tag);
+    with_length(out, body);
+}
+
+/// Appends the length of itself and of what `body` writes, and that.
+fn with_length(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend([0; 4]);
     body(out);
@@ -16,6 +21,16 @@ pub fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
 fn text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend(text);
     out.push(0);
+}
+
+/// An authentication request of its own: its kind, and what belongs to it.
+pub fn authentication(kind: u32, data: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(data.len() + 9);
+    message(&mut out, backend::AUTHENTICATION, |out| {
+        out.extend(kind.to_be_bytes());
+        out.extend(data);
+    });
+    out
 }
 
 /// AuthenticationOk.
@@ -140,16 +155,14 @@ pub fn data_row<'a>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Opt
 
 /// StartupMessage of protocol 3.0.
 pub fn startup<'a>(out: &mut Vec<u8>, parameters: impl Iterator<Item = (&'a str, impl AsRef<[u8]>)>) {
-    let at = out.len();
-    out.extend([0; 4]);
-    out.extend((3u32 << 16).to_be_bytes());
-    for (name, value) in parameters {
-        text(out, name.as_bytes());
-        text(out, value.as_ref());
-    }
-    out.push(0);
-    let length = (out.len() - at) as u32;
-    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+    with_length(out, |out| {
+        out.extend((3u32 << 16).to_be_bytes());
+        for (name, value) in parameters {
+            text(out, name.as_bytes());
+            text(out, value.as_ref());
+        }
+        out.push(0);
+    });
 }
 
 /// SSLRequest.
@@ -157,10 +170,11 @@ pub const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// CancelRequest.
 pub fn cancel(out: &mut Vec<u8>, pid: u32, secret: &[u8]) {
-    out.extend((12 + secret.len() as u32).to_be_bytes());
-    out.extend(((1234u32 << 16) | 5678).to_be_bytes());
-    out.extend(pid.to_be_bytes());
-    out.extend(secret);
+    with_length(out, |out| {
+        out.extend(codes::CANCEL_REQUEST.to_be_bytes());
+        out.extend(pid.to_be_bytes());
+        out.extend(secret);
+    });
 }
 
 /// Query.

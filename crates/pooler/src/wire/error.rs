@@ -68,7 +68,7 @@ pub mod code {
     pub const UNDEFINED_OBJECT: &str = "42704";
     /// A setting that cannot be set now.
     pub const CANT_CHANGE_RUNTIME_PARAM: &str = "55P02";
-    /// The message cannot be.
+    /// The message is not one of the protocol, or comes at the wrong time.
     pub const PROTOCOL_VIOLATION: &str = "08P01";
     /// The server could not be reached.
     pub const CANNOT_CONNECT: &str = "08001";

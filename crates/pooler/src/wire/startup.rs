@@ -1,11 +1,13 @@
 //! The first packet of a connection, which has no type byte.
 
+use super::read;
+
 /// The code of a request for TLS.
 const SSL_REQUEST: u32 = (1234 << 16) | 5679;
 /// The code of a request for GSSAPI encryption.
 const GSS_REQUEST: u32 = (1234 << 16) | 5680;
 /// The code of a cancel request.
-const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
+pub(super) const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
 /// Longest startup packet PostgreSQL takes, in bytes.
 pub const STARTUP_BYTES_MAX: usize = 10_000;
 /// The newest minor version of protocol 3 spoken here.
@@ -116,12 +118,9 @@ fn startup(code: u32, body: &[u8]) -> Result<Startup, StartupError> {
 }
 
 fn text(rest: &mut &[u8]) -> Result<String, StartupError> {
-    let end = rest
-        .iter()
-        .position(|&byte| byte == 0)
-        .ok_or(StartupError::Layout)?;
-    let found = std::str::from_utf8(&rest[..end]).map_err(|_| StartupError::Encoding)?;
-    *rest = &rest[end + 1..];
+    let (found, after) = read::text(rest).ok_or(StartupError::Layout)?;
+    *rest = after;
+    let found = std::str::from_utf8(found).map_err(|_| StartupError::Encoding)?;
     Ok(found.to_owned())
 }
 

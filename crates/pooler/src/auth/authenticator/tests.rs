@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::auth::scram::client::{ChannelBinding, ScramClient, ScramSecret};
+use crate::auth::scram::client::{ChannelBinding, ScramClient};
 use crate::auth::scram::{ITERATIONS_DEFAULT, Verifier};
-use crate::auth::secret::PlainSecret;
+use crate::auth::secret::{Credentials, PlainSecret};
 
 const NONCE: &[u8; NONCE_BYTES] = &[1; NONCE_BYTES];
 const SALT: [u8; 4] = *b"salt";
@@ -14,8 +14,12 @@ fn mock(md5: bool) -> Mock {
     Mock::from_secret(b"nobody knows", md5)
 }
 
-fn login<'a>(method: Method, user: &str, lookup: Lookup<'a>, facts: Facts<'a>) -> Authenticator {
-    Authenticator::with_nonce(method, user, lookup, facts, &mock(false), NONCE, SALT)
+fn login_with(method: Method, lookup: Lookup<'_>, facts: Facts<'_>) -> Authenticator {
+    Authenticator::with_nonce(method, "u", lookup, facts, &mock(false), NONCE, SALT)
+}
+
+fn login(method: Method, lookup: Lookup<'_>) -> Authenticator {
+    login_with(method, lookup, Facts::default())
 }
 
 fn denied(step: Step) -> Denial {
@@ -40,9 +44,9 @@ fn is_done(step: &Step) -> bool {
 fn scram(mut login: Authenticator, password: &[u8]) -> (Vec<Vec<u8>>, Step) {
     let offer = sent(login.start());
     assert_eq!(&offer[..9], [b'R', 0, 0, 0, 23, 0, 0, 0, 10]);
-    let secret = ScramSecret {
+    let secret = Credentials {
         password: Some(password.to_vec()),
-        keys: None,
+        ..Credentials::default()
     };
     let names: Vec<&[u8]> = offer[9..]
         .split(|&b| b == 0)
@@ -87,7 +91,7 @@ fn secrets() -> [Secret; 3] {
 fn passwords_in_clear_text_against_every_secret() {
     for secret in &secrets() {
         let ask = |body: &[u8]| {
-            let mut login = login(Method::Password, "u", Lookup::Found(secret), Facts::default());
+            let mut login = login(Method::Password, Lookup::Found(secret));
             assert_eq!(sent(login.start()), [b'R', 0, 0, 0, 8, 0, 0, 0, 3]);
             login.message(body)
         };
@@ -108,7 +112,7 @@ fn md5_where_md5_can_be() {
     let [plain, md5, verifier] = secrets();
     for secret in [&plain, &md5] {
         let ask = |answer: &[u8]| {
-            let mut login = login(Method::Md5, "u", Lookup::Found(secret), Facts::default());
+            let mut login = login(Method::Md5, Lookup::Found(secret));
             assert_eq!(sent(login.start()), b"R\0\0\0\x0c\0\0\0\x05salt");
             login.message(&[answer, b"\0"].concat())
         };
@@ -117,7 +121,7 @@ fn md5_where_md5_can_be() {
         denied(ask(&Md5Secret::of(b"pw", "v").response(SALT)));
         denied(ask(b"pw"));
     }
-    let with_verifier = login(Method::Md5, "u", Lookup::Found(&verifier), Facts::default());
+    let with_verifier = login(Method::Md5, Lookup::Found(&verifier));
     assert!(is_done(&scram(with_verifier, b"pw").1));
 }
 
@@ -125,20 +129,14 @@ fn md5_where_md5_can_be() {
 fn scram_from_verifier_and_password_but_not_from_md5() {
     let [plain, md5, verifier] = secrets();
     for secret in [&plain, &verifier] {
-        let login = || login(Method::ScramSha256, "u", Lookup::Found(secret), Facts::default());
+        let login = || login(Method::ScramSha256, Lookup::Found(secret));
         assert!(matches!(
             scram(login(), b"pw").1,
             Step::Done { learnt: Some(_), .. }
         ));
         denied(scram(login(), b"wrong").1);
     }
-    denied(
-        scram(
-            login(Method::ScramSha256, "u", Lookup::Found(&md5), Facts::default()),
-            b"pw",
-        )
-        .1,
-    );
+    denied(scram(login(Method::ScramSha256, Lookup::Found(&md5)), b"pw").1);
 }
 
 /// What is sent and said does not tell who exists: the shape is the same, and a name keeps its salt.
@@ -146,10 +144,7 @@ fn scram_from_verifier_and_password_but_not_from_md5() {
 fn users_that_do_not_exist_look_like_the_others() {
     let [plain, md5, verifier] = secrets();
     let ask = |lookup| {
-        let (sent, step) = scram(
-            login(Method::ScramSha256, "u", lookup, Facts::default()),
-            b"wrong",
-        );
+        let (sent, step) = scram(login(Method::ScramSha256, lookup), b"wrong");
         (sent, denied(step))
     };
     let (sent_to_nobody, told_nobody) = ask(Lookup::Unknown);
@@ -168,35 +163,17 @@ fn users_that_do_not_exist_look_like_the_others() {
         assert_eq!(sent[0], sent_to_nobody[0]);
         assert_eq!(sent[1].len(), sent_to_nobody[1].len());
     }
-    let first = |md5: bool, lookup| {
-        sent(
-            Authenticator::with_nonce(
-                Method::Md5,
-                "u",
-                lookup,
-                Facts::default(),
-                &mock(md5),
-                NONCE,
-                SALT,
-            )
-            .start(),
-        )
+    let login = |method, md5: bool, lookup| {
+        Authenticator::with_nonce(method, "u", lookup, Facts::default(), &mock(md5), NONCE, SALT)
     };
+    let first = |md5: bool, lookup| sent(login(Method::Md5, md5, lookup).start());
     assert_eq!(first(true, Lookup::Unknown), first(true, Lookup::Found(&md5)));
     assert_eq!(
         first(false, Lookup::Unknown),
         first(false, Lookup::Found(&verifier))
     );
     for method in [Method::Password, Method::Md5] {
-        let mut nobody = Authenticator::with_nonce(
-            method,
-            "u",
-            Lookup::Unknown,
-            Facts::default(),
-            &mock(true),
-            NONCE,
-            SALT,
-        );
+        let mut nobody = login(method, true, Lookup::Unknown);
         sent(nobody.start());
         assert_eq!(denied(nobody.message(b"pw\0")).refusal, told_nobody.refusal);
     }
@@ -204,7 +181,7 @@ fn users_that_do_not_exist_look_like_the_others() {
 
 #[test]
 fn trust_needs_a_user_and_any_does_not() {
-    let start = |method, lookup| login(method, "u", lookup, Facts::default()).start();
+    let start = |method, lookup| login(method, lookup).start();
     assert!(is_done(&start(Method::Trust, Lookup::NoSecret)));
     assert!(is_done(&start(Method::Any, Lookup::Unknown)));
     assert_eq!(
@@ -230,20 +207,15 @@ fn certificates_and_peers() {
             map,
             ..Facts::default()
         };
-        login(Method::Cert, "u", Lookup::Unknown, facts).start()
+        login_with(Method::Cert, Lookup::Unknown, facts).start()
     };
     let peer = |os_user, map| {
-        login(
-            Method::Peer,
-            "u",
-            Lookup::Unknown,
-            Facts {
-                os_user,
-                map,
-                ..Facts::default()
-            },
-        )
-        .start()
+        let facts = Facts {
+            os_user,
+            map,
+            ..Facts::default()
+        };
+        login_with(Method::Peer, Lookup::Unknown, facts).start()
     };
     assert!(is_done(&cert(Some("u"), None)) && is_done(&cert(Some("cn"), map)));
     assert!(is_done(&peer(Some("u"), None)) && is_done(&peer(Some("cn"), map)));
@@ -272,7 +244,7 @@ fn certificates_and_peers() {
     let failed = ("28000", "Peer authentication failed for user \"u\"".to_owned());
     assert_eq!(told(peer(Some("root"), None)), failed);
     assert_eq!(told(peer(None, None)), failed);
-    let mut over_tcp = login(Method::Cert, "u", Lookup::Unknown, Facts::default());
+    let mut over_tcp = login(Method::Cert, Lookup::Unknown);
     denied(over_tcp.start());
 }
 
@@ -280,18 +252,11 @@ fn certificates_and_peers() {
 fn channel_binding_is_offered_over_tls_only() {
     let verifier = &secrets()[2];
     let offer = |tls| {
-        sent(
-            login(
-                Method::ScramSha256,
-                "u",
-                Lookup::Found(verifier),
-                Facts {
-                    tls,
-                    ..Facts::default()
-                },
-            )
-            .start(),
-        )
+        let facts = Facts {
+            tls,
+            ..Facts::default()
+        };
+        sent(login_with(Method::ScramSha256, Lookup::Found(verifier), facts).start())
     };
     assert!(
         offer(Some(TlsFacts {
@@ -306,18 +271,20 @@ fn channel_binding_is_offered_over_tls_only() {
 #[test]
 fn nothing_happens_out_of_order() {
     let [plain, ..] = secrets();
-    let mut early = login(Method::Password, "u", Lookup::Found(&plain), Facts::default());
+    let fresh = || login(Method::Password, Lookup::Found(&plain));
+    let started = || {
+        let mut login = fresh();
+        sent(login.start());
+        login
+    };
+    let mut early = fresh();
     denied(early.message(b"pw\0"));
     denied(early.start());
-    let mut twice = login(Method::Password, "u", Lookup::Found(&plain), Facts::default());
-    sent(twice.start());
+    let mut twice = started();
     denied(twice.message(b"wrong\0"));
     denied(twice.message(b"pw\0"));
-    let mut long = login(Method::Password, "u", Lookup::Found(&plain), Facts::default());
-    sent(long.start());
-    denied(long.message(&[b'x'; BODY_BYTES_MAX + 1]));
-    let mut other = login(Method::Password, "u", Lookup::Found(&plain), Facts::default());
-    sent(other.start());
+    denied(started().message(&[b'x'; BODY_BYTES_MAX + 1]));
+    let mut other = started();
     assert_eq!(
         other.unexpected(b'Q').refusal.message,
         "expected password response, got message type 81"
@@ -329,7 +296,7 @@ fn nothing_happens_out_of_order() {
 fn secrets_are_not_shown() {
     let all = secrets();
     for secret in &all {
-        let mut login = login(Method::Md5, "u", Lookup::Found(secret), Facts::default());
+        let mut login = login(Method::Md5, Lookup::Found(secret));
         let step = login.start();
         let shown = format!("{secret:?} {login:?} {:?} {step:?}", mock(true));
         for hidden in ["pw", "nobody", "salt of", "stored", "\"md5"] {
@@ -356,7 +323,7 @@ proptest! {
         };
         let method = [Method::Password, Method::Md5, Method::ScramSha256][asks];
         let lookup = if exists { Lookup::Found(&secret) } else { Lookup::Unknown };
-        let mut login = login(method, "u", lookup, Facts::default());
+        let mut login = login(method, lookup);
         prop_assert!(matches!(login.start(), Step::Send(_)));
         for message in &messages {
             prop_assert!(!is_done(&login.message(message)));

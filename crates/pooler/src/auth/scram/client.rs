@@ -3,7 +3,6 @@
 //! Order of calls: [`ScramClient::choose`] with the mechanisms the server offers, [`ScramClient::first`],
 //! [`ScramClient::prove`], [`ScramClient::check`]. Only after `check` has the server shown that it knows the password too.
 
-use std::fmt;
 use std::num::NonZeroU32;
 
 use base64::Engine as _;
@@ -13,6 +12,7 @@ use super::{
     BASE64, ClientKeys, ITERATIONS_MAX, Key, NONCE_BYTES, SALT_BYTES_MAX, SCRAM_SHA_256, SCRAM_SHA_256_PLUS,
     hmac_key, key, same, sha256, sign, xor,
 };
+use crate::auth::Credentials;
 
 /// Whether the login is to be bound to the TLS connection (libpq's `channel_binding`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,9 +47,6 @@ pub enum ScramClientError {
          pg_authid, or the password"
     )]
     OtherVerifier,
-    /// Neither a password nor keys are known.
-    #[error("the server asks for a password, and none is known for this user")]
-    NoPassword,
     /// The server could not prove that it knows the password.
     #[error("the server's signature is wrong: it does not know the password, or somebody sits in between")]
     NotTheServer,
@@ -64,32 +61,13 @@ impl From<Malformed> for ScramClientError {
     }
 }
 
-/// What a client knows of its own secret; keys that fit are preferred because they cost no key derivation.
-#[derive(Clone, Default)]
-pub struct ScramSecret {
-    /// The password.
-    pub password: Option<Vec<u8>>,
-    /// Keys from an earlier exchange.
-    pub keys: Option<ClientKeys>,
-}
-
-/// Says what is known, not what it is.
-impl fmt::Debug for ScramSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScramSecret")
-            .field("password", &self.password.is_some())
-            .field("keys", &self.keys.is_some())
-            .finish()
-    }
-}
-
 /// One exchange, from the client's side.
 ///
 /// ```text
 /// Chosen ─ prove ─► Proved ─ check ─► Over
 /// ```
 pub struct ScramClient {
-    secret: ScramSecret,
+    credentials: Credentials,
     plus: bool,
     /// GS2 header and, for PLUS, the hash of the server's certificate behind it.
     bound: Vec<u8>,
@@ -104,18 +82,12 @@ enum State {
     Over,
 }
 
-/// No secret, no nonce.
-impl fmt::Debug for ScramClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScramClient")
-            .field("mechanism", &self.mechanism())
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(ScramClient, this => { mechanism: this.mechanism() });
 
 impl ScramClient {
     /// Chooses a mechanism among those the server offers. `tls` tells whether the connection has TLS, `end_point` the hash of
-    /// the server's certificate where it is defined.
+    /// the server's certificate where it is defined. Keys in `credentials` that fit are preferred, because they cost no key
+    /// derivation.
     ///
     /// # Errors
     /// No mechanism in common, or a binding is required and cannot be had.
@@ -124,7 +96,7 @@ impl ScramClient {
         tls: bool,
         end_point: Option<&[u8]>,
         binding: ChannelBinding,
-        secret: ScramSecret,
+        credentials: Credentials,
         nonce: &[u8; NONCE_BYTES],
     ) -> Result<Self, ScramClientError> {
         let offers = |name: &str| offered.contains(&name.as_bytes());
@@ -150,7 +122,7 @@ impl ScramClient {
         };
         let bound = [header.as_bytes(), hash.filter(|_| plus).unwrap_or_default()].concat();
         Ok(Self {
-            secret,
+            credentials,
             plus,
             bound,
             header,
@@ -193,9 +165,7 @@ impl ScramClient {
         let salt = expect(&mut rest, b's', "the challenge has no salt")?;
         let count = expect(&mut rest, b'i', "the challenge has no iteration count")?;
         if !rest.is_empty() {
-            return Err(ScramClientError::Malformed(
-                "something follows the iteration count",
-            ));
+            return Err(Malformed("something follows the iteration count").into());
         }
         let added = nonce.strip_prefix(self.nonce.as_bytes()).unwrap_or_default();
         if !nonce_is_printable(added) {
@@ -221,23 +191,20 @@ impl ScramClient {
     }
 
     fn keys(&self, salt: &[u8], iterations: NonZeroU32) -> Result<ClientKeys, ScramClientError> {
-        match (&self.secret.keys, &self.secret.password) {
+        match (&self.credentials.keys, &self.credentials.password) {
             (Some(keys), _) if keys.fits(salt, iterations) => Ok(keys.clone()),
             (_, Some(password)) => Ok(ClientKeys::derive(password, salt, iterations)),
-            (Some(_), None) => Err(ScramClientError::OtherVerifier),
-            (None, None) => Err(ScramClientError::NoPassword),
+            (_, None) => Err(ScramClientError::OtherVerifier),
         }
     }
 
-    /// Checks the server's own proof in its last message; gives the keys used, with which the next login needs no derivation.
+    /// Checks the server's own proof in its last message; returns the keys used, with which the next login needs no derivation.
     ///
     /// # Errors
     /// Whoever is there does not know the password; nothing may be sent to it.
     pub fn check(&mut self, last: &[u8]) -> Result<ClientKeys, ScramClientError> {
         let State::Proved { keys, signature } = std::mem::replace(&mut self.state, State::Over) else {
-            return Err(ScramClientError::Malformed(
-                "the last message comes at the wrong time",
-            ));
+            return Err(Malformed("the last message comes at the wrong time").into());
         };
         if last.starts_with(b"e=") {
             return Err(ScramClientError::Refused);
@@ -247,9 +214,7 @@ impl ScramClient {
         if !rest.is_empty() {
             return Err(ScramClientError::Malformed("something follows the signature"));
         }
-        let claimed = key(claimed).ok_or(ScramClientError::Malformed(
-            "the signature is not 32 bytes in base64",
-        ))?;
+        let claimed = key(claimed).ok_or(Malformed("the signature is not 32 bytes in base64"))?;
         if same(&claimed, &signature) {
             Ok(keys)
         } else {

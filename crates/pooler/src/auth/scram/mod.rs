@@ -20,7 +20,6 @@ pub mod server;
 mod message;
 mod prep;
 
-use std::fmt;
 use std::num::NonZeroU32;
 
 use base64::Engine as _;
@@ -55,14 +54,7 @@ pub struct Verifier {
     server_key: Key,
 }
 
-/// Neither salt nor keys are shown.
-impl fmt::Debug for Verifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifier")
-            .field("iterations", &self.iterations)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Verifier, this => { iterations: this.iterations });
 
 impl Verifier {
     /// Reads PostgreSQL's text form, `SCRAM-SHA-256$iterations:salt$stored:server`. `None` where the text is anything else.
@@ -134,14 +126,7 @@ pub struct ClientKeys {
     server_key: Key,
 }
 
-/// Keys are not shown.
-impl fmt::Debug for ClientKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientKeys")
-            .field("iterations", &self.iterations)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(ClientKeys, this => { iterations: this.iterations });
 
 impl ClientKeys {
     /// The keys of a password (RFC 5802, section 3), after SASLprep as PostgreSQL applies it.

@@ -4,8 +4,6 @@
 //! of its messages until it is accepted or an error ends it. After either every further message is an error: an exchange
 //! happens once, with a nonce nobody else had, so that a recorded proof is worth nothing.
 
-use std::fmt;
-
 use base64::Engine as _;
 
 use super::message::{Malformed, attribute, expect, nonce_is_printable};
@@ -74,26 +72,25 @@ pub struct ScramServer {
 
 enum State {
     Initial,
-    First {
-        plus: bool,
-    },
-    Last {
-        first_bare: Vec<u8>,
-        challenge: Vec<u8>,
-        nonce: Vec<u8>,
-        binding: String,
-    },
+    First { plus: bool },
+    Last(Challenge),
     Over,
 }
 
-/// No verifier, no nonce.
-impl fmt::Debug for ScramServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScramServer")
-            .field("binds", &self.end_point.is_some())
-            .finish_non_exhaustive()
-    }
+/// What the client's last message must go with.
+struct Challenge {
+    /// The client's first message without its GS2 header.
+    first_bare: Vec<u8>,
+    /// What we said to it.
+    challenge: Vec<u8>,
+    /// The client's nonce and ours behind it.
+    nonce: Vec<u8>,
+    /// GS2 header and, for PLUS, the hash of our certificate, in base64.
+    binding: String,
+    plus: bool,
 }
+
+debug_shows!(ScramServer, this => { binds: this.end_point.is_some() });
 
 impl ScramServer {
     /// An exchange for the owner of `verifier`. With `doomed` it is refused at the end whatever the proof says. `end_point` is
@@ -144,12 +141,7 @@ impl ScramServer {
                 }
             }
             State::First { plus } => self.challenge(body, plus),
-            State::Last {
-                first_bare,
-                challenge,
-                nonce,
-                binding,
-            } => self.judge(body, &first_bare, &challenge, &nonce, &binding),
+            State::Last(challenge) => self.judge(body, &challenge),
             State::Over => Err(ScramRefusal::Malformed("The exchange is over.")),
         }
     }
@@ -158,17 +150,13 @@ impl ScramServer {
         let (header, bare) = self.gs2_header(first, plus)?;
         let mut rest = bare;
         if bare.starts_with(b"m=") {
-            return Err(ScramRefusal::Malformed(
-                "The client requires an extension that is not supported.",
-            ));
+            return Err(Malformed("The client requires an extension that is not supported.").into());
         }
         // PostgreSQL takes the user from the startup packet; what is said here has no meaning.
         expect(&mut rest, b'n', "The user name is missing.")?;
         let client_nonce = expect(&mut rest, b'r', "The nonce is missing.")?;
         if !nonce_is_printable(client_nonce) {
-            return Err(ScramRefusal::Malformed(
-                "The nonce has characters that are not printable.",
-            ));
+            return Err(Malformed("The nonce has characters that are not printable.").into());
         }
         while !rest.is_empty() {
             attribute(&mut rest)?; // optional extensions are ignored, as RFC 5802 says
@@ -184,78 +172,53 @@ impl ScramServer {
             (Some(hash), true) => [header, hash].concat(),
             _ => header.to_vec(),
         };
-        self.state = State::Last {
+        self.state = State::Last(Challenge {
             first_bare: bare.to_vec(),
             challenge: challenge.clone(),
             nonce,
             binding: BASE64.encode(bound),
-        };
+            plus,
+        });
         Ok(ScramReply::Challenge(challenge))
     }
 
     /// Splits the first message into its GS2 header and the rest; refuses headers that do not go with the mechanism.
     fn gs2_header<'a>(&self, first: &'a [u8], plus: bool) -> Result<(&'a [u8], &'a [u8]), ScramRefusal> {
-        let mut commas = first
-            .iter()
-            .enumerate()
-            .filter(|&(_, &b)| b == b',')
-            .map(|(at, _)| at);
-        let (Some(flag_end), Some(header_end)) = (commas.next(), commas.next()) else {
+        let mut parts = first.splitn(3, |&b| b == b',');
+        let (Some(flag), Some(somebody), Some(bare)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(ScramRefusal::Malformed("The header is incomplete."));
         };
-        match (&first[..flag_end], plus) {
-            (b"n", false) => {}
+        let problem = match (flag, plus) {
             (b"y", false) if self.end_point.is_some() => return Err(ScramRefusal::Downgraded),
-            (b"y", false) => {}
-            (b"n" | b"y", true) => {
-                return Err(ScramRefusal::Malformed(
-                    "The mechanism binds to the channel but the message does not.",
-                ));
+            (b"n" | b"y", true) => "The mechanism binds to the channel but the message does not.",
+            (b"n" | b"y", false) | (b"p=tls-server-end-point", true) if somebody.is_empty() => {
+                return Ok((&first[..first.len() - bare.len()], bare));
             }
-            (b"p=tls-server-end-point", true) => {}
-            (flag, true) if flag.starts_with(b"p=") => {
-                return Err(ScramRefusal::Malformed(
-                    "The type of channel binding is not supported.",
-                ));
+            (b"n" | b"y", false) | (b"p=tls-server-end-point", true) => {
+                "The client wants to be somebody else (authzid), which is not supported."
             }
+            (flag, true) if flag.starts_with(b"p=") => "The type of channel binding is not supported.",
             (flag, false) if flag.starts_with(b"p=") => {
-                return Err(ScramRefusal::Malformed(
-                    "The message binds to the channel but the mechanism does not.",
-                ));
+                "The message binds to the channel but the mechanism does not."
             }
-            _ => return Err(ScramRefusal::Malformed("The flag of channel binding is unknown.")),
-        }
-        if header_end != flag_end + 1 {
-            return Err(ScramRefusal::Malformed(
-                "The client wants to be somebody else (authzid), which is not supported.",
-            ));
-        }
-        Ok((&first[..=header_end], &first[header_end + 1..]))
+            _ => "The flag of channel binding is unknown.",
+        };
+        Err(ScramRefusal::Malformed(problem))
     }
 
-    fn judge(
-        &self,
-        last: &[u8],
-        first_bare: &[u8],
-        challenge: &[u8],
-        nonce: &[u8],
-        binding: &str,
-    ) -> Result<ScramReply, ScramRefusal> {
+    fn judge(&self, last: &[u8], said: &Challenge) -> Result<ScramReply, ScramRefusal> {
         let mut rest = last;
         let bound = expect(&mut rest, b'c', "The channel binding is missing.")?;
-        if !same(bound, binding.as_bytes()) {
+        if !same(bound, said.binding.as_bytes()) {
             // Only a client that bound itself to a certificate can differ without being wrong about its own header.
-            let plus = binding.len() > 8;
-            return Err(if plus {
+            return Err(if said.plus {
                 ScramRefusal::BoundElsewhere
             } else {
                 ScramRefusal::Malformed("The channel binding changed.")
             });
         }
-        if !same(expect(&mut rest, b'r', "The nonce is missing.")?, nonce) {
-            return Err(ScramRefusal::Malformed(
-                "The nonce is not the one of this exchange.",
-            ));
+        if !same(expect(&mut rest, b'r', "The nonce is missing.")?, &said.nonce) {
+            return Err(Malformed("The nonce is not the one of this exchange.").into());
         }
         let (without_proof, proof) = loop {
             let before = last.len() - rest.len() - 1; // without the comma
@@ -268,7 +231,7 @@ impl ScramServer {
         }
         let proof: Key = key(proof).ok_or(ScramRefusal::Malformed("The proof is not 32 bytes in base64."))?;
 
-        let spoken: [&[u8]; 5] = [first_bare, b",", challenge, b",", without_proof];
+        let spoken: [&[u8]; 5] = [&said.first_bare, b",", &said.challenge, b",", without_proof];
         let client_key = xor(&proof, &sign(&hmac_key(&self.verifier.stored_key), &spoken));
         let right = same(&sha256(&client_key), &self.verifier.stored_key);
         let signature = sign(&hmac_key(&self.verifier.server_key), &spoken);

@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::client::{ChannelBinding, ScramClient, ScramClientError, ScramSecret};
+use super::client::{ChannelBinding, ScramClient, ScramClientError};
 use super::server::{ScramRefusal, ScramReply, ScramServer};
 use super::*;
+use crate::auth::Credentials;
 
 const FEW: NonZeroU32 = NonZeroU32::new(7).unwrap();
 const HASH: &[u8] = &[7; 32];
@@ -19,10 +20,10 @@ fn initial(mechanism: &str, first: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-fn secret(password: &[u8]) -> ScramSecret {
-    ScramSecret {
+fn secret(password: &[u8]) -> Credentials {
+    Credentials {
         password: Some(password.to_vec()),
-        keys: None,
+        ..Credentials::default()
     }
 }
 
@@ -35,7 +36,7 @@ fn client(
     server: &ScramServer,
     end_point: Option<&[u8]>,
     binding: ChannelBinding,
-    secret: ScramSecret,
+    secret: Credentials,
 ) -> ScramClient {
     let offered: Vec<&[u8]> = server.mechanisms().iter().map(|name| name.as_bytes()).collect();
     ScramClient::choose(
@@ -136,28 +137,21 @@ fn saslprep_with_postgresql_s_exceptions() {
 #[test]
 fn every_way_to_bind() {
     use ChannelBinding::{Disable, Prefer, Require};
-    for (offered, known, binding, mechanism, header) in [
-        (None, None, Prefer, SCRAM_SHA_256, "n,,"),
-        (None, None, Disable, SCRAM_SHA_256, "n,,"),
-        (None, Some(HASH), Prefer, SCRAM_SHA_256, "y,,"),
-        (None, Some(HASH), Disable, SCRAM_SHA_256, "n,,"),
-        (Some(HASH), None, Prefer, SCRAM_SHA_256, "n,,"),
-        (
-            Some(HASH),
-            Some(HASH),
-            Prefer,
-            SCRAM_SHA_256_PLUS,
-            "p=tls-server-end-point,,",
-        ),
-        (
-            Some(HASH),
-            Some(HASH),
-            Require,
-            SCRAM_SHA_256_PLUS,
-            "p=tls-server-end-point,,",
-        ),
-        (Some(HASH), Some(HASH), Disable, SCRAM_SHA_256, "n,,"),
+    let hash = Some(HASH);
+    for (offered, known, binding, header) in [
+        (None, None, Prefer, "n,,"),
+        (None, None, Disable, "n,,"),
+        (None, hash, Prefer, "y,,"),
+        (None, hash, Disable, "n,,"),
+        (hash, None, Prefer, "n,,"),
+        (hash, hash, Prefer, "p=tls-server-end-point,,"),
+        (hash, hash, Require, "p=tls-server-end-point,,"),
+        (hash, hash, Disable, "n,,"),
     ] {
+        let mechanism = match header.starts_with("p=") {
+            true => SCRAM_SHA_256_PLUS,
+            false => SCRAM_SHA_256,
+        };
         let mut server = server(b"pw", offered);
         let mut client = client(&server, known, binding, secret(b"pw"));
         assert_eq!(client.mechanism(), mechanism);
@@ -242,10 +236,7 @@ fn keys_learnt_from_a_client_open_the_same_verifier_only() {
     let (own, learnt) = exchange(&mut there, &mut real, |_, _| {}).unwrap();
     assert_eq!(own, learnt);
 
-    let with_keys = || ScramSecret {
-        password: None,
-        keys: Some(learnt.clone()),
-    };
+    let with_keys = || Credentials::new(None, Some(learnt.clone()));
     let mut same = server(b"pw", Some(HASH));
     let mut pooler = client(&same, Some(HASH), ChannelBinding::Require, with_keys());
     exchange(&mut same, &mut pooler, |_, _| {}).unwrap();
@@ -305,14 +296,10 @@ fn mock_verifiers_keep_their_salt_and_let_nobody_in() {
     let mock = |user| Verifier::mock(&seed, user, ITERATIONS_DEFAULT);
     assert_eq!(mock("a"), mock("a"));
     assert_ne!(mock("a").salt, mock("b").salt);
+    let other = hmac::Key::new(hmac::HMAC_SHA256, b"other");
     assert_ne!(
         mock("a").salt,
-        Verifier::mock(
-            &hmac::Key::new(hmac::HMAC_SHA256, b"other"),
-            "a",
-            ITERATIONS_DEFAULT
-        )
-        .salt
+        Verifier::mock(&other, "a", ITERATIONS_DEFAULT).salt
     );
     // Even one who knows the password behind a verifier is refused where the exchange is doomed.
     let mut doomed = ScramServer::new(Verifier::derive(b"pw", b"s", FEW), true, None, &[0; NONCE_BYTES]);

@@ -41,21 +41,13 @@ fn limits_of_open_files() {
     );
     assert_eq!(files("nothing"), None);
     assert_eq!(descriptors(Some((1024, 2048)), 900, 60).level, Level::Ok);
-    let line = descriptors(Some((1024, 524_288)), 1000, 40);
-    assert_eq!(line.level, Level::Warn);
-    assert!(
-        line.hint
-            .as_deref()
-            .is_some_and(|hint| hint.contains("ulimit -n 1104")),
-        "{line:?}"
-    );
-    let line = descriptors(Some((1024, 1024)), 1000, 40);
-    assert!(
-        line.hint
-            .as_deref()
-            .is_some_and(|hint| hint.contains("hard limit")),
-        "{line:?}"
-    );
+    let hint = |hard| {
+        let line = descriptors(Some((1024, hard)), 1000, 40);
+        assert_eq!(line.level, Level::Warn);
+        line.hint.unwrap_or_default()
+    };
+    assert!(hint(524_288).contains("ulimit -n 1104"), "{}", hint(524_288));
+    assert!(hint(1024).contains("hard limit"), "{}", hint(1024));
     assert_eq!(descriptors(None, 1, 1).level, Level::Warn);
 }
 
@@ -80,24 +72,17 @@ fn roles_of_one_server_and_of_a_group() {
     assert_eq!(role("s", &ROOMY, false).level, Level::Ok);
     assert_eq!(role("s", &replica, true).level, Level::Ok);
     assert_eq!(role("s", &replica, false).level, Level::Warn);
-    assert_eq!(
-        role(
-            "s",
-            &Facts {
-                read_only: true,
-                ..ROOMY
-            },
-            false
-        )
-        .level,
-        Level::Warn
-    );
+    let read_only = Facts {
+        read_only: true,
+        ..ROOMY
+    };
+    assert_eq!(role("s", &read_only, false).level, Level::Warn);
     let group = [("shop".to_owned(), vec!["a".to_owned(), "b".to_owned()])];
     let judged = |a: Option<bool>, b: Option<bool>| {
         let mut roles = Roles::default();
         for (place, role) in [("a", a), ("b", b)] {
             if let Some(role) = role {
-                roles.set(place, role);
+                roles.insert(place.to_owned(), role);
             }
         }
         let line = groups(&group, &roles).remove(0);
@@ -193,23 +178,14 @@ fn what_others_may_read_along() {
         titles: false,
         ..ROOMY
     };
+    let level = |facts, binds| titles("s", facts, binds).level;
     assert_eq!(
-        (
-            titles("s", &silent, true).level,
-            titles("s", &silent, false).level
-        ),
+        (level(&silent, true), level(&silent, false)),
         (Level::Warn, Level::Ok)
     );
-    assert_eq!(
-        titles(
-            "s",
-            &Facts {
-                activities: false,
-                ..ROOMY
-            },
-            false
-        )
-        .level,
-        Level::Warn
-    );
+    let blind = Facts {
+        activities: false,
+        ..ROOMY
+    };
+    assert_eq!(level(&blind, false), Level::Warn);
 }
