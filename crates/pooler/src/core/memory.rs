@@ -62,9 +62,8 @@ fn of_client<R: Reactor>(reactor: &R, client: &Client) -> usize {
 
 /// The same for a server.
 fn of_server<R: Reactor>(reactor: &R, server: &Server) -> usize {
-    let lifted = server.lifted.as_ref();
-    let lifted = lifted.map_or(0, |lifted| lifted.sql.capacity());
-    server.partial.capacity() + lifted + server.expects.bytes() + reactor.queued(server.token())
+    let filter = server.filter.as_ref().map_or(0, |filter| filter.bytes());
+    server.partial.capacity() + filter + server.expects.bytes() + reactor.queued(server.token())
 }
 
 impl<R: Reactor> EventLoop<R> {

@@ -20,7 +20,8 @@ const IMPATIENT: &[u8] = b"select pg_catalog.set_config('lock_timeout', '100ms',
 impl<R: Reactor> Way<'_, R> {
     /// Whether a simple query that is under way may have to run as it came: what the client sends behind it must not overtake it.
     pub(in crate::core) fn may_run_again(&self) -> bool {
-        self.server.lifted.as_ref().is_some_and(|lifted| !lifted.in_block)
+        let filter = self.server.filter.as_ref();
+        filter.is_some_and(|filter| filter.may_run_again())
     }
 
     /// Runs a simple query as a prepared statement, where that is known to give the same. `false`: it is not.
@@ -63,7 +64,7 @@ impl<R: Reactor> Way<'_, R> {
         build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
         build::bare(&mut out, frontend::SYNC);
         self.server.expects.sync(true);
-        self.server.lifted = Some(Lifted {
+        self.server.filter = Some(Box::new(Lifted {
             sql: sql.to_vec(),
             id: run.prepared.statement.id,
             parameters: run.lifted,
@@ -71,7 +72,7 @@ impl<R: Reactor> Way<'_, R> {
             rows_first: understood.kind == StatementKind::Select,
             refuses_late: run.refuses_late,
             state: Answer::default(),
-        });
+        }));
         self.began();
         self.replace(&out, end);
         true
@@ -111,7 +112,7 @@ impl<R: Reactor> Way<'_, R> {
         build::bare(&mut out, frontend::SYNC);
         self.server.expects.own_sync();
         self.server.query_since = self.rules.now;
-        self.server.check = Some(Box::new(check));
+        self.server.filter = Some(Box::new(check));
         self.flush();
         self.server.transport.send(self.reactor, &out);
     }

@@ -9,13 +9,14 @@ use corun_model::cache::coschedule::QueryId;
 use corun_model::cache::slowdown::StatementId;
 use corun_net::reactor::Reactor;
 
+use super::Ticket;
 use super::estimate::Estimate;
+use super::form::{self, Form};
 use super::heavy::statement;
-use super::hint::{may_carry, with_hints};
+use super::hint::{Hinted, may_carry, with_hints};
 use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::queue::{Arrival, Newcomer, Owner};
-use super::{Form, Ticket, form};
 use crate::config::{AutoPrepare, PoolMode, Switch};
 use crate::core::classify::classifier::Rules;
 use crate::core::classify::forward;
@@ -444,7 +445,7 @@ impl<R: Reactor> EventLoop<R> {
         build::message(&mut out, frontend::QUERY, |out| out.extend(b"COMMIT\0"));
         server.expects.own_query();
         server.transport.send(reactor, &out);
-        server.form = Some(Box::new(Form::new(asked.bytes.clone(), !whole)));
+        server.filter = Some(Box::new(Form::new(asked.bytes.clone(), !whole)));
         server.statements.unnamed = None;
         self.went_out(reactor, index, server_index, asked)
     }
@@ -480,7 +481,7 @@ impl<R: Reactor> EventLoop<R> {
             .counts
             .forms
             .fetch_add(1, Ordering::Relaxed);
-        server.hints = hints.len();
+        server.filter = Some(Box::new(Hinted::new(hints)));
         self.went_out(reactor, index, server_index, asked)
     }
 

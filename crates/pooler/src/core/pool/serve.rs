@@ -16,6 +16,7 @@ use crate::core::pool::Waiting;
 use crate::core::ranges::dispatch::CorePool;
 use crate::core::reply;
 use crate::core::reply::change::Change;
+use crate::core::reply::filter::AfterReply;
 use crate::core::route::fleet::Way;
 use crate::core::server::TaskKind;
 use crate::session::settings;
@@ -455,11 +456,6 @@ impl<R: Reactor> EventLoop<R> {
                 pool.times.transaction.record(micros(received.transaction_time));
             }
         }
-        if let Some(check) = &received.check {
-            self.classifier.answered(check);
-        }
-        let cancel_again =
-            received.cancel_again || received.check.is_some_and(|check| check.cancelled()) && server.struck;
         let mut queued_bytes = 0;
         if let Some(client) = client {
             if received.transactions > 0
@@ -495,21 +491,23 @@ impl<R: Reactor> EventLoop<R> {
         } else if let Some(understood) = learnt {
             self.heavy_queue_learns(reactor, of_pool, &understood, ran);
         }
-        if let Some(request) = received.form_again {
-            self.form_refused(index, request);
-        }
         if let Some(why) = received.broken {
             return self.server_lost(reactor, index, why);
         }
         if let Some(task) = received.task {
             return self.task_done(reactor, index, task);
         }
-        if let Some(sql) = received.again {
-            return self.run_as_it_came(reactor, index, &sql);
-        }
-        if cancel_again {
-            // It has struck the question; it was meant for what follows.
-            self.start_cancel(reactor, index);
+        for after in received.after {
+            match after {
+                AfterReply::Learn(learn) => learn(&mut self.classifier),
+                AfterReply::ServeAgain(request) => self.form_refused(index, request),
+                AfterReply::RunAsItCame(sql) => return self.run_as_it_came(reactor, index, &sql),
+                // It has struck what went ahead; it was meant for what follows.
+                AfterReply::CancelAgain if self.servers.get(index).is_some_and(|server| server.struck) => {
+                    self.start_cancel(reactor, index);
+                }
+                AfterReply::CancelAgain => {}
+            }
         }
         let ended = received.queries > 0 || received.own || received.owes_less;
         let room = self

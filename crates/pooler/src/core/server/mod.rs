@@ -21,14 +21,13 @@ use std::time::Duration;
 use corun_net::reactor::{Reactor, Token};
 
 use crate::auth::ServerLogin;
-use crate::core::auto_prepare::lifted::Lifted;
-use crate::core::auto_prepare::literal_check::LiteralCheck;
 use crate::core::console::queries::Running;
 use crate::core::console::statistics::Counts;
 use crate::core::heavy_queue;
 use crate::core::parts::{Reply, Step};
 use crate::core::reply::change::Change;
 use crate::core::reply::expect::Expects;
+use crate::core::reply::filter::ReplyFilter;
 use crate::core::server::transport::Transport;
 use crate::core::shared::Login;
 use crate::hosts::Order;
@@ -166,14 +165,12 @@ pub(in crate::core) struct Server {
     /// Statements of clients' own names that stand on the server by accident.
     pub stray_statements: BTreeSet<Box<[u8]>>,
     pub expects: Expects,
-    /// A simple query that runs as a prepared statement.
-    pub lifted: Option<Lifted>,
+    /// Looks at the answer under way, where something else was sent than its client asked for.
+    pub filter: Option<Box<dyn ReplyFilter>>,
     /// What was sent to it since its pool's totals were told.
     pub counts: Counts,
     /// What it runs for its client.
     pub running: Running,
-    /// A question whether a text runs the same with its literals lifted, ahead of what the client asked.
-    pub check: Option<Box<LiteralCheck>>,
     // Who uses it.
     pub client: Option<usize>,
     /// It runs a part of this query.
@@ -182,10 +179,6 @@ pub(in crate::core) struct Server {
     pub timed: Option<usize>,
     /// It runs a query of the queue of heavy ones.
     pub ticket: Option<heavy_queue::Ticket>,
-    /// Characters of a comment before that query which its client does not know of.
-    pub hints: usize,
-    /// That query runs with settings of its own.
-    pub form: Option<Box<heavy_queue::Form>>,
     pub task: Option<Task>,
     /// Cancel requests for it that have not ended.
     pub cancels: u32,
@@ -256,16 +249,13 @@ impl Server {
             statements: ServerStatements::new(statements_max),
             stray_statements: BTreeSet::new(),
             expects: Expects::default(),
-            lifted: None,
+            filter: None,
             counts: Counts::default(),
             running: Running::default(),
-            check: None,
             client: None,
             job: None,
             timed: None,
             ticket: None,
-            hints: 0,
-            form: None,
             task: None,
             cancels: 0,
             struck: false,
@@ -355,7 +345,8 @@ impl Server {
 
     /// Whether its client's next messages wait until what it runs has ended: they may belong elsewhere, or to a queue.
     pub fn is_taken(&self) -> bool {
-        self.job.is_some() || self.form.is_some() || self.ticket.is_some()
+        let kept = self.filter.as_ref().is_some_and(|filter| filter.keeps_server());
+        kept || self.job.is_some() || self.ticket.is_some()
     }
 
     /// Whether nobody has it and nothing is under way on it.
