@@ -198,9 +198,9 @@ impl<R: Reactor> EventLoop<R> {
             out.extend(sql);
             out.push(0);
         });
-        server.statements.unnamed = None;
+        server.session.statements.unnamed = None;
         server.expects.query(Change::Nothing);
-        server.query_since = self.now;
+        server.query.since = self.now;
         server.transport.send(reactor, &out);
     }
 }

@@ -15,7 +15,7 @@ use crate::core::client::Client;
 use crate::core::reply::expect::Step;
 use crate::core::reply::filter::{AfterReply, Verdict, framed};
 use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
-use crate::core::server::{Server, Task};
+use crate::core::server::{Deadline, Server, Task};
 use crate::session::prepared::PREFIX;
 use crate::understand::Pins;
 use crate::wire::error::{Reported, code, with_message};
@@ -58,10 +58,10 @@ pub(in crate::core) fn relay<R: Reactor>(
     bytes: &[u8],
     now: Duration,
 ) -> Received {
-    if server.partial.is_empty() {
+    if server.reading.partial.is_empty() {
         return Way::new(server, client, reactor, bytes, now).go();
     }
-    let mut joined = std::mem::take(&mut server.partial);
+    let mut joined = std::mem::take(&mut server.reading.partial);
     joined.extend(bytes);
     Way::new(server, client, reactor, &joined, now).go()
 }
@@ -122,9 +122,9 @@ impl<'a, R: Reactor> Way<'a, R> {
     fn go(mut self) -> Received {
         while self.received.broken.is_none() {
             let rest = self.bytes.len() - self.at;
-            if self.server.passing > 0 {
-                let part = self.server.passing.min(rest);
-                self.server.passing -= part;
+            if self.server.reading.passing > 0 {
+                let part = self.server.reading.passing.min(rest);
+                self.server.reading.passing -= part;
                 self.at += part;
             }
             let rest = self.bytes.len() - self.at;
@@ -163,12 +163,12 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.run = end;
             }
             self.at = end;
-            self.server.passing = head.total - HEADER_BYTES - body.len();
+            self.server.reading.passing = head.total - HEADER_BYTES - body.len();
         }
         self.flush();
         let left = &self.bytes[self.at..];
         if !left.is_empty() {
-            self.server.partial = left.to_vec();
+            self.server.reading.partial = left.to_vec();
         }
         self.received
     }
@@ -176,7 +176,7 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// Whether a message that has not arrived whole must be waited for.
     fn must_be_whole(&mut self, tag: u8, total: usize) -> bool {
         let task = self.server.task.is_some();
-        let filter = self.server.filter.as_ref();
+        let filter = self.server.query.filter.as_ref();
         // Without a client nothing passes: the rest would go to the next one.
         let wanted = task
             || self.client.is_none()
@@ -215,7 +215,9 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     /// Looks at a message for the client. Returns whether the client gets it.
     fn look(&mut self, message: ReplyMessage<'_>) -> bool {
-        let timed_out = (message.tag == backend::ERROR && self.server.late && message.whole)
+        let timed_out = (message.tag == backend::ERROR
+            && self.server.query.deadline == Deadline::Passed
+            && message.whole)
             .then(|| as_timeout(message.body))
             .flatten();
         let message = match &timed_out {
@@ -226,7 +228,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             },
             None => message,
         };
-        match &mut self.server.filter {
+        match &mut self.server.query.filter {
             None => self.usual(message, true),
             Some(filter) => {
                 let verdict = filter.message(message.tag, message.body, message.whole);
@@ -252,9 +254,9 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             Verdict::Refused { parse_again } => {
                 self.error(None);
-                self.server.errors = self.server.errors.saturating_sub(1);
+                self.server.reading.errors = self.server.reading.errors.saturating_sub(1);
                 if let Some(id) = parse_again {
-                    self.server.statements.forget(id);
+                    self.server.session.statements.forget(id);
                 }
             }
             Verdict::Ahead => {
@@ -277,7 +279,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.transaction_ended();
                 if !self.end_filter() {
                     let mut out = Vec::with_capacity(6);
-                    build::ready(&mut out, self.server.status);
+                    build::ready(&mut out, self.server.session.status);
                     self.send(&out);
                 }
             }
@@ -287,7 +289,7 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     /// The filter has seen its last message. Returns whether something is left to do.
     fn end_filter(&mut self) -> bool {
-        let after = self.server.filter.take().and_then(|filter| filter.after());
+        let after = self.server.query.filter.take().and_then(|filter| filter.after());
         let left = after.is_some();
         self.received.after.extend(after);
         left
@@ -321,7 +323,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 false
             }
             backend::READY => {
-                self.server.last_error = None;
+                self.server.reading.last_error = None;
                 self.ready(body);
                 true
             }
@@ -353,7 +355,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::PARAMETER_STATUS => {
                 if let Some((name, value)) = read::parameter_status(body)
-                    && self.server.parameter(name, value)
+                    && self.server.session.parameter(name, value)
                     && let Some(client) = &mut self.client
                 {
                     client.read_back = true;
@@ -404,10 +406,10 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// A ReadyForQuery that the client does not get.
     fn own_ready(&mut self, body: &[u8]) {
         if let Some(status) = read::ready(body) {
-            self.server.status = status;
+            self.server.session.status = status;
         }
         self.server.expects.ready();
-        self.server.last_error = None;
+        self.server.reading.last_error = None;
     }
 
     /// Sends this between what goes as it is.
@@ -421,11 +423,11 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// An error came. Returns the stamp of the statement that the refused message named.
     fn error(&mut self, message: Option<&[u8]>) -> u64 {
         self.received.owes_less = true;
-        self.server.errors += u32::from(!self.server.expects.swallowed());
-        if let Some(ticket) = &mut self.server.ticket {
+        self.server.reading.errors += u32::from(!self.server.expects.swallowed());
+        if let Some(ticket) = &mut self.server.query.ticket {
             ticket.failed = true;
         }
-        self.server.last_error = message.map(<[u8]>::to_vec);
+        self.server.reading.last_error = message.map(<[u8]>::to_vec);
         let mut statements = None;
         if let Some(client) = &mut self.client {
             client.ask_pins = true;
@@ -433,7 +435,7 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
         let undone = self.server.expects.error();
         for change in undone.changes {
-            change.take_back(statements.as_deref_mut(), &mut self.server.statements);
+            change.take_back(statements.as_deref_mut(), &mut self.server.session.statements);
         }
         undone.stamp
     }
@@ -441,7 +443,10 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// The server has no statements with names any more, but those that come.
     fn discarded(&mut self) {
         let (names, ids) = self.server.expects.discarded();
-        self.server.statements.clear_named_but(|id| ids.contains(&id));
+        self.server
+            .session
+            .statements
+            .clear_named_but(|id| ids.contains(&id));
         if let Some(client) = &mut self.client {
             client.statements.clear_named_but(|name| names.contains(name));
         }
@@ -457,19 +462,19 @@ impl<'a, R: Reactor> Way<'a, R> {
             return;
         }
         let received = &mut self.received;
-        self.server.status = status;
-        let took = self.now.saturating_sub(self.server.query_since);
+        self.server.session.status = status;
+        let took = self.now.saturating_sub(self.server.query.since);
         if let Some(slot) = received.latencies.get_mut(received.queries as usize) {
             *slot = took;
         }
         received.queries += 1;
         received.query_time += took;
-        self.server.query_since = self.now;
+        self.server.query.since = self.now;
         if status != TransactionStatus::Idle {
             return;
         }
         if let Some(client) = &mut self.client {
-            if self.server.errors == 0 {
+            if self.server.reading.errors == 0 {
                 client.pins = client.pins.without(client.unpins);
             }
             client.unpins = Pins::NONE;
@@ -480,9 +485,9 @@ impl<'a, R: Reactor> Way<'a, R> {
 
     fn transaction_ended(&mut self) {
         self.received.transactions += 1;
-        self.received.transaction_time += self.now.saturating_sub(self.server.transaction_since);
-        self.server.transaction_since = self.now;
-        self.server.errors = 0;
+        self.received.transaction_time += self.now.saturating_sub(self.server.query.transaction_since);
+        self.server.query.transaction_since = self.now;
+        self.server.reading.errors = 0;
     }
 
     /// A message of the answer to the proxy's own query. Nobody else gets it.
@@ -494,7 +499,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::READY => {
                 self.own_ready(body);
                 self.received.task = self.server.task.take();
-                self.server.errors = 0;
+                self.server.reading.errors = 0;
             }
             backend::DATA_ROW => match &mut self.server.task {
                 Some(Task {
@@ -522,7 +527,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             backend::PARAMETER_STATUS => {
                 if let Some((name, value)) = read::parameter_status(body) {
-                    self.server.parameter(name, value);
+                    self.server.session.parameter(name, value);
                 }
             }
             backend::COPY_IN | backend::COPY_BOTH => {
