@@ -568,7 +568,6 @@ impl<R: Reactor> Handler<R> for EventLoop<R> {
             Event::Data { token, bytes } => match token & 3 {
                 CLIENT => self.client_data(reactor, token >> KIND_BITS, bytes),
                 SERVER => self.server_data(reactor, token >> KIND_BITS, bytes),
-                CANCEL => self.cancel_data(reactor, token >> KIND_BITS),
                 _ => {}
             },
             Event::Accepted { stream, .. } => self.accepted(reactor, stream),

@@ -163,12 +163,7 @@ impl<R: Reactor> EventLoop<R> {
                 } else {
                     "idle"
                 },
-                address: server
-                    .host
-                    .address
-                    .as_ref()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
+                address: server.host.place(),
                 pid: server.process.pid,
                 connected: self.now.saturating_sub(server.life.created),
                 quiet: self.now.saturating_sub(server.life.since),

@@ -501,28 +501,12 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.received.task = self.server.task.take();
                 self.server.reading.errors = 0;
             }
-            backend::DATA_ROW => match &mut self.server.task {
-                Some(Task {
-                    reply: Some(reply), ..
-                }) => reply.row(body),
-                Some(task) => task.row(read::data_row(body)),
-                None => {}
-            },
-            backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION => {
-                if let Some(Task {
-                    reply: Some(reply), ..
-                }) = &mut self.server.task
-                {
-                    reply.describe(tag, body);
-                }
-            }
-            backend::ERROR => {
-                let reported = Reported::read(body);
+            backend::DATA_ROW
+            | backend::ROW_DESCRIPTION
+            | backend::PARAMETER_DESCRIPTION
+            | backend::ERROR => {
                 if let Some(task) = &mut self.server.task {
-                    if let Some(reply) = &mut task.reply {
-                        reply.error.get_or_insert_with(|| body.to_vec());
-                    }
-                    task.error.get_or_insert(reported);
+                    task.message(tag, body);
                 }
             }
             backend::PARAMETER_STATUS => {
@@ -534,11 +518,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.received.broken = Some("a query of the pooler itself wants to copy in");
             }
             // A notification for a client that listens; it keeps this server.
-            backend::NOTIFICATION | backend::NOTICE if self.client.is_some() => {
-                if tag == backend::NOTIFICATION {
-                    self.send(&self.bytes[end - body.len() - HEADER_BYTES..end]);
-                }
-            }
+            backend::NOTIFICATION => self.send(&self.bytes[end - body.len() - HEADER_BYTES..end]),
             _ => {}
         }
     }

@@ -220,10 +220,7 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// A server says nothing to a cancel request; whatever this is, the end follows.
-    pub(in crate::core) fn cancel_data(&mut self, _reactor: &mut R, _index: usize) {}
-
-    /// The server has closed the connection: the signal has been sent.
+    /// The server has closed the connection: the signal has been sent. It says nothing before that; whatever comes is ignored.
     pub(in crate::core) fn cancel_closed(&mut self, index: usize) {
         let Some(cancel) = self.cancels.try_remove(index) else {
             return;

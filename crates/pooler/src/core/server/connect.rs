@@ -33,6 +33,17 @@ pub(in crate::core) enum Attempt {
     Later,
 }
 
+fn no_postgresql() -> Refusal {
+    Refusal::new(
+        code::CANNOT_CONNECT,
+        "the server does not speak PostgreSQL's protocol",
+    )
+}
+
+fn login_failed(error: impl std::fmt::Display) -> Refusal {
+    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server").detail(error.to_string())
+}
+
 impl<R: Reactor> EventLoop<R> {
     /// Makes connections while clients of a pool wait for more than are on their way.
     pub(in crate::core) fn connect_if_wanted(&mut self, reactor: &mut R, index: usize) {
@@ -218,11 +229,7 @@ impl<R: Reactor> EventLoop<R> {
                 build::startup(&mut out, parameters);
                 server.transport.send(reactor, &out);
             }
-            Err(error) => {
-                let refusal = Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
-                    .detail(error.to_string());
-                self.server_failed(reactor, index, refusal);
-            }
+            Err(error) => self.server_failed(reactor, index, login_failed(error)),
         }
     }
 
@@ -241,13 +248,7 @@ impl<R: Reactor> EventLoop<R> {
             let (tag, end) = match header(&joined[at..]) {
                 Ok(Some(head)) if head.total <= LOGIN_MESSAGE_MAX => (head.tag, at + head.total),
                 Ok(None) => break,
-                _ => {
-                    let refusal = Refusal::new(
-                        code::CANNOT_CONNECT,
-                        "the server does not speak PostgreSQL's protocol",
-                    );
-                    return self.server_failed(reactor, index, refusal);
-                }
+                _ => return self.server_failed(reactor, index, no_postgresql()),
             };
             if joined.len() < end {
                 break;
@@ -290,11 +291,7 @@ impl<R: Reactor> EventLoop<R> {
                 else {
                     return Ok(());
                 };
-                let step = attempt.message(body).map_err(|error| {
-                    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
-                        .detail(error.to_string())
-                })?;
-                match step {
+                match attempt.message(body).map_err(login_failed)? {
                     LoginStep::Send(bytes) => server.transport.send(reactor, &bytes),
                     LoginStep::Wait => {}
                     LoginStep::Done { learnt } => {
@@ -326,15 +323,7 @@ impl<R: Reactor> EventLoop<R> {
                     server.process.secret = secret.to_vec();
                 }
             }
-            backend::READY
-                if matches!(
-                    server.phase,
-                    Phase::LoggingIn {
-                        authenticated: true,
-                        ..
-                    }
-                ) =>
-            {
+            backend::READY if server.phase.is_authenticated() => {
                 server.phase = Phase::LoggedIn;
                 let connect_query = self
                     .pools
@@ -346,12 +335,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
             backend::NOTICE | backend::NEGOTIATE => {}
-            _ => {
-                return Err(Refusal::new(
-                    code::CANNOT_CONNECT,
-                    "the server does not speak PostgreSQL's protocol",
-                ));
-            }
+            _ => return Err(no_postgresql()),
         }
         Ok(())
     }
@@ -418,13 +402,10 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A connection could not be made or logged in.
     pub(in crate::core) fn server_failed(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
-        let Some((pool, host)) = self
-            .servers
-            .get(index)
-            .map(|server| (server.pool, server.host.number))
-        else {
+        let Some(server) = self.servers.get(index) else {
             return;
         };
+        let (pool, host) = (server.pool, server.host.number);
         self.close_server(reactor, index, "login failed");
         self.connect_failed(reactor, pool, host, refusal);
     }
@@ -491,12 +472,7 @@ impl<R: Reactor> EventLoop<R> {
         if server.is_ready() {
             return self.server_lost(reactor, index, "the other side closed the connection");
         }
-        let place = server
-            .host
-            .address
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let place = server.host.place();
         let why = error.map_or_else(
             || "The server closed the connection.".to_owned(),
             |error| error.to_string(),
@@ -548,7 +524,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         match server.task.map(|task| task.kind) {
             Some(TaskKind::Ask(question)) => {
-                self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+                self.question_failed(reactor, question);
             }
             Some(TaskKind::Catalogue(database)) => self.shared.catalogues.unasked(&database),
             _ => {}
@@ -605,7 +581,7 @@ impl<R: Reactor> EventLoop<R> {
                             .get(pool_index)
                             .is_some_and(|pool| pool.failed.is_some() && pool.all.servers() == 0);
                         if failed {
-                            self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+                            self.question_failed(reactor, question);
                             continue;
                         }
                     }
@@ -622,8 +598,12 @@ impl<R: Reactor> EventLoop<R> {
             .partition(|(index, _, _)| *index == pool);
         self.questions = kept.into();
         for (_, question, _) in failed {
-            self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+            self.question_failed(reactor, question);
         }
+    }
+
+    fn question_failed(&mut self, reactor: &mut R, question: Question) {
+        self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
     }
 
     /// A question has its answer.

@@ -39,7 +39,7 @@ use crate::hosts::Order;
 use crate::session::settings::Settings;
 use crate::understand::Pins;
 use crate::wire::error::{Refusal, Reported};
-use crate::wire::{TransactionStatus, build};
+use crate::wire::{TransactionStatus, backend, build, read};
 
 /// Where a connection stands.
 enum Phase {
@@ -236,6 +236,20 @@ pub(in crate::core) struct ServerReading {
     pub paused: bool,
 }
 
+impl Phase {
+    /// Whether the server has said that we are in, and is not ready yet.
+    fn is_authenticated(&self) -> bool {
+        matches!(self, Self::LoggingIn { authenticated, .. } if *authenticated)
+    }
+}
+
+impl ServerHost {
+    /// Where it is, as it is shown.
+    pub fn place(&self) -> String {
+        self.address.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
 impl ServerUser {
     /// Whether somebody does.
     pub fn is_some(&self) -> bool {
@@ -375,14 +389,25 @@ impl Server {
 }
 
 impl Task {
-    /// Takes a row.
-    pub fn row(&mut self, columns: Option<Vec<Option<&[u8]>>>) {
-        if self.rows.len() < TASK_ROWS_MAX {
-            let columns = columns.unwrap_or_default();
-            let texts = columns
-                .into_iter()
-                .map(|value| value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
-            self.rows.push(texts.collect());
+    /// Takes a row, a description or an error of the answer.
+    pub fn message(&mut self, tag: u8, body: &[u8]) {
+        match (&mut self.reply, tag) {
+            (Some(reply), backend::DATA_ROW) => reply.row(body),
+            (None, backend::DATA_ROW) if self.rows.len() < TASK_ROWS_MAX => {
+                let columns = read::data_row(body).unwrap_or_default().into_iter();
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                self.rows.push(columns.map(|value| value.map(text)).collect());
+            }
+            (reply, backend::ERROR) => {
+                if let Some(reply) = reply {
+                    reply.error.get_or_insert_with(|| body.to_vec());
+                }
+                self.error.get_or_insert_with(|| Reported::read(body));
+            }
+            (Some(reply), backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION) => {
+                reply.describe(tag, body);
+            }
+            _ => {}
         }
     }
 }

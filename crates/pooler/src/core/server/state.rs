@@ -222,11 +222,9 @@ impl<R: Reactor> EventLoop<R> {
     /// Somebody else needs a server whose client lingers there: it is asked for what that has left.
     /// `false`: that cannot be yet.
     pub(in crate::core) fn settle_server(&mut self, reactor: &mut R, index: usize) -> bool {
-        let client = self
-            .servers
-            .get(index)
-            .filter(|server| matches!(server.user.lingering, Lingering::Now(_)))
-            .and_then(|server| server.user.client);
+        let server = self.servers.get(index);
+        let lingers = server.filter(|server| matches!(server.user.lingering, Lingering::Now(_)));
+        let client = lingers.and_then(|server| server.user.client);
         let Some(client_index) = client.filter(|&client| self.judge(client)) else {
             return false;
         };
@@ -325,11 +323,8 @@ impl<R: Reactor> EventLoop<R> {
             let Some(server) = self.servers.get(index).filter(|server| server.task.is_none()) else {
                 continue;
             };
-            let database = server
-                .user
-                .client
-                .and_then(|client| self.clients.get(client))
-                .map(|client| Arc::clone(&client.database));
+            let client = server.user.client.and_then(|client| self.clients.get(client));
+            let database = client.map(|client| Arc::clone(&client.database));
             if !database.is_some_and(|database| self.asks_catalogue(reactor, index, &database)) {
                 self.settle_server(reactor, index);
             }
@@ -399,27 +394,23 @@ impl<R: Reactor> EventLoop<R> {
 
     /// It is known what a database's own code does: clients that linger for that are judged.
     pub(in crate::core) fn catalogue_found(&mut self, reactor: &mut R, database: &Arc<str>) {
-        let mut lingering: Vec<usize> = Vec::new();
-        for (_, pool) in &self.pools {
-            if pool.key.database == *database {
-                lingering.extend(pool.lingering.iter());
-            }
-        }
+        let pools = self
+            .pools
+            .iter()
+            .filter(|(_, pool)| pool.key.database == *database);
+        let lingering: Vec<usize> = pools
+            .flat_map(|(_, pool)| pool.lingering.iter().copied())
+            .collect();
         for index in lingering {
             let Some(client) = self.client_of(index).filter(|&client| self.judge(client)) else {
                 continue;
             };
-            let Some(server) = self
-                .servers
-                .get(index)
-                .filter(|server| server.is_between_transactions())
-            else {
+            let server = self.servers.get(index);
+            let Some(server) = server.filter(|server| server.is_between_transactions()) else {
                 continue;
             };
-            let nothing = self
-                .clients
-                .get(client)
-                .is_none_or(|client| client.hidden.is_nothing());
+            let client = self.clients.get(client);
+            let nothing = client.is_none_or(|client| client.hidden.is_nothing());
             let needed = self.pools.get(server.pool).is_none_or(|pool| {
                 !pool.waiting.is_empty() || pool.all.hungriest(self.index, None).is_some()
             });

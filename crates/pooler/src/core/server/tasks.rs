@@ -31,12 +31,10 @@ impl<R: Reactor> EventLoop<R> {
                 server.session.settings = settings;
                 self.go_on(reactor, index, client);
             }
-            TaskKind::Check => {
-                let Some(client) = client_index else {
-                    return self.todo.push_back(Todo::Free(index));
-                };
-                self.go_on(reactor, index, client);
-            }
+            TaskKind::Check => match client_index {
+                Some(client) => self.go_on(reactor, index, client),
+                None => self.todo.push_back(Todo::Free(index)),
+            },
             TaskKind::Begin => {
                 let Some(client) = client_index else {
                     return self.close_server(
