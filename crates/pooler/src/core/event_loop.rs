@@ -487,7 +487,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         *self.errors.entry(refusal.code).or_default() += 1;
         let server = client.server.and_then(|server| self.servers.get(server));
-        if server.is_none_or(|server| server.passing == 0) {
+        if server.is_none_or(|server| server.reading.passing == 0) {
             let mut out = Vec::new();
             build::fatal(&mut out, refusal);
             client.transport.send(reactor, &out);
@@ -568,7 +568,6 @@ impl<R: Reactor> Handler<R> for EventLoop<R> {
             Event::Data { token, bytes } => match token & 3 {
                 CLIENT => self.client_data(reactor, token >> KIND_BITS, bytes),
                 SERVER => self.server_data(reactor, token >> KIND_BITS, bytes),
-                CANCEL => self.cancel_data(reactor, token >> KIND_BITS),
                 _ => {}
             },
             Event::Accepted { stream, .. } => self.accepted(reactor, stream),
@@ -623,14 +622,14 @@ impl<R: Reactor> EventLoop<R> {
     fn client_drained(&mut self, reactor: &mut R, index: usize) {
         if let Some(server) = self.clients.get(index).and_then(|client| client.server)
             && let Some(server) = self.servers.get_mut(server)
-            && std::mem::take(&mut server.paused)
+            && std::mem::take(&mut server.reading.paused)
         {
             reactor.resume(server.token());
         }
     }
 
     fn server_drained(&mut self, reactor: &mut R, index: usize) {
-        if let Some(client) = self.servers.get(index).and_then(|server| server.client)
+        if let Some(client) = self.servers.get(index).and_then(|server| server.user.client)
             && let Some(client) = self.clients.get_mut(client)
             && std::mem::take(&mut client.paused)
         {

@@ -98,22 +98,23 @@ impl<R: Reactor> EventLoop<R> {
                 continue;
             };
             let plans = |task: &Task| matches!(task.kind, TaskKind::Plan(_));
-            if server.task.as_ref().is_some_and(|task| !plans(task)) && server.job.is_none() {
+            if server.task.as_ref().is_some_and(|task| !plans(task)) && server.user.job.is_none() {
                 continue;
             }
-            let working = server.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
-            let in_transaction = server.status != TransactionStatus::Idle || working || client.began;
+            let working =
+                server.user.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
+            let in_transaction = server.session.status != TransactionStatus::Idle || working || client.began;
             if working
                 && passed(
                     effective.query_timeout,
-                    self.now.saturating_sub(server.query_since),
+                    self.now.saturating_sub(server.query.since),
                 )
             {
                 over.push((index, Refusal::new(code::QUERY_CANCELED, "query_timeout")));
             } else if in_transaction
                 && passed(
                     effective.transaction_timeout,
-                    self.now.saturating_sub(server.transaction_since),
+                    self.now.saturating_sub(server.query.transaction_since),
                 )
             {
                 over.push((index, Refusal::new(code::QUERY_CANCELED, "transaction_timeout")));
@@ -163,7 +164,7 @@ impl<R: Reactor> EventLoop<R> {
                     limit if probes => limit.min(health),
                     limit => limit,
                 };
-                if !limit.is_zero() && self.now.saturating_sub(server.created) > limit {
+                if !limit.is_zero() && self.now.saturating_sub(server.life.created) > limit {
                     late.push(index);
                 }
                 continue;
@@ -171,12 +172,12 @@ impl<R: Reactor> EventLoop<R> {
             // The next probe needs a connection that answers.
             if let Some(task) = &server.task
                 && matches!(task.kind, TaskKind::Ask(Question::Health { .. }))
-                && self.now.saturating_sub(server.query_since) > health
+                && self.now.saturating_sub(server.query.since) > health
             {
                 done.push((index, "the other side did not respond to a probe"));
                 continue;
             }
-            if let (Some(client), Some(why)) = (server.client, server.closing)
+            if let (Some(client), Some(why)) = (server.user.client, server.life.closing)
                 && proxy.server_fast_close
                 && server.is_between_transactions()
                 && self
@@ -186,23 +187,23 @@ impl<R: Reactor> EventLoop<R> {
             {
                 replaced.push((client, why));
             }
-            if server.client.is_some() || server.task.is_some() || server.job.is_some() || server.cancels > 0
-            {
+            if server.user.is_some() || server.task.is_some() || server.process.cancels.under_way() > 0 {
                 continue;
             }
             let Some(pool) = self.pools.get(server.pool) else {
                 done.push((index, "the pool is gone"));
                 continue;
             };
-            let unused = self.now.saturating_sub(server.since);
+            let unused = self.now.saturating_sub(server.life.since);
             let above_minimum = pool.all.servers() > pool.minimum();
             let above_maximum = pool.share == 0 || pool.all.servers() > pool.size.max(1) + pool.reserve;
-            if let Some(why) = server.closing {
+            if let Some(why) = server.life.closing {
                 done.push((index, why));
             } else if above_maximum && shrunk.insert(server.pool) {
                 // One at a time: what the pool has is counted anew then.
                 done.push((index, "the pool has become smaller"));
-            } else if self.now.saturating_sub(server.created) >= pool.effective.server_lifetime && server.used
+            } else if self.now.saturating_sub(server.life.created) >= pool.effective.server_lifetime
+                && server.life.used
             {
                 done.push((index, "server_lifetime"));
             } else if !idle.is_zero() && unused > idle && above_minimum {

@@ -62,9 +62,8 @@ fn of_client<R: Reactor>(reactor: &R, client: &Client) -> usize {
 
 /// The same for a server.
 fn of_server<R: Reactor>(reactor: &R, server: &Server) -> usize {
-    let lifted = server.lifted.as_ref();
-    let lifted = lifted.map_or(0, |lifted| lifted.sql.capacity());
-    server.partial.capacity() + lifted + server.expects.bytes() + reactor.queued(server.token())
+    let filter = server.query.filter.as_ref().map_or(0, |filter| filter.bytes());
+    server.reading.partial.capacity() + filter + server.expects.bytes() + reactor.queued(server.token())
 }
 
 impl<R: Reactor> EventLoop<R> {
@@ -169,7 +168,7 @@ impl<R: Reactor> EventLoop<R> {
             Some((reactor.queued(client.token()), true, server))
         });
         let to_servers = self.servers.iter().filter_map(|(_, server)| {
-            let client = server.client?;
+            let client = server.user.client?;
             Some((reactor.queued(server.token()), false, client))
         });
         let waiting = self.clients.iter().filter(|(_, client)| client.waits());
@@ -188,7 +187,7 @@ impl<R: Reactor> EventLoop<R> {
             covered += bytes;
             if server {
                 if let Some(server) = self.servers.get_mut(index)
-                    && !std::mem::replace(&mut server.paused, true)
+                    && !std::mem::replace(&mut server.reading.paused, true)
                 {
                     reactor.pause(server.token());
                 }

@@ -28,7 +28,7 @@ impl<R: Reactor> EventLoop<R> {
                 refused.extend(pool.waiting.drain().iter().map(|waiting| waiting.client));
                 for (_, server) in &mut self.servers {
                     if server.pool == index {
-                        server.closing = Some("the database is not configured any more");
+                        server.life.closing = Some("the database is not configured any more");
                     }
                 }
                 self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
@@ -49,7 +49,7 @@ impl<R: Reactor> EventLoop<R> {
             if moved {
                 for (_, server) in &mut self.servers {
                     if server.pool == index {
-                        server.closing = Some("settings of the database changed");
+                        server.life.closing = Some("settings of the database changed");
                     }
                 }
                 self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));

@@ -170,7 +170,7 @@ impl Simulated {
             }
             for (_, server) in &event_loop.servers {
                 census.owed += server.expects.outstanding();
-                census.bytes += server.partial.len() + reactor.queued(server.token());
+                census.bytes += server.reading.partial.len() + reactor.queued(server.token());
             }
         }
         census

@@ -16,8 +16,9 @@ use corun_net::reactor::Reactor;
 use crate::auto_prepare;
 use crate::core::event_loop::EventLoop;
 use crate::core::reply::change::Change;
+use crate::core::reply::filter::{AfterReply, ReplyFilter, Verdict, framed};
 use crate::wire::error::{Fields, Reported};
-use crate::wire::{HEADER_BYTES, backend, build, frontend};
+use crate::wire::{backend, build, frontend};
 
 /// Bytes held at most; with more, the statement is no longer run again.
 const HELD_MAX: usize = 64 << 10;
@@ -57,78 +58,85 @@ pub(in crate::core) struct Answer {
     head: Vec<u8>,
 }
 
-/// What becomes of a message.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::core) enum Said {
-    /// It goes as all do.
-    Usual,
-    /// Nobody gets it, for now.
-    Held,
-    /// This goes before it.
-    After(Vec<u8>),
-    /// An error, for which this goes to the client.
-    Error(Vec<u8>),
-    /// An error that nobody gets; whether the statement must be parsed again before its next use.
-    Refused { parse_again: bool },
-}
-
-impl Lifted {
-    /// Takes a message of the answer; `whole` if `body` is all of it.
-    pub fn hear(&mut self, tag: u8, body: &[u8], whole: bool) -> Said {
+impl ReplyFilter for Lifted {
+    fn message(&mut self, tag: u8, body: &[u8], whole: bool) -> Verdict {
         let may_refuse = self.may_refuse();
         let state = &mut self.state;
         match tag {
             backend::BIND_COMPLETE => {
                 state.bound = true;
                 match self.refuses_late {
-                    true => Said::Usual,
-                    false => self.after(),
+                    true => Verdict::Usual,
+                    false => self.with_held(),
                 }
             }
             backend::ROW_DESCRIPTION if !self.rows_first && !state.relayed => {
-                message(&mut state.head, tag, body);
-                Said::Held
+                state.head = framed(tag, body);
+                Verdict::Held
             }
             backend::ROW_DESCRIPTION => {
                 state.relayed = true;
-                Said::Usual
+                Verdict::Usual
             }
             backend::NOTICE if may_refuse && whole && state.notices.len() + body.len() <= HELD_MAX => {
-                message(&mut state.notices, tag, body);
-                Said::Held
+                state.notices.extend(framed(tag, body));
+                Verdict::Held
             }
             backend::NOTICE if may_refuse => {
                 state.relayed = true;
-                self.after()
+                self.with_held()
             }
             backend::ERROR => self.error(body, whole, may_refuse),
+            backend::READY if state.refused => Verdict::LastUnanswered,
+            backend::READY => Verdict::Last,
             backend::DATA_ROW
             | backend::COMMAND_COMPLETE
             | backend::EMPTY_QUERY
             | backend::PORTAL_SUSPENDED => {
                 state.relayed = true;
-                self.after()
+                self.with_held()
             }
-            _ => Said::Usual,
+            _ => Verdict::Usual,
         }
     }
 
+    fn needs_whole(&self, tag: u8) -> bool {
+        matches!(
+            tag,
+            backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION | backend::NOTICE
+        )
+    }
+
+    fn may_run_again(&self) -> bool {
+        !self.in_block
+    }
+
+    fn bytes(&self) -> usize {
+        self.sql.capacity()
+    }
+
+    fn after(self: Box<Self>) -> Option<AfterReply> {
+        self.state.refused.then_some(AfterReply::RunAsItCame(self.sql))
+    }
+}
+
+impl Lifted {
     /// Whether an error now lets the text run as it came, with nobody noticing.
     fn may_refuse(&self) -> bool {
         !self.in_block && !self.state.relayed && (!self.state.bound || self.refuses_late)
     }
 
-    /// What was held goes.
-    fn after(&mut self) -> Said {
+    /// A message goes behind what was held.
+    fn with_held(&mut self) -> Verdict {
         let mut out = std::mem::take(&mut self.state.notices);
         out.append(&mut self.state.head);
         match out.is_empty() {
-            true => Said::Usual,
-            false => Said::After(out),
+            true => Verdict::Usual,
+            false => Verdict::Behind(out),
         }
     }
 
-    fn error(&mut self, body: &[u8], whole: bool, may_refuse: bool) -> Said {
+    fn error(&mut self, body: &[u8], whole: bool, may_refuse: bool) -> Verdict {
         self.state.head = Vec::new();
         let reported = Reported::read(body);
         if may_refuse && whole && !reported.is_fatal() && !is_of_the_moment(&reported.code) {
@@ -137,7 +145,9 @@ impl Lifted {
             // The statement is not what it was: its result has changed, it has gone, or what it names has.
             let parse_again =
                 reported.code.starts_with("42") || ["0A000", "26000"].contains(&&*reported.code);
-            return Said::Refused { parse_again };
+            return Verdict::Refused {
+                parse_again: parse_again.then_some(self.id),
+            };
         }
         self.state.relayed = true;
         match &self.parameters {
@@ -146,9 +156,9 @@ impl Lifted {
                 placed(&mut out, body, |position| {
                     parameters.shape.position_in(&self.sql, position)
                 });
-                Said::Error(out)
+                Verdict::Instead(out)
             }
-            _ => self.after(),
+            _ => self.with_held(),
         }
     }
 }
@@ -158,11 +168,6 @@ pub(in crate::core) fn is_of_the_moment(code: &str) -> bool {
     ["40", "53", "55", "57", "58", "XX"]
         .iter()
         .any(|class| code.starts_with(class))
-}
-
-fn message(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
-    out.reserve(body.len() + HEADER_BYTES);
-    build::message(out, tag, |out| out.extend(body));
 }
 
 /// Appends an error with its place in the text changed.
@@ -193,9 +198,9 @@ impl<R: Reactor> EventLoop<R> {
             out.extend(sql);
             out.push(0);
         });
-        server.statements.unnamed = None;
+        server.session.statements.unnamed = None;
         server.expects.query(Change::Nothing);
-        server.query_since = self.now;
+        server.query.since = self.now;
         server.transport.send(reactor, &out);
     }
 }
@@ -222,40 +227,36 @@ mod tests {
         format!("SERROR\0VERROR\0C{code}\0Mno\0P{position}\0\0").into_bytes()
     }
 
-    fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        message(&mut out, tag, body);
-        out
-    }
-
     #[test]
     fn errors_before_it_runs_are_refusals_and_later_ones_the_texts_own() {
-        let refused = |parse_again| Said::Refused { parse_again };
+        let refused = |parse_again: bool| Verdict::Refused {
+            parse_again: parse_again.then_some(1),
+        };
         assert_eq!(
-            running(false, true, false).hear(b'E', &error("22P02", "3"), true),
+            running(false, true, false).message(b'E', &error("22P02", "3"), true),
             refused(false)
         );
         assert_eq!(
-            running(false, true, false).hear(b'E', &error("0A000", "3"), true),
+            running(false, true, false).message(b'E', &error("0A000", "3"), true),
             refused(true)
         );
         assert_eq!(
-            running(false, true, false).hear(b'E', &error("42883", "3"), true),
+            running(false, true, false).message(b'E', &error("42883", "3"), true),
             refused(true)
         );
         for code in ["57014", "40001", "55P03"] {
-            let said = running(false, true, false).hear(b'E', &error(code, "3"), true);
-            assert_eq!(said, Said::Error(framed(b'E', &error(code, "3"))));
+            let said = running(false, true, false).message(b'E', &error(code, "3"), true);
+            assert_eq!(said, Verdict::Instead(framed(b'E', &error(code, "3"))));
         }
         let mut late = running(false, false, true);
-        assert_eq!(late.hear(b'2', b"", true), Said::Usual);
-        assert_eq!(late.hear(b'E', &error("22001", "3"), true), refused(false));
+        assert_eq!(late.message(b'2', b"", true), Verdict::Usual);
+        assert_eq!(late.message(b'E', &error("22001", "3"), true), refused(false));
         assert!(late.state.refused);
         let mut bound = running(false, true, false);
-        assert_eq!(bound.hear(b'2', b"", true), Said::Usual);
+        assert_eq!(bound.message(b'2', b"", true), Verdict::Usual);
         assert!(matches!(
-            bound.hear(b'E', &error("22012", "3"), true),
-            Said::Error(_)
+            bound.message(b'E', &error("22012", "3"), true),
+            Verdict::Instead(_)
         ));
     }
 
@@ -265,43 +266,49 @@ mod tests {
             String::from_utf8(auto_prepare::lift(TEXT).expect("a literal").text.into()).expect("text");
         let place = |text: &str| (text.find("nosuch").expect("there") + 1).to_string();
         let original = std::str::from_utf8(TEXT).expect("text");
-        let said = running(true, true, false).hear(b'E', &error("42703", &place(&lifted)), true);
-        assert_eq!(said, Said::Error(framed(b'E', &error("42703", &place(original)))));
+        let said = running(true, true, false).message(b'E', &error("42703", &place(&lifted)), true);
+        assert_eq!(
+            said,
+            Verdict::Instead(framed(b'E', &error("42703", &place(original))))
+        );
     }
 
     #[test]
     fn what_would_come_twice_is_held() {
         let mut lifted = running(false, false, true);
-        assert_eq!(lifted.hear(b'2', b"", true), Said::Usual);
-        assert_eq!(lifted.hear(b'T', b"head", true), Said::Held);
-        assert_eq!(lifted.hear(b'N', b"note", true), Said::Held);
+        assert_eq!(lifted.message(b'2', b"", true), Verdict::Usual);
+        assert_eq!(lifted.message(b'T', b"head", true), Verdict::Held);
+        assert_eq!(lifted.message(b'N', b"note", true), Verdict::Held);
         let held = [framed(b'N', b"note"), framed(b'T', b"head")].concat();
-        assert_eq!(lifted.hear(b'D', b"row", true), Said::After(held));
-        assert_eq!(lifted.hear(b'D', b"row", true), Said::Usual);
+        assert_eq!(lifted.message(b'D', b"row", true), Verdict::Behind(held));
+        assert_eq!(lifted.message(b'D', b"row", true), Verdict::Usual);
         assert!(matches!(
-            lifted.hear(b'E', &error("22012", "3"), true),
-            Said::Error(_)
+            lifted.message(b'E', &error("22012", "3"), true),
+            Verdict::Instead(_)
         ));
         let mut lifted = running(false, false, true);
-        assert_eq!(lifted.hear(b'N', &vec![b'x'; HELD_MAX], true), Said::Held);
-        assert!(matches!(lifted.hear(b'N', b"one more", true), Said::After(_)));
+        assert_eq!(lifted.message(b'N', &vec![b'x'; HELD_MAX], true), Verdict::Held);
         assert!(matches!(
-            lifted.hear(b'E', &error("22001", "3"), true),
-            Said::Error(_)
+            lifted.message(b'N', b"one more", true),
+            Verdict::Behind(_)
+        ));
+        assert!(matches!(
+            lifted.message(b'E', &error("22001", "3"), true),
+            Verdict::Instead(_)
         ));
     }
 
     #[test]
     fn an_error_of_returning_comes_without_a_description() {
         let mut lifted = running(true, false, false);
-        assert_eq!(lifted.hear(b'2', b"", true), Said::Usual);
-        assert_eq!(lifted.hear(b'T', b"head", true), Said::Held);
-        assert_eq!(lifted.hear(b'N', b"note", true), Said::Usual);
+        assert_eq!(lifted.message(b'2', b"", true), Verdict::Usual);
+        assert_eq!(lifted.message(b'T', b"head", true), Verdict::Held);
+        assert_eq!(lifted.message(b'N', b"note", true), Verdict::Usual);
         assert_eq!(
-            lifted.hear(b'E', &error("23505", "3"), true),
-            Said::Error(framed(b'E', &error("23505", "3")))
+            lifted.message(b'E', &error("23505", "3"), true),
+            Verdict::Instead(framed(b'E', &error("23505", "3")))
         );
         let mut query = running(true, true, false);
-        assert_eq!(query.hear(b'T', b"head", true), Said::Usual);
+        assert_eq!(query.message(b'T', b"head", true), Verdict::Usual);
     }
 }

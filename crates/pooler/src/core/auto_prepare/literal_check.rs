@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use crate::auto_prepare::{Lifted, proven};
 use crate::core::auto_prepare::lifted::is_of_the_moment;
+use crate::core::reply::filter::{AfterReply, ReplyFilter, Verdict};
 use crate::session::prepared::Statement;
 use crate::wire::backend;
-use crate::wire::error::code;
+use crate::wire::error::{Reported, code};
 
 /// Questions that wait for a client to go with.
 const WANTED_MAX: usize = 64;
@@ -91,34 +92,6 @@ impl LiteralCheck {
         }
     }
 
-    /// Takes a message of the answer.
-    pub fn hear(&mut self, tag: u8, body: &[u8]) {
-        match tag {
-            backend::PARAMETER_DESCRIPTION => {
-                let types = body.get(2..).unwrap_or_default();
-                let oid = |bytes: &[u8]| bytes.iter().fold(0, |oid, &byte| oid << 8 | u32::from(byte));
-                self.types = Some(types.chunks(4).map(oid).collect());
-            }
-            backend::ROW_DESCRIPTION | backend::NO_DATA if self.rows.len() < 2 => self.rows.push(body.into()),
-            _ => {}
-        }
-    }
-
-    /// The server refused one of the two.
-    pub fn fail(&mut self, code: &str) {
-        self.failed = Some(code.to_owned());
-    }
-
-    /// Whether nothing was found out: a lock is taken, for example.
-    pub fn again(&self) -> bool {
-        self.failed.as_deref().is_some_and(is_of_the_moment)
-    }
-
-    /// Whether it was cancelled.
-    pub fn cancelled(&self) -> bool {
-        self.failed.as_deref() == Some(code::QUERY_CANCELED)
-    }
-
     /// The types of the parameters, if both texts are equal.
     pub fn proven(&self) -> Option<&[u32]> {
         match (&self.types, self.rows.as_slice()) {
@@ -126,6 +99,40 @@ impl LiteralCheck {
                 proven(&self.wanted.lifted, types, original, lifted).then_some(types)
             }
             _ => None,
+        }
+    }
+}
+
+impl ReplyFilter for LiteralCheck {
+    fn message(&mut self, tag: u8, body: &[u8], _whole: bool) -> Verdict {
+        match tag {
+            backend::PARAMETER_DESCRIPTION => {
+                let types = body.get(2..).unwrap_or_default();
+                let oid = |bytes: &[u8]| bytes.iter().fold(0, |oid, &byte| oid << 8 | u32::from(byte));
+                self.types = Some(types.chunks(4).map(oid).collect());
+            }
+            backend::ROW_DESCRIPTION | backend::NO_DATA if self.rows.len() < 2 => self.rows.push(body.into()),
+            backend::ERROR => self.failed = Some(Reported::read(body).code),
+            backend::READY => return Verdict::Last,
+            backend::PARAMETER_STATUS | backend::NOTIFICATION => return Verdict::Usual,
+            _ => {}
+        }
+        Verdict::Held
+    }
+
+    /// Nobody gets a part of anything here.
+    fn needs_whole(&self, _tag: u8) -> bool {
+        true
+    }
+
+    fn after(self: Box<Self>) -> Option<AfterReply> {
+        match self.failed.as_deref() {
+            Some(code::QUERY_CANCELED) => Some(AfterReply::CancelAgain),
+            // Nothing was found out: a lock is taken, for example.
+            Some(code) if is_of_the_moment(code) => None,
+            _ => Some(AfterReply::Learn(Box::new(move |classifier| {
+                classifier.answered(&self)
+            }))),
         }
     }
 }
@@ -178,13 +185,16 @@ mod tests {
         let ask = |messages: &[(u8, &[u8])], fail: bool| {
             let mut check = LiteralCheck::new(wanted("a", 1));
             for (tag, body) in messages {
-                check.hear(*tag, body);
+                assert_eq!(check.message(*tag, body, true), Verdict::Held);
             }
             if fail {
-                check.fail("42703");
+                let error = b"SERROR\0C42703\0Mno\0\0";
+                assert_eq!(check.message(backend::ERROR, error, true), Verdict::Held);
             }
-            assert!(!check.again() && !check.cancelled());
-            check.proven().map(<[u32]>::to_vec)
+            let proven = check.proven().map(<[u32]>::to_vec);
+            assert_eq!(check.message(backend::READY, b"I", true), Verdict::Last);
+            assert!(matches!(Box::new(check).after(), Some(AfterReply::Learn(_))));
+            proven
         };
         let (nothing, integer): (&[u8], &[u8]) = (&[0, 0], &[0, 1, 0, 0, 0, 23]);
         let equal = [(t, nothing), (rows, b"x".as_slice()), (t, integer), (rows, b"x")];

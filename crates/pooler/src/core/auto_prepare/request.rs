@@ -20,7 +20,8 @@ const IMPATIENT: &[u8] = b"select pg_catalog.set_config('lock_timeout', '100ms',
 impl<R: Reactor> Way<'_, R> {
     /// Whether a simple query that is under way may have to run as it came: what the client sends behind it must not overtake it.
     pub(in crate::core) fn may_run_again(&self) -> bool {
-        self.server.lifted.as_ref().is_some_and(|lifted| !lifted.in_block)
+        let filter = self.server.query.filter.as_ref();
+        filter.is_some_and(|filter| filter.may_run_again())
     }
 
     /// Runs a simple query as a prepared statement, where that is known to give the same. `false`: it is not.
@@ -33,7 +34,7 @@ impl<R: Reactor> Way<'_, R> {
         {
             return false;
         }
-        let in_block = match self.server.status {
+        let in_block = match self.server.session.status {
             TransactionStatus::Idle => false,
             TransactionStatus::Open => true,
             TransactionStatus::Failed => return false,
@@ -50,7 +51,7 @@ impl<R: Reactor> Way<'_, R> {
             return false;
         };
         let mut out = Vec::with_capacity(64 + run.values.len());
-        self.server.counts.binds += 1;
+        self.server.query.counts.binds += 1;
         run.prepared.statement.bound();
         self.ensure(&run.prepared, &mut out);
         build::message(&mut out, frontend::BIND, |out| {
@@ -63,7 +64,7 @@ impl<R: Reactor> Way<'_, R> {
         build::message(&mut out, frontend::EXECUTE, |out| out.extend([0; 5]));
         build::bare(&mut out, frontend::SYNC);
         self.server.expects.sync(true);
-        self.server.lifted = Some(Lifted {
+        self.server.query.filter = Some(Box::new(Lifted {
             sql: sql.to_vec(),
             id: run.prepared.statement.id,
             parameters: run.lifted,
@@ -71,7 +72,7 @@ impl<R: Reactor> Way<'_, R> {
             rows_first: understood.kind == StatementKind::Select,
             refuses_late: run.refuses_late,
             state: Answer::default(),
-        });
+        }));
         self.began();
         self.replace(&out, end);
         true
@@ -81,7 +82,7 @@ impl<R: Reactor> Way<'_, R> {
     pub(in crate::core) fn prove(&mut self) {
         let client = &*self.client;
         if !self.server.expects.settled()
-            || self.server.status != TransactionStatus::Idle
+            || self.server.session.status != TransactionStatus::Idle
             || !client.pins.is_empty()
             || client.is_doubtful()
             || client.defines
@@ -110,8 +111,8 @@ impl<R: Reactor> Way<'_, R> {
         self.server.expects.step(Step::Describe, 0);
         build::bare(&mut out, frontend::SYNC);
         self.server.expects.own_sync();
-        self.server.query_since = self.rules.now;
-        self.server.check = Some(Box::new(check));
+        self.server.query.since = self.rules.now;
+        self.server.query.filter = Some(Box::new(check));
         self.flush();
         self.server.transport.send(self.reactor, &out);
     }

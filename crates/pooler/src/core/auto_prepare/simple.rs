@@ -208,11 +208,8 @@ impl Classifier {
         self.literal_checks.take(&whose.scope()).map(LiteralCheck::new)
     }
 
-    /// A question was answered.
+    /// Learns the answer to a question.
     pub fn answered(&mut self, check: &LiteralCheck) {
-        if check.again() {
-            return;
-        }
         let wanted = &check.wanted;
         let stamp = wanted.stamp;
         let state = match check.proven() {

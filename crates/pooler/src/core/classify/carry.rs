@@ -31,7 +31,7 @@ impl<R: Reactor> Way<'_, R> {
         let Some(parsed) = read::parse(body) else {
             return Some(violation("invalid message format"));
         };
-        self.server.counts.client_parses += 1;
+        self.server.query.counts.client_parses += 1;
         let utf8 = self.is_utf8(parsed.sql);
         let mut under = read_when_parsed(&self.client.settings, !parsed.sql.is_ascii());
         if !utf8 {
@@ -47,7 +47,7 @@ impl<R: Reactor> Way<'_, R> {
         let stamp = self.classifier.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() {
-            self.server.counts.server_parses += 1;
+            self.server.query.counts.server_parses += 1;
             let owner = (self.client.id, stamp);
             let change = self.replace_unnamed(Some(prepared), Some(owner));
             self.server.expects.parse(false, change);
@@ -57,7 +57,7 @@ impl<R: Reactor> Way<'_, R> {
         if !self.rules.carry_statements {
             // Nobody knows the name when it runs.
             self.note(&prepared.statement.understood);
-            self.server.counts.server_parses += 1;
+            self.server.query.counts.server_parses += 1;
             self.server.expects.parse(false, Change::Nothing);
             self.at = end;
             return None;
@@ -120,7 +120,7 @@ impl<R: Reactor> Way<'_, R> {
     ) -> Change {
         Change::Unnamed(Unnamed {
             client: std::mem::replace(&mut self.client.statements.unnamed, client),
-            server: std::mem::replace(&mut self.server.statements.unnamed, server),
+            server: std::mem::replace(&mut self.server.session.statements.unnamed, server),
         })
     }
 
@@ -175,19 +175,19 @@ impl<R: Reactor> Way<'_, R> {
         name: Option<Name>,
     ) {
         let statement = &prepared.statement;
-        self.server.counts.server_parses += 1;
+        self.server.query.counts.server_parses += 1;
         build::close_statement(out, &*statement.name);
         self.server.expects.close(true, Change::Nothing);
         build::parse(out, &*statement.name, &statement.sql, &statement.types);
         let stamp = self.classifier.statements.stamp();
-        let before = self.server.statements.parse(statement.id, stamp);
+        let before = self.server.session.statements.parse(statement.id, stamp);
         let injected = name.is_none();
         let change = Change::Parsed {
             copy: Some((statement.id, before)),
             name,
         };
         self.server.expects.parse(injected, change);
-        while let Some((id, stamp)) = self.server.statements.evict() {
+        while let Some((id, stamp)) = self.server.session.statements.evict() {
             build::close_statement(out, self.classifier.statements.name(id));
             self.server.expects.close(true, Change::Evicted { id, stamp });
         }
@@ -195,7 +195,7 @@ impl<R: Reactor> Way<'_, R> {
 
     /// Appends what it takes that the server has the statement.
     pub(in crate::core) fn ensure(&mut self, prepared: &Prepared, out: &mut Vec<u8>) {
-        if !self.server.statements.has(prepared) {
+        if !self.server.session.statements.has(prepared) {
             self.parse_on_server(prepared, out, None);
         }
     }
@@ -204,14 +204,14 @@ impl<R: Reactor> Way<'_, R> {
     fn ensure_unnamed(&mut self) {
         let unnamed = &self.client.statements.unnamed;
         let owner = unnamed.as_ref().map(|prepared| (self.client.id, prepared.stamp));
-        if self.server.statements.unnamed == owner {
+        if self.server.session.statements.unnamed == owner {
             return;
         }
         let prepared = unnamed.clone();
         let mut out = Vec::new();
         match &prepared {
             Some(prepared) => {
-                self.server.counts.server_parses += 1;
+                self.server.query.counts.server_parses += 1;
                 build::parse(&mut out, "", &prepared.statement.sql, &prepared.statement.types);
             }
             None => build::close_statement(&mut out, ""),
@@ -235,7 +235,7 @@ impl<R: Reactor> Way<'_, R> {
                 Stop::Unfinished
             });
         };
-        self.server.counts.binds += 1;
+        self.server.query.counts.binds += 1;
         if name.is_empty() {
             self.ensure_unnamed();
             if let Some(prepared) = &self.client.statements.unnamed {

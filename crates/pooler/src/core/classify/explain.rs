@@ -39,7 +39,7 @@ impl<R: Reactor> EventLoop<R> {
         if server.is_some_and(|server| !server.expects.settled()) {
             return None;
         }
-        let status = server.map(|server| server.status);
+        let status = server.map(|server| server.session.status);
         let lines = self.explanation(index, &text);
         let client = self.clients.get_mut(index)?;
         let status = match (status, &client.begun) {

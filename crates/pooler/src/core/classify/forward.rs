@@ -212,19 +212,19 @@ impl<R: Reactor> Way<'_, R> {
     /// Something that ends with ReadyForQuery went out.
     pub(in crate::core) fn began(&mut self) {
         if self.server.expects.outstanding() == 1 {
-            self.server.query_since = self.rules.now;
+            self.server.query.since = self.rules.now;
         }
     }
 
     /// The server shall run a statement; asked before it is sent.
     pub fn runs(&mut self, understood: &Arc<Understood>) {
         let alone = self.server.expects.outstanding() == 0;
-        self.server.running.begins(understood, alone);
+        self.server.query.running.begins(understood, alone);
     }
 
     /// Whether the server is in a transaction that the client began, for all that is known now.
     pub(in crate::core) fn in_transaction(&self) -> bool {
-        self.server.status != TransactionStatus::Idle || self.client.began
+        self.server.session.status != TransactionStatus::Idle || self.client.began
     }
 
     /// A text too long to be collected: nothing is known of it.
@@ -307,7 +307,7 @@ impl<R: Reactor> Way<'_, R> {
             && tag != frontend::SYNC
             && tag != frontend::TERMINATE;
         let free = self.client.pins.is_empty() && self.rules.mode != PoolMode::Session;
-        if !self.server.replica || !begins || !free {
+        if !self.server.host.replica || !begins || !free {
             return false;
         }
         let rules = SplitRules {
@@ -347,17 +347,17 @@ impl<R: Reactor> Way<'_, R> {
         if self.server.expects.outstanding() > 0 {
             return Some(Some(Stop::Held));
         }
-        if !self.server.expects.settled() || self.server.status == TransactionStatus::Failed {
+        if !self.server.expects.settled() || self.server.session.status == TransactionStatus::Failed {
             return None;
         }
         self.client.statements.remove(name)?;
-        if self.server.stray_statements.contains(name) {
+        if self.server.session.strays.contains(name) {
             // The server has one of that name, too, and answers for both.
             return None;
         }
         let mut out = Vec::new();
         build::command_complete(&mut out, "DEALLOCATE");
-        build::ready(&mut out, self.server.status);
+        build::ready(&mut out, self.server.session.status);
         self.answer(&out, end);
         Some(None)
     }
@@ -365,7 +365,8 @@ impl<R: Reactor> Way<'_, R> {
     /// Whether a text is in UTF-8 for certain; one in ASCII alone is.
     pub(in crate::core) fn is_utf8(&self, text: &[u8]) -> bool {
         // A change of settings that the server has not told yet may be one of the encoding.
-        text.is_ascii() || !self.client.read_back && self.server.reported("client_encoding") == Some("UTF8")
+        text.is_ascii()
+            || !self.client.read_back && self.server.session.reported("client_encoding") == Some("UTF8")
     }
 
     /// Notes what a text does to the session.
@@ -386,7 +387,10 @@ impl<R: Reactor> Way<'_, R> {
         }
         let client = &mut *self.client;
         client.asked = true;
-        if !understood.unpins.is_empty() && self.server.status == TransactionStatus::Idle && !client.began {
+        if !understood.unpins.is_empty()
+            && self.server.session.status == TransactionStatus::Idle
+            && !client.began
+        {
             client.unpins |= understood.unpins;
         }
         client.unpins = client.unpins.without(understood.pins);

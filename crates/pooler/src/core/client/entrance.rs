@@ -486,20 +486,20 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let greeting = Arc::new(Greeting {
-            parameters: server.parameters.clone(),
-            settings: Arc::clone(&server.settings),
+            parameters: server.session.parameters.clone(),
+            settings: Arc::clone(&server.session.settings),
             effective: Arc::clone(&pool.effective),
         });
         pool.all
             .keep_greeting(Arc::clone(&client.settings), Arc::clone(&greeting));
         let session = pool.effective.pool_mode == PoolMode::Session;
         if session && begins_alike(&pool.effective, server, &client.settings) {
-            let pid = server.pid;
+            let pid = server.process.pid;
             return self.greet(reactor, index, &greeting, Some(pid));
         }
         client.server = None;
-        server.client = None;
-        server.since = self.now;
+        server.user.client = None;
+        server.life.since = self.now;
         self.todo.push_back(Todo::Free(server_index));
         if session {
             // The server takes its settings; now one that begins with them.

@@ -47,13 +47,13 @@ pub(in crate::core) fn fits(effective: &Effective, server: &Server, client: &Cli
     }
     // Whether a server takes a client's settings is tried on one without any.
     let untried = !client.is_ready() && client.start.is_empty();
-    untried && server.start.is_empty() || begins_alike(effective, server, &client.start)
+    untried && server.session.start.is_empty() || begins_alike(effective, server, &client.start)
 }
 
 /// Whether a connection began with these settings, as far as they count.
 pub(in crate::core) fn begins_alike(effective: &Effective, server: &Server, start: &Settings) -> bool {
     let start = start.0.iter().filter(|(name, _)| begins_with(effective, name));
-    server.start.0.iter().eq(start)
+    server.session.start.0.iter().eq(start)
 }
 
 /// A free server for a client: one that has its settings, if it is among those used last; or, `in_turn`, the one used longest ago.
@@ -82,9 +82,9 @@ pub(in crate::core) fn pick(
     }
     let settings = &client.settings;
     let has = |index: &usize| {
-        servers
-            .get(*index)
-            .is_some_and(|server| Arc::ptr_eq(&server.settings, settings) || server.settings == *settings)
+        servers.get(*index).is_some_and(|server| {
+            Arc::ptr_eq(&server.session.settings, settings) || server.session.settings == *settings
+        })
     };
     let from = idle.len().saturating_sub(LOOKED_AT);
     match idle[from..].iter().rposition(has) {
@@ -106,8 +106,8 @@ impl<R: Reactor> EventLoop<R> {
         let mut coming: Vec<&Settings> = self
             .servers
             .iter()
-            .filter(|(_, server)| server.pool == pool_index && server.counted_connecting)
-            .map(|(_, server)| &*server.start)
+            .filter(|(_, server)| server.pool == pool_index && server.is_connecting())
+            .map(|(_, server)| &*server.session.start)
             .collect();
         for waiting in pool.waiting.iter() {
             let Some(client) = self.clients.get(waiting.client) else {

@@ -248,7 +248,7 @@ impl<R: Reactor> EventLoop<R> {
                     let pool = self.pools.get_mut(server.pool);
                     if pool.is_some_and(|pool| named(name, &pool.key.database)) {
                         touched += 1;
-                        server.closing = Some("RECONNECT");
+                        server.life.closing = Some("RECONNECT");
                     }
                 }
                 for (_, pool) in &mut self.pools {

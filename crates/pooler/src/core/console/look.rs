@@ -152,43 +152,41 @@ impl<R: Reactor> EventLoop<R> {
                     .unwrap_or_default(),
                 state: if !server.is_ready() {
                     "login"
-                } else if server.client.is_some() || server.job.is_some() {
+                } else if server.user.is_some() {
                     "active"
-                } else if server.cancels > 0 {
+                } else if server.process.cancels.under_way() > 0 {
                     "being_canceled"
                 } else if server.task.is_some() {
                     "tested"
-                } else if server.used {
+                } else if server.life.used {
                     "used"
                 } else {
                     "idle"
                 },
-                address: server
-                    .address
-                    .as_ref()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
-                pid: server.pid,
-                connected: self.now.saturating_sub(server.created),
-                quiet: self.now.saturating_sub(server.since),
+                address: server.host.place(),
+                pid: server.process.pid,
+                connected: self.now.saturating_sub(server.life.created),
+                quiet: self.now.saturating_sub(server.life.since),
                 client: server
+                    .user
                     .client
                     .and_then(|client| self.clients.get(client))
                     .map(|client| client.id),
                 bound: server
+                    .process
                     .bound
                     .as_ref()
                     .filter(|bound| !bound.loose)
                     .map(|bound| bound.cpu.0),
-                prepared: server.statements.len(),
-                replica: server.replica,
-                closing: server.closing.is_some(),
+                prepared: server.session.statements.len(),
+                replica: server.host.replica,
+                closing: server.life.closing.is_some(),
                 tls: tls(&server.transport.tls),
                 buffer: BufferView {
-                    received: server.partial.len(),
-                    to_come: server.passing,
+                    received: server.reading.partial.len(),
+                    to_come: server.reading.passing,
                     to_send: reactor.queued(server.token()),
-                    paused: server.paused,
+                    paused: server.reading.paused,
                 },
             }
         });
@@ -244,11 +242,11 @@ impl<R: Reactor> EventLoop<R> {
                 alike: pool.waiting.alike,
             };
             for (_, server) in mine {
-                let works = server.client.is_some() || server.job.is_some();
+                let works = server.user.is_some();
                 view.servers_active += usize::from(works);
-                view.servers_cancelled += usize::from(!works && server.cancels > 0);
+                view.servers_cancelled += usize::from(!works && server.process.cancels.under_way() > 0);
                 view.servers_tested += usize::from(!works && server.task.is_some());
-                view.cancels += server.cancels as usize;
+                view.cancels += server.process.cancels.under_way() as usize;
             }
             view.clients_active = self
                 .clients

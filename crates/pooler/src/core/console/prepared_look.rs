@@ -30,7 +30,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         let mut servers: HashMap<u64, u64> = HashMap::new();
         for (_, server) in &self.servers {
-            for id in server.statements.ids() {
+            for id in server.session.statements.ids() {
                 *servers.entry(id).or_default() += 1;
             }
         }

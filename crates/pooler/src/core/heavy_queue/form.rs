@@ -10,6 +10,7 @@
 //! settings are refused, the query fails for that alone: its answer is kept from the client, and it runs again as it came. A cancel
 //! request that strikes the settings was meant for the query: the client gets that error.
 
+use crate::core::reply::filter::{AfterReply, ReplyFilter, Verdict, framed};
 use crate::wire::backend;
 use crate::wire::error::{Reported, code};
 
@@ -26,7 +27,7 @@ enum Stage {
 
 /// A query under way with settings of its own.
 #[derive(Debug)]
-pub(in crate::core) struct Form {
+pub(super) struct Form {
     stage: Stage,
     /// The error of the settings.
     refused: Option<Vec<u8>>,
@@ -34,27 +35,6 @@ pub(in crate::core) struct Form {
     request: Vec<u8>,
     /// None of them went to the server.
     kept: bool,
-}
-
-/// What becomes of a message.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::core) enum Said {
-    /// It goes the usual way.
-    Usual,
-    /// Nobody gets it.
-    Nothing,
-    /// Nobody gets it; it is an error.
-    Error,
-    /// In its place the client gets the error of which this is the body.
-    Instead(Vec<u8>),
-    /// Nobody gets it; it is a ReadyForQuery of the settings.
-    Prepared,
-    /// The query has been answered: nobody gets its ReadyForQuery yet.
-    Answered,
-    /// The query was not answered: it is to run again.
-    Unanswered,
-    /// All is over; the client gets its ReadyForQuery. Otherwise these messages are to be served again.
-    Over(Option<Vec<u8>>),
 }
 
 /// The text before the query.
@@ -90,47 +70,53 @@ impl Form {
     fn again(&self) -> bool {
         self.kept || self.refused.is_some() && !self.struck()
     }
+}
 
-    /// A message came.
-    pub fn hear(&mut self, tag: u8, body: &[u8]) -> Said {
+impl ReplyFilter for Form {
+    fn message(&mut self, tag: u8, body: &[u8], _whole: bool) -> Verdict {
         let news = matches!(
             tag,
             backend::NOTICE | backend::PARAMETER_STATUS | backend::NOTIFICATION
         );
         // The connection's last words are for the client.
         if news || tag == backend::ERROR && Reported::read(body).is_fatal() {
-            return Said::Usual;
+            return Verdict::Usual;
         }
         match (self.stage, tag) {
             (Stage::Settings, backend::ERROR) => {
                 self.refused = Some(body.to_vec());
-                Said::Error
+                Verdict::Held
             }
             (Stage::Settings, backend::READY) => {
                 self.stage = if self.kept { Stage::End } else { Stage::Own };
-                Said::Prepared
+                Verdict::Ahead
             }
             (Stage::Own, backend::READY) => {
                 self.stage = Stage::End;
+                // Otherwise it is answered; its ReadyForQuery comes with the end.
                 if self.again() {
-                    Said::Unanswered
+                    Verdict::Unanswered
                 } else {
-                    Said::Answered
+                    Verdict::Held
                 }
             }
-            (Stage::Own, backend::ERROR) if self.again() => Said::Error,
+            (Stage::Own, backend::ERROR) if self.again() => Verdict::Held,
             (Stage::Own, backend::ERROR) => match self.refused.take() {
-                Some(error) => Said::Instead(error),
-                None => Said::Usual,
+                Some(error) => Verdict::Instead(framed(tag, &error)),
+                None => Verdict::Usual,
             },
-            (Stage::Own, _) => Said::Usual,
-            (Stage::End, backend::ERROR) => Said::Error,
-            (Stage::End, backend::READY) => {
-                let again = self.again();
-                Said::Over(again.then(|| std::mem::take(&mut self.request)))
-            }
-            (Stage::Settings | Stage::End, _) => Said::Nothing,
+            (Stage::Own, _) => Verdict::Usual,
+            (Stage::End, backend::READY) => Verdict::LastOfTransaction,
+            (Stage::Settings | Stage::End, _) => Verdict::Held,
         }
+    }
+
+    fn keeps_server(&self) -> bool {
+        true
+    }
+
+    fn after(self: Box<Self>) -> Option<AfterReply> {
+        self.again().then_some(AfterReply::ServeAgain(self.request))
     }
 }
 
@@ -146,8 +132,11 @@ mod tests {
         out[5..].to_vec()
     }
 
-    fn run(form: &mut Form, messages: &[(u8, &[u8])]) -> Vec<Said> {
-        messages.iter().map(|(tag, body)| form.hear(*tag, body)).collect()
+    fn run(form: &mut Form, messages: &[(u8, &[u8])]) -> Vec<Verdict> {
+        messages
+            .iter()
+            .map(|(tag, body)| form.message(*tag, body, true))
+            .collect()
     }
 
     const BEGUN: [(u8, &[u8]); 3] = [
@@ -162,16 +151,23 @@ mod tests {
         let mut form = Form::new(b"request".to_vec(), false);
         assert_eq!(
             run(&mut form, &BEGUN),
-            [Said::Nothing, Said::Nothing, Said::Prepared]
+            [Verdict::Held, Verdict::Held, Verdict::Ahead]
         );
         let own: [(u8, &[u8]); 3] = [
             (backend::DATA_ROW, b""),
             (backend::NOTICE, b""),
             (backend::ERROR, &error("22012")),
         ];
-        assert_eq!(run(&mut form, &own), [Said::Usual, Said::Usual, Said::Usual]);
-        assert_eq!(form.hear(backend::READY, b"E"), Said::Answered);
-        assert_eq!(run(&mut form, &ENDED), [Said::Nothing, Said::Over(None)]);
+        assert_eq!(
+            run(&mut form, &own),
+            [Verdict::Usual, Verdict::Usual, Verdict::Usual]
+        );
+        assert_eq!(form.message(backend::READY, b"E", true), Verdict::Held);
+        assert_eq!(
+            run(&mut form, &ENDED),
+            [Verdict::Held, Verdict::LastOfTransaction]
+        );
+        assert!(Box::new(form).after().is_none());
     }
 
     #[test]
@@ -179,13 +175,15 @@ mod tests {
         let mut form = Form::new(b"request".to_vec(), false);
         let (refused, aborted) = (error("42704"), error("25P02"));
         let settings: [(u8, &[u8]); 2] = [(backend::ERROR, &refused), (backend::READY, b"E")];
-        assert_eq!(run(&mut form, &settings), [Said::Error, Said::Prepared]);
+        assert_eq!(run(&mut form, &settings), [Verdict::Held, Verdict::Ahead]);
         let own: [(u8, &[u8]); 2] = [(backend::ERROR, &aborted), (backend::READY, b"E")];
-        assert_eq!(run(&mut form, &own), [Said::Error, Said::Unanswered]);
+        assert_eq!(run(&mut form, &own), [Verdict::Held, Verdict::Unanswered]);
         assert_eq!(
             run(&mut form, &ENDED),
-            [Said::Nothing, Said::Over(Some(b"request".to_vec()))]
+            [Verdict::Held, Verdict::LastOfTransaction]
         );
+        let after = Box::new(form).after();
+        assert!(matches!(after, Some(AfterReply::ServeAgain(request)) if request == b"request"));
     }
 
     #[test]
@@ -193,10 +191,15 @@ mod tests {
         let mut form = Form::new(b"request".to_vec(), false);
         let (struck, aborted) = (error("57014"), error("25P02"));
         let settings: [(u8, &[u8]); 2] = [(backend::ERROR, &struck), (backend::READY, b"E")];
-        assert_eq!(run(&mut form, &settings), [Said::Error, Said::Prepared]);
-        assert_eq!(form.hear(backend::ERROR, &aborted), Said::Instead(struck));
-        assert_eq!(form.hear(backend::READY, b"E"), Said::Answered);
-        assert_eq!(run(&mut form, &ENDED), [Said::Nothing, Said::Over(None)]);
+        assert_eq!(run(&mut form, &settings), [Verdict::Held, Verdict::Ahead]);
+        let instead = Verdict::Instead(framed(backend::ERROR, &struck));
+        assert_eq!(form.message(backend::ERROR, &aborted, true), instead);
+        assert_eq!(form.message(backend::READY, b"E", true), Verdict::Held);
+        assert_eq!(
+            run(&mut form, &ENDED),
+            [Verdict::Held, Verdict::LastOfTransaction]
+        );
+        assert!(Box::new(form).after().is_none());
     }
 
     #[test]

@@ -9,9 +9,10 @@
 //! so: a statement that was prepared outlives its first run, and would carry the comment along.
 
 use crate::core::parts::{Asked, AskedForm};
+use crate::core::reply::filter::{ReplyFilter, Verdict, framed};
 use crate::plans::has_hints;
 use crate::wire::error::Fields;
-use crate::wire::{build, frontend};
+use crate::wire::{backend, build, frontend};
 
 /// Whether a request could run with a comment at its head. A text with hints of its own is left alone, and so is one that may ask for
 /// its own text.
@@ -42,9 +43,39 @@ pub(super) fn with_hints(asked: &Asked, hints: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// A query under way with hints at its head.
+pub(super) struct Hinted {
+    /// Characters of the hints.
+    characters: usize,
+}
+
+impl Hinted {
+    /// With these.
+    pub(super) fn new(hints: &str) -> Self {
+        Self {
+            characters: hints.len(),
+        }
+    }
+}
+
+impl ReplyFilter for Hinted {
+    fn message(&mut self, tag: u8, body: &[u8], whole: bool) -> Verdict {
+        let moved = match tag {
+            backend::READY => return Verdict::Last,
+            backend::ERROR | backend::NOTICE if whole => moved_back(body, self.characters),
+            _ => None,
+        };
+        moved.map_or(Verdict::Usual, |body| Verdict::Instead(framed(tag, &body)))
+    }
+
+    fn needs_whole(&self, tag: u8) -> bool {
+        tag == backend::NOTICE
+    }
+}
+
 /// The body of an error or notice about a text that had so many characters before it which its client does not know of. `None`: it says
 /// nothing of a place.
-pub(in crate::core) fn moved_back(body: &[u8], characters: usize) -> Option<Vec<u8>> {
+fn moved_back(body: &[u8], characters: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(body.len());
     let (mut fields, mut moved) = (Fields::of(body), false);
     for (field, value) in fields.by_ref() {

@@ -37,9 +37,7 @@ mod rows;
 mod ticket;
 mod turn;
 
-pub(super) use form::{Form, Said};
 pub(super) use heavy::View;
-pub(super) use hint::moved_back;
 pub(super) use machine_of::Machine;
 pub(super) use question::Plan;
 pub(super) use queue::{HeavyQueue, Setup};

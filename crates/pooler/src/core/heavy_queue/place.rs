@@ -84,6 +84,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let Some((id, start)) = server
+            .query
             .ticket
             .as_ref()
             .and_then(|ticket| Some((ticket.id(), ticket.start()?)))
@@ -99,7 +100,10 @@ impl<R: Reactor> EventLoop<R> {
         placed.class = self.classify(index, class(start.locality));
         let heavy_queue = &self.shared.heavy_queue;
         let parallel = heavy_queue.cpus_of_workers(id).is_some();
-        let bound = self.servers.get(index).and_then(|server| server.bound.as_ref());
+        let bound = self
+            .servers
+            .get(index)
+            .and_then(|server| server.process.bound.as_ref());
         let backend = bound.filter(|_| parallel).map(|bound| bound.backend());
         heavy_queue.follow.began(&self.shared, id, placed, backend);
     }
@@ -115,8 +119,14 @@ impl<R: Reactor> EventLoop<R> {
         let weak: Vec<usize> = self
             .servers
             .iter()
-            .filter(|(_, server)| server.ticket.is_none())
-            .filter(|(_, server)| server.bound.as_ref().is_some_and(|bound| bound.class.is_some()))
+            .filter(|(_, server)| server.query.ticket.is_none())
+            .filter(|(_, server)| {
+                server
+                    .process
+                    .bound
+                    .as_ref()
+                    .is_some_and(|bound| bound.class.is_some())
+            })
             .map(|(index, _)| index)
             .collect();
         for index in weak {
@@ -125,7 +135,10 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn unclassify(&mut self, index: usize) {
-        let bound = self.servers.get(index).and_then(|server| server.bound.as_ref());
+        let bound = self
+            .servers
+            .get(index)
+            .and_then(|server| server.process.bound.as_ref());
         if bound.is_some_and(|bound| bound.class.is_some()) {
             self.classify(index, Class::Default);
         }
@@ -136,7 +149,7 @@ impl<R: Reactor> EventLoop<R> {
         let heavy_queue = &self.shared.heavy_queue;
         let partitioner = heavy_queue.partitioner()?;
         // Only a process that is certainly the backend.
-        let bound = self.servers.get_mut(index)?.bound.as_mut()?;
+        let bound = self.servers.get_mut(index)?.process.bound.as_mut()?;
         if !process::is_still(&SystemProcesses, bound.backend()) {
             bound.class = None;
             return None;

@@ -132,10 +132,10 @@ impl<R: Reactor> EventLoop<R> {
             .counts
             .questions
             .fetch_add(1, Ordering::Relaxed);
-        server.query_since = self.now;
+        server.query.since = self.now;
         server.start_message(reactor, TaskKind::Plan(Box::new(plan)), &out);
         // An unnamed statement that is nobody's is left there.
-        server.statements.unnamed = Some((u64::MAX, 0));
+        server.session.statements.unnamed = Some((u64::MAX, 0));
     }
 
     /// What the first answer says.
@@ -235,9 +235,9 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get(index) else {
             return;
         };
-        let idle = server.status == TransactionStatus::Idle;
-        plan.cancelled |=
-            server.struck && matches!(&task.error, Some(error) if error.code == code::QUERY_CANCELED);
+        let idle = server.session.status == TransactionStatus::Idle;
+        plan.cancelled |= server.process.cancels.may_strike()
+            && matches!(&task.error, Some(error) if error.code == code::QUERY_CANCELED);
         let cancelled = plan.cancelled;
         let Some(database) = self
             .pools
@@ -302,7 +302,7 @@ impl<R: Reactor> EventLoop<R> {
         if !cancelled {
             heavy_queue.known.keep(key, values, plan.estimate, self.now);
         }
-        let client = self.servers.get(index).and_then(|server| server.client);
+        let client = self.servers.get(index).and_then(|server| server.user.client);
         if !idle {
             // The client has nothing there yet: it goes on with another.
             self.close_server(reactor, index, "a question about a plan could not be ended");

@@ -315,18 +315,18 @@ impl HeavyQueue {
     /// The cores for the parallel workers of a query that runs: those lent to it, with its own where they are fewer than its workers.
     /// `None`: it is planned without.
     pub(super) fn cpus_of_workers(&self, id: QueryId) -> Option<Vec<CpuId>> {
-        let queue_state = self.queue_state.lock();
-        let entry = queue_state
-            .as_ref()?
-            .entries
-            .get(&id)
-            .filter(|entry| entry.workers > 0)?;
-        let (start, _) = entry.start.as_ref()?;
-        let mut cpus = entry.lent.clone();
-        if cpus.len() < entry.workers {
-            cpus.extend(&start.cpus);
-        }
-        Some(cpus)
+        self.of_entry(id, |entry| {
+            let (start, _) = entry.start.as_ref().filter(|_| entry.workers > 0)?;
+            let mut cpus = entry.lent.clone();
+            if cpus.len() < entry.workers {
+                cpus.extend(&start.cpus);
+            }
+            Some(cpus)
+        })
+    }
+
+    fn of_entry<T>(&self, id: QueryId, read: impl FnOnce(&Entry) -> Option<T>) -> Option<T> {
+        read(self.queue_state.lock().as_ref()?.entries.get(&id)?)
     }
 
     /// Whether a query that waits has not waited longer than it is worth.
@@ -347,15 +347,7 @@ impl HeavyQueue {
 
     /// A query that was started has gone out.
     pub(super) fn handed_over(&self, id: QueryId, now_ns: u64) {
-        let started_ns = {
-            let queue_state = self.queue_state.lock();
-            let entry = queue_state
-                .as_ref()
-                .and_then(|queue_state| queue_state.entries.get(&id));
-            entry
-                .and_then(|entry| entry.start.as_ref())
-                .map(|(_, started_ns)| *started_ns)
-        };
+        let started_ns = self.of_entry(id, |entry| Some(entry.start.as_ref()?.1));
         if let Some(started_ns) = started_ns {
             let took = now_ns.saturating_sub(started_ns);
             self.heavy.handed_over(took, Duration::from_nanos(now_ns));
@@ -364,9 +356,7 @@ impl HeavyQueue {
 
     /// Where a query runs, if it does.
     pub(super) fn start_of(&self, id: QueryId) -> Option<Start> {
-        let queue_state = self.queue_state.lock();
-        let (start, _) = queue_state.as_ref()?.entries.get(&id)?.start.as_ref()?;
-        Some(start.clone())
+        self.of_entry(id, |entry| Some(entry.start.as_ref()?.0.clone()))
     }
 
     /// What moves processes into classes of the cache, if anything does.

@@ -9,13 +9,14 @@ use corun_model::cache::coschedule::QueryId;
 use corun_model::cache::slowdown::StatementId;
 use corun_net::reactor::Reactor;
 
+use super::Ticket;
 use super::estimate::Estimate;
+use super::form::{self, Form};
 use super::heavy::statement;
-use super::hint::{may_carry, with_hints};
+use super::hint::{Hinted, may_carry, with_hints};
 use super::known::{Fact, StatementKey};
 use super::question::timeout;
 use super::queue::{Arrival, Newcomer, Owner};
-use super::{Form, Ticket, form};
 use crate::config::{AutoPrepare, PoolMode, Switch};
 use crate::core::classify::classifier::Rules;
 use crate::core::classify::forward;
@@ -23,6 +24,7 @@ use crate::core::client::Client;
 use crate::core::console::queries::{Running, SLOW};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::parts::{Asked, AskedForm, asked};
+use crate::core::server::Deadline;
 use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
 use crate::understand::{HeavyQueueHint, Pins, Shape, TransactionEffect, Understood};
 use crate::wire::build;
@@ -310,7 +312,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(turn) = client.turn.as_ref() else {
             return OnServer::Go;
         };
-        server.came = Some(turn.began);
+        server.query.came = Some(turn.began);
         if !server.is_between_transactions() || matches!(turn.stage, Stage::Free) {
             let deadline = turn.deadline;
             client.turn = None;
@@ -356,7 +358,7 @@ impl<R: Reactor> EventLoop<R> {
         ticket.hinted = turn.hinted;
         let query = ticket.id();
         if let Some(server) = self.servers.get_mut(server_index) {
-            server.ticket = Some(ticket);
+            server.query.ticket = Some(ticket);
         }
         self.place(server_index);
         let now_ns = self.heavy_queue_ns(reactor);
@@ -372,7 +374,7 @@ impl<R: Reactor> EventLoop<R> {
     /// The query a server runs next has had a part of its statement_timeout.
     fn runs_until(&mut self, server: usize, deadline: Option<Duration>) {
         if let (Some(deadline), Some(server)) = (deadline, self.servers.get_mut(server)) {
-            server.deadline = Some(deadline);
+            server.query.deadline = Deadline::At(deadline);
             self.heavy_queue_at = Some(self.heavy_queue_at.map_or(deadline, |at| at.min(deadline)));
         }
     }
@@ -395,7 +397,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         let candidate = estimate.candidate(choice);
         // A statement that gets a name with this request has to have it whatever becomes of the transaction.
-        if server.replica || candidate.form.is_own() || asked.names() {
+        if server.host.replica || candidate.form.is_own() || asked.names() {
             return OnServer::Only(asked.bytes.len());
         }
         if let Some(hints) = candidate.form.hints() {
@@ -414,9 +416,9 @@ impl<R: Reactor> EventLoop<R> {
         let mut out = Vec::new();
         build::query(&mut out, &form::begin(&settings));
         // It ends the unnamed statement, whosever that was.
-        server.statements.unnamed = None;
+        server.session.statements.unnamed = None;
         server.expects.own_query();
-        server.query_since = self.now;
+        server.query.since = self.now;
         server.transport.send(reactor, &out);
         let plain = Rules {
             auto_prepare: AutoPrepare::Off,
@@ -444,8 +446,8 @@ impl<R: Reactor> EventLoop<R> {
         build::message(&mut out, frontend::QUERY, |out| out.extend(b"COMMIT\0"));
         server.expects.own_query();
         server.transport.send(reactor, &out);
-        server.form = Some(Box::new(Form::new(asked.bytes.clone(), !whole)));
-        server.statements.unnamed = None;
+        server.query.filter = Some(Box::new(Form::new(asked.bytes.clone(), !whole)));
+        server.session.statements.unnamed = None;
         self.went_out(reactor, index, server_index, asked)
     }
 
@@ -480,7 +482,7 @@ impl<R: Reactor> EventLoop<R> {
             .counts
             .forms
             .fetch_add(1, Ordering::Relaxed);
-        server.hints = hints.len();
+        server.query.filter = Some(Box::new(Hinted::new(hints)));
         self.went_out(reactor, index, server_index, asked)
     }
 
@@ -488,8 +490,8 @@ impl<R: Reactor> EventLoop<R> {
     fn went_out(&mut self, reactor: &mut R, index: usize, server_index: usize, asked: &Asked) -> OnServer {
         if let Some(server) = self.servers.get_mut(server_index) {
             // By the text as it came: who asks what it is must not find the form.
-            server.running = Running::One(self.classifier.understanding.of(&asked.sql));
-            let counts = std::mem::take(&mut server.counts);
+            server.query.running = Running::One(self.classifier.understanding.of(&asked.sql));
+            let counts = std::mem::take(&mut server.query.counts);
             if let Some(pool) = self.pools.get_mut(server.pool) {
                 pool.totals.counts.add(counts);
             }
@@ -506,8 +508,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
-        server.ticket = None;
-        let Some(index) = server.client else { return };
+        server.query.ticket = None;
+        let Some(index) = server.user.client else { return };
         let now = self.now;
         if let Some(client) = self.clients.get_mut(index) {
             let mut inbox = request;
@@ -610,13 +612,13 @@ impl<R: Reactor> EventLoop<R> {
         }
         let mut running = Vec::new();
         for (index, server) in &mut self.servers {
-            match server.deadline {
-                Some(deadline) if deadline <= now => {
-                    (server.deadline, server.late) = (None, true);
+            match server.query.deadline {
+                Deadline::At(deadline) if deadline <= now => {
+                    server.query.deadline = Deadline::Passed;
                     running.push(index);
                 }
-                Some(deadline) => sooner(deadline),
-                None => {}
+                Deadline::At(deadline) => sooner(deadline),
+                Deadline::None | Deadline::Passed => {}
             }
         }
         self.heavy_queue_at = next;

@@ -192,7 +192,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(server) = self.servers.get_mut(server) {
             server.start_message(reactor, TaskKind::Part { job: id, step }, out);
             // An unnamed statement that is nobody's is left there.
-            server.statements.unnamed = Some((u64::MAX, 0));
+            server.session.statements.unnamed = Some((u64::MAX, 0));
             if let Some(task) = &mut server.task {
                 task.reply = Some(Box::new(flight::Reply::new(limit)));
             }

@@ -25,7 +25,7 @@ impl<R: Reactor> EventLoop<R> {
                 .get_mut(member.server)
                 .filter(|server| server.id == member.id);
             let Some(server) = found else { continue };
-            server.job = None;
+            server.user.job = None;
             match server.task.is_some() {
                 true => busy.push(member.server),
                 false => free.push(member.server),
@@ -72,9 +72,9 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        server.job = None;
-        server.since = self.now;
-        if server.status == TransactionStatus::Idle {
+        server.user.job = None;
+        server.life.since = self.now;
+        if server.session.status == TransactionStatus::Idle {
             // Where it was parted from its client it is on the list already; on it twice, two clients would get it.
             if !self.todo.contains(&Todo::Free(index)) {
                 self.todo.push_back(Todo::Free(index));
@@ -94,12 +94,13 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get(index) else {
             return;
         };
-        let struck = |error: &Reported| server.struck && error.code == code::QUERY_CANCELED;
+        let struck =
+            |error: &Reported| server.process.cancels.may_strike() && error.code == code::QUERY_CANCELED;
         if task.error.as_ref().is_some_and(struck) {
             // The cancel request was meant for the part.
             return self.release(reactor, index);
         }
-        if task.error.is_some() || server.status != TransactionStatus::Idle {
+        if task.error.is_some() || server.session.status != TransactionStatus::Idle {
             return self.close_server(reactor, index, "a part of a query could not be ended");
         }
         self.todo.push_back(Todo::Free(index));

@@ -49,7 +49,7 @@ fn plain_session(client: &Client, server: &Server) -> bool {
         let set = client.settings.text(name);
         set.is_some_and(|set| set.eq_ignore_ascii_case(value))
     };
-    server.status == TransactionStatus::Idle
+    server.session.status == TransactionStatus::Idle
         && server.expects.settled()
         && client.pins.is_empty()
         && !(client.began || client.is_doubtful() || client.defines || client.cancel_wanted)
@@ -91,7 +91,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         let (parts, timed) = self.parts_for(rule, switch);
         if parts < 2 {
-            self.servers.get_mut(leader)?.timed = timed.then_some(rule);
+            self.servers.get_mut(leader)?.query.timed = timed.then_some(rule);
             return None;
         }
         let used = asked.bytes.len();
@@ -165,8 +165,8 @@ impl<R: Reactor> EventLoop<R> {
     fn adopt(&mut self, leader: usize, id: u64, client: usize, asked: &Asked) {
         let unnamed = self.unnamed(client, asked);
         if let Some(server) = self.servers.get_mut(leader) {
-            server.job = Some(id);
-            server.query_since = self.now;
+            server.user.job = Some(id);
+            server.query.since = self.now;
         }
         if let Some(client) = self.clients.get_mut(client) {
             client.asked = true;
@@ -198,7 +198,7 @@ impl<R: Reactor> EventLoop<R> {
 
     fn disown(&mut self, leader: usize) {
         if let Some(server) = self.servers.get_mut(leader) {
-            server.job = None;
+            server.user.job = None;
         }
         self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
     }
@@ -235,7 +235,10 @@ impl<R: Reactor> EventLoop<R> {
     /// Servers of those that only end the transaction of a part that was answered: of the query before, where one client asks after the other.
     fn ending(&self) -> usize {
         let ends = |task: &Task| matches!(task.kind, TaskKind::Part { step: Step::End, .. });
-        let servers = self.servers.iter().filter(|(_, server)| !server.struck);
+        let servers = self
+            .servers
+            .iter()
+            .filter(|(_, server)| !server.process.cancels.may_strike());
         servers
             .filter(|(_, server)| server.task.as_ref().is_some_and(ends))
             .count()
@@ -261,8 +264,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get(server) else {
             return false;
         };
-        let of = server.reported("client_encoding");
-        of.is_some() && of == server.reported("server_encoding")
+        let of = server.session.reported("client_encoding");
+        of.is_some() && of == server.session.reported("server_encoding")
     }
 
     /// Free servers of a pool and of the core pools beside it, one core pool after the other, so that they are on different cores.
@@ -278,7 +281,7 @@ impl<R: Reactor> EventLoop<R> {
         let fit = |server: &usize| {
             self.servers
                 .get(*server)
-                .is_some_and(|server| server.closing.is_none() && server.cancels == 0 && !server.struck)
+                .is_some_and(|server| server.life.closing.is_none() && !server.process.cancels.may_strike())
         };
         (0..longest)
             .flat_map(|from_end| {
@@ -352,10 +355,10 @@ impl<R: Reactor> EventLoop<R> {
         let Some(found) = self.servers.get_mut(server) else {
             return;
         };
-        found.job = Some(id);
-        found.used = true;
-        found.since = self.now;
-        found.query_since = self.now;
+        found.user.job = Some(id);
+        found.life.used = true;
+        found.life.since = self.now;
+        found.query.since = self.now;
         if let Some(pool) = self.pools.get_mut(found.pool) {
             pool.idle.forget(server);
         }
@@ -380,7 +383,10 @@ impl<R: Reactor> EventLoop<R> {
         // A member that is on one of them already stays there.
         let mut left: Vec<usize> = Vec::new();
         for &server in std::iter::once(&leader).chain(others) {
-            let now = self.servers.get(server).and_then(|server| server.bound.as_ref());
+            let now = self
+                .servers
+                .get(server)
+                .and_then(|server| server.process.bound.as_ref());
             match now.and_then(|bound| cores.iter().position(|&core| core == bound.cpu)) {
                 Some(at) => {
                     let core = cores.remove(at);
@@ -400,7 +406,7 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(client), Some(found)) = (self.clients.get(job.client), self.servers.get(server)) else {
             return;
         };
-        let Some(sql) = settings::change(&found.settings, &client.settings) else {
+        let Some(sql) = settings::change(&found.session.settings, &client.settings) else {
             return;
         };
         let step = Step::Replay(Arc::clone(&client.settings));
@@ -430,7 +436,7 @@ impl<R: Reactor> EventLoop<R> {
                 return self.end_job(reactor, id, After::Whole);
             }
             if let Some(found) = self.servers.get_mut(server) {
-                found.settings = Arc::clone(settings);
+                found.session.settings = Arc::clone(settings);
             }
             if let Some(member) = job.member(server) {
                 member.state = State::Ready;

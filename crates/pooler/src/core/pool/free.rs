@@ -13,22 +13,22 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        if server.client.is_some() || server.task.is_some() || server.job.is_some() || !server.is_ready() {
+        if server.user.is_some() || server.task.is_some() || !server.is_ready() {
             return;
         }
         let Some(pool) = self.pools.get_mut(server.pool) else {
             return;
         };
         let lifetime = pool.effective.server_lifetime;
-        let old = self.now.saturating_sub(server.created) >= lifetime && server.used;
-        if let Some(why) = server.closing.or(old.then_some("server_lifetime")) {
+        let old = self.now.saturating_sub(server.life.created) >= lifetime && server.life.used;
+        if let Some(why) = server.life.closing.or(old.then_some("server_lifetime")) {
             return self.close_server(reactor, index, why);
         }
-        if server.cancels > 0 {
+        if server.process.cancels.under_way() > 0 {
             // `cancel_closed` comes back to it.
             return;
         }
-        if std::mem::take(&mut server.struck) {
+        if server.process.cancels.wants_barrier() {
             return server.start(reactor, TaskKind::Barrier, ";");
         }
         if !server.is_between_transactions() {

@@ -128,8 +128,8 @@ impl<R: Reactor> EventLoop<R> {
             key: pool.key.servers(),
             effective: Arc::clone(&pool.effective),
             stream,
-            age: self.now.saturating_sub(server.created),
-            unused: self.now.saturating_sub(server.since),
+            age: self.now.saturating_sub(server.life.created),
+            unused: self.now.saturating_sub(server.life.since),
             reconnects: self.reconnects,
             server,
         };
@@ -161,15 +161,15 @@ impl<R: Reactor> EventLoop<R> {
         }
         server.transport.token = token;
         server.pool = index;
-        server.created = self.now.saturating_sub(age);
-        server.since = self.now.saturating_sub(unused);
+        server.life.created = self.now.saturating_sub(age);
+        server.life.since = self.now.saturating_sub(unused);
         let slot = entry.key();
         let pool = &mut self.pools[index];
         pool.servers += 1;
         if effective.moves(&pool.effective) {
-            server.closing = Some("settings of the database changed");
+            server.life.closing = Some("settings of the database changed");
         } else if reconnects < self.reconnects {
-            server.closing = Some("RECONNECT");
+            server.life.closing = Some("RECONNECT");
         }
         // `bind_tick` moves its process to this loop's cores.
         entry.insert(server);
@@ -233,7 +233,7 @@ impl<R: Reactor> EventLoop<R> {
         let since = |&index: &usize| {
             self.servers
                 .get(index)
-                .map_or(Duration::MAX, |server| server.since)
+                .map_or(Duration::MAX, |server| server.life.since)
         };
         if let Some(oldest) = free.min_by_key(since) {
             self.close_server(reactor, oldest, "another pool needs the connection");

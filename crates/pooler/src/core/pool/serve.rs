@@ -16,8 +16,9 @@ use crate::core::pool::Waiting;
 use crate::core::ranges::dispatch::CorePool;
 use crate::core::reply;
 use crate::core::reply::change::Change;
+use crate::core::reply::filter::AfterReply;
 use crate::core::route::fleet::Way;
-use crate::core::server::TaskKind;
+use crate::core::server::{Deadline, TaskKind};
 use crate::session::settings;
 use crate::understand::{Access, Shape, Understood};
 use crate::wire::error::{Refusal, code};
@@ -192,7 +193,7 @@ impl<R: Reactor> EventLoop<R> {
                 &bytes[at..end],
             );
             at += used;
-            let counts = std::mem::take(&mut server.counts);
+            let counts = std::mem::take(&mut server.query.counts);
             if let Some(pool) = self.pools.get_mut(server.pool) {
                 pool.totals.counts.add(counts);
             }
@@ -326,21 +327,21 @@ impl<R: Reactor> EventLoop<R> {
         else {
             return false;
         };
-        debug_assert!(server.client.is_none() && server.is_between_transactions());
+        debug_assert!(server.user.client.is_none() && server.is_between_transactions());
         client.server = Some(server_index);
         Self::arrived(client);
         client.asked = false;
         client.began = false;
         client.held = false;
-        server.client = Some(index);
-        server.replica = replica;
-        let unused = self.now.saturating_sub(server.since);
-        server.since = self.now;
-        server.transaction_since = self.now;
-        server.query_since = self.now;
-        server.errors = 0;
-        server.running = Running::Nothing;
-        server.came = Some(match client.waiting {
+        server.user.client = Some(index);
+        server.host.replica = replica;
+        let unused = self.now.saturating_sub(server.life.since);
+        server.life.since = self.now;
+        server.query.transaction_since = self.now;
+        server.query.since = self.now;
+        server.reading.errors = 0;
+        server.query.running = Running::Nothing;
+        server.query.came = Some(match client.waiting {
             Some(_) => client.waiting_since,
             None => self.now,
         });
@@ -354,7 +355,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         let proxy = &self.files.config.proxy;
         let check = proxy.server_check_query.as_str();
-        if !check.is_empty() && unused > proxy.server_check_delay && server.used {
+        if !check.is_empty() && unused > proxy.server_check_delay && server.life.used {
             let text = if check == "<empty>" { ";" } else { check };
             server.start(reactor, TaskKind::Check, text);
             return false;
@@ -373,11 +374,11 @@ impl<R: Reactor> EventLoop<R> {
         else {
             return false;
         };
-        server.used = true;
-        if !Arc::ptr_eq(&client.settings, &server.settings) {
-            match settings::change(&server.settings, &client.settings) {
+        server.life.used = true;
+        if !Arc::ptr_eq(&client.settings, &server.session.settings) {
+            match settings::change(&server.session.settings, &client.settings) {
                 // The same content: one copy is enough from now on.
-                None => client.settings = Arc::clone(&server.settings),
+                None => client.settings = Arc::clone(&server.session.settings),
                 Some(sql) => {
                     if let Some(pool) = self.pools.get_mut(server.pool) {
                         pool.totals.settings_carried += 1;
@@ -388,7 +389,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
         }
-        if server.sequences.pair(client.id, client.sequences) {
+        if server.session.sequences.pair(client.id, client.sequences) {
             server.start(reactor, TaskKind::Check, "DISCARD SEQUENCES");
             return false;
         }
@@ -411,32 +412,32 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        let mut client = match server.client {
+        let mut client = match server.user.client {
             Some(client) => self.clients.get_mut(client).map(|client| &mut **client),
             None => None,
         };
         let received = reply::relay(server, client.as_deref_mut(), reactor, bytes, self.now);
-        let ticket = server.ticket.take_if(|_| received.queries > 0);
+        let ticket = server.query.ticket.take_if(|_| received.queries > 0);
         let of_pool = server.pool;
         let (mut learnt, mut came) = (None, None);
         if let Some(pool) = self.pools.get_mut(server.pool) {
             let totals = &mut pool.totals;
             totals.sent += bytes.len() as u64;
             totals.queries += u64::from(received.queries);
-            if let Some(queries) = pool.queries_of.get_mut(server.host_number) {
+            if let Some(queries) = pool.queries_of.get_mut(server.host.number) {
                 *queries += u64::from(received.queries);
             }
             totals.transactions += u64::from(received.transactions);
             totals.query_time += received.query_time;
             totals.transaction_time += received.transaction_time;
             if received.queries > 0
-                && let Some(rule) = server.timed.take()
+                && let Some(rule) = server.query.timed.take()
                 && let Some(rule) = self.splits.rules.get_mut(rule)
             {
                 rule.history.record(1, micros(received.latencies[0]));
             }
             if received.queries > 0
-                && let Some(understood) = server.running.ends(received.queries)
+                && let Some(understood) = server.query.running.ends(received.queries)
             {
                 let database = &pool.key.database;
                 if received.latencies[0] > SLOW {
@@ -445,8 +446,8 @@ impl<R: Reactor> EventLoop<R> {
                 learnt = Some(understood);
             }
             if received.queries > 0 {
-                came = server.came.take();
-                (server.deadline, server.late) = (None, false);
+                came = server.query.came.take();
+                server.query.deadline = Deadline::None;
             }
             for took in received.latencies.iter().take(received.queries as usize) {
                 pool.times.query.record(micros(*took));
@@ -455,15 +456,10 @@ impl<R: Reactor> EventLoop<R> {
                 pool.times.transaction.record(micros(received.transaction_time));
             }
         }
-        if let Some(check) = &received.check {
-            self.classifier.answered(check);
-        }
-        let cancel_again =
-            received.cancel_again || received.check.is_some_and(|check| check.cancelled()) && server.struck;
         let mut queued_bytes = 0;
         if let Some(client) = client {
             if received.transactions > 0
-                && server.status == TransactionStatus::Idle
+                && server.session.status == TransactionStatus::Idle
                 && std::mem::take(&mut client.defines)
             {
                 self.classifier.defined();
@@ -472,8 +468,8 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
             queued_bytes = reactor.queued(client.token());
-            if !server.paused && queued_bytes > queued_max {
-                server.paused = true;
+            if !server.reading.paused && queued_bytes > queued_max {
+                server.reading.paused = true;
                 reactor.pause(server.token());
             }
         }
@@ -487,7 +483,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(ticket) = ticket {
             self.heavy_queue_finished(reactor, index, ticket, ran);
             // What came behind it has waited for its end.
-            if let Some(at) = self.servers.get(index).and_then(|server| server.client)
+            if let Some(at) = self.servers.get(index).and_then(|server| server.user.client)
                 && let Some(client) = self.clients.get(at).filter(|client| !client.inbox.is_empty())
             {
                 self.todo.push_back(Todo::Serve(at, client.id));
@@ -495,21 +491,25 @@ impl<R: Reactor> EventLoop<R> {
         } else if let Some(understood) = learnt {
             self.heavy_queue_learns(reactor, of_pool, &understood, ran);
         }
-        if let Some(request) = received.form_again {
-            self.form_refused(index, request);
-        }
         if let Some(why) = received.broken {
             return self.server_lost(reactor, index, why);
         }
         if let Some(task) = received.task {
             return self.task_done(reactor, index, task);
         }
-        if let Some(sql) = received.again {
-            return self.run_as_it_came(reactor, index, &sql);
-        }
-        if cancel_again {
-            // It has struck the question; it was meant for what follows.
-            self.start_cancel(reactor, index);
+        for after in received.after {
+            match after {
+                AfterReply::Learn(learn) => learn(&mut self.classifier),
+                AfterReply::ServeAgain(request) => self.form_refused(index, request),
+                AfterReply::RunAsItCame(sql) => return self.run_as_it_came(reactor, index, &sql),
+                // It has struck what went ahead; it was meant for what follows.
+                AfterReply::CancelAgain => {
+                    let server = self.servers.get(index);
+                    if server.is_some_and(|server| server.process.cancels.may_strike()) {
+                        self.start_cancel(reactor, index);
+                    }
+                }
+            }
         }
         let ended = received.queries > 0 || received.own || received.owes_less;
         let room = self
@@ -526,7 +526,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// What a server's client has held back for an earlier answer may go now.
     fn look_again(&mut self, index: usize) {
-        if let Some(client_index) = self.servers.get(index).and_then(|server| server.client)
+        if let Some(client_index) = self.servers.get(index).and_then(|server| server.user.client)
             && let Some(client) = self.clients.get_mut(client_index)
             && std::mem::take(&mut client.held)
         {
@@ -539,7 +539,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        let Some(client_index) = server.client else {
+        let Some(client_index) = server.user.client else {
             return;
         };
         let Some(client) = self.clients.get_mut(client_index) else {
@@ -553,7 +553,7 @@ impl<R: Reactor> EventLoop<R> {
             .pools
             .get(server.pool)
             .map_or(PoolMode::Session, |pool| pool.effective.pool_mode);
-        if mode != PoolMode::Session && self.asks_state(reactor, index, client_index) {
+        if mode != PoolMode::Session && self.asks_state(reactor, index) {
             return;
         }
         let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
@@ -564,7 +564,7 @@ impl<R: Reactor> EventLoop<R> {
         if stays {
             if mode == PoolMode::Session
                 && self.files.config.proxy.server_fast_close
-                && let Some(why) = server.closing
+                && let Some(why) = server.life.closing
             {
                 return self.refuse_client(reactor, client_index, &replaced(why));
             }
@@ -576,16 +576,16 @@ impl<R: Reactor> EventLoop<R> {
             }
             return;
         }
-        if self.lingers(reactor, index, client_index) {
+        if self.lingers(reactor, index) {
             return;
         }
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        if !server.stray_statements.is_empty() {
+        if !server.session.strays.is_empty() {
             // Closing what is not there is no error.
             let mut out = Vec::new();
-            for name in std::mem::take(&mut server.stray_statements) {
+            for name in std::mem::take(&mut server.session.strays) {
                 build::close_statement(&mut out, name);
                 server.expects.close(true, Change::Nothing);
             }
@@ -599,17 +599,13 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Ends what binds a server and its client.
     pub(in crate::core) fn part(&mut self, reactor: &mut R, index: usize, client_index: usize) {
+        self.lingers_no_more(index);
         if let Some(server) = self.servers.get_mut(index) {
-            server.client = None;
-            server.lingers_since = None;
+            server.leave(reactor, self.now);
             // A place in the queue ends with the query.
-            let ticket = server.ticket.take();
-            (server.deadline, server.late) = (None, false);
-            server.since = self.now;
-            let replica = server.replica;
-            if std::mem::take(&mut server.paused) {
-                reactor.resume(server.token());
-            }
+            let ticket = server.query.ticket.take();
+            server.query.deadline = Deadline::None;
+            let replica = server.host.replica;
             self.fleet_finished(reactor, client_index, replica);
             if ticket.is_some() {
                 self.unplace(index);

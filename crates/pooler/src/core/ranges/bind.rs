@@ -50,7 +50,7 @@ impl<R: Reactor> EventLoop<R> {
             let servers = self
                 .servers
                 .iter()
-                .filter_map(|(_, server)| server.bound.as_ref());
+                .filter_map(|(_, server)| server.process.bound.as_ref());
             servers.filter(|bound| bound.cpu == cpu).count()
         };
         let cores = self.servers.get(index).map(|server| self.cores_for(server.pool));
@@ -61,20 +61,20 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(cpu), Some(server)) = (cpu, self.servers.get_mut(index)) else {
             return;
         };
-        if switch == Switch::Off || server.pid == 0 {
+        if switch == Switch::Off || server.process.pid == 0 {
             return;
         }
         let token = server.token();
-        let route = match (&server.address, reactor.peer(token), reactor.local(token)) {
+        let route = match (&server.host.address, reactor.peer(token), reactor.local(token)) {
             (Some(Address::Unix(_)), Some(Peer::Unix { pid, .. }), _) => Route::Unix { listener: pid },
             (Some(Address::Tcp(_)), Some(Peer::Tcp(peer)), Some(local)) => Route::Tcp { local, peer },
             _ => return,
         };
-        let backend = process::verify_backend(&SystemProcesses, server.pid, &route)
+        let backend = process::verify_backend(&SystemProcesses, server.process.pid, &route)
             .and_then(|backend| process::bind(&SystemProcesses, &backend, cpu).map(|()| backend));
         match backend {
             Ok(backend) => {
-                server.bound = Some(Bound {
+                server.process.bound = Some(Bound {
                     backend,
                     cpu,
                     loose: false,
@@ -88,13 +88,20 @@ impl<R: Reactor> EventLoop<R> {
     /// Moves a backend to a core for a while, if it may be moved. Answers whether it is there: it has ended, or stays where it was, as a
     /// hint is a hint.
     pub(in crate::core) fn bind_for_now(&mut self, index: usize, cpu: CpuId) -> bool {
-        let bound = self.servers.get(index).and_then(|server| server.bound.as_ref());
+        let bound = self
+            .servers
+            .get(index)
+            .and_then(|server| server.process.bound.as_ref());
         bound.is_some_and(|bound| process::bind(&SystemProcesses, &bound.backend, cpu).is_ok())
     }
 
     /// Moves it back.
     pub(in crate::core) fn bind_home(&mut self, index: usize) {
-        if let Some(bound) = self.servers.get(index).and_then(|server| server.bound.as_ref()) {
+        if let Some(bound) = self
+            .servers
+            .get(index)
+            .and_then(|server| server.process.bound.as_ref())
+        {
             let _ = process::bind(&SystemProcesses, &bound.backend, bound.cpu);
         }
     }
@@ -111,14 +118,14 @@ impl<R: Reactor> EventLoop<R> {
             .collect();
         let mut turn = 0;
         for (_, server) in &mut self.servers {
-            if server.ticket.is_some() {
+            if server.query.ticket.is_some() {
                 // The queue has said where it runs.
                 continue;
             }
             let own = core_pools.get(&server.pool).unwrap_or(&self.place.cpus);
             let busy = server.expects.outstanding() > 0;
-            let long = busy && self.now.saturating_sub(server.query_since) > LONG;
-            let Some(bound) = &mut server.bound else {
+            let long = busy && self.now.saturating_sub(server.query.since) > LONG;
+            let Some(bound) = &mut server.process.bound else {
                 continue;
             };
             let elsewhere = !own.is_empty() && !own.contains(&bound.cpu);
@@ -137,7 +144,7 @@ impl<R: Reactor> EventLoop<R> {
             match done {
                 Ok(()) => bound.loose = long,
                 // It has ended, or may not be moved any more.
-                Err(_) => server.bound = None,
+                Err(_) => server.process.bound = None,
             }
         }
     }

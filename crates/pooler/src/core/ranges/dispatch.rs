@@ -219,7 +219,7 @@ impl<R: Reactor> EventLoop<R> {
                     .iter_mut()
                     .filter(|(_, server)| server.pool == core_pool)
                 {
-                    server.closing = Some("the pool has fewer core pools");
+                    server.life.closing = Some("the pool has fewer core pools");
                 }
                 for waiting in waiting {
                     self.move_waiting(waiting, index);

@@ -236,16 +236,18 @@ impl Expects {
     fn end_batch(&mut self, mut sent: ReadySent, change: Change) {
         sent.discards = self.discards.take().or(self.bound_to_discard.take()).is_some();
         self.push(Expect::Ready(sent), change);
-        self.closed.named += self.last.named;
-        self.closed.unnamed += self.last.unnamed;
-        self.last = Changes::default();
-        self.batches.push_back(sent);
     }
 
     fn push(&mut self, expect: Expect, change: Change) {
         self.last.count(expect, &change);
         self.names += change.name_bytes() / NAME_BYTES;
         self.queue.push_back((expect, change));
+        if let Expect::Ready(sent) = expect {
+            let ended = std::mem::take(&mut self.last);
+            self.closed.named += ended.named;
+            self.closed.unnamed += ended.unnamed;
+            self.batches.push_back(sent);
+        }
     }
 
     fn pop(&mut self) -> Option<(Expect, Change)> {
@@ -310,28 +312,26 @@ impl Expects {
         }
     }
 
-    /// ParseComplete came. Answers whether it is swallowed.
+    /// ParseComplete came. Returns whether it is swallowed.
     pub fn parse_complete(&mut self) -> bool {
-        self.pass_copy_ends();
-        match self.first() {
-            Some(Expect::Parse { swallow }) => {
-                self.pop();
-                swallow
-            }
-            _ => false,
-        }
+        self.complete(|first| matches!(first, Expect::Parse { .. }))
     }
 
-    /// CloseComplete came. Answers whether it is swallowed.
+    /// CloseComplete came. Returns whether it is swallowed.
     pub fn close_complete(&mut self) -> bool {
+        self.complete(|first| matches!(first, Expect::Close { .. }))
+    }
+
+    fn complete(&mut self, answers: impl FnOnce(Expect) -> bool) -> bool {
         self.pass_copy_ends();
-        match self.first() {
-            Some(Expect::Close { swallow }) => {
-                self.pop();
-                swallow
-            }
-            _ => false,
-        }
+        let done = self.first().is_some_and(answers).then(|| self.pop()).flatten();
+        matches!(
+            done,
+            Some((
+                Expect::Parse { swallow: true } | Expect::Close { swallow: true },
+                _
+            ))
+        )
     }
 
     /// CopyInResponse came: every Sync sent since and before the copy's end is ignored.
@@ -367,19 +367,12 @@ impl Expects {
         (self.closed, self.last) = Default::default();
         self.batches.clear();
         self.names = 0;
-        for (expect, change) in &self.queue {
-            self.last.count(*expect, change);
-            self.names += change.name_bytes() / NAME_BYTES;
-            if let Expect::Ready(sent) = expect {
-                self.batches.push_back(*sent);
-                self.closed.named += self.last.named;
-                self.closed.unnamed += self.last.unnamed;
-                self.last = Changes::default();
-            }
+        for (expect, change) in std::mem::take(&mut self.queue) {
+            self.push(expect, change);
         }
     }
 
-    /// ErrorResponse came. Answers what the server did not do because of it.
+    /// ErrorResponse came. Returns what the server did not do because of it.
     pub fn error(&mut self) -> Undone {
         self.copying = false;
         self.pass_copy_ends();

@@ -5,18 +5,17 @@
 
 pub(in crate::core) mod change;
 pub(in crate::core) mod expect;
+pub(in crate::core) mod filter;
 
 use std::time::Duration;
 
 use corun_net::reactor::Reactor;
 
-use crate::core::auto_prepare::lifted::Said;
-use crate::core::auto_prepare::literal_check::LiteralCheck;
 use crate::core::client::Client;
-use crate::core::heavy_queue;
 use crate::core::reply::expect::Step;
+use crate::core::reply::filter::{AfterReply, Verdict, framed};
 use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
-use crate::core::server::{Server, Task};
+use crate::core::server::{Deadline, Server, Task};
 use crate::session::prepared::PREFIX;
 use crate::understand::Pins;
 use crate::wire::error::{Reported, code, with_message};
@@ -28,7 +27,7 @@ const LOOKED_INTO_MAX: usize = 1 << 20;
 const TASK_MESSAGE_MAX: usize = 16 << 20;
 
 /// What a chunk brought.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(in crate::core) struct Received {
     /// ReadyForQuery messages of the client's queries.
     pub queries: u32,
@@ -47,14 +46,8 @@ pub(in crate::core) struct Received {
     pub owes_less: bool,
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
-    /// A question about a text was answered.
-    pub check: Option<Box<LiteralCheck>>,
-    /// A cancel request may have struck what came before the client's statement.
-    pub cancel_again: bool,
-    /// These messages ran with settings that the server refused, and are to be served again.
-    pub form_again: Option<Vec<u8>>,
-    /// A simple query that was run as a prepared statement must be run as it came.
-    pub again: Option<Vec<u8>>,
+    /// What is left to do, in order.
+    pub after: Vec<AfterReply>,
 }
 
 /// Takes a chunk of what the server sent. `client` is who it is for; without one, only the server's own news are taken.
@@ -65,10 +58,10 @@ pub(in crate::core) fn relay<R: Reactor>(
     bytes: &[u8],
     now: Duration,
 ) -> Received {
-    if server.partial.is_empty() {
+    if server.reading.partial.is_empty() {
         return Way::new(server, client, reactor, bytes, now).go();
     }
-    let mut joined = std::mem::take(&mut server.partial);
+    let mut joined = std::mem::take(&mut server.reading.partial);
     joined.extend(bytes);
     Way::new(server, client, reactor, &joined, now).go()
 }
@@ -79,6 +72,19 @@ fn is_news(tag: u8) -> bool {
         tag,
         backend::PARAMETER_STATUS | backend::NOTICE | backend::NOTIFICATION | backend::ERROR
     )
+}
+
+/// A message of an answer.
+#[derive(Clone, Copy)]
+struct ReplyMessage<'a> {
+    tag: u8,
+    body: &'a [u8],
+    /// Where it ends in the chunk.
+    end: usize,
+    /// `body` is all of it.
+    whole: bool,
+    /// `body` is another than the server's.
+    changed: bool,
 }
 
 struct Way<'a, R> {
@@ -116,9 +122,9 @@ impl<'a, R: Reactor> Way<'a, R> {
     fn go(mut self) -> Received {
         while self.received.broken.is_none() {
             let rest = self.bytes.len() - self.at;
-            if self.server.passing > 0 {
-                let part = self.server.passing.min(rest);
-                self.server.passing -= part;
+            if self.server.reading.passing > 0 {
+                let part = self.server.reading.passing.min(rest);
+                self.server.reading.passing -= part;
                 self.at += part;
             }
             let rest = self.bytes.len() - self.at;
@@ -145,18 +151,24 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.answer_to_task(head.tag, body, end);
                 continue;
             }
-            let passes = self.look(head.tag, body, end, whole);
+            let passes = self.look(ReplyMessage {
+                tag: head.tag,
+                body,
+                end,
+                whole,
+                changed: false,
+            });
             if !passes {
                 self.flush();
                 self.run = end;
             }
             self.at = end;
-            self.server.passing = head.total - HEADER_BYTES - body.len();
+            self.server.reading.passing = head.total - HEADER_BYTES - body.len();
         }
         self.flush();
         let left = &self.bytes[self.at..];
         if !left.is_empty() {
-            self.server.partial = left.to_vec();
+            self.server.reading.partial = left.to_vec();
         }
         self.received
     }
@@ -164,6 +176,7 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// Whether a message that has not arrived whole must be waited for.
     fn must_be_whole(&mut self, tag: u8, total: usize) -> bool {
         let task = self.server.task.is_some();
+        let filter = self.server.query.filter.as_ref();
         // Without a client nothing passes: the rest would go to the next one.
         let wanted = task
             || self.client.is_none()
@@ -178,12 +191,9 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::COMMAND_COMPLETE
                     | backend::COPY_IN
             )
-            || (matches!(tag, backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION)
-                && (self.server.lifted.is_some() || self.server.check.is_some()))
             || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
-            || (tag == backend::NOTICE
-                && (self.server.lifted.is_some() || self.server.hints > 0)
-                && total <= LOOKED_INTO_MAX);
+            || filter.is_some_and(|filter| filter.needs_whole(tag))
+                && (tag != backend::NOTICE || total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
         if wanted && total > limit {
             self.received.broken = Some("the server sent a message that is too long");
@@ -203,32 +213,97 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
     }
 
-    /// Looks at a message for the client. Answers whether it gets it.
-    fn look(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> bool {
-        let timed_out = (tag == backend::ERROR && self.server.late && whole)
-            .then(|| as_timeout(body))
+    /// Looks at a message for the client. Returns whether the client gets it.
+    fn look(&mut self, message: ReplyMessage<'_>) -> bool {
+        let timed_out = (message.tag == backend::ERROR
+            && self.server.query.deadline == Deadline::Passed
+            && message.whole)
+            .then(|| as_timeout(message.body))
             .flatten();
-        let body = timed_out.as_deref().unwrap_or(body);
-        if self.server.form.is_some()
-            && let Some(passes) = self.look_at_form(tag, body, end, whole)
-        {
-            return passes;
+        let message = match &timed_out {
+            Some(body) => ReplyMessage {
+                body,
+                changed: true,
+                ..message
+            },
+            None => message,
+        };
+        match &mut self.server.query.filter {
+            None => self.usual(message, true),
+            Some(filter) => {
+                let verdict = filter.message(message.tag, message.body, message.whole);
+                self.judged(verdict, message)
+            }
         }
-        if self.server.hints > 0
-            && let Some(passes) = self.look_at_hinted(tag, body, whole)
-        {
-            return passes;
+    }
+
+    /// Does what a filter says of a message. Returns whether the client gets it.
+    fn judged(&mut self, verdict: Verdict, message: ReplyMessage<'_>) -> bool {
+        match verdict {
+            Verdict::Usual => return self.usual(message, true),
+            Verdict::Behind(held) => {
+                self.send(&held);
+                return self.usual(message, true);
+            }
+            Verdict::Held => {
+                self.usual(message, false);
+            }
+            Verdict::Instead(out) => {
+                self.usual(message, false);
+                self.send(&out);
+            }
+            Verdict::Refused { parse_again } => {
+                self.error(None);
+                self.server.reading.errors = self.server.reading.errors.saturating_sub(1);
+                if let Some(id) = parse_again {
+                    self.server.session.statements.forget(id);
+                }
+            }
+            Verdict::Ahead => {
+                self.usual(message, false);
+                // A request that came between two messages is lost there; twice is no matter.
+                self.received.after.push(AfterReply::CancelAgain);
+            }
+            Verdict::Unanswered => self.own_ready(message.body),
+            Verdict::Last => {
+                self.end_filter();
+                return self.usual(message, true);
+            }
+            Verdict::LastUnanswered => {
+                self.own_ready(message.body);
+                self.end_filter();
+            }
+            Verdict::LastOfTransaction => {
+                self.own_ready(message.body);
+                self.received.own = true;
+                self.transaction_ended();
+                if !self.end_filter() {
+                    let mut out = Vec::with_capacity(6);
+                    build::ready(&mut out, self.server.session.status);
+                    self.send(&out);
+                }
+            }
         }
-        if self.server.lifted.is_some()
-            && let Some(passes) = self.look_at_lifted(tag, body, whole)
-        {
-            return passes;
-        }
-        if self.server.check.is_some()
-            && let Some(passes) = self.look_at_check(tag, body)
-        {
-            return passes;
-        }
+        false
+    }
+
+    /// The filter has seen its last message. Returns whether something is left to do.
+    fn end_filter(&mut self) -> bool {
+        let after = self.server.query.filter.take().and_then(|filter| filter.after());
+        let left = after.is_some();
+        self.received.after.extend(after);
+        left
+    }
+
+    /// Takes note of a message. Returns whether the client gets it as it is; nothing goes to the client unless `passes`.
+    fn usual(&mut self, message: ReplyMessage<'_>, passes: bool) -> bool {
+        let ReplyMessage {
+            tag,
+            body,
+            end,
+            whole,
+            changed,
+        } = message;
         match tag {
             backend::DATA_ROW => true,
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY | backend::PORTAL_SUSPENDED => {
@@ -243,13 +318,12 @@ impl<'a, R: Reactor> Way<'a, R> {
                 true
             }
             backend::READY if self.server.expects.swallowed() => {
-                self.server.expects.ready();
-                self.server.last_error = None;
+                self.own_ready(body);
                 self.received.own = true;
                 false
             }
             backend::READY => {
-                self.server.last_error = None;
+                self.server.reading.last_error = None;
                 self.ready(body);
                 true
             }
@@ -265,24 +339,23 @@ impl<'a, R: Reactor> Way<'a, R> {
                 !self.server.expects.lifted()
             }
             backend::ERROR => {
-                let swallowed = self.server.expects.swallowed();
+                let passes = passes && !self.server.expects.swallowed();
                 let stamp = self.error(whole.then(|| &self.bytes[self.at..end]));
+                if !passes {
+                    return false;
+                }
                 let renamed = whole.then(|| self.renamed(body, stamp)).flatten();
-                match renamed.or_else(|| Some(framed(backend::ERROR, timed_out.as_deref()?))) {
-                    _ if swallowed => false,
+                match renamed.or_else(|| changed.then(|| framed(backend::ERROR, body))) {
                     None => true,
-                    Some(renamed) => {
-                        self.flush();
-                        if let Some(client) = &mut self.client {
-                            client.transport.send(self.reactor, &renamed);
-                        }
+                    Some(out) => {
+                        self.send(&out);
                         false
                     }
                 }
             }
             backend::PARAMETER_STATUS => {
                 if let Some((name, value)) = read::parameter_status(body)
-                    && self.server.parameter(name, value)
+                    && self.server.session.parameter(name, value)
                     && let Some(client) = &mut self.client
                 {
                     client.read_back = true;
@@ -330,146 +403,13 @@ impl<'a, R: Reactor> Way<'a, R> {
         Some(out)
     }
 
-    /// A message of the answer to a simple query that runs as a prepared statement. `None`: as usual.
-    fn look_at_lifted(&mut self, tag: u8, body: &[u8], whole: bool) -> Option<bool> {
-        let lifted = self.server.lifted.as_mut()?;
-        if tag == backend::READY {
-            let lifted = self.server.lifted.take()?;
-            if !lifted.state.refused {
-                return None;
-            }
-            if let Some(status) = read::ready(body) {
-                self.server.status = status;
-            }
-            self.server.expects.ready();
-            self.server.last_error = None;
-            self.received.again = Some(lifted.sql);
-            return Some(false);
-        }
-        let (said, id) = (lifted.hear(tag, body, whole), lifted.id);
-        match said {
-            Said::Usual => None,
-            Said::Held => Some(false),
-            Said::After(held) => {
-                self.send(&held);
-                None
-            }
-            Said::Error(out) => {
-                let end = self.at + HEADER_BYTES + body.len();
-                self.error(Some(&self.bytes[self.at..end]));
-                self.send(&out);
-                Some(false)
-            }
-            Said::Refused { parse_again } => {
-                self.error(None);
-                self.server.errors = self.server.errors.saturating_sub(1);
-                if parse_again {
-                    self.server.statements.forget(id);
-                }
-                Some(false)
-            }
-        }
-    }
-
-    /// A message of the answer to a query with a comment before it. `None`: as usual.
-    fn look_at_hinted(&mut self, tag: u8, body: &[u8], whole: bool) -> Option<bool> {
-        match tag {
-            backend::READY => self.server.hints = 0,
-            backend::ERROR | backend::NOTICE if whole => {
-                let moved = heavy_queue::moved_back(body, self.server.hints)?;
-                let out = framed(tag, &moved);
-                if tag == backend::ERROR {
-                    self.error(Some(&out));
-                }
-                self.send(&out);
-                return Some(false);
-            }
-            _ => {}
-        }
-        None
-    }
-
-    /// A message of the answer to a query with settings of its own. `None`: as usual.
-    fn look_at_form(&mut self, tag: u8, body: &[u8], end: usize, whole: bool) -> Option<bool> {
-        let said = self.server.form.as_mut()?.hear(tag, body);
-        match said {
-            heavy_queue::Said::Usual => return None,
-            heavy_queue::Said::Nothing => {}
-            heavy_queue::Said::Error => {
-                self.error(whole.then(|| &self.bytes[self.at..end]));
-            }
-            heavy_queue::Said::Instead(error) => {
-                self.error(whole.then(|| &self.bytes[self.at..end]));
-                self.send(&framed(backend::ERROR, &error));
-            }
-            heavy_queue::Said::Prepared => {
-                self.own_ready(body);
-                // A request that came between two messages is lost there; twice is no matter.
-                self.received.cancel_again = self.server.struck;
-            }
-            heavy_queue::Said::Unanswered => self.own_ready(body),
-            heavy_queue::Said::Answered => {
-                self.server.last_error = None;
-                self.ready(body);
-            }
-            heavy_queue::Said::Over(again) => {
-                self.own_ready(body);
-                self.server.form = None;
-                self.received.own = true;
-                self.received.transactions += 1;
-                self.received.transaction_time += self.now.saturating_sub(self.server.transaction_since);
-                self.server.transaction_since = self.now;
-                self.server.errors = 0;
-                if again.is_some() {
-                    self.received.form_again = again;
-                } else {
-                    let mut out = Vec::with_capacity(6);
-                    build::ready(&mut out, self.server.status);
-                    self.send(&out);
-                }
-            }
-        }
-        Some(false)
-    }
-
     /// A ReadyForQuery that the client does not get.
     fn own_ready(&mut self, body: &[u8]) {
         if let Some(status) = read::ready(body) {
-            self.server.status = status;
+            self.server.session.status = status;
         }
         self.server.expects.ready();
-        self.server.last_error = None;
-    }
-
-    /// A message of the answer to a question of the proxy's own ahead of the client's.
-    fn look_at_check(&mut self, tag: u8, body: &[u8]) -> Option<bool> {
-        let check = self
-            .server
-            .check
-            .as_mut()
-            .filter(|_| self.server.expects.swallowed())?;
-        match tag {
-            backend::PARAMETER_DESCRIPTION => check.hear(tag, body),
-            backend::ROW_DESCRIPTION | backend::NO_DATA => {
-                check.hear(tag, body);
-                self.server.expects.step_complete(Step::Describe);
-            }
-            backend::ERROR => {
-                check.fail(&Reported::read(body).code);
-                let end = self.at + HEADER_BYTES + body.len();
-                self.error(Some(&self.bytes[self.at..end]));
-                self.server.errors = self.server.errors.saturating_sub(1);
-            }
-            backend::BIND_COMPLETE => self.server.expects.step_complete(Step::Bind),
-            backend::COMMAND_COMPLETE => self.server.expects.step_complete(Step::Execute),
-            backend::DATA_ROW | backend::NOTICE => {}
-            backend::READY => {
-                self.received.check = self.server.check.take();
-                return None;
-            }
-            _ => return None,
-        }
-        Some(false)
+        self.server.reading.last_error = None;
     }
 
     /// Sends this between what goes as it is.
@@ -480,14 +420,14 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
     }
 
-    /// An error came. Answers the stamp of the statement that the refused message named.
+    /// An error came. Returns the stamp of the statement that the refused message named.
     fn error(&mut self, message: Option<&[u8]>) -> u64 {
         self.received.owes_less = true;
-        self.server.errors += 1;
-        if let Some(ticket) = &mut self.server.ticket {
+        self.server.reading.errors += u32::from(!self.server.expects.swallowed());
+        if let Some(ticket) = &mut self.server.query.ticket {
             ticket.failed = true;
         }
-        self.server.last_error = message.map(<[u8]>::to_vec);
+        self.server.reading.last_error = message.map(<[u8]>::to_vec);
         let mut statements = None;
         if let Some(client) = &mut self.client {
             client.ask_pins = true;
@@ -495,7 +435,7 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
         let undone = self.server.expects.error();
         for change in undone.changes {
-            change.take_back(statements.as_deref_mut(), &mut self.server.statements);
+            change.take_back(statements.as_deref_mut(), &mut self.server.session.statements);
         }
         undone.stamp
     }
@@ -503,7 +443,10 @@ impl<'a, R: Reactor> Way<'a, R> {
     /// The server has no statements with names any more, but those that come.
     fn discarded(&mut self) {
         let (names, ids) = self.server.expects.discarded();
-        self.server.statements.clear_named_but(|id| ids.contains(&id));
+        self.server
+            .session
+            .statements
+            .clear_named_but(|id| ids.contains(&id));
         if let Some(client) = &mut self.client {
             client.statements.clear_named_but(|name| names.contains(name));
         }
@@ -519,28 +462,32 @@ impl<'a, R: Reactor> Way<'a, R> {
             return;
         }
         let received = &mut self.received;
-        self.server.status = status;
-        let took = self.now.saturating_sub(self.server.query_since);
+        self.server.session.status = status;
+        let took = self.now.saturating_sub(self.server.query.since);
         if let Some(slot) = received.latencies.get_mut(received.queries as usize) {
             *slot = took;
         }
         received.queries += 1;
         received.query_time += took;
-        self.server.query_since = self.now;
+        self.server.query.since = self.now;
         if status != TransactionStatus::Idle {
             return;
         }
-        received.transactions += 1;
-        received.transaction_time += self.now.saturating_sub(self.server.transaction_since);
-        self.server.transaction_since = self.now;
         if let Some(client) = &mut self.client {
-            if self.server.errors == 0 {
+            if self.server.reading.errors == 0 {
                 client.pins = client.pins.without(client.unpins);
             }
             client.unpins = Pins::NONE;
             client.began = self.server.expects.outstanding() > 0 && client.began;
         }
-        self.server.errors = 0;
+        self.transaction_ended();
+    }
+
+    fn transaction_ended(&mut self) {
+        self.received.transactions += 1;
+        self.received.transaction_time += self.now.saturating_sub(self.server.query.transaction_since);
+        self.server.query.transaction_since = self.now;
+        self.server.reading.errors = 0;
     }
 
     /// A message of the answer to the proxy's own query. Nobody else gets it.
@@ -550,55 +497,28 @@ impl<'a, R: Reactor> Way<'a, R> {
         self.run = end;
         match tag {
             backend::READY => {
-                if let Some(status) = read::ready(body) {
-                    self.server.status = status;
-                }
-                self.server.expects.ready();
+                self.own_ready(body);
                 self.received.task = self.server.task.take();
-                self.server.errors = 0;
-                self.server.last_error = None;
+                self.server.reading.errors = 0;
             }
-            backend::DATA_ROW => match &mut self.server.task {
-                Some(Task {
-                    reply: Some(reply), ..
-                }) => reply.row(body),
-                Some(task) => task.row(read::data_row(body)),
-                None => {}
-            },
-            backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION => {
-                if let Some(Task {
-                    reply: Some(reply), ..
-                }) = &mut self.server.task
-                {
-                    reply.describe(tag, body);
-                }
-            }
-            backend::ERROR => {
-                let reported = Reported::read(body);
+            backend::DATA_ROW
+            | backend::ROW_DESCRIPTION
+            | backend::PARAMETER_DESCRIPTION
+            | backend::ERROR => {
                 if let Some(task) = &mut self.server.task {
-                    if let Some(reply) = &mut task.reply {
-                        reply.error.get_or_insert_with(|| body.to_vec());
-                    }
-                    task.error.get_or_insert(reported);
+                    task.message(tag, body);
                 }
             }
             backend::PARAMETER_STATUS => {
                 if let Some((name, value)) = read::parameter_status(body) {
-                    self.server.parameter(name, value);
+                    self.server.session.parameter(name, value);
                 }
             }
             backend::COPY_IN | backend::COPY_BOTH => {
                 self.received.broken = Some("a query of the pooler itself wants to copy in");
             }
             // A notification for a client that listens; it keeps this server.
-            backend::NOTIFICATION | backend::NOTICE if self.client.is_some() => {
-                if let Some(client) = &mut self.client
-                    && tag == backend::NOTIFICATION
-                {
-                    let start = end - body.len() - HEADER_BYTES;
-                    client.transport.send(self.reactor, &self.bytes[start..end]);
-                }
-            }
+            backend::NOTIFICATION => self.send(&self.bytes[end - body.len() - HEADER_BYTES..end]),
             _ => {}
         }
     }
@@ -610,11 +530,4 @@ fn as_timeout(body: &[u8]) -> Option<Vec<u8>> {
     let reported = Reported::read(body);
     let cancelled = reported.code == code::QUERY_CANCELED && reported.message == BY_USER;
     cancelled.then(|| with_message(body, BY_TIMEOUT))
-}
-
-/// A message with this body.
-fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(body.len() + HEADER_BYTES);
-    build::message(&mut out, tag, |out| out.extend(body));
-    out
 }

@@ -9,11 +9,11 @@
 //! A server reads a cancel request at any time, also after the query it was meant for. So a server for which one is under way is given to
 //! nobody until the connection of the request has ended, and until it has answered an empty query, which the late signal may strike.
 
-use corun_net::reactor::{Address, Reactor, Token};
+use corun_net::reactor::{Reactor, Token};
 
 use crate::auth::scram::same;
 use crate::core::event_loop::{EventLoop, Todo, cancel_token};
-use crate::core::server::{Task, TaskKind};
+use crate::core::server::TaskKind;
 use crate::core::shared::Message;
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, build, frontend, header};
@@ -34,6 +34,53 @@ pub(in crate::core) struct Cancel {
     pub server: (usize, u64),
     pub request: Vec<u8>,
     pub since: std::time::Duration,
+}
+
+/// How far cancel requests for a server are: one that has ended may still strike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::core) enum Cancels {
+    /// There are none.
+    #[default]
+    None,
+    /// So many have not ended.
+    UnderWay(u32),
+    /// All have ended: a barrier comes before the next client.
+    Ended,
+}
+
+impl Cancels {
+    fn begins(&mut self) {
+        *self = Self::UnderWay(self.under_way() + 1);
+    }
+
+    fn ends(&mut self) {
+        *self = match self.under_way() {
+            0 | 1 => Self::Ended,
+            count => Self::UnderWay(count - 1),
+        };
+    }
+
+    /// How many have not ended.
+    pub fn under_way(self) -> u32 {
+        match self {
+            Self::UnderWay(count) => count,
+            Self::None | Self::Ended => 0,
+        }
+    }
+
+    /// Whether one may strike, or has.
+    pub fn may_strike(self) -> bool {
+        self != Self::None
+    }
+
+    /// Whether the server goes to nobody before a barrier; told once.
+    pub fn wants_barrier(&mut self) -> bool {
+        let wants = *self == Self::Ended;
+        if wants {
+            *self = Self::None;
+        }
+        wants
+    }
 }
 
 /// The process number a client is told.
@@ -65,8 +112,8 @@ impl<R: Reactor> EventLoop<R> {
         let sessions = self
             .servers
             .iter()
-            .filter(|(_, server)| server.pid == pid)
-            .filter_map(|(_, server)| server.client);
+            .filter(|(_, server)| server.process.pid == pid)
+            .filter_map(|(_, server)| server.user.client);
         std::iter::once(slot).chain(sessions).find(|slot| {
             self.clients.get(*slot).is_some_and(|client| {
                 client.pid == pid && !client.secret.is_empty() && same(&client.secret, secret)
@@ -74,7 +121,7 @@ impl<R: Reactor> EventLoop<R> {
         })
     }
 
-    /// Cancels what a client of this loop does, if the secret is right. Answers whether it was one of this loop's.
+    /// Cancels what a client of this loop does, if the secret is right. Returns whether it was one of this loop's.
     pub(in crate::core) fn cancel_client(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) -> bool {
         let Some(slot) = self.client_told(pid, secret) else {
             return false;
@@ -82,33 +129,27 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(slot) else {
             return false;
         };
-        match client
-            .server
-            .and_then(|server| self.servers.get(server).map(|found| (server, found)))
-        {
-            Some((_, server)) if server.job.is_some() => {
-                if let Some(job) = server.job {
-                    self.cancel_job(reactor, job);
-                }
+        let Some(index) = client.server else {
+            let waits = client.waiting.is_some() || client.queues() || client.was_started();
+            if waits && client.is_ready() {
+                self.cancel_waiting(reactor, slot, BY_USER);
             }
-            Some((index, server)) if server.task.is_none() && server.expects.outstanding() > 0 => {
-                self.start_cancel(reactor, index);
-            }
-            Some((index, server)) if server.task.is_some() => {
+            return true;
+        };
+        let Some(server) = self.servers.get(index) else {
+            return true;
+        };
+        match (server.user.job, &server.task) {
+            (Some(job), _) => self.cancel_job(reactor, job),
+            (None, None) if server.expects.outstanding() > 0 => self.start_cancel(reactor, index),
+            (None, None) => {}
+            (None, Some(task)) => {
                 client.cancel_wanted = !client.inbox.is_empty();
-                let asks = |task: &Task| matches!(task.kind, TaskKind::Plan(_));
-                if server.task.as_ref().is_some_and(asks) {
+                if matches!(task.kind, TaskKind::Plan(_)) {
                     // A question about a plan may wait for a lock as long as the query would.
                     self.start_cancel(reactor, index);
                 }
             }
-            Some(_) => {}
-            None if (client.waiting.is_some() || client.queues() || client.was_started())
-                && client.is_ready() =>
-            {
-                self.cancel_waiting(reactor, slot, BY_USER);
-            }
-            None => {}
         }
         true
     }
@@ -153,19 +194,18 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        let Some(address) = server.address.clone() else {
+        let Some(address) = server.host.address.clone() else {
             return;
         };
         let entry = self.cancels.vacant_entry();
         let token = cancel_token(entry.key());
         let mut request = Vec::new();
-        build::cancel(&mut request, server.pid, &server.secret);
+        build::cancel(&mut request, server.process.pid, &server.process.secret);
         if let Err(error) = reactor.connect(token, &address) {
             tracing::warn!(%error, "a cancel request could not be sent");
             return;
         }
-        server.cancels += 1;
-        server.struck = true;
+        server.process.cancels.begins();
         entry.insert(Cancel {
             token,
             server: (index, server.id),
@@ -180,18 +220,15 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// A server says nothing to a cancel request; whatever this is, the end follows.
-    pub(in crate::core) fn cancel_data(&mut self, _reactor: &mut R, _index: usize) {}
-
-    /// The server has closed the connection: the signal has been sent.
+    /// The server has closed the connection: the signal has been sent. It says nothing before that; whatever comes is ignored.
     pub(in crate::core) fn cancel_closed(&mut self, index: usize) {
         let Some(cancel) = self.cancels.try_remove(index) else {
             return;
         };
         let (slot, id) = cancel.server;
         if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
-            server.cancels -= 1;
-            if server.cancels == 0 && server.client.is_none() {
+            server.process.cancels.ends();
+            if server.process.cancels.under_way() == 0 && server.user.client.is_none() {
                 self.todo.push_back(Todo::Free(slot));
             }
         }
@@ -213,7 +250,8 @@ impl<R: Reactor> EventLoop<R> {
             let (token, (slot, id)) = (self.cancels[index].token, self.cancels[index].server);
             reactor.close(token);
             if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
-                server.closing = Some("the server did not take a cancel request for the connection in time");
+                server.life.closing =
+                    Some("the server did not take a cancel request for the connection in time");
             }
             self.cancel_closed(index);
         }
@@ -238,12 +276,23 @@ fn request_bytes(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where a server is, for requests beside its connection.
-pub(in crate::core) type ServerAddress = Option<Address>;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_barrier_comes_once_behind_the_last_request() {
+        let mut cancels = Cancels::default();
+        assert!(!cancels.may_strike() && !cancels.wants_barrier());
+        cancels.begins();
+        cancels.begins();
+        cancels.ends();
+        assert_eq!(cancels.under_way(), 1);
+        assert!(!cancels.wants_barrier() && cancels.may_strike());
+        cancels.ends();
+        assert!(cancels.may_strike() && cancels.under_way() == 0);
+        assert!(cancels.wants_barrier() && !cancels.wants_barrier() && !cancels.may_strike());
+    }
 
     #[test]
     fn process_numbers_name_loop_and_slot() {

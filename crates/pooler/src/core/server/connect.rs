@@ -10,8 +10,9 @@ use crate::core::event_loop::{EventLoop, Todo, server_token};
 use crate::core::pool::Pool;
 use crate::core::route::fleet::endpoint;
 use crate::core::route::resolve::Found;
+use crate::core::server::session::ServerSession;
 use crate::core::server::transport::Transport;
-use crate::core::server::{Phase, Question, Server, TaskKind};
+use crate::core::server::{Phase, Question, Server, ServerHost, TaskKind};
 use crate::core::shared::{Login, Message};
 use crate::hosts::Report;
 use crate::tls;
@@ -30,6 +31,17 @@ pub(in crate::core) enum Attempt {
     Full,
     /// Not now: an address is looked up, or something failed.
     Later,
+}
+
+fn no_postgresql() -> Refusal {
+    Refusal::new(
+        code::CANNOT_CONNECT,
+        "the server does not speak PostgreSQL's protocol",
+    )
+}
+
+fn login_failed(error: impl std::fmt::Display) -> Refusal {
+    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server").detail(error.to_string())
 }
 
 impl<R: Reactor> EventLoop<R> {
@@ -121,21 +133,19 @@ impl<R: Reactor> EventLoop<R> {
             self.connect_failed(reactor, index, number, refusal);
             return Attempt::Later;
         }
+        let host = ServerHost {
+            address: Some(address),
+            name: endpoint.host.to_string(),
+            number,
+            replica: false,
+        };
         let statements_max = self.files.config.proxy.max_prepared_statements as usize;
-        let mut server = Server::new(
-            Transport::new(token),
-            index,
-            self.shared.id(),
-            self.now,
-            false,
-            statements_max,
-        );
-        server.address = Some(address);
-        server.host = endpoint.host.to_string();
-        server.host_number = number;
-        server.settings = Arc::clone(&start);
-        server.start = start;
-        entry.insert(Box::new(server));
+        let session = ServerSession::new(start, statements_max);
+        let transport = Transport::new(token);
+        let id = self.shared.id();
+        entry.insert(Box::new(Server::new(
+            transport, index, id, self.now, host, session,
+        )));
         pool.servers += 1;
         pool.connecting += 1;
         Attempt::Begun
@@ -147,7 +157,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let _ = reactor.set_tcp_options(server.token(), &self.files.tcp_options());
-        let tcp = matches!(server.address, Some(Address::Tcp(_)));
+        let tcp = matches!(server.host.address, Some(Address::Tcp(_)));
         let wants_tls = tcp
             && self
                 .files
@@ -179,7 +189,7 @@ impl<R: Reactor> EventLoop<R> {
             self.shared.learnt(&login),
         );
         let session = server.transport.tls.as_deref();
-        let local = match &server.address {
+        let local = match &server.host.address {
             Some(Address::Unix(_)) => true,
             Some(Address::Tcp(address)) => address.ip().is_loopback(),
             None => false,
@@ -192,13 +202,18 @@ impl<R: Reactor> EventLoop<R> {
         };
         match ServerLogin::new(user, credentials, options, &self.shared.random) {
             Ok(attempt) => {
-                server.phase = Phase::LoggingIn(Box::new(attempt), login);
+                server.phase = Phase::LoggingIn {
+                    attempt: Box::new(attempt),
+                    login,
+                    authenticated: false,
+                };
                 let configured = effective
                     .parameters
                     .iter()
                     .map(|(name, value)| (*name, value.as_bytes()))
-                    .filter(|(name, _)| !server.start.0.contains_key(*name));
+                    .filter(|(name, _)| !server.session.start.0.contains_key(*name));
                 let own = server
+                    .session
                     .start
                     .0
                     .iter()
@@ -214,11 +229,7 @@ impl<R: Reactor> EventLoop<R> {
                 build::startup(&mut out, parameters);
                 server.transport.send(reactor, &out);
             }
-            Err(error) => {
-                let refusal = Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
-                    .detail(error.to_string());
-                self.server_failed(reactor, index, refusal);
-            }
+            Err(error) => self.server_failed(reactor, index, login_failed(error)),
         }
     }
 
@@ -230,20 +241,14 @@ impl<R: Reactor> EventLoop<R> {
         if matches!(server.phase, Phase::AskedForTls) {
             return self.tls_answered(reactor, index, bytes);
         }
-        let mut joined = std::mem::take(&mut server.partial);
+        let mut joined = std::mem::take(&mut server.reading.partial);
         joined.extend(bytes);
         let mut at = 0;
         loop {
             let (tag, end) = match header(&joined[at..]) {
                 Ok(Some(head)) if head.total <= LOGIN_MESSAGE_MAX => (head.tag, at + head.total),
                 Ok(None) => break,
-                _ => {
-                    let refusal = Refusal::new(
-                        code::CANNOT_CONNECT,
-                        "the server does not speak PostgreSQL's protocol",
-                    );
-                    return self.server_failed(reactor, index, refusal);
-                }
+                _ => return self.server_failed(reactor, index, no_postgresql()),
             };
             if joined.len() < end {
                 break;
@@ -268,7 +273,7 @@ impl<R: Reactor> EventLoop<R> {
         if at < joined.len()
             && let Some(server) = self.servers.get_mut(index)
         {
-            server.partial = joined.split_off(at);
+            server.reading.partial = joined.split_off(at);
         }
     }
 
@@ -278,18 +283,19 @@ impl<R: Reactor> EventLoop<R> {
         };
         match tag {
             backend::AUTHENTICATION => {
-                let Phase::LoggingIn(attempt, login) = &mut server.phase else {
+                let Phase::LoggingIn {
+                    attempt,
+                    login,
+                    authenticated,
+                } = &mut server.phase
+                else {
                     return Ok(());
                 };
-                let step = attempt.message(body).map_err(|error| {
-                    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server")
-                        .detail(error.to_string())
-                })?;
-                match step {
+                match attempt.message(body).map_err(login_failed)? {
                     LoginStep::Send(bytes) => server.transport.send(reactor, &bytes),
                     LoginStep::Wait => {}
                     LoginStep::Done { learnt } => {
-                        server.authenticated = true;
+                        *authenticated = true;
                         if let Some(keys) = learnt {
                             self.shared.learn(login.clone(), keys);
                         }
@@ -308,17 +314,17 @@ impl<R: Reactor> EventLoop<R> {
             }
             backend::PARAMETER_STATUS => {
                 if let Some((name, value)) = read::parameter_status(body) {
-                    server.parameter(name, value);
+                    server.session.parameter(name, value);
                 }
             }
             backend::KEY_DATA => {
                 if let Some((pid, secret)) = read::key_data(body) {
-                    server.pid = pid;
-                    server.secret = secret.to_vec();
+                    server.process.pid = pid;
+                    server.process.secret = secret.to_vec();
                 }
             }
-            backend::READY if server.authenticated => {
-                server.phase = Phase::Ready;
+            backend::READY if server.phase.is_authenticated() => {
+                server.phase = Phase::LoggedIn;
                 let connect_query = self
                     .pools
                     .get(server.pool)
@@ -329,12 +335,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
             backend::NOTICE | backend::NEGOTIATE => {}
-            _ => {
-                return Err(Refusal::new(
-                    code::CANNOT_CONNECT,
-                    "the server does not speak PostgreSQL's protocol",
-                ));
-            }
+            _ => return Err(no_postgresql()),
         }
         Ok(())
     }
@@ -350,7 +351,7 @@ impl<R: Reactor> EventLoop<R> {
         let failed =
             |detail: String| Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(detail);
         match tls::negotiate::answer(bytes) {
-            Ok(Some(tls::negotiate::Answer::Tls)) => match client.connect(&server.host) {
+            Ok(Some(tls::negotiate::Answer::Tls)) => match client.connect(&server.host.name) {
                 Ok(session) => {
                     server.transport.tls = Some(Box::new(session));
                     server.transport.flush(reactor);
@@ -383,14 +384,14 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        server.since = self.now;
+        server.life.since = self.now;
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.connecting -= 1;
             pool.all.connected();
             pool.failed = None;
             pool.hosts.worked();
         }
-        server.counted_connecting = false;
+        server.phase = Phase::Ready;
         let pool = server.pool;
         self.report(reactor, pool, Report::Connected);
         self.bind_backend(reactor, index);
@@ -401,13 +402,10 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A connection could not be made or logged in.
     pub(in crate::core) fn server_failed(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
-        let Some((pool, host)) = self
-            .servers
-            .get(index)
-            .map(|server| (server.pool, server.host_number))
-        else {
+        let Some(server) = self.servers.get(index) else {
             return;
         };
+        let (pool, host) = (server.pool, server.host.number);
         self.close_server(reactor, index, "login failed");
         self.connect_failed(reactor, pool, host, refusal);
     }
@@ -470,15 +468,11 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        server.gone = true;
+        server.life.gone = true;
         if server.is_ready() {
             return self.server_lost(reactor, index, "the other side closed the connection");
         }
-        let place = server
-            .address
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let place = server.host.place();
         let why = error.map_or_else(
             || "The server closed the connection.".to_owned(),
             |error| error.to_string(),
@@ -494,10 +488,10 @@ impl<R: Reactor> EventLoop<R> {
         };
         tracing::debug!(
             server = server.id,
-            pid = server.pid,
+            pid = server.process.pid,
             "closing server connection: {why}"
         );
-        if !server.gone {
+        if !server.life.gone {
             if server.is_ready() {
                 let mut out = Vec::new();
                 build::bare(&mut out, crate::wire::frontend::TERMINATE);
@@ -508,12 +502,12 @@ impl<R: Reactor> EventLoop<R> {
         }
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.servers -= 1;
-            if server.counted_connecting {
+            if server.is_connecting() {
                 pool.connecting -= 1;
             }
             pool.idle.forget(index);
             pool.lingering.forget(index);
-            let hungry = pool.all.closed(server.counted_connecting);
+            let hungry = pool.all.closed(server.is_connecting());
             self.shared
                 .server_counts
                 .uncount(&pool.key.database, &pool.key.user);
@@ -522,15 +516,15 @@ impl<R: Reactor> EventLoop<R> {
                 let _ = self.shared.mailboxes[event_loop].post(Message::Room(pool.key.servers()));
             }
         }
-        if let Some(client) = server.client.and_then(|client| self.clients.get_mut(client)) {
+        if let Some(client) = server.user.client.and_then(|client| self.clients.get_mut(client)) {
             client.server = None;
         }
-        if let Some(job) = server.job {
+        if let Some(job) = server.user.job {
             self.member_lost(reactor, job, index);
         }
         match server.task.map(|task| task.kind) {
             Some(TaskKind::Ask(question)) => {
-                self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+                self.question_failed(reactor, question);
             }
             Some(TaskKind::Catalogue(database)) => self.shared.catalogues.unasked(&database),
             _ => {}
@@ -566,14 +560,14 @@ impl<R: Reactor> EventLoop<R> {
             };
             if let Some(index) = pool.idle.pop() {
                 if let Some(server) = self.servers.get_mut(index) {
-                    server.used = true;
-                    server.query_since = self.now;
-                    if server.settings.is_empty() {
+                    server.life.used = true;
+                    server.query.since = self.now;
+                    if server.session.settings.is_empty() {
                         server.start(reactor, TaskKind::Ask(question), &sql);
                         continue;
                     }
                     // Another client's search_path must not decide what the question means.
-                    server.closing = Some("the connection is needed with default settings");
+                    server.life.closing = Some("the connection is needed with default settings");
                     self.todo.push_back(Todo::Free(index));
                 }
             } else if pool.connecting == 0 {
@@ -587,7 +581,7 @@ impl<R: Reactor> EventLoop<R> {
                             .get(pool_index)
                             .is_some_and(|pool| pool.failed.is_some() && pool.all.servers() == 0);
                         if failed {
-                            self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+                            self.question_failed(reactor, question);
                             continue;
                         }
                     }
@@ -604,8 +598,12 @@ impl<R: Reactor> EventLoop<R> {
             .partition(|(index, _, _)| *index == pool);
         self.questions = kept.into();
         for (_, question, _) in failed {
-            self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
+            self.question_failed(reactor, question);
         }
+    }
+
+    fn question_failed(&mut self, reactor: &mut R, question: Question) {
+        self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
     }
 
     /// A question has its answer.

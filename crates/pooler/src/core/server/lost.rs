@@ -19,13 +19,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        server.client = None;
-        server.lingers_since = None;
-        server.since = self.now;
-        if std::mem::take(&mut server.paused) {
-            reactor.resume(server.token());
-        }
-        if let Some(job) = server.job {
+        server.leave(reactor, self.now);
+        if let Some(job) = server.user.job {
             return self.end_job(reactor, job, After::Nothing);
         }
         if server.task.is_some() {
@@ -36,7 +31,7 @@ impl<R: Reactor> EventLoop<R> {
                 "the client left while the connection was being prepared",
             );
         }
-        if client.passing > 0 || server.passing > 0 || !server.expects.settled() {
+        if client.passing > 0 || server.reading.passing > 0 || !server.expects.settled() {
             if server.expects.outstanding() > 0 {
                 self.start_cancel(reactor, index);
             }
@@ -47,9 +42,9 @@ impl<R: Reactor> EventLoop<R> {
             .get(server.pool)
             .is_some_and(|pool| pool.effective.pool_mode == PoolMode::Session);
         let touched =
-            session || client.is_doubtful() || !client.pins.is_empty() || !server.stray_statements.is_empty();
+            session || client.is_doubtful() || !client.pins.is_empty() || !server.session.strays.is_empty();
         let always = self.files.config.proxy.server_reset_query_always;
-        let rollback = server.status != TransactionStatus::Idle;
+        let rollback = server.session.status != TransactionStatus::Idle;
         if !touched && !always && !rollback {
             self.todo.push_back(Todo::Free(index));
             return;
@@ -62,7 +57,7 @@ impl<R: Reactor> EventLoop<R> {
         if touched && !session && !reset.to_ascii_lowercase().starts_with("discard all") {
             return self.close_server(reactor, index, "the client left a changed session");
         }
-        server.stray_statements.clear();
+        server.session.strays.clear();
         if rollback {
             server.start(
                 reactor,
@@ -84,26 +79,22 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let reported = server
+            .reading
             .last_error
             .as_deref()
             .map(|message| Reported::read(&message[5..]));
         let told = reported.as_ref().is_some_and(Reported::is_fatal) && server.task.is_none();
-        if let Some(client_index) = server.client.take() {
-            let reported = reported.or_else(|| server.task.as_ref().and_then(|task| task.error.clone()));
-            let within = server.passing > 0;
-            if let Some(client) = self.clients.get_mut(client_index) {
-                client.server = None;
-                if told || within {
-                    // The server's own last words have gone to the client, or a part of a message that ours would be taken for.
-                    self.close_client(reactor, client_index, "the server connection ended");
-                } else {
-                    self.refuse_client(reactor, client_index, &lost(reported.as_ref()));
-                }
+        let reported = reported.or_else(|| server.task.as_ref().and_then(|task| task.error.clone()));
+        let (within, pool) = (server.reading.passing > 0, server.pool);
+        match self.separate(index) {
+            // The server's own last words have gone to the client, or a part of a message that ours would be taken for.
+            Some(client) if told || within => {
+                self.close_client(reactor, client, "the server connection ended")
             }
+            Some(client) => self.refuse_client(reactor, client, &lost(reported.as_ref())),
+            None => {}
         }
-        if let Some(pool) = self.servers.get(index).map(|server| server.pool) {
-            self.report(reactor, pool, Report::Suspect);
-        }
+        self.report(reactor, pool, Report::Suspect);
         self.close_server(reactor, index, why);
     }
 }

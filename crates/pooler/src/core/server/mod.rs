@@ -1,52 +1,63 @@
 //! [`Server`]: one connection to PostgreSQL, and what the proxy knows of the session behind it.
 //!
 //! ```text
-//!  Connecting ─► (TLS) ─► LoggingIn ─► Ready ⇄ Ready with a task ─► closed
-//!                                       │ client: Some            the proxy's own query: replay of settings, reading
-//!                                       └ client: None, idle      them back, reset, check, barrier after a cancel
+//!  Connecting ─► (TLS) ─► LoggingIn ─► LoggedIn ─► Ready ⇄ Ready with a task ─► closed
+//!                                                   │ a client          the proxy's own query: replay of settings, reading
+//!                                                   └ no client, idle   them back, reset, check, barrier after a cancel
 //! ```
 
 pub(in crate::core) mod cancel;
 pub(in crate::core) mod catalogues;
 pub(in crate::core) mod connect;
 pub(in crate::core) mod lost;
+mod session;
 pub(in crate::core) mod state;
 pub(in crate::core) mod tasks;
 pub(in crate::core) mod transport;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corun_net::reactor::{Reactor, Token};
+use corun_net::reactor::{Address, Reactor, Token};
+use slab::Slab;
 
 use crate::auth::ServerLogin;
-use crate::core::auto_prepare::lifted::Lifted;
-use crate::core::auto_prepare::literal_check::LiteralCheck;
+use crate::core::client::Client;
 use crate::core::console::queries::Running;
 use crate::core::console::statistics::Counts;
+use crate::core::event_loop::EventLoop;
 use crate::core::heavy_queue;
 use crate::core::parts::{Reply, Step};
 use crate::core::reply::change::Change;
 use crate::core::reply::expect::Expects;
+use crate::core::reply::filter::ReplyFilter;
+use crate::core::server::cancel::Cancels;
+use crate::core::server::session::ServerSession;
 use crate::core::server::transport::Transport;
 use crate::core::shared::Login;
 use crate::hosts::Order;
-use crate::session::prepared::ServerStatements;
 use crate::session::settings::Settings;
 use crate::understand::Pins;
 use crate::wire::error::{Refusal, Reported};
-use crate::wire::{TransactionStatus, build};
+use crate::wire::{TransactionStatus, backend, build, read};
 
 /// Where a connection stands.
-pub(in crate::core) enum Phase {
+enum Phase {
     /// The kernel connects.
     Connecting,
     /// The answer to the request for TLS is awaited.
     AskedForTls,
-    /// Startup and authentication, and what the keys are kept by that it shows.
-    LoggingIn(Box<ServerLogin>, Login),
-    /// Logged in.
+    /// Startup and authentication.
+    LoggingIn {
+        attempt: Box<ServerLogin>,
+        /// What the keys are kept by that it shows.
+        login: Login,
+        /// The server has said that we are in.
+        authenticated: bool,
+    },
+    /// Logged in; `connect_query` comes first.
+    LoggedIn,
+    /// Its pool has it.
     Ready,
 }
 
@@ -100,121 +111,120 @@ pub(in crate::core) enum Question {
     Health { database: Arc<str>, order: Order },
 }
 
-/// Statements of clients' own names that are closed when the client leaves; a connection with more is closed itself.
-const STRAY_STATEMENTS_MAX: usize = 1024;
 /// Rows of a task's answer at most; a question that gets more is wrong.
 const TASK_ROWS_MAX: usize = crate::session::catalogue::ROWS_MAX;
 
-/// Whose are the last numbers of sequences that a session tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::core) enum Sequences {
-    /// There are none.
-    Nobodys,
-    /// Those of this client (number).
-    Of(u64),
-    /// Nobody knows.
-    Mixed,
-}
-
-impl Sequences {
-    /// A client gets the server. `reads`: it asks for such numbers. `true`: what there is must go first.
-    pub fn pair(&mut self, client: u64, reads: bool) -> bool {
-        let others = *self != Sequences::Nobodys && *self != Sequences::Of(client);
-        *self = match others && !reads {
-            true => Sequences::Mixed,
-            false => Sequences::Of(client),
-        };
-        others && reads
-    }
-}
-
 /// A connection to PostgreSQL.
 pub(in crate::core) struct Server {
-    // Fixed for its life.
     pub transport: Transport,
     pub pool: usize,
     /// Number, unique in the process.
     pub id: u64,
-    pub created: Duration,
-    pub replica: bool,
-    /// Where it is, for cancel requests.
-    pub address: cancel::ServerAddress,
-    /// Name or address of its host, as certificates have it.
-    pub host: String,
+    pub host: ServerHost,
+    phase: Phase,
+    pub process: ServerProcess,
+    pub session: ServerSession,
+    /// What it still owes.
+    pub expects: Expects,
+    pub user: ServerUser,
+    pub query: ServerQuery,
+    /// A query of the proxy's own under way.
+    pub task: Option<Task>,
+    pub life: ServerLife,
+    pub reading: ServerReading,
+}
+
+/// Where a server is.
+pub(in crate::core) struct ServerHost {
+    /// For cancel requests.
+    pub address: Option<Address>,
+    /// Name or address, as certificates have it.
+    pub name: String,
     /// Which of the database's several `host`s without replicas that is.
-    pub host_number: usize,
-    // From logging in.
-    /// The server has said that we are in.
-    pub authenticated: bool,
-    /// Counted among its pool's connections on their way.
-    pub counted_connecting: bool,
-    /// Its socket has left the reactor.
-    pub gone: bool,
-    pub phase: Phase,
+    pub number: usize,
+    pub replica: bool,
+}
+
+/// The process behind a connection.
+#[derive(Default)]
+pub(in crate::core) struct ServerProcess {
     pub pid: u32,
     pub secret: Vec<u8>,
-    /// ParameterStatus by name.
-    pub parameters: Vec<(String, String)>,
-    /// Its process, where it is bound to a core.
+    /// Where it is bound to a core.
     pub bound: Option<crate::core::ranges::bind::Bound>,
-    // What the session is now.
-    pub status: TransactionStatus,
-    /// What its start-up packet asked for: its defaults.
-    pub start: Arc<Settings>,
-    pub settings: Arc<Settings>,
-    pub statements: ServerStatements,
-    /// Statements of clients' own names that stand on the server by accident.
-    pub stray_statements: BTreeSet<Box<[u8]>>,
-    pub expects: Expects,
-    /// A simple query that runs as a prepared statement.
-    pub lifted: Option<Lifted>,
-    /// What was sent to it since its pool's totals were told.
-    pub counts: Counts,
-    /// What it runs for its client.
-    pub running: Running,
-    /// A question whether a text runs the same with its literals lifted, ahead of what the client asked.
-    pub check: Option<Box<LiteralCheck>>,
-    // Who uses it.
+    pub cancels: Cancels,
+}
+
+/// Who uses a connection.
+#[derive(Default)]
+pub(in crate::core) struct ServerUser {
     pub client: Option<usize>,
     /// It runs a part of this query.
     pub job: Option<u64>,
-    /// The query it runs whole is one that may run in parts, and what it takes is to be known.
+    pub lingering: Lingering,
+}
+
+/// Whether a client stays on a server that it needs no more, but for what it may have left there, until somebody else needs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::core) enum Lingering {
+    /// It has not done so.
+    #[default]
+    Never,
+    /// It first did so at this time, and has gone on since.
+    Before(Duration),
+    /// It does, and first did so at this time.
+    Now(Duration),
+}
+
+/// What a server runs for its client.
+#[derive(Default)]
+pub(in crate::core) struct ServerQuery {
+    pub running: Running,
+    /// Looks at the answer, where something else was sent than the client asked for.
+    pub filter: Option<Box<dyn ReplyFilter>>,
+    /// What was sent since the pool's totals were told.
+    pub counts: Counts,
+    /// It runs whole though it may run in parts by this rule, and what it takes is to be known.
     pub timed: Option<usize>,
-    /// It runs a query of the queue of heavy ones.
+    /// Its place in the queue of heavy ones.
     pub ticket: Option<heavy_queue::Ticket>,
-    /// Characters of a comment before that query which its client does not know of.
-    pub hints: usize,
-    /// That query runs with settings of its own.
-    pub form: Option<Box<heavy_queue::Form>>,
-    pub task: Option<Task>,
-    /// Cancel requests for it that have not ended.
-    pub cancels: u32,
-    /// A cancel request was sent: a barrier comes before the next client.
-    pub struck: bool,
-    /// Who may have drawn numbers from sequences here.
-    pub sequences: Sequences,
-    /// Its client needs it no more, but for what it may have left here: it waits until somebody else needs it.
-    pub lingers: bool,
-    /// Since when its client has it that could linger here.
-    pub lingers_since: Option<Duration>,
-    /// To be closed as soon as its client is done.
-    pub closing: Option<&'static str>,
-    /// It has served a client, or was in use otherwise.
-    pub used: bool,
-    /// Not read, because its client is slow.
-    pub paused: bool,
+    /// When the first request came that the client has the server for, until that is answered.
+    pub came: Option<Duration>,
+    pub deadline: Deadline,
+    /// When the current query and transaction began.
+    pub since: Duration,
+    pub transaction_since: Duration,
+}
+
+/// When the statement_timeout of a query passes that has waited before it came here; the server counts from its coming.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::core) enum Deadline {
+    /// The server's own is right.
+    #[default]
+    None,
+    At(Duration),
+    /// The query was cancelled for that.
+    Passed,
+}
+
+/// From the beginning to the end of a connection.
+#[derive(Default)]
+pub(in crate::core) struct ServerLife {
+    pub created: Duration,
     /// When it became free or busy.
     pub since: Duration,
-    /// When the first request came that its client has it for, until that is answered.
-    pub came: Option<Duration>,
-    /// When the statement_timeout of a query passes that has waited before it came here; the server counts from its coming.
-    pub deadline: Option<Duration>,
-    /// It has passed: the query was cancelled for that.
-    pub late: bool,
-    /// When the current query and transaction began.
-    pub query_since: Duration,
-    pub transaction_since: Duration,
-    // Reading.
+    /// It has served a client, or was in use otherwise.
+    pub used: bool,
+    /// To be closed as soon as its client is done.
+    pub closing: Option<&'static str>,
+    /// Its socket has left the reactor.
+    pub gone: bool,
+}
+
+/// How far its answers have been read.
+#[derive(Default)]
+pub(in crate::core) struct ServerReading {
+    /// The beginning of a message.
     pub partial: Vec<u8>,
     /// Bytes of a message that are still to come and go to the client.
     pub passing: usize,
@@ -222,69 +232,73 @@ pub(in crate::core) struct Server {
     pub errors: u32,
     /// An error that no ReadyForQuery has followed: it may be the last thing the server says.
     pub last_error: Option<Vec<u8>>,
+    /// Not read, because the client is slow.
+    pub paused: bool,
+}
+
+impl Phase {
+    /// Whether the server has said that we are in, and is not ready yet.
+    fn is_authenticated(&self) -> bool {
+        matches!(self, Self::LoggingIn { authenticated, .. } if *authenticated)
+    }
+}
+
+impl ServerHost {
+    /// Where it is, as it is shown.
+    pub fn place(&self) -> String {
+        self.address.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+impl ServerUser {
+    /// Whether somebody does.
+    pub fn is_some(&self) -> bool {
+        self.client.is_some() || self.job.is_some()
+    }
+}
+
+impl Lingering {
+    /// Since when its client has it that could linger here.
+    pub fn since(self) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::Before(since) | Self::Now(since) => Some(since),
+        }
+    }
 }
 
 impl Server {
+    /// A connection that the kernel makes.
     pub fn new(
         transport: Transport,
         pool: usize,
         id: u64,
         now: Duration,
-        replica: bool,
-        statements_max: usize,
+        host: ServerHost,
+        session: ServerSession,
     ) -> Self {
         Self {
             transport,
             pool,
             id,
-            created: now,
-            replica,
-            address: None,
-            host: String::new(),
-            host_number: 0,
-            authenticated: false,
-            counted_connecting: true,
-            gone: false,
+            host,
             phase: Phase::Connecting,
-            pid: 0,
-            secret: Vec::new(),
-            parameters: Vec::new(),
-            bound: None,
-            status: TransactionStatus::Idle,
-            start: Arc::default(),
-            settings: Arc::default(),
-            statements: ServerStatements::new(statements_max),
-            stray_statements: BTreeSet::new(),
+            process: ServerProcess::default(),
+            session,
             expects: Expects::default(),
-            lifted: None,
-            counts: Counts::default(),
-            running: Running::default(),
-            check: None,
-            client: None,
-            job: None,
-            timed: None,
-            ticket: None,
-            hints: 0,
-            form: None,
+            user: ServerUser::default(),
+            query: ServerQuery {
+                since: now,
+                transaction_since: now,
+                ..ServerQuery::default()
+            },
             task: None,
-            cancels: 0,
-            struck: false,
-            sequences: Sequences::Nobodys,
-            lingers: false,
-            lingers_since: None,
-            closing: None,
-            used: false,
-            paused: false,
-            since: now,
-            came: None,
-            deadline: None,
-            late: false,
-            query_since: now,
-            transaction_since: now,
-            partial: Vec::new(),
-            passing: 0,
-            errors: 0,
-            last_error: None,
+            life: ServerLife {
+                created: now,
+                since: now,
+                ..ServerLife::default()
+            },
+            reading: ServerReading::default(),
         }
     }
 
@@ -293,8 +307,14 @@ impl Server {
         self.transport.token
     }
 
+    /// Whether it is logged in.
     pub fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready)
+        matches!(self.phase, Phase::LoggedIn | Phase::Ready)
+    }
+
+    /// Whether it counts among its pool's connections on their way.
+    pub fn is_connecting(&self) -> bool {
+        !matches!(self.phase, Phase::Ready)
     }
 
     /// Starts a query of the proxy's own.
@@ -314,7 +334,7 @@ impl Server {
     pub fn start_message<R: Reactor>(&mut self, reactor: &mut R, kind: TaskKind, query: &[u8]) {
         debug_assert!(self.task.is_none() && self.expects.settled());
         self.expects.query(Change::Nothing);
-        self.statements.unnamed = None;
+        self.session.statements.unnamed = None;
         self.task = Some(Task {
             kind,
             rows: Vec::new(),
@@ -324,72 +344,96 @@ impl Server {
         self.transport.send(reactor, query);
     }
 
-    /// What the server has last said of a parameter.
-    pub fn reported(&self, name: &str) -> Option<&str> {
-        let found = self.parameters.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_str())
-    }
-
-    /// A ParameterStatus came. Answers whether the value is new.
-    pub fn parameter(&mut self, name: &str, value: &str) -> bool {
-        if let Some((_, old)) = self.parameters.iter_mut().find(|(known, _)| known == name) {
-            let new = old != value;
-            value.clone_into(old);
-            return new;
-        }
-        // Servers report some fifteen; one that reports thousands is no PostgreSQL.
-        if self.parameters.len() < 256 {
-            self.parameters.push((name.to_owned(), value.to_owned()));
-        }
-        true
-    }
-
     /// A statement stands here under its client's own name, until the server goes to another client.
     pub fn has_stray(&mut self, name: &[u8]) {
-        if self.stray_statements.len() < STRAY_STATEMENTS_MAX {
-            self.stray_statements.insert(name.into());
-        } else if !self.stray_statements.contains(name) {
-            self.closing = Some("its client left too many statements");
+        if !self.session.has_stray(name) {
+            self.life.closing = Some("its client left too many statements");
+        }
+    }
+
+    /// Its client has it no more.
+    pub fn leave<R: Reactor>(&mut self, reactor: &mut R, now: Duration) {
+        self.user.client = None;
+        self.user.lingering = Lingering::Never;
+        self.life.since = now;
+        if std::mem::take(&mut self.reading.paused) {
+            reactor.resume(self.token());
         }
     }
 
     /// Whether its client's next messages wait until what it runs has ended: they may belong elsewhere, or to a queue.
     pub fn is_taken(&self) -> bool {
-        self.job.is_some() || self.form.is_some() || self.ticket.is_some()
+        let filter = self.query.filter.as_ref();
+        let kept = filter.is_some_and(|filter| filter.keeps_server());
+        kept || self.user.job.is_some() || self.query.ticket.is_some()
     }
 
     /// Whether nobody has it and nothing is under way on it.
     pub fn is_free(&self) -> bool {
         self.is_ready()
-            && self.client.is_none()
-            && self.job.is_none()
-            && self.cancels == 0
-            && !self.struck
-            && !self.gone
-            && self.closing.is_none()
-            && self.partial.is_empty()
+            && !self.user.is_some()
+            && !self.process.cancels.may_strike()
+            && !self.life.gone
+            && self.life.closing.is_none()
+            && self.reading.partial.is_empty()
             && self.is_between_transactions()
     }
 
     /// Whether a client that needs nothing more of it may be parted from it.
     pub fn is_between_transactions(&self) -> bool {
-        self.status == TransactionStatus::Idle
+        self.session.status == TransactionStatus::Idle
             && self.expects.settled()
             && self.task.is_none()
-            && self.passing == 0
+            && self.reading.passing == 0
     }
 }
 
 impl Task {
-    /// Takes a row.
-    pub fn row(&mut self, columns: Option<Vec<Option<&[u8]>>>) {
-        if self.rows.len() < TASK_ROWS_MAX {
-            let columns = columns.unwrap_or_default();
-            let texts = columns
-                .into_iter()
-                .map(|value| value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
-            self.rows.push(texts.collect());
+    /// Takes a row, a description or an error of the answer.
+    pub fn message(&mut self, tag: u8, body: &[u8]) {
+        match (&mut self.reply, tag) {
+            (Some(reply), backend::DATA_ROW) => reply.row(body),
+            (None, backend::DATA_ROW) if self.rows.len() < TASK_ROWS_MAX => {
+                let columns = read::data_row(body).unwrap_or_default().into_iter();
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                self.rows.push(columns.map(|value| value.map(text)).collect());
+            }
+            (reply, backend::ERROR) => {
+                if let Some(reply) = reply {
+                    reply.error.get_or_insert_with(|| body.to_vec());
+                }
+                self.error.get_or_insert_with(|| Reported::read(body));
+            }
+            (Some(reply), backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION) => {
+                reply.describe(tag, body);
+            }
+            _ => {}
         }
+    }
+}
+
+/// A server, and the client that has it.
+pub(in crate::core) fn server_and_client<'a>(
+    servers: &'a mut Slab<Box<Server>>,
+    clients: &'a mut Slab<Box<Client>>,
+    index: usize,
+) -> Option<(&'a mut Server, &'a mut Client)> {
+    let server: &mut Server = servers.get_mut(index)?;
+    let client: &mut Client = clients.get_mut(server.user.client?)?;
+    Some((server, client))
+}
+
+impl<R: Reactor> EventLoop<R> {
+    /// The client that has a server.
+    pub(in crate::core) fn client_of(&self, index: usize) -> Option<usize> {
+        self.servers.get(index)?.user.client
+    }
+
+    /// Takes a server and its client from each other. Returns the client, if there was one.
+    pub(in crate::core) fn separate(&mut self, index: usize) -> Option<usize> {
+        let client_index = self.servers.get_mut(index)?.user.client.take()?;
+        self.clients.get_mut(client_index)?.server = None;
+        Some(client_index)
     }
 }
 
@@ -408,20 +452,4 @@ pub(in crate::core) fn lost(reported: Option<&Reported>) -> Refusal {
 /// Reasons for a pin, as the console shows them.
 pub(in crate::core) fn pin_names(pins: Pins) -> String {
     pins.names().collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Sequences;
-
-    #[test]
-    fn numbers_of_others_go_before_somebody_asks_for_his_own() {
-        let mut of = Sequences::Nobodys;
-        assert!(!of.pair(1, true) && !of.pair(1, true));
-        assert!(!of.pair(2, false) && of == Sequences::Mixed);
-        assert!(!of.pair(2, false), "it does not ask");
-        assert!(of.pair(2, true) && of == Sequences::Of(2));
-        assert!(!of.pair(2, true));
-        assert!(of.pair(1, true));
-    }
 }

@@ -16,7 +16,7 @@ use crate::config::{Doubtful, PoolMode, Switch};
 use crate::core::client::Client;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::route::fleet::PROBE;
-use crate::core::server::{Server, Task, TaskKind, lost};
+use crate::core::server::{Lingering, Server, Task, TaskKind, lost, server_and_client};
 use crate::session::catalogue::{self, Effects, Trusted};
 use crate::session::settings::{self, Settings};
 use crate::understand::{Pins, Understood};
@@ -69,7 +69,10 @@ fn question(client: &Client, server: &Server, pins: bool, settings: bool) -> Str
             sql.push(';');
         }
         let touched = client.touched.iter().map(|name| &**name);
-        let known = client.settings.unlisted().chain(server.settings.unlisted());
+        let known = client
+            .settings
+            .unlisted()
+            .chain(server.session.settings.unlisted());
         sql.push_str(&settings::read_back(touched.chain(known)));
     }
     sql
@@ -78,9 +81,8 @@ fn question(client: &Client, server: &Server, pins: bool, settings: bool) -> Str
 impl<R: Reactor> EventLoop<R> {
     /// Asks a server at the end of a transaction what its client has left there, where the client's texts show that it did. `true`: the
     /// answer is awaited.
-    pub(in crate::core) fn asks_state(&mut self, reactor: &mut R, index: usize, client_index: usize) -> bool {
-        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
-        else {
+    pub(in crate::core) fn asks_state(&mut self, reactor: &mut R, index: usize) -> bool {
+        let Some((server, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {
             return false;
         };
         let pins = std::mem::take(&mut client.ask_pins) && client.pins.can_be_asked();
@@ -100,13 +102,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A server has told what its client has left there.
     pub(in crate::core) fn state_told(&mut self, reactor: &mut R, index: usize, asked: bool, task: &Task) {
-        let client_index = self
-            .servers
-            .get(index)
-            .and_then(|server| server.client)
-            .unwrap_or(usize::MAX);
-        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
-        else {
+        let client_index = self.client_of(index).unwrap_or(usize::MAX);
+        let Some((server, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {
             return self.close_server(reactor, index, "the client left");
         };
         client.parting = false;
@@ -132,7 +129,7 @@ impl<R: Reactor> EventLoop<R> {
                     client.pins |= Pins::OTHER;
                 }
                 let settings = Arc::new(settings);
-                server.settings = Arc::clone(&settings);
+                server.session.settings = Arc::clone(&settings);
                 // What was reset is again what the client asked for when it began.
                 let mut own = Settings::clone(&settings);
                 for (name, value) in &client.start.0 {
@@ -150,36 +147,32 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Lets a client stay on its server that is free to go but for what hidden code may have done. `true`: it stays for now.
-    pub(in crate::core) fn lingers(&mut self, reactor: &mut R, index: usize, client_index: usize) -> bool {
-        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
-        else {
+    pub(in crate::core) fn lingers(&mut self, reactor: &mut R, index: usize) -> bool {
+        let Some((server, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {
             return false;
         };
         let recodes = std::mem::take(&mut client.recodes);
-        if client.hidden.is_nothing() && client.unjudged.is_empty() && !recodes {
+        let suspect = !client.hidden.is_nothing() || !client.unjudged.is_empty();
+        if !suspect && !recodes {
             return false;
         }
         let database = Arc::clone(&client.database);
-        let replica = server.replica;
+        let replica = server.host.replica;
         if !replica && self.asks_catalogue(reactor, index, &database) {
-            if let Some(client) = self.clients.get_mut(client_index) {
+            if let Some((_, client)) = server_and_client(&mut self.servers, &mut self.clients, index) {
                 client.parting = true;
             }
             return true;
         }
-        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
-        else {
+        let Some((server, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {
             return false;
         };
-        let Some(pool) = self.pools.get_mut(server.pool) else {
+        let Some(pool) = self.pools.get_mut(server.pool).filter(|_| suspect) else {
             return false;
         };
-        if client.hidden.is_nothing() && client.unjudged.is_empty() {
-            return false;
-        }
-        let since = *server.lingers_since.get_or_insert(self.now);
-        if !server.lingers {
-            server.lingers = true;
+        let since = server.user.lingering.since().unwrap_or(self.now);
+        if !matches!(server.user.lingering, Lingering::Now(_)) {
+            server.user.lingering = Lingering::Now(since);
             pool.lingering.push(index);
         }
         // Where its next request may belong on another server, it goes at once.
@@ -191,7 +184,7 @@ impl<R: Reactor> EventLoop<R> {
             || !client.inbox.is_empty()
             || self.stopping
             || self.now.saturating_sub(since) >= LINGERS_MAX
-            || server.closing.is_some()
+            || server.life.closing.is_some()
             || pool.paused
             || !pool.waiting.is_empty()
             || pool.all.hungriest(self.index, None).is_some();
@@ -217,21 +210,21 @@ impl<R: Reactor> EventLoop<R> {
     #[inline]
     pub(in crate::core) fn lingers_no_more(&mut self, index: usize) {
         if let Some(server) = self.servers.get_mut(index)
-            && std::mem::take(&mut server.lingers)
-            && let Some(pool) = self.pools.get_mut(server.pool)
+            && let Lingering::Now(since) = server.user.lingering
         {
-            pool.lingering.forget(index);
+            server.user.lingering = Lingering::Before(since);
+            if let Some(pool) = self.pools.get_mut(server.pool) {
+                pool.lingering.forget(index);
+            }
         }
     }
 
     /// Somebody else needs a server whose client lingers there: it is asked for what that has left.
     /// `false`: that cannot be yet.
     pub(in crate::core) fn settle_server(&mut self, reactor: &mut R, index: usize) -> bool {
-        let client = self
-            .servers
-            .get(index)
-            .filter(|server| server.lingers)
-            .and_then(|server| server.client);
+        let server = self.servers.get(index);
+        let lingers = server.filter(|server| matches!(server.user.lingering, Lingering::Now(_)));
+        let client = lingers.and_then(|server| server.user.client);
         let Some(client_index) = client.filter(|&client| self.judge(client)) else {
             return false;
         };
@@ -255,22 +248,16 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Asks a connection that is new what its database's own code does, before it serves anybody. `true`: the answer is awaited.
     pub(in crate::core) fn asks_first(&mut self, reactor: &mut R, index: usize) -> bool {
-        let pool = self
-            .servers
-            .get(index)
-            .and_then(|server| self.pools.get(server.pool));
-        let Some(pool) =
-            pool.filter(|pool| pool.effective.pool_mode != PoolMode::Session && pool.key.host & PROBE == 0)
-        else {
+        let of = self.servers.get(index).map_or(usize::MAX, |server| server.pool);
+        let Some(pool) = self.pools.get(of) else {
             return false;
         };
         let database = Arc::clone(&pool.key.database);
-        let of = self.servers.get(index).map_or(usize::MAX, |server| server.pool);
-        if self.is_replica(of) {
-            // It may be behind.
-            return false;
-        }
-        self.asks_catalogue(reactor, index, &database)
+        pool.effective.pool_mode != PoolMode::Session
+            && pool.key.host & PROBE == 0
+            // A replica may be behind.
+            && !self.is_replica(of)
+            && self.asks_catalogue(reactor, index, &database)
     }
 
     /// Asks a server what its database's own code does, where that is not known and nobody else asks. `true`: the answer is awaited.
@@ -327,8 +314,8 @@ impl<R: Reactor> EventLoop<R> {
             over.extend(pool.lingering.iter().copied().filter(|&index| {
                 let server = self.servers.get(index);
                 server.is_some_and(|server| {
-                    let since = server.lingers_since.unwrap_or(now);
-                    at_once || server.closing.is_some() || now.saturating_sub(since) >= LINGERS_MAX
+                    let since = server.user.lingering.since().unwrap_or(now);
+                    at_once || server.life.closing.is_some() || now.saturating_sub(since) >= LINGERS_MAX
                 })
             }));
         }
@@ -336,10 +323,8 @@ impl<R: Reactor> EventLoop<R> {
             let Some(server) = self.servers.get(index).filter(|server| server.task.is_none()) else {
                 continue;
             };
-            let database = server
-                .client
-                .and_then(|client| self.clients.get(client))
-                .map(|client| Arc::clone(&client.database));
+            let client = server.user.client.and_then(|client| self.clients.get(client));
+            let database = client.map(|client| Arc::clone(&client.database));
             if !database.is_some_and(|database| self.asks_catalogue(reactor, index, &database)) {
                 self.settle_server(reactor, index);
             }
@@ -351,7 +336,7 @@ impl<R: Reactor> EventLoop<R> {
     fn look_at_catalogues(&mut self, reactor: &mut R) {
         let mut free: Vec<(usize, Arc<str>)> = Vec::new();
         for (index, pool) in &self.pools {
-            let behind = |server: &usize| self.servers.get(*server).is_none_or(|server| server.replica);
+            let behind = |server: &usize| self.servers.get(*server).is_none_or(|server| server.host.replica);
             if pool.clients > 0
                 && pool.idle.last().is_some_and(|server| !behind(server))
                 && !free.iter().any(|(_, database)| *database == pool.key.database)
@@ -365,7 +350,7 @@ impl<R: Reactor> EventLoop<R> {
             if let Some(server) = self.pools.get_mut(index).and_then(|pool| pool.idle.pop())
                 && let Some(server) = self.servers.get_mut(server)
             {
-                server.query_since = self.now;
+                server.query.since = self.now;
                 server.start(reactor, TaskKind::Catalogue(database), &catalogue::question());
             }
         }
@@ -397,11 +382,10 @@ impl<R: Reactor> EventLoop<R> {
         self.shared
             .catalogues
             .learn(&self.shared, database, rows, trusted);
-        let client = self.servers.get(index).and_then(|server| server.client);
-        let Some(client) = client.and_then(|client| Some((client, self.clients.get_mut(client)?))) else {
+        let client_index = self.client_of(index).unwrap_or(usize::MAX);
+        let Some(client) = self.clients.get_mut(client_index) else {
             return self.todo.push_back(Todo::Free(index));
         };
-        let (client_index, client) = client;
         client.parting = false;
         let id = client.id;
         self.after_answer(reactor, index);
@@ -410,28 +394,23 @@ impl<R: Reactor> EventLoop<R> {
 
     /// It is known what a database's own code does: clients that linger for that are judged.
     pub(in crate::core) fn catalogue_found(&mut self, reactor: &mut R, database: &Arc<str>) {
-        let mut lingering: Vec<usize> = Vec::new();
-        for (_, pool) in &self.pools {
-            if pool.key.database == *database {
-                lingering.extend(pool.lingering.iter());
-            }
-        }
+        let pools = self
+            .pools
+            .iter()
+            .filter(|(_, pool)| pool.key.database == *database);
+        let lingering: Vec<usize> = pools
+            .flat_map(|(_, pool)| pool.lingering.iter().copied())
+            .collect();
         for index in lingering {
-            let client = self.servers.get(index).and_then(|server| server.client);
-            let Some(client) = client.filter(|&client| self.judge(client)) else {
+            let Some(client) = self.client_of(index).filter(|&client| self.judge(client)) else {
                 continue;
             };
-            let Some(server) = self
-                .servers
-                .get(index)
-                .filter(|server| server.is_between_transactions())
-            else {
+            let server = self.servers.get(index);
+            let Some(server) = server.filter(|server| server.is_between_transactions()) else {
                 continue;
             };
-            let nothing = self
-                .clients
-                .get(client)
-                .is_none_or(|client| client.hidden.is_nothing());
+            let client = self.clients.get(client);
+            let nothing = client.is_none_or(|client| client.hidden.is_nothing());
             let needed = self.pools.get(server.pool).is_none_or(|pool| {
                 !pool.waiting.is_empty() || pool.all.hungriest(self.index, None).is_some()
             });

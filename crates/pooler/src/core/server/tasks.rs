@@ -7,19 +7,20 @@ use corun_net::reactor::Reactor;
 use crate::core::classify::request;
 use crate::core::client::Begun;
 use crate::core::event_loop::{EventLoop, Todo};
-use crate::core::server::{Sequences, Task, TaskKind, lost};
+use crate::core::server::{Task, TaskKind, lost};
 use crate::understand::Understood;
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, read};
 
 impl<R: Reactor> EventLoop<R> {
     /// A query of the proxy's own has been answered.
-    pub(in crate::core) fn task_done(&mut self, reactor: &mut R, index: usize, task: Task) {
+    pub(in crate::core) fn task_done(&mut self, reactor: &mut R, index: usize, mut task: Task) {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        let client_index = server.client;
-        match task.kind {
+        let client_index = server.user.client;
+        let kind = std::mem::replace(&mut task.kind, TaskKind::Barrier);
+        match kind {
             TaskKind::Replay(settings) => {
                 let Some(client) = client_index else {
                     return self.close_server(reactor, index, "nobody waits for the connection's settings");
@@ -27,16 +28,13 @@ impl<R: Reactor> EventLoop<R> {
                 if let Some(error) = task.error {
                     return self.replay_refused(reactor, index, client, &error);
                 }
-                server.settings = settings;
+                server.session.settings = settings;
                 self.go_on(reactor, index, client);
             }
-            TaskKind::Check => {
-                let Some(client) = client_index else {
-                    self.todo.push_back(Todo::Free(index));
-                    return;
-                };
-                self.go_on(reactor, index, client);
-            }
+            TaskKind::Check => match client_index {
+                Some(client) => self.go_on(reactor, index, client),
+                None => self.todo.push_back(Todo::Free(index)),
+            },
             TaskKind::Begin => {
                 let Some(client) = client_index else {
                     return self.close_server(
@@ -60,7 +58,7 @@ impl<R: Reactor> EventLoop<R> {
                 self.catalogue_told(reactor, index, &database, task.rows, task.error)
             }
             TaskKind::Rollback { reset } => {
-                if task.error.is_some() || server.status != TransactionStatus::Idle {
+                if task.error.is_some() || server.session.status != TransactionStatus::Idle {
                     return self.close_server(reactor, index, "the transaction could not be rolled back");
                 }
                 let text = self.files.config.proxy.server_reset_query.trim();
@@ -71,27 +69,17 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
             TaskKind::Reset => {
-                if task.error.is_some() || server.status != TransactionStatus::Idle {
+                if task.error.is_some() || server.session.status != TransactionStatus::Idle {
                     return self.close_server(reactor, index, "the connection could not be reset");
                 }
-                match client_index {
-                    Some(_) => self.close_server(reactor, index, "the connection was reset for nobody"),
-                    None => {
-                        if self
-                            .files
-                            .config
-                            .proxy
-                            .server_reset_query
-                            .to_ascii_lowercase()
-                            .contains("discard all")
-                        {
-                            server.settings = Arc::clone(&server.start);
-                            server.statements.clear();
-                            server.sequences = Sequences::Nobodys;
-                        }
-                        self.todo.push_back(Todo::Free(index));
-                    }
+                if client_index.is_some() {
+                    return self.close_server(reactor, index, "the connection was reset for nobody");
                 }
+                let text = self.files.config.proxy.server_reset_query.to_ascii_lowercase();
+                if text.contains("discard all") {
+                    server.session.discarded();
+                }
+                self.todo.push_back(Todo::Free(index));
             }
             TaskKind::Barrier => self.todo.push_back(Todo::Free(index)),
             TaskKind::Connect => {
@@ -100,20 +88,8 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.server_ready(reactor, index);
             }
-            TaskKind::Part { job, step } => {
-                let task = Task {
-                    kind: TaskKind::Barrier,
-                    ..task
-                };
-                self.part_done(reactor, index, job, step, task);
-            }
-            TaskKind::Plan(plan) => {
-                let task = Task {
-                    kind: TaskKind::Barrier,
-                    ..task
-                };
-                self.plan_answered(reactor, index, *plan, &task);
-            }
+            TaskKind::Part { job, step } => self.part_done(reactor, index, job, step, task),
+            TaskKind::Plan(plan) => self.plan_answered(reactor, index, *plan, &task),
             TaskKind::Ask(question) => {
                 self.todo.push_back(Todo::Free(index));
                 self.question_answered(reactor, question, task.rows, task.error);
@@ -169,28 +145,16 @@ impl<R: Reactor> EventLoop<R> {
             )
             .detail(error.message.clone())
         };
-        if let Some(server) = self.servers.get_mut(index) {
-            // Nothing was set: one simple query holds as a whole or not at all.
-            server.client = None;
-        }
-        if let Some(client) = self.clients.get_mut(client_index) {
-            client.server = None;
-        }
+        // Nothing was set: one simple query holds as a whole or not at all.
+        self.separate(index);
         self.refuse_client(reactor, client_index, &refusal);
         self.todo.push_back(Todo::Free(index));
     }
 
     /// A server must not be used any more, and its client cannot go on without it.
     pub(in crate::core) fn lose_both(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
-        if let Some(client_index) = self
-            .servers
-            .get_mut(index)
-            .and_then(|server| server.client.take())
-        {
-            if let Some(client) = self.clients.get_mut(client_index) {
-                client.server = None;
-            }
-            self.refuse_client(reactor, client_index, refusal);
+        if let Some(client) = self.separate(index) {
+            self.refuse_client(reactor, client, refusal);
         }
         self.close_server(reactor, index, "the client could not go on");
     }
