@@ -103,7 +103,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
             }
             Some(_) => {}
-            None if (client.waiting.is_some() || client.queues() || client.was_started())
+            None if (client.wait.pool().is_some() || client.queues() || client.was_started())
                 && client.is_ready() =>
             {
                 self.cancel_waiting(reactor, slot, BY_USER);
@@ -124,7 +124,8 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         client.inbox.drain(..request);
-        if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
+        client.first = None;
+        if let Some(pool) = client.wait.leave().and_then(|pool| self.pools.get_mut(pool)) {
             pool.unqueue(slot);
         }
         self.answer_cancelled(reactor, slot, why);
@@ -141,7 +142,7 @@ impl<R: Reactor> EventLoop<R> {
         build::ready(&mut out, TransactionStatus::Idle);
         client.turn = None;
         client.transport.send(reactor, &out);
-        self.todo.push_back(Todo::Serve(slot, client.id));
+        self.serve_soon(slot);
     }
 
     /// Sends a cancel request to a server.

@@ -37,16 +37,21 @@ impl Client {
             self.pins |= Pins::DOUBTFUL;
         }
         self.pins |= effects.pins.without(Pins::CAN_BE_ASKED);
-        self.hidden.add(effects);
+        self.doubt.hidden.add(effects);
     }
 
     /// A text runs of which it is not known yet what it does.
     pub(in crate::core) fn keep_unjudged(&mut self, understood: &Arc<Understood>) {
-        if self.unjudged.iter().any(|known| Arc::ptr_eq(known, understood)) {
+        if self
+            .doubt
+            .unjudged
+            .iter()
+            .any(|known| Arc::ptr_eq(known, understood))
+        {
             return;
         }
-        if self.unjudged.len() < UNJUDGED_MAX {
-            self.unjudged.push(Arc::clone(understood));
+        if self.doubt.unjudged.len() < UNJUDGED_MAX {
+            self.doubt.unjudged.push(Arc::clone(understood));
         } else {
             self.pins |= Pins::DOUBTFUL;
         }
@@ -54,7 +59,7 @@ impl Client {
 
     /// Whether its session may be another than is known.
     pub(in crate::core) fn is_doubtful(&self) -> bool {
-        self.read_back || !self.hidden.is_nothing() || !self.unjudged.is_empty()
+        self.doubt.read_back || !self.doubt.hidden.is_nothing() || !self.doubt.unjudged.is_empty()
     }
 }
 
@@ -68,7 +73,7 @@ fn question(client: &Client, server: &Server, pins: bool, settings: bool) -> Str
         if pins {
             sql.push(';');
         }
-        let touched = client.touched.iter().map(|name| &**name);
+        let touched = client.doubt.touched.iter().map(|name| &**name);
         let known = client.settings.unlisted().chain(server.settings.unlisted());
         sql.push_str(&settings::read_back(touched.chain(known)));
     }
@@ -83,12 +88,12 @@ impl<R: Reactor> EventLoop<R> {
         else {
             return false;
         };
-        let pins = std::mem::take(&mut client.ask_pins) && client.pins.can_be_asked();
-        let settings = client.read_back && (pins || client.pins.is_empty());
+        let pins = std::mem::take(&mut client.doubt.ask_pins) && client.pins.can_be_asked();
+        let settings = client.doubt.read_back && (pins || client.pins.is_empty());
         if !pins && !settings {
             return false;
         }
-        client.read_back &= !settings;
+        client.doubt.read_back &= !settings;
         client.parting = true;
         let sql = question(client, server, pins, settings);
         if let Some(pool) = self.pools.get_mut(server.pool) {
@@ -113,7 +118,7 @@ impl<R: Reactor> EventLoop<R> {
         if task.error.is_some() && client.pins.is_empty() {
             return self.lose_both(reactor, index, &lost(task.error.as_ref()));
         }
-        client.read_back |= asked && task.error.is_some();
+        client.doubt.read_back |= asked && task.error.is_some();
         if task.error.is_none() {
             let mut settings = Settings::default();
             for row in &task.rows {
@@ -125,7 +130,7 @@ impl<R: Reactor> EventLoop<R> {
             if asked {
                 // What is prepared may run again.
                 if !client.pins.contains(Pins::SQL_PREPARE) {
-                    client.touched.clear();
+                    client.doubt.touched.clear();
                 }
                 if settings.begins_with_temporary() {
                     // Whatever it creates from now on is temporary.
@@ -141,10 +146,9 @@ impl<R: Reactor> EventLoop<R> {
                 client.settings = if own == *settings { settings } else { Arc::new(own) };
             }
         }
-        let id = client.id;
         let pool = server.pool;
         self.after_answer(reactor, index);
-        self.todo.push_back(Todo::Serve(client_index, id));
+        self.serve_soon(client_index);
         // Where it is pinned, those that wait need another.
         self.todo.push_back(Todo::Connect(pool));
     }
@@ -155,8 +159,8 @@ impl<R: Reactor> EventLoop<R> {
         else {
             return false;
         };
-        let recodes = std::mem::take(&mut client.recodes);
-        if client.hidden.is_nothing() && client.unjudged.is_empty() && !recodes {
+        let recodes = std::mem::take(&mut client.doubt.recodes);
+        if client.doubt.hidden.is_nothing() && client.doubt.unjudged.is_empty() && !recodes {
             return false;
         }
         let database = Arc::clone(&client.database);
@@ -174,7 +178,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get_mut(server.pool) else {
             return false;
         };
-        if client.hidden.is_nothing() && client.unjudged.is_empty() {
+        if client.doubt.hidden.is_nothing() && client.doubt.unjudged.is_empty() {
             return false;
         }
         let since = *server.lingers_since.get_or_insert(self.now);
@@ -199,18 +203,6 @@ impl<R: Reactor> EventLoop<R> {
             self.settle_server(reactor, index);
         }
         true
-    }
-
-    /// A client's text may ask for the last number of a sequence.
-    #[inline]
-    pub(in crate::core) fn reads_sequences(&mut self, index: usize, understood: Option<&Understood>) {
-        let reads = understood.is_some_and(|understood| {
-            let names = |name: &str| understood.names.binary_search_by(|own| (**own).cmp(name)).is_ok();
-            names("lastval") || names("currval")
-        });
-        if reads && let Some(client) = self.clients.get_mut(index) {
-            client.sequences = true;
-        }
     }
 
     /// A client goes on on its server, or leaves it.
@@ -240,14 +232,14 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(client_index) else {
             return false;
         };
-        let hidden = std::mem::take(&mut client.hidden);
+        let hidden = std::mem::take(&mut client.doubt.hidden);
         if !hidden.is_nothing() {
             let anything = hidden.unreadable && doubtful == Doubtful::Trust;
             let possible = if anything { Pins::CAN_BE_ASKED } else { hidden.pins };
             client.pins |= possible.among(Pins::CAN_BE_ASKED);
-            client.ask_pins |= !possible.is_empty();
-            client.read_back |= hidden.settings || anything;
-            client.touched.extend(hidden.names);
+            client.doubt.ask_pins |= !possible.is_empty();
+            client.doubt.read_back |= hidden.settings || anything;
+            client.doubt.touched.extend(hidden.names);
         }
         self.after_answer(reactor, index);
         true
@@ -292,13 +284,13 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return false;
         };
-        if client.unjudged.is_empty() {
+        if client.doubt.unjudged.is_empty() {
             return true;
         }
         let Some(catalogue) = self.classifier.catalogue(&client.database) else {
             return false;
         };
-        for understood in std::mem::take(&mut client.unjudged) {
+        for understood in std::mem::take(&mut client.doubt.unjudged) {
             client.suspect(&catalogue.effects(&understood), self.files.config.corun.doubtful);
         }
         true
@@ -403,9 +395,8 @@ impl<R: Reactor> EventLoop<R> {
         };
         let (client_index, client) = client;
         client.parting = false;
-        let id = client.id;
         self.after_answer(reactor, index);
-        self.todo.push_back(Todo::Serve(client_index, id));
+        self.serve_soon(client_index);
     }
 
     /// It is known what a database's own code does: clients that linger for that are judged.
@@ -431,7 +422,7 @@ impl<R: Reactor> EventLoop<R> {
             let nothing = self
                 .clients
                 .get(client)
-                .is_none_or(|client| client.hidden.is_nothing());
+                .is_none_or(|client| client.doubt.hidden.is_nothing());
             let needed = self.pools.get(server.pool).is_none_or(|pool| {
                 !pool.waiting.is_empty() || pool.all.hungriest(self.index, None).is_some()
             });
