@@ -10,6 +10,7 @@ mod faults;
 mod fixture;
 mod heavy_queue;
 mod limits;
+mod look_ups;
 mod operations;
 mod plan;
 mod scene;
