@@ -139,8 +139,7 @@ impl<R: Reactor> EventLoop<R> {
     /// A query that could have run in parts ran whole.
     #[inline]
     pub(in crate::core) fn split_timed(&mut self, server: usize, took: Duration) {
-        if !self.splits.rules.is_empty()
-            && let Some(server) = self.servers.get_mut(server)
+        if let Some(server) = self.servers.get_mut(server)
             && let Some(rule) = server.timed.take()
             && let Some(rule) = self.splits.rules.get_mut(rule)
         {
