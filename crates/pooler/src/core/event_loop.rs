@@ -16,8 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use corun_model::pooler::split::Core;
-use corun_model::units::CpuId;
 use corun_net::reactor::{Event, Handler, Reactor, Stream, Token};
 use slab::Slab;
 
@@ -29,10 +27,10 @@ use crate::core::console::queries::Queries;
 use crate::core::console::stats_log::StatsLog;
 use crate::core::heavy_queue;
 use crate::core::memory::Memory;
-use crate::core::parts::{Job, Splits};
+use crate::core::parts::Splits;
 use crate::core::pool::{Pool, PoolKey};
-use crate::core::ranges::dispatch::Dispatcher;
-use crate::core::route::fleet::Fleet;
+use crate::core::ranges::dispatch::LoopDispatch;
+use crate::core::route::fleet::LoopHosts;
 use crate::core::route::places::Place;
 use crate::core::server::cancel::Cancel;
 use crate::core::server::transport::Opened;
@@ -96,12 +94,7 @@ pub(crate) struct EventLoop<R> {
     pub(super) todo: VecDeque<Todo>,
     /// Questions to servers that wait for a connection: pool, question, text.
     pub(super) questions: VecDeque<(usize, Question, String)>,
-    /// Databases with several hosts that clients of this loop use.
-    pub(super) fleets: HashMap<Arc<str>, Fleet>,
-    /// Clients (slot, number) for whom there is no host now.
-    pub(super) parked: Vec<(usize, u64)>,
-    /// How far the clock of all loops is ahead of this loop's.
-    pub(super) clock_ahead: Duration,
+    pub(super) hosts: LoopHosts,
     /// RECONNECT orders seen.
     pub(super) reconnects: u64,
     pub(super) now: Duration,
@@ -111,26 +104,13 @@ pub(crate) struct EventLoop<R> {
     pub(super) stats_log: StatsLog,
     /// The cores its backends are bound to, where no ranges of keys say otherwise.
     pub(super) place: Place,
-    /// The cores of all loops, in order: the workers that ranges of keys belong to.
-    pub(super) cpus: Vec<CpuId>,
-    /// What is known of ranges of keys, by database; `None`: it has none.
-    pub(super) dispatchers: HashMap<Arc<str>, Option<Dispatcher>>,
-    /// Queries that may run in parts.
+    pub(super) ranges: LoopDispatch,
+    /// Queries that may run in parts, and those that do.
     pub(super) splits: Splits,
-    /// Those that do, by number.
-    pub(super) jobs: HashMap<u64, Job>,
     /// Which statements take time.
     pub(super) queries: Queries,
     /// Which statements take long.
     pub(super) heavy: heavy_queue::View,
-    /// When the statement_timeout of one that queues passes.
-    pub(super) heavy_queue_at: Option<Duration>,
-    /// The hardware threads for their parts.
-    pub(super) complex: Vec<Core>,
-    /// When somebody who waits may go with a server of another core pool.
-    pub(super) overflow_at: Option<Duration>,
-    /// Why a backend was not, lately.
-    pub(super) unbound_because: String,
     /// Errors sent to clients, by SQLSTATE: each is one of `wire::error::code`.
     pub(super) errors: BTreeMap<&'static str, u64>,
     /// How its sockets are driven.
@@ -172,25 +152,17 @@ impl<R: Reactor> EventLoop<R> {
             classifier,
             todo: VecDeque::new(),
             questions: VecDeque::new(),
-            fleets: HashMap::new(),
-            parked: Vec::new(),
-            clock_ahead: Duration::ZERO,
+            hosts: LoopHosts::default(),
             reconnects: 0,
             now: Duration::ZERO,
             plain: Vec::new(),
             memory: Memory::default(),
             stats_log: StatsLog::default(),
             place: Place::default(),
-            cpus: Vec::new(),
-            dispatchers: HashMap::new(),
+            ranges: LoopDispatch::default(),
             splits,
-            jobs: HashMap::new(),
             queries: Queries::default(),
             heavy: heavy_queue::View::default(),
-            heavy_queue_at: None,
-            complex: Vec::new(),
-            overflow_at: None,
-            unbound_because: String::new(),
             errors: BTreeMap::new(),
             io: "epoll",
             listeners: 0,
@@ -214,7 +186,7 @@ impl<R: Reactor> EventLoop<R> {
             Duration::ZERO
         } else {
             let next = self.ticked + TICK;
-            [self.overflow_at, self.heavy_queue_at]
+            [self.ranges.overflow_at, self.heavy.timeouts_at]
                 .into_iter()
                 .flatten()
                 .fold(next, Duration::min)
@@ -228,11 +200,11 @@ impl<R: Reactor> EventLoop<R> {
             self.settle(reactor);
         }
         self.tell_busy();
-        if self.heavy_queue_at.is_some() {
+        if self.heavy.timeouts_at.is_some() {
             self.heavy_queue_timeouts(reactor);
             self.settle(reactor);
         }
-        if self.overflow_at.is_some() {
+        if self.ranges.overflow_at.is_some() {
             self.overflow_tick();
             self.settle(reactor);
         }
@@ -538,7 +510,7 @@ impl<R: Reactor> EventLoop<R> {
             self.last_words_until = self.last_words_until.max(until);
             reactor.close_after_drain(client.token(), LAST_WORDS);
         }
-        if let Some(pool) = client.waiting.and_then(|pool| self.pools.get_mut(pool)) {
+        if let Some(pool) = client.wait.pool().and_then(|pool| self.pools.get_mut(pool)) {
             pool.unqueue(index);
         }
         if client.counted {

@@ -51,7 +51,7 @@ impl<R: Reactor> EventLoop<R> {
         for (index, client) in &self.clients {
             let quiet = self.now.saturating_sub(client.since);
             let passed = |limit: Duration, time: Duration| !limit.is_zero() && time > limit;
-            if !client.is_ready() && client.waiting.is_none() && !matches!(client.phase, Phase::Console) {
+            if !client.is_ready() && client.wait.pool().is_none() && !matches!(client.phase, Phase::Console) {
                 let entering = self.now.saturating_sub(client.connected);
                 if passed(login, entering) {
                     over.push((
@@ -66,8 +66,8 @@ impl<R: Reactor> EventLoop<R> {
             };
             let effective = &pool.effective;
             let queues = client.queues();
-            if client.waiting.is_some() || client.parked || queues {
-                let waited = self.now.saturating_sub(client.waiting_since);
+            if client.wait.waits() || queues {
+                let waited = self.now.saturating_sub(client.wait.since);
                 if passed(effective.query_wait_timeout, waited) {
                     let refusal =
                         Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout").detail(if queues {
@@ -76,8 +76,7 @@ impl<R: Reactor> EventLoop<R> {
                             "No server connection came free in time."
                         });
                     over.push((index, refusal));
-                } else if passed(proxy.query_wait_notify, waited) && !client.told_to_wait && client.is_ready()
-                {
+                } else if passed(proxy.query_wait_notify, waited) && !client.wait.told && client.is_ready() {
                     told.push(index);
                 }
                 continue;
@@ -103,7 +102,8 @@ impl<R: Reactor> EventLoop<R> {
             }
             let working =
                 server.user.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
-            let in_transaction = server.session.status != TransactionStatus::Idle || working || client.began;
+            let in_transaction =
+                server.session.status != TransactionStatus::Idle || working || client.transaction.began;
             if working
                 && passed(
                     effective.query_timeout,
@@ -130,7 +130,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         for index in told {
             if let Some(client) = self.clients.get_mut(index) {
-                client.told_to_wait = true;
+                client.wait.told = true;
                 let mut out = Vec::new();
                 build::notice(
                     &mut out,
@@ -267,7 +267,7 @@ impl<R: Reactor> EventLoop<R> {
             };
             pool.all.hunger(self.index, None);
             self.pool_of.remove(&pool.key);
-            self.fleets.remove(&pool.key.database);
+            self.hosts.fleets.remove(&pool.key.database);
             tracing::debug!(
                 database = &*pool.key.database,
                 user = &*pool.key.user,

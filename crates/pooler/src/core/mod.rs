@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  client ─► classify ─► route ─► pool ─► server ─► reply ─► client       a query's way
-//!     auto_prepare    ranges, heavy_queue, parts                          what may change it
+//!     auto_prepare    ranges, heavy_queue, parts, explain                 what may change it (`steps`)
 //!  console                                                                what administrators see and order
 //! ```
 //!
@@ -15,6 +15,7 @@ mod client;
 mod config_files;
 mod console;
 mod event_loop;
+mod explain;
 mod heavy_queue;
 mod limits;
 mod memory;
@@ -28,6 +29,7 @@ mod run;
 mod server;
 mod shared;
 mod simulated;
+mod steps;
 
 pub use config_files::{ConfigFiles, ConfigFilesError};
 pub use console::statistics::Totals;

@@ -16,7 +16,7 @@ impl<R: Reactor> EventLoop<R> {
     pub(super) fn change_config(&mut self, reactor: &mut R, files: Arc<ConfigFiles>) {
         self.files = files;
         // Opened again with the hosts and settings of now.
-        self.fleets.clear();
+        self.hosts.fleets.clear();
         let mut refused = Vec::new();
         let mut sizes = Vec::new();
         let disabled = self.shared.stopped.lock().disabled.clone();
@@ -59,18 +59,13 @@ impl<R: Reactor> EventLoop<R> {
         // Other functions may be trusted.
         self.shared.catalogues.forget();
         let old = std::mem::take(&mut self.splits);
-        let before = old.names();
         self.splits = Splits::of(&self.files.config, &mut self.classifier, old);
-        for job in self.jobs.values_mut() {
-            // What it finds out belongs to a rule that may be gone.
-            job.rule = self.splits.same(before.get(job.rule));
-        }
         for (index, size, reserve) in sizes {
             self.arrange_core_pools(index, size, reserve);
         }
         for index in refused {
             if let Some(client) = self.clients.get_mut(index) {
-                client.waiting = None;
+                client.wait.leave();
                 let refusal = removed(&client.database);
                 self.refuse_client(reactor, index, &refusal);
             }

@@ -222,8 +222,8 @@ impl Setup {
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
         event_loop.place.clone_from(&self.place);
-        event_loop.cpus = self.cpus;
-        event_loop.complex = self.complex;
+        event_loop.ranges.cpus = self.cpus;
+        event_loop.splits.cores = self.complex;
         event_loop.io = self.io;
         event_loop.set_clock(&reactor);
         // The first loop accepts for all.

@@ -146,6 +146,12 @@ impl Simulated {
         self.loops.iter().all(|each| each.ended)
     }
 
+    /// Texts that they have looked up to know what these do.
+    pub fn look_ups(&self) -> u64 {
+        let asked = |each: &Loop| each.event_loop.classifier.understanding.statistics().asked;
+        self.loops.iter().map(asked).sum()
+    }
+
     /// What they hold now.
     pub fn census(&self) -> Census {
         let mut census = Census {
@@ -160,7 +166,7 @@ impl Simulated {
             census.servers += event_loop.servers.len();
             census.cancels += event_loop.cancels.len();
             census.pending += event_loop.todo.len() + event_loop.questions.len();
-            census.waiting += event_loop.parked.len();
+            census.waiting += event_loop.hosts.parked.len();
             for (_, pool) in &event_loop.pools {
                 census.waiting += pool.waiting.len();
                 census.idle += pool.idle.len();

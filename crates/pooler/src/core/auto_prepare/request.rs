@@ -30,7 +30,10 @@ impl<R: Reactor> Way<'_, R> {
     /// the session has set, and that what is defined is as it was.
     pub(in crate::core) fn prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
         let client = &*self.client;
-        if !self.server.expects.settled() || !client.pins.is_empty() || client.is_doubtful() || client.defines
+        if !self.server.expects.settled()
+            || !client.pins.is_empty()
+            || client.is_doubtful()
+            || client.transaction.defines
         {
             return false;
         }
@@ -85,7 +88,7 @@ impl<R: Reactor> Way<'_, R> {
             || self.server.session.status != TransactionStatus::Idle
             || !client.pins.is_empty()
             || client.is_doubtful()
-            || client.defines
+            || client.transaction.defines
         {
             return;
         }

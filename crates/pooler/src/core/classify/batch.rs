@@ -3,28 +3,31 @@
 //! A Query is alone. Parse, Bind and Execute belong together up to the Sync, which ends their transaction: where the first runs
 //! all must run, so all are looked at before the first is sent. What has not arrived yet is not waited for: it may write.
 
-use std::sync::Arc;
-
 use corun_model::pooler::replicas::split::{Ask, Defaults, Form, Hint, Statement};
 
 use crate::core::classify::classifier::Classifier;
+use crate::core::classify::request::{First, look_up};
 use crate::core::client::Client;
 use crate::hosts::ask;
 use crate::session::settings::Settings;
-use crate::understand::Understood;
 use crate::wire::{HEADER_BYTES, frontend, header, read};
 
 /// Messages looked at; a longer pipeline goes to the primary.
 const MESSAGES_MAX: usize = 256;
 
 /// What `bytes`, which begin with a message, ask of a host.
-pub(in crate::core) fn ask(client: &Client, classifier: &mut Classifier, bytes: &[u8]) -> Ask {
+pub(in crate::core) fn ask(
+    client: &Client,
+    classifier: &mut Classifier,
+    first: &mut First,
+    bytes: &[u8],
+) -> Ask {
     let (form, statement, hint) = match &client.begun {
         Some(begun) => {
             let understood = &begun.understood;
             (Form::Simple, ask::statement(understood), ask::hint(understood))
         }
-        None => look(client, classifier, bytes),
+        None => look(client, classifier, first, bytes),
     };
     Ask {
         statement,
@@ -51,7 +54,12 @@ fn is_on(value: &str) -> bool {
     value == "on" || value == "1" || begins("true") || begins("yes")
 }
 
-fn look(client: &Client, classifier: &mut Classifier, bytes: &[u8]) -> (Form, Statement, Option<Hint>) {
+fn look(
+    client: &Client,
+    classifier: &mut Classifier,
+    first: &mut First,
+    bytes: &[u8],
+) -> (Form, Statement, Option<Hint>) {
     let mut at = 0;
     let mut found: Option<(Statement, Option<Hint>)> = None;
     // Statements that this batch defines; what they do has been counted at their Parse.
@@ -64,52 +72,41 @@ fn look(client: &Client, classifier: &mut Classifier, bytes: &[u8]) -> (Form, St
             break;
         };
         let body = &message[HEADER_BYTES..];
-        let understood: Option<Arc<Understood>> = match head.tag {
-            frontend::QUERY if at == 0 => {
-                let Some(sql) = read::query(body) else { break };
-                let understood = classifier.understanding.of(sql);
-                return (Form::Simple, ask::statement(&understood), ask::hint(&understood));
-            }
+        let of_batch = match head.tag {
+            frontend::QUERY if at == 0 => false,
             frontend::PARSE => {
-                let Some(parse) = read::parse(body) else { break };
-                parsed.push(parse.name);
-                Some(classifier.understanding.of(parse.sql))
+                let Some((name, _)) = read::text(body) else { break };
+                parsed.push(name);
+                false
             }
             frontend::BIND => {
                 let Some((_, name, _)) = read::bind(body) else {
                     break;
                 };
-                if parsed.contains(&name) {
-                    None
-                } else {
-                    let Some(prepared) = client.statements.get(name) else {
-                        break;
-                    };
-                    Some(Arc::clone(&prepared.statement.understood))
-                }
+                parsed.contains(&name)
             }
             frontend::DESCRIBE => match read::target(body) {
-                Some((b'S', name)) if !parsed.contains(&name) => {
-                    let Some(prepared) = client.statements.get(name) else {
-                        break;
-                    };
-                    Some(Arc::clone(&prepared.statement.understood))
-                }
-                _ => None,
+                Some((b'S', name)) => parsed.contains(&name),
+                _ => true,
             },
-            frontend::EXECUTE | frontend::CLOSE | frontend::FLUSH => None,
+            frontend::EXECUTE | frontend::CLOSE | frontend::FLUSH => true,
             frontend::SYNC => {
                 let (statement, hint) = found.unwrap_or((Statement::Doubtful, None));
                 return (Form::Whole, statement, hint);
             }
             _ => break,
         };
-        if let Some(understood) = understood {
-            found = Some(together(
-                found,
-                ask::statement(&understood),
-                ask::hint(&understood),
-            ));
+        if !of_batch {
+            let understood = match at {
+                0 => first.understood(client, classifier, bytes).cloned(),
+                _ => look_up(client, classifier, message),
+            };
+            let Some(understood) = understood else { break };
+            let (statement, hint) = (ask::statement(&understood), ask::hint(&understood));
+            if head.tag == frontend::QUERY {
+                return (Form::Simple, statement, hint);
+            }
+            found = Some(together(found, statement, hint));
         }
         at += head.total;
     }

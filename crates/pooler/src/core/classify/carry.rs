@@ -37,13 +37,12 @@ impl<R: Reactor> Way<'_, R> {
         if !utf8 {
             under.push(0);
         }
-        let statement = self.classifier.intern(&parsed, &under, utf8);
+        let statement = self.classifier.intern(&parsed, &under, utf8, self.first.take());
         if self.rules.mode == PoolMode::Statement
             && statement.understood.transaction != TransactionEffect::None
         {
             return Some(Stop::Violation(no_blocks()));
         }
-        self.client.asked = true;
         let stamp = self.classifier.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() {
@@ -112,7 +111,7 @@ impl<R: Reactor> Way<'_, R> {
         }
     }
 
-    /// Client and server have another unnamed statement, or none. Answers how to take it back.
+    /// Client and server have another unnamed statement, or none. Returns how to take it back.
     pub(in crate::core) fn replace_unnamed(
         &mut self,
         client: Option<Prepared>,

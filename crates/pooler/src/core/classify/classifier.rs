@@ -73,26 +73,37 @@ impl Classifier {
         self.catalogues.of(database)
     }
 
-    /// What a text of a client means. `utf8`: that is its encoding for certain.
-    pub fn understood(&mut self, sql: &[u8], utf8: bool) -> Arc<Understood> {
-        understood(&mut self.understanding, sql, utf8)
+    /// What a text of a client means; `known`: what was looked up already. `utf8`: that is its encoding for certain.
+    pub fn understood(&mut self, sql: &[u8], utf8: bool, known: Option<Arc<Understood>>) -> Arc<Understood> {
+        understood(&mut self.understanding, sql, utf8, known)
     }
 
-    /// The statement of a Parse. `utf8`: as above.
-    pub fn intern(&mut self, parsed: &read::Parse<'_>, under: &[u8], utf8: bool) -> Arc<Statement> {
+    /// The statement of a Parse. `utf8` and `known`: as above.
+    pub fn intern(
+        &mut self,
+        parsed: &read::Parse<'_>,
+        under: &[u8],
+        utf8: bool,
+        known: Option<Arc<Understood>>,
+    ) -> Arc<Statement> {
         let Self {
             understanding,
             statements,
             ..
         } = self;
         statements.intern(parsed.sql, parsed.types, under, || {
-            understood(understanding, parsed.sql, utf8)
+            understood(understanding, parsed.sql, utf8, known)
         })
     }
 }
 
-fn understood(understanding: &mut Understanding, sql: &[u8], utf8: bool) -> Arc<Understood> {
-    let found = understanding.of(sql);
+fn understood(
+    understanding: &mut Understanding,
+    sql: &[u8],
+    utf8: bool,
+    known: Option<Arc<Understood>>,
+) -> Arc<Understood> {
+    let found = known.unwrap_or_else(|| understanding.of(sql));
     if utf8 || !found.ambiguous {
         return found;
     }

@@ -12,7 +12,9 @@ use corun_model::pooler::replicas::split::{Place, Rules as SplitRules, Session a
 use corun_net::reactor::Reactor;
 
 use crate::config::{AutoPrepare, PoolMode};
+use crate::core::classify::batch;
 use crate::core::classify::classifier::{Classifier, Rules, may_unpin};
+use crate::core::classify::request::{First, Request};
 use crate::core::client::Client;
 use crate::core::reply::change::Change;
 use crate::core::reply::expect::Step;
@@ -38,24 +40,24 @@ pub(in crate::core) enum Stop {
     Violation(Refusal),
 }
 
-/// Sends what it can of `bytes`. Answers how many bytes are done with, and why it stopped.
+/// Sends what it can of a request. Returns how many bytes are done with, and why it stopped.
 pub(in crate::core) fn forward<R: Reactor>(
     client: &mut Client,
     server: &mut Server,
     classifier: &mut Classifier,
-    rules: &Rules,
     reactor: &mut R,
-    bytes: &[u8],
+    request: &mut Request<'_>,
 ) -> (usize, Stop) {
     let mut way = Way {
         client,
         server,
         classifier,
-        rules,
+        rules: &request.rules,
         reactor,
-        bytes,
+        bytes: request.bytes,
         run: 0,
         at: 0,
+        first: std::mem::take(&mut request.first),
     };
     let stop = way.go();
     way.flush();
@@ -74,6 +76,8 @@ pub(in crate::core) struct Way<'a, R> {
     run: usize,
     /// Where the next message begins.
     pub at: usize,
+    /// What is known of it.
+    pub first: First,
 }
 
 impl<R: Reactor> Way<'_, R> {
@@ -87,6 +91,7 @@ impl<R: Reactor> Way<'_, R> {
                 if self.client.passing > 0 || part == rest {
                     return Stop::Unfinished;
                 }
+                self.first = First::default();
                 continue;
             }
             let head = match self.rules.header(&self.bytes[self.at..]) {
@@ -141,7 +146,7 @@ impl<R: Reactor> Way<'_, R> {
                     None
                 }
                 frontend::FUNCTION_CALL => {
-                    self.client.wrote = true;
+                    self.client.transaction.wrote = true;
                     if !is_large_object(body) {
                         self.doubtful();
                     }
@@ -160,6 +165,7 @@ impl<R: Reactor> Way<'_, R> {
                 self.client.passing = head.total - (end - self.at);
                 self.at = end;
             }
+            self.first = First::default();
         }
     }
 
@@ -201,7 +207,7 @@ impl<R: Reactor> Way<'_, R> {
         self.run = end;
     }
 
-    /// Answers what goes up to `end` in the server's place, which has answered everything before.
+    /// Sends the client what goes up to `end` in the server's place, which has answered everything before.
     pub(in crate::core) fn answer(&mut self, out: &[u8], end: usize) {
         self.flush();
         self.client.transport.send(self.reactor, out);
@@ -224,7 +230,7 @@ impl<R: Reactor> Way<'_, R> {
 
     /// Whether the server is in a transaction that the client began, for all that is known now.
     pub(in crate::core) fn in_transaction(&self) -> bool {
-        self.server.session.status != TransactionStatus::Idle || self.client.began
+        self.server.session.status != TransactionStatus::Idle || self.client.transaction.began
     }
 
     /// A text too long to be collected: nothing is known of it.
@@ -249,8 +255,8 @@ impl<R: Reactor> Way<'_, R> {
         } else {
             self.server.expects.parse(false, change);
         }
-        self.client.read_back = true;
-        self.client.wrote = true;
+        self.client.doubt.read_back = true;
+        self.client.transaction.wrote = true;
         self.doubtful();
         None
     }
@@ -265,7 +271,7 @@ impl<R: Reactor> Way<'_, R> {
             return Some(violation("invalid message format"));
         };
         let utf8 = self.is_utf8(sql);
-        let understood = self.classifier.understood(sql, utf8);
+        let understood = self.classifier.understood(sql, utf8, self.first.take());
         if self.rules.mode == PoolMode::Statement && understood.transaction != TransactionEffect::None {
             return self.refuse_block(end);
         }
@@ -314,7 +320,8 @@ impl<R: Reactor> Way<'_, R> {
             split: self.rules.split,
             ..SplitRules::default()
         };
-        let ask = crate::core::classify::batch::ask(self.client, self.classifier, &self.bytes[self.at..]);
+        let bytes = &self.bytes[self.at..];
+        let ask = batch::ask(self.client, self.classifier, &mut self.first, bytes);
         Split::new().decide(&rules, &ask) != Place::Replica
     }
 
@@ -366,14 +373,14 @@ impl<R: Reactor> Way<'_, R> {
     pub(in crate::core) fn is_utf8(&self, text: &[u8]) -> bool {
         // A change of settings that the server has not told yet may be one of the encoding.
         text.is_ascii()
-            || !self.client.read_back && self.server.session.reported("client_encoding") == Some("UTF8")
+            || !self.client.doubt.read_back && self.server.session.reported("client_encoding") == Some("UTF8")
     }
 
     /// Notes what a text does to the session.
     pub fn note(&mut self, understood: &Arc<Understood>) {
         if self.rules.mode != PoolMode::Session && understood.hides() {
             // What it has just made itself is not known yet.
-            let recodes = self.client.recodes || understood.recodes && understood.statements > 1;
+            let recodes = self.client.doubt.recodes || understood.recodes && understood.statements > 1;
             match self
                 .classifier
                 .catalogue(&self.client.database)
@@ -386,30 +393,32 @@ impl<R: Reactor> Way<'_, R> {
             }
         }
         let client = &mut *self.client;
-        client.asked = true;
         if !understood.unpins.is_empty()
             && self.server.session.status == TransactionStatus::Idle
-            && !client.began
+            && !client.transaction.began
         {
             client.unpins |= understood.unpins;
         }
         client.unpins = client.unpins.without(understood.pins);
         client.pins |= understood.pins;
-        client.ask_pins |= !understood.pins.is_empty() || may_unpin(understood);
+        client.doubt.ask_pins |= !understood.pins.is_empty() || may_unpin(understood);
         if understood.settings {
-            client.read_back = true;
-            client.touched.extend(understood.setting_names.iter().cloned());
+            client.doubt.read_back = true;
+            client
+                .doubt
+                .touched
+                .extend(understood.setting_names.iter().cloned());
         }
-        client.wrote |= understood.access != Access::Read;
+        client.transaction.wrote |= understood.access != Access::Read;
         if understood.defines && !(understood.statements == 1 && understood.pins.contains(Pins::TEMP_TABLE)) {
-            client.defines = true;
+            client.transaction.defines = true;
             self.classifier.defined();
             if understood.recodes {
-                client.recodes = true;
+                client.doubt.recodes = true;
                 self.classifier.catalogues.all.outdated(&client.database);
             }
         }
-        client.began |= matches!(
+        client.transaction.began |= matches!(
             understood.transaction,
             TransactionEffect::Begin { .. } | TransactionEffect::Mixed
         );

@@ -5,6 +5,5 @@
 pub(in crate::core) mod batch;
 pub(in crate::core) mod carry;
 pub(in crate::core) mod classifier;
-pub(in crate::core) mod explain;
 pub(in crate::core) mod forward;
 pub(in crate::core) mod request;

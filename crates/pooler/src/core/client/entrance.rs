@@ -13,7 +13,7 @@ use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
 use crate::config::{CONSOLES, PoolMode};
 use crate::core::client::os_users::{Waiter, asked_of_system};
 use crate::core::client::start::begins_alike;
-use crate::core::client::{Client, Entrance, Phase};
+use crate::core::client::{AskedForTls, Client, Entrance, Phase};
 use crate::core::event_loop::{EventLoop, Todo, goodbye};
 use crate::core::pool::process::Greeting;
 use crate::core::route::fleet::Way;
@@ -55,8 +55,7 @@ impl<R: Reactor> EventLoop<R> {
                 Phase::Authenticating(..) => self.password(reactor, index),
                 Phase::Console => self.console_bytes(reactor, index),
                 Phase::Ready => {
-                    let id = client.id;
-                    self.todo.push_back(Todo::Serve(index, id));
+                    self.serve_soon(index);
                     false
                 }
                 Phase::Looking(_) | Phase::Greeting(_) | Phase::Closing => false,
@@ -72,7 +71,9 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let tcp = !matches!(client.peer, Some(Peer::Unix { .. }));
-        if client.transport.tls.is_none() && !client.asked_for_tls && tls::negotiate::is_direct(&client.inbox)
+        if client.transport.tls.is_none()
+            && client.asked_for_tls == AskedForTls::No
+            && tls::negotiate::is_direct(&client.inbox)
         {
             return self.direct_tls(reactor, index);
         }
@@ -87,7 +88,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         client.inbox.drain(..used);
         match packet {
-            Packet::Gss if client.transport.tls.is_none() && !client.asked_for_tls => {
+            Packet::Gss if client.transport.tls.is_none() && client.asked_for_tls == AskedForTls::No => {
                 if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
                     self.refuse_client(reactor, index, &refusal);
                     return false;
@@ -95,8 +96,8 @@ impl<R: Reactor> EventLoop<R> {
                 client.transport.send(reactor, b"N");
                 true
             }
-            Packet::Ssl if client.transport.tls.is_none() && !client.asked_for_tls => {
-                client.asked_for_tls = true;
+            Packet::Ssl if client.transport.tls.is_none() && client.asked_for_tls == AskedForTls::No => {
+                client.asked_for_tls = AskedForTls::Yes;
                 if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
                     self.refuse_client(reactor, index, &refusal);
                     return false;
@@ -139,8 +140,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return false;
         };
-        client.asked_for_tls = true;
-        client.direct_tls = true;
+        client.asked_for_tls = AskedForTls::Directly;
         let session = self.files.tls_server.as_ref().map(tls::TlsServer::accept);
         let Some(Ok(session)) = session else {
             self.close_client(
@@ -189,7 +189,7 @@ impl<R: Reactor> EventLoop<R> {
         client.database = startup.database().into();
         client.application = startup.get("application_name").unwrap_or_default().into();
         if let Some(session) = &client.transport.tls {
-            if client.direct_tls && !session.speaks_postgresql() {
+            if client.asked_for_tls == AskedForTls::Directly && !session.speaks_postgresql() {
                 return Err(tls::negotiate::direct_without_alpn());
             }
         } else if self
@@ -541,7 +541,7 @@ impl<R: Reactor> EventLoop<R> {
             );
         }
         if !client.inbox.is_empty() {
-            self.todo.push_back(Todo::Serve(index, client.id));
+            self.serve_soon(index);
         }
         if self.stopping {
             // It came in just before the end began.

@@ -11,6 +11,7 @@ pub(in crate::core) mod entrance;
 pub(in crate::core) mod os_users;
 pub(in crate::core) mod secrets;
 pub(in crate::core) mod start;
+pub(in crate::core) mod wait;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use corun_model::pooler::replicas::split::{Place, Session as Split};
 use corun_net::reactor::{Peer, Token};
 
 use crate::auth::Authenticator;
+use crate::core::client::wait::Wait;
 use crate::core::heavy_queue::Turn;
 use crate::core::server::transport::Transport;
 use crate::session::catalogue::Effects;
@@ -60,6 +62,43 @@ pub(in crate::core) struct Entrance {
     pub unknown_options: Vec<String>,
 }
 
+/// Whether a client has asked for TLS. It may not twice, whatever came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core) enum AskedForTls {
+    No,
+    Yes,
+    /// It began with TLS without asking.
+    Directly,
+}
+
+/// What is not known of a session: its server is asked before that goes to somebody else.
+#[derive(Default)]
+pub(in crate::core) struct Doubt {
+    /// Something that pins it may be gone: the server is asked before the pins count.
+    pub ask_pins: bool,
+    /// Settings may differ: they are read back before the server goes to somebody else.
+    pub read_back: bool,
+    /// Settings that the server's view does not list and that may have changed.
+    pub touched: BTreeSet<Box<str>>,
+    /// What code that its texts do not show may have done to the session: the server is asked once somebody else needs it.
+    pub hidden: Effects,
+    /// Texts of which that is not known yet.
+    pub unjudged: Vec<Arc<Understood>>,
+    /// It changed code of the database's own, or what runs it, since that was looked at last.
+    pub recodes: bool,
+}
+
+/// What a client's transaction has done so far, for all that its texts say.
+#[derive(Default)]
+pub(in crate::core) struct Transaction {
+    /// It wrote, or may have.
+    pub wrote: bool,
+    /// It changes definitions, or may.
+    pub defines: bool,
+    /// The client has sent what begins a transaction block.
+    pub began: bool,
+}
+
 /// A transaction block that has begun for the client only.
 pub(in crate::core) struct Begun {
     pub text: Vec<u8>,
@@ -89,10 +128,7 @@ pub(in crate::core) struct Client {
     pub admin: bool,
     /// Counted among its pool's clients.
     pub counted: bool,
-    /// TLS was asked for and refused or established: it may not be asked for again.
-    pub asked_for_tls: bool,
-    /// It began with TLS without asking.
-    pub direct_tls: bool,
+    pub asked_for_tls: AskedForTls,
     // The session.
     /// What its start-up packet asked for: its defaults.
     pub start: Arc<Settings>,
@@ -101,42 +137,20 @@ pub(in crate::core) struct Client {
     pub pins: Pins,
     /// Pins that end once what was sent has succeeded.
     pub unpins: Pins,
-    /// Something that pins it may be gone: the server is asked before the pins count.
-    pub ask_pins: bool,
-    /// Settings may differ: they are read back before the server goes to somebody else.
-    pub read_back: bool,
-    /// Settings that the server's view does not list and that may have changed.
-    pub touched: BTreeSet<Box<str>>,
-    /// What code that its texts do not show may have done to the session: the server is asked once somebody else needs it.
-    pub hidden: Effects,
-    /// Texts of which that is not known yet.
-    pub unjudged: Vec<Arc<Understood>>,
+    /// What its server has to be asked before somebody else gets that.
+    pub doubt: Doubt,
     /// It asks for the last number of a sequence: that must not be another client's.
     pub sequences: bool,
-    /// Its transaction wrote, or may have.
-    pub wrote: bool,
+    pub transaction: Transaction,
     /// What the read/write split keeps of it.
     pub split: Split,
     /// Where its next transaction goes, decided and not begun yet.
     pub place: Option<Place>,
-    /// It has sent a text since it got its server.
-    pub asked: bool,
-    /// It changed code of the database's own, or what runs it, since that was looked at last.
-    pub recodes: bool,
-    /// Its transaction changes definitions, or may.
-    pub defines: bool,
-    /// It has sent what begins a transaction block.
-    pub began: bool,
     /// It was told that its transaction block has begun, and no server knows of it yet: the text that began it.
     pub begun: Option<Box<Begun>>,
     // Who serves it.
     pub server: Option<usize>,
-    /// In the queue of this pool.
-    pub waiting: Option<usize>,
-    /// In no queue: there is no host for it now.
-    pub parked: bool,
-    /// Since when it has waited, when it looks for a host again.
-    pub waited_from: Option<Duration>,
+    pub wait: Wait,
     /// Its request is a heavy one: where that stands.
     pub turn: Option<Box<Turn>>,
     /// Bytes of its request wait until its server has answered what is under way.
@@ -150,10 +164,10 @@ pub(in crate::core) struct Client {
     /// Bytes of a message that are still to come and go to the server.
     pub passing: usize,
     pub paused: bool,
+    /// What the first statement in `inbox` does, where that was looked up before it had to wait.
+    pub first: Option<Arc<Understood>>,
     // Times.
     pub since: Duration,
-    pub waiting_since: Duration,
-    pub told_to_wait: bool,
     pub cancel_wanted: bool,
     /// Its session with the console, from its first message.
     pub console: Option<Box<crate::core::console::ConsoleSession>>,
@@ -176,31 +190,20 @@ impl Client {
             secret: Vec::new(),
             admin: false,
             counted: false,
-            asked_for_tls: false,
-            direct_tls: false,
+            asked_for_tls: AskedForTls::No,
             start: Arc::default(),
             settings: Arc::default(),
             statements: ClientStatements::default(),
             pins: Pins::NONE,
             unpins: Pins::NONE,
-            ask_pins: false,
-            read_back: false,
-            touched: BTreeSet::new(),
-            hidden: Effects::default(),
+            doubt: Doubt::default(),
             sequences: false,
-            unjudged: Vec::new(),
-            wrote: false,
+            transaction: Transaction::default(),
             split: Split::new(),
             place: None,
-            asked: false,
-            recodes: false,
-            defines: false,
-            began: false,
             begun: None,
             server: None,
-            waiting: None,
-            parked: false,
-            waited_from: None,
+            wait: Wait::default(),
             turn: None,
             held: false,
             whole: false,
@@ -208,9 +211,8 @@ impl Client {
             inbox: Vec::new(),
             passing: 0,
             paused: false,
+            first: None,
             since: now,
-            waiting_since: now,
-            told_to_wait: false,
             cancel_wanted: false,
             console: None,
         }
@@ -236,6 +238,13 @@ impl Client {
         }
     }
 
+    /// What was taken from it comes back: it is served again, before all that has come since.
+    pub fn put_back(&mut self, mut bytes: Vec<u8>) {
+        bytes.append(&mut self.inbox);
+        self.inbox = bytes;
+        self.first = None;
+    }
+
     /// Where it comes from, for logs and the server.
     pub fn origin(&self) -> String {
         match &self.peer {
@@ -247,6 +256,6 @@ impl Client {
 
     /// Whether its bytes must wait.
     pub(in crate::core) fn waits(&self) -> bool {
-        self.waiting.is_some() || self.parked || self.queues() || self.held || self.parting
+        self.wait.waits() || self.queues() || self.held || self.parting
     }
 }

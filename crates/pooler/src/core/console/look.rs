@@ -115,7 +115,7 @@ impl<R: Reactor> EventLoop<R> {
                 .local
                 .map(|address| address.to_string())
                 .unwrap_or_default(),
-            state: match (&client.phase, client.waiting, client.server) {
+            state: match (&client.phase, client.wait.pool(), client.server) {
                 (Phase::Console, _, _) => "console",
                 (Phase::Ready | Phase::Greeting(_), Some(_), _) => "waiting",
                 (Phase::Ready, None, Some(_)) => "active",
@@ -124,8 +124,8 @@ impl<R: Reactor> EventLoop<R> {
             },
             connected: self.now.saturating_sub(client.connected),
             quiet: self.now.saturating_sub(client.since),
-            waited: match client.waiting {
-                Some(_) => self.now.saturating_sub(client.waiting_since),
+            waited: match client.wait.pool() {
+                Some(_) => self.now.saturating_sub(client.wait.since),
                 None => Duration::ZERO,
             },
             server: client
@@ -197,7 +197,7 @@ impl<R: Reactor> EventLoop<R> {
                 _ => None,
             },
             node: self.place.node,
-            unbound_because: self.unbound_because.clone(),
+            unbound_because: self.ranges.unbound_because.clone(),
             // Questions are answered on the loop's own thread.
             busy: corun_topology::clock::thread_cpu_time(),
             errors: self.errors.clone(),

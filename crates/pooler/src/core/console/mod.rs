@@ -337,7 +337,11 @@ impl<R: Reactor> EventLoop<R> {
                         .filter(|(_, pool)| *pool.key.database == *database);
                     pools.map(|(pool, _)| pool).any(|pool| self.keys_decide(pool))
                 };
-                Table::of(&range_rows::ranges(&self.shared.ranges.lock(), &self.cpus, on))
+                Table::of(&range_rows::ranges(
+                    &self.shared.ranges.lock(),
+                    &self.ranges.cpus,
+                    on,
+                ))
             }
             Show::Splits => Table::of(&range_rows::splits(parts)),
             Show::Keys => Table::of(&range_rows::keys(&self.shared.ranges.lock())),

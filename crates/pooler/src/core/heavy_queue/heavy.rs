@@ -52,6 +52,8 @@ struct State {
 pub(in crate::core) struct View {
     version: u64,
     heavy: Arc<HashSet<StatementId>>,
+    /// When the next statement_timeout passes of one that waits, or has waited, in the queue.
+    pub timeouts_at: Option<Duration>,
 }
 
 impl Heavy {

@@ -42,4 +42,4 @@ pub(super) use machine_of::Machine;
 pub(super) use question::Plan;
 pub(super) use queue::{HeavyQueue, Setup};
 pub(super) use ticket::Ticket;
-pub(super) use turn::{OnServer, Ran, Turn};
+pub(super) use turn::Turn;

@@ -19,7 +19,7 @@ use corun_net::reactor::Reactor;
 use super::estimate::Estimate;
 use super::hint::can_carry;
 use super::known::StatementKey;
-use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::event_loop::EventLoop;
 use crate::core::parts::{Asked, bound, plain, sync};
 use crate::core::server::{Task, TaskKind};
 use crate::plans::{self, Corrections, Explained, Form, HINTS_SETTING, Key, Memory, QUESTION, Statistics};
@@ -307,10 +307,8 @@ impl<R: Reactor> EventLoop<R> {
             // The client has nothing there yet: it goes on with another.
             self.close_server(reactor, index, "a question about a plan could not be ended");
         }
-        if let Some(client) = client
-            && let Some(id) = self.clients.get(client).map(|client| client.id)
-        {
-            self.todo.push_back(Todo::Serve(client, id));
+        if let Some(client) = client {
+            self.serve_soon(client);
         }
     }
 }

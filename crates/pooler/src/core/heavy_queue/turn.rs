@@ -1,6 +1,7 @@
 //! [`Turn`]: a client's heavy request on its way through the queue, and how the event loop leads it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,13 +20,15 @@ use super::question::timeout;
 use super::queue::{Arrival, Newcomer, Owner};
 use crate::config::{AutoPrepare, PoolMode, Switch};
 use crate::core::classify::classifier::Rules;
-use crate::core::classify::forward;
+use crate::core::classify::forward::forward;
+use crate::core::classify::request::{First, Request};
 use crate::core::client::Client;
 use crate::core::console::queries::{Running, SLOW};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::parts::{Asked, AskedForm, asked};
 use crate::core::server::Deadline;
 use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
+use crate::core::steps::{Halt, Verdict};
 use crate::understand::{HeavyQueueHint, Pins, Shape, TransactionEffect, Understood};
 use crate::wire::build;
 use crate::wire::frontend;
@@ -69,23 +72,13 @@ enum Stage {
     Free,
 }
 
-/// What becomes of a heavy request whose client has a server.
-pub(in crate::core) enum OnServer {
-    /// It goes on.
-    Go,
-    /// So many bytes go on; the rest waits until they are answered.
-    Only(usize),
-    /// So many bytes are done with; the rest waits.
-    Wait(usize),
-}
-
 /// How a statement ran.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::core) struct Ran {
+struct Ran {
     /// From being sent to being answered.
-    pub took: Duration,
+    took: Duration,
     /// When its request came, where it was the first on its server.
-    pub came: Option<Duration>,
+    came: Option<Duration>,
 }
 
 impl Turn {
@@ -129,55 +122,53 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The same at the console.
     pub(in crate::core) fn heavy_queue_now_ns(&self) -> u64 {
-        let ahead = self.clock_ahead;
+        let ahead = self.hosts.clock_ahead;
         u64::try_from((self.now + ahead).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Looks whether a client's next request is one for the queue. `false`: it waits there.
-    pub(in crate::core) fn heavy_queue_lets(
-        &mut self,
-        reactor: &R,
-        index: usize,
-        bytes: &[u8],
-        understood: Option<&Arc<Understood>>,
-    ) -> bool {
-        let (Some(client), Some(understood)) = (self.clients.get(index), understood) else {
-            return true;
-        };
-        if let Some(turn) = &client.turn {
-            return !turn.waits();
+    /// Looks whether a client's next request is one for the queue. `Break`: it waits there.
+    pub(in crate::core) fn heavy_queue_lets(&mut self, reactor: &R, request: &mut Request<'_>) -> Verdict {
+        self.take_turn(reactor, request);
+        match self.clients.get(request.client) {
+            Some(client) if client.queues() => ControlFlow::Break(Halt::Wait(0)),
+            _ => ControlFlow::Continue(()),
         }
-        let Some(pool) = self.pools.get(client.pool) else {
-            return true;
-        };
+    }
+
+    /// Gives a client a turn, if its next request is one for the queue and it has none. `None`: it is not.
+    fn take_turn(&mut self, reactor: &R, request: &mut Request<'_>) -> Option<()> {
+        let index = request.client;
+        let client = self.clients.get(index).filter(|client| client.turn.is_none())?;
+        let pool = self.pools.get(client.pool)?;
         let effective = &pool.effective;
         let on = match effective.heavy_queue {
-            Switch::Off => return true,
+            Switch::Off => return None,
             Switch::On => true,
             Switch::Auto => self.shared.heavy_queue.auto.on(),
         };
+        let understood = request
+            .first
+            .understood(client, &mut self.classifier, request.bytes)?;
         if !may_queue(understood)
             || effective.pool_mode == PoolMode::Session
             || !client.pins.is_empty()
             || client.begun.is_some()
             || client.cancel_wanted
         {
-            return true;
+            return None;
         }
         let hinted = understood.heavy_queue == Some(HeavyQueueHint::Analytic);
         let statement = statement(&client.database, understood.shape);
         let heavy = on && self.heavy.is_heavy(&self.shared.heavy_queue.heavy, statement);
         if !(hinted || heavy) {
-            return true;
+            return None;
         }
         // Rare from here on: time is no matter.
         let hosts = effective.hosts.iter().chain(&effective.replicas);
         if !hosts.into_iter().all(|host| host.host.is_here()) || !self.shared.heavy_queue.is_open() {
-            return true;
+            return None;
         }
-        let Some(asked) = asked(client, bytes) else {
-            return true;
-        };
+        let asked = asked(client, request.bytes)?;
         // While nobody gets a server, nobody should have a core.
         let later = pool.paused || pool.failed.is_some();
         let turn = Turn {
@@ -197,14 +188,13 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(client) = self.clients.get_mut(index) {
             client.turn = Some(Box::new(turn));
         }
-        if later {
-            return true;
+        if !later {
+            self.take_place(reactor, index);
         }
-        self.take_place(reactor, index);
-        self.clients.get(index).is_none_or(|client| !client.queues())
+        Some(())
     }
 
-    /// Asks the queue for a place, if the plan is known. Answers whether it is.
+    /// Asks the queue for a place, if the plan is known. Returns whether it is.
     fn take_place(&mut self, reactor: &R, index: usize) -> bool {
         let now_ns = self.heavy_queue_ns(reactor);
         let plans = self.files.config.corun.heavy_queue_plans;
@@ -264,8 +254,8 @@ impl<R: Reactor> EventLoop<R> {
                     None => estimate.statement_timeout,
                 };
                 deadline = limit.map(|limit| turn.began + limit);
-                client.waiting_since = turn.began;
-                client.told_to_wait = false;
+                client.wait.since = turn.began;
+                client.wait.told = false;
                 Stage::Waits(ticket)
             }
             Arrival::No => Stage::Free,
@@ -274,7 +264,7 @@ impl<R: Reactor> EventLoop<R> {
         turn.deadline = deadline;
         turn.plan = Some((estimate, choice));
         if let Some(deadline) = deadline {
-            self.heavy_queue_at = Some(self.heavy_queue_at.map_or(deadline, |at| at.min(deadline)));
+            self.heavy.timeouts_at = Some(self.heavy.timeouts_at.map_or(deadline, |at| at.min(deadline)));
         }
         true
     }
@@ -292,68 +282,74 @@ impl<R: Reactor> EventLoop<R> {
             turn.stage = Stage::Starts(ticket);
         }
         turn.since = self.now;
-        client.waited_from = Some(turn.began);
-        self.todo.push_back(Todo::Serve(index, id));
+        client.wait.from = Some(turn.began);
+        self.serve_soon(index);
     }
 
     /// A client with a heavy request has a server, which nothing is under way on.
+    #[inline]
     pub(in crate::core) fn heavy_queue_on_server(
         &mut self,
         reactor: &mut R,
-        index: usize,
         server_index: usize,
-        rules: &Rules,
-        bytes: &[u8],
-    ) -> OnServer {
+        request: &mut Request<'_>,
+    ) -> Verdict {
+        match self.clients.get(request.client) {
+            Some(client) if client.turn.is_some() => self.turn_on_server(reactor, server_index, request),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn turn_on_server(&mut self, reactor: &mut R, server_index: usize, request: &mut Request<'_>) -> Verdict {
+        const GO: Verdict = ControlFlow::Continue(());
+        let index = request.client;
         let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
         else {
-            return OnServer::Go;
+            return GO;
         };
         let Some(turn) = client.turn.as_ref() else {
-            return OnServer::Go;
+            return GO;
         };
         server.query.came = Some(turn.began);
         if !server.is_between_transactions() || matches!(turn.stage, Stage::Free) {
             let deadline = turn.deadline;
             client.turn = None;
             self.runs_until(server_index, deadline);
-            return OnServer::Go;
+            return GO;
         }
-        let Some(asked) = asked(client, bytes) else {
+        let Some(asked) = asked(client, request.bytes) else {
             client.turn = None;
-            return OnServer::Go;
+            return GO;
         };
         if std::mem::take(&mut client.cancel_wanted) {
             // Nothing of it has gone out. A request sent behind it might come before the server has begun, and be lost.
             self.answer_cancelled(reactor, index, BY_USER);
-            self.part(reactor, server_index, index);
-            return OnServer::Wait(asked.bytes.len());
+            return ControlFlow::Break(Halt::Leave(asked.bytes.len()));
         }
         if matches!(turn.stage, Stage::Later) && !self.take_place(reactor, index) {
             let Some((statement, of)) = self.clients.get(index).and_then(|client| {
                 let turn = client.turn.as_ref()?;
                 Some((turn.statement, (turn.key, turn.values)))
             }) else {
-                return OnServer::Go;
+                return GO;
             };
             let forms = self.files.config.corun.heavy_queue_plans;
             self.ask_plan(reactor, server_index, statement, of, asked, forms);
-            return OnServer::Wait(0);
+            return ControlFlow::Break(Halt::Wait(0));
         }
         let Some(client) = self.clients.get_mut(index) else {
-            return OnServer::Wait(0);
+            return ControlFlow::Break(Halt::Gone);
         };
         if client.queues() {
             // Others may have the server meanwhile.
-            self.part(reactor, server_index, index);
-            return OnServer::Wait(0);
+            return ControlFlow::Break(Halt::Leave(0));
         }
         let Some(turn) = client.turn.take().map(|turn| *turn) else {
-            return OnServer::Go;
+            return GO;
         };
         self.runs_until(server_index, turn.deadline);
         let Stage::Starts(mut ticket) = turn.stage else {
-            return OnServer::Go;
+            return GO;
         };
         ticket.hinted = turn.hinted;
         let query = ticket.id();
@@ -363,51 +359,69 @@ impl<R: Reactor> EventLoop<R> {
         self.place(server_index);
         let now_ns = self.heavy_queue_ns(reactor);
         self.shared.heavy_queue.handed_over(query, now_ns);
-        match turn.plan {
-            Some((estimate, choice)) if choice > 0 => {
-                self.run_form(reactor, index, server_index, rules, &asked, &estimate, choice)
-            }
-            _ => OnServer::Only(asked.bytes.len()),
+        if let Some((estimate, choice)) = turn.plan
+            && choice > 0
+        {
+            self.run_form(reactor, server_index, request, &asked, &estimate, choice)?;
         }
+        request.only(asked.bytes.len());
+        GO
     }
 
     /// The query a server runs next has had a part of its statement_timeout.
     fn runs_until(&mut self, server: usize, deadline: Option<Duration>) {
         if let (Some(deadline), Some(server)) = (deadline, self.servers.get_mut(server)) {
             server.query.deadline = Deadline::At(deadline);
-            self.heavy_queue_at = Some(self.heavy_queue_at.map_or(deadline, |at| at.min(deadline)));
+            self.heavy.timeouts_at = Some(self.heavy.timeouts_at.map_or(deadline, |at| at.min(deadline)));
         }
     }
 
-    /// Sends a request with settings of its own around it.
-    #[allow(clippy::too_many_arguments)] // All of it is one request.
+    /// Sends a request in the form that was chosen for it. `Continue`: it runs as it came.
     fn run_form(
         &mut self,
         reactor: &mut R,
-        index: usize,
         server_index: usize,
-        rules: &Rules,
+        request: &mut Request<'_>,
         asked: &Asked,
         estimate: &Estimate,
         choice: usize,
-    ) -> OnServer {
+    ) -> Verdict {
+        let index = request.client;
         let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
         else {
-            return OnServer::Go;
+            return ControlFlow::Continue(());
         };
         let candidate = estimate.candidate(choice);
         // A statement that gets a name with this request has to have it whatever becomes of the transaction.
         if server.host.replica || candidate.form.is_own() || asked.names() {
-            return OnServer::Only(asked.bytes.len());
+            return ControlFlow::Continue(());
         }
+        let understood = request
+            .first
+            .understood(client, &mut self.classifier, request.bytes);
+        let understood = understood.cloned();
+        let rules = Rules {
+            auto_prepare: AutoPrepare::Off,
+            ..request.rules
+        };
         if let Some(hints) = candidate.form.hints() {
-            return self.run_hinted(reactor, index, server_index, rules, asked, hints);
+            let Some(bytes) = with_hints(asked, hints) else {
+                return ControlFlow::Continue(());
+            };
+            let mut hinted = Request {
+                client: index,
+                bytes: &bytes,
+                rules,
+                first: First::default(),
+            };
+            let (used, _) = forward(client, server, &mut self.classifier, reactor, &mut hinted);
+            if used == 0 {
+                // It is held back or refused, as it will be without.
+                return ControlFlow::Continue(());
+            }
+            server.query.filter = Some(Box::new(Hinted::new(hints)));
+            return self.went_out(reactor, index, server_index, asked, understood);
         }
-        self.shared
-            .heavy_queue
-            .counts
-            .forms
-            .fetch_add(1, Ordering::Relaxed);
         let mut settings = candidate.form.settings().to_vec();
         if matches!(asked.form, AskedForm::Extended { parses: false, .. }) {
             // A plan that was kept knows nothing of the settings.
@@ -420,18 +434,13 @@ impl<R: Reactor> EventLoop<R> {
         server.expects.own_query();
         server.query.since = self.now;
         server.transport.send(reactor, &out);
-        let plain = Rules {
-            auto_prepare: AutoPrepare::Off,
-            ..*rules
+        let mut inner = Request {
+            client: index,
+            bytes: &asked.bytes,
+            rules,
+            first: First::known(understood.clone()),
         };
-        let (used, _) = forward::forward(
-            client,
-            server,
-            &mut self.classifier,
-            &plain,
-            reactor,
-            &asked.bytes,
-        );
+        let (used, _) = forward(client, server, &mut self.classifier, reactor, &mut inner);
         let whole = used == asked.bytes.len();
         if used > 0 && !whole {
             // Nothing in a whole request is held back or refused; should it be, the session cannot be told apart any more.
@@ -440,7 +449,7 @@ impl<R: Reactor> EventLoop<R> {
                 server_index,
                 "a request for the connection went out in part",
             );
-            return OnServer::Wait(0);
+            return ControlFlow::Break(Halt::Gone);
         }
         out.clear();
         build::message(&mut out, frontend::QUERY, |out| out.extend(b"COMMIT\0"));
@@ -448,49 +457,26 @@ impl<R: Reactor> EventLoop<R> {
         server.transport.send(reactor, &out);
         server.query.filter = Some(Box::new(Form::new(asked.bytes.clone(), !whole)));
         server.session.statements.unnamed = None;
-        self.went_out(reactor, index, server_index, asked)
+        self.went_out(reactor, index, server_index, asked, understood)
     }
 
-    /// Sends a simple query with hints before it.
-    fn run_hinted(
+    /// A request has gone out in another form than it came in. A cancel request that came before strikes it now.
+    fn went_out(
         &mut self,
         reactor: &mut R,
         index: usize,
         server_index: usize,
-        rules: &Rules,
         asked: &Asked,
-        hints: &str,
-    ) -> OnServer {
-        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
-        else {
-            return OnServer::Only(asked.bytes.len());
-        };
-        let Some(bytes) = with_hints(asked, hints) else {
-            return OnServer::Only(asked.bytes.len());
-        };
-        let plain = Rules {
-            auto_prepare: AutoPrepare::Off,
-            ..*rules
-        };
-        let (used, _) = forward::forward(client, server, &mut self.classifier, &plain, reactor, &bytes);
-        if used == 0 {
-            // It is held back or refused, as it will be without.
-            return OnServer::Only(asked.bytes.len());
-        }
+        understood: Option<Arc<Understood>>,
+    ) -> Verdict {
         self.shared
             .heavy_queue
             .counts
             .forms
             .fetch_add(1, Ordering::Relaxed);
-        server.query.filter = Some(Box::new(Hinted::new(hints)));
-        self.went_out(reactor, index, server_index, asked)
-    }
-
-    /// A request has gone out in another form than it came in. A cancel request that came before strikes it now.
-    fn went_out(&mut self, reactor: &mut R, index: usize, server_index: usize, asked: &Asked) -> OnServer {
         if let Some(server) = self.servers.get_mut(server_index) {
             // By the text as it came: who asks what it is must not find the form.
-            server.query.running = Running::One(self.classifier.understanding.of(&asked.sql));
+            server.query.running = understood.map_or(Running::Nothing, Running::One);
             let counts = std::mem::take(&mut server.query.counts);
             if let Some(pool) = self.pools.get_mut(server.pool) {
                 pool.totals.counts.add(counts);
@@ -500,7 +486,7 @@ impl<R: Reactor> EventLoop<R> {
         if client.is_some_and(|client| std::mem::take(&mut client.cancel_wanted)) {
             self.start_cancel(reactor, server_index);
         }
-        OnServer::Wait(asked.bytes.len())
+        ControlFlow::Break(Halt::Wait(asked.bytes.len()))
     }
 
     /// Messages that went out with settings which the server refused: they are served again, without.
@@ -512,9 +498,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(index) = server.user.client else { return };
         let now = self.now;
         if let Some(client) = self.clients.get_mut(index) {
-            let mut inbox = request;
-            inbox.append(&mut client.inbox);
-            client.inbox = inbox;
+            client.put_back(request);
             client.turn = Some(Box::new(Turn {
                 stage: Stage::Free,
                 statement: StatementId(0),
@@ -529,19 +513,42 @@ impl<R: Reactor> EventLoop<R> {
                 hinted: false,
                 carries: false,
             }));
-            self.todo.push_back(Todo::Serve(index, client.id));
+            self.serve_soon(index);
         }
         self.unplace(server_index);
     }
 
-    /// A query of the queue has ended: its run teaches, if it did not fail.
-    pub(in crate::core) fn heavy_queue_finished(
+    /// A server has answered queries, the first after this time. What came behind a query of the queue has waited for its end.
+    #[inline]
+    pub(in crate::core) fn heavy_queue_ran(
         &mut self,
         reactor: &R,
-        server: usize,
-        ticket: Ticket,
-        ran: Ran,
+        index: usize,
+        learnt: Option<&Understood>,
+        took: Duration,
     ) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        let came = server.query.came.take();
+        server.query.deadline = Deadline::None;
+        let ran = Ran { took, came };
+        let (client, pool) = (server.user.client, server.pool);
+        if let Some(ticket) = server.query.ticket.take() {
+            self.heavy_queue_finished(reactor, index, ticket, ran);
+            if let Some(index) = client
+                && let Some(client) = self.clients.get(index)
+                && !client.inbox.is_empty()
+            {
+                self.serve_soon(index);
+            }
+        } else if let Some(understood) = learnt {
+            self.heavy_queue_learns(reactor, pool, understood, ran);
+        }
+    }
+
+    /// A query of the queue has ended: its run teaches, if it did not fail.
+    fn heavy_queue_finished(&mut self, reactor: &R, server: usize, ticket: Ticket, ran: Ran) {
         self.unplace(server);
         if ticket.failed {
             return;
@@ -552,13 +559,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A statement has ended on a server of this pool, past the queue.
-    pub(in crate::core) fn heavy_queue_learns(
-        &mut self,
-        reactor: &R,
-        pool: usize,
-        understood: &Understood,
-        ran: Ran,
-    ) {
+    fn heavy_queue_learns(&mut self, reactor: &R, pool: usize, understood: &Understood, ran: Ran) {
         let Some(pool) = self.pools.get(pool) else { return };
         if pool.effective.heavy_queue == Switch::Off || !may_queue(understood) {
             return;
@@ -595,7 +596,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Requests whose statement_timeout has passed, while they waited or after that.
     pub(in crate::core) fn heavy_queue_timeouts(&mut self, reactor: &mut R) {
-        if self.heavy_queue_at.is_none_or(|at| self.now < at) {
+        if self.heavy.timeouts_at.is_none_or(|at| self.now < at) {
             return;
         }
         let now = self.now;
@@ -621,7 +622,7 @@ impl<R: Reactor> EventLoop<R> {
                 Deadline::None | Deadline::Passed => {}
             }
         }
-        self.heavy_queue_at = next;
+        self.heavy.timeouts_at = next;
         for index in waiting {
             self.cancel_waiting(reactor, index, BY_TIMEOUT);
         }
@@ -660,7 +661,7 @@ impl<R: Reactor> EventLoop<R> {
                 // Whoever it waits for does not end: it waits for a lock, for its client, or is not as it was.
                 heavy_queue.counts.impatient.fetch_add(1, Ordering::Relaxed);
                 turn.stage = Stage::Free;
-                client.waited_from = Some(turn.began);
+                client.wait.from = Some(turn.began);
                 self.todo.push_back(Todo::Serve(index, client.id));
             }
         }

@@ -17,7 +17,9 @@ use crate::wire::{TransactionStatus, backend, build};
 impl<R: Reactor> EventLoop<R> {
     /// A part has answered.
     pub(super) fn part_answered(&mut self, reactor: &mut R, server: usize, id: u64, task: Task) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
+            return;
+        };
         let reply = match (task.reply, task.error) {
             (Some(reply), None) if reply.overflowed => {
                 self.know_whole(id, "the parts return more than split_memory_max".to_owned());
@@ -45,7 +47,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// All parts have answered.
     fn merge(&mut self, reactor: &mut R, id: u64) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.splits.jobs.get(&id) else {
+            return;
+        };
         let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
             return;
         };
@@ -100,7 +104,7 @@ impl<R: Reactor> EventLoop<R> {
     /// What is known of a text does not hold any more: it is asked anew next time.
     fn outdated(&mut self, reactor: &mut R, id: u64) {
         tracing::debug!("what is known of a query in parts does not hold any more");
-        if let Some(job) = self.jobs.get(&id) {
+        if let Some(job) = self.splits.jobs.get(&id) {
             self.splits.known.pop(&job.key);
         }
         self.end_job(reactor, id, After::Whole);
@@ -108,7 +112,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The statement over what the parts answered has answered.
     pub(super) fn final_answered(&mut self, reactor: &mut R, id: u64, task: Task) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.splits.jobs.get(&id) else {
+            return;
+        };
         let Some(how) = &job.how else { return };
         let rows = match (&task.reply, &task.error) {
             (Some(reply), None) if !reply.overflowed => reply,
@@ -137,7 +143,9 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn answered_in_parts(&mut self, reactor: &mut R, id: u64, out: Vec<u8>) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.splits.jobs.get(&id) else {
+            return;
+        };
         let took = self.now.saturating_sub(job.began);
         if let Some(rule) = self.splits.rules.get_mut(job.rule) {
             rule.split += 1;
@@ -162,8 +170,7 @@ impl<R: Reactor> EventLoop<R> {
             pool.times.query.record(micros(took));
             pool.times.transaction.record(micros(took));
             if took > SLOW {
-                let understood = self.classifier.understanding.of(&job.asked.sql);
-                self.queries.record(&pool.key.database, &understood, took);
+                self.queries.record(&pool.key.database, &job.understood, took);
             }
         }
         self.end_job(reactor, id, After::Answer(out));

@@ -36,7 +36,7 @@ impl<R: Reactor> EventLoop<R> {
                 build::query(&mut out, &plan.questions());
                 job.plan = Some(plan);
                 let id = job.id;
-                self.jobs.insert(id, job);
+                self.splits.jobs.insert(id, job);
                 let kind = TaskKind::Part {
                     job: id,
                     step: Step::Questions,
@@ -65,7 +65,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A text runs whole from now on, until what is known is asked anew.
     pub(super) fn know_whole(&mut self, id: u64, why: String) {
-        if let Some(job) = self.jobs.get(&id)
+        if let Some(job) = self.splits.jobs.get(&id)
             && let Some(rule) = self.splits.rules.get_mut(job.rule)
         {
             rule.why.clone_from(&why);
@@ -78,7 +78,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The catalog has answered.
     pub(super) fn questions_answered(&mut self, reactor: &mut R, id: u64, task: &Task) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
+            return;
+        };
         let resolved = match (&task.error, job.plan.take()) {
             (None, Some(plan)) => plan.resolve(&task.rows),
             _ => Err(Refusal::CatalogAnswer),
@@ -97,7 +99,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The original is described.
     pub(super) fn original_described(&mut self, reactor: &mut R, id: u64, task: &Task) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
+            return;
+        };
         let described = |tag: u8| {
             let reply = task.reply.as_ref()?;
             reply
@@ -127,7 +131,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The parts are described: the proof is complete, or there is none.
     pub(super) fn parts_described(&mut self, reactor: &mut R, id: u64, task: &Task) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
+            return;
+        };
         let columns: Vec<Vec<u32>> = task
             .reply
             .iter()
@@ -171,7 +177,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The leader sends messages of its job.
     pub(super) fn fly(&mut self, reactor: &mut R, id: u64, step: Step, out: &[u8], limit: usize) {
-        if let Some(leader) = self.jobs.get(&id).and_then(Job::leader) {
+        if let Some(leader) = self.splits.jobs.get(&id).and_then(Job::leader) {
             self.member_flies(reactor, id, leader, step, out, limit);
         }
     }
@@ -186,7 +192,7 @@ impl<R: Reactor> EventLoop<R> {
         out: &[u8],
         limit: usize,
     ) {
-        if let Some(member) = self.jobs.get_mut(&id).and_then(|job| job.member(server)) {
+        if let Some(member) = self.splits.jobs.get_mut(&id).and_then(|job| job.member(server)) {
             member.state = super::job::State::Busy;
         }
         if let Some(server) = self.servers.get_mut(server) {

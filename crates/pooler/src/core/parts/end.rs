@@ -13,7 +13,7 @@ use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build};
 impl<R: Reactor> EventLoop<R> {
     /// Ends a job: the client gets what is its own, servers go back, and those that still work are cancelled.
     pub(in crate::core) fn end_job(&mut self, reactor: &mut R, id: u64, after: After) {
-        let Some(job) = self.jobs.remove(&id) else {
+        let Some(job) = self.splits.jobs.remove(&id) else {
             return;
         };
         self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
@@ -47,9 +47,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 After::Whole => {
                     client.whole = true;
-                    let mut inbox = job.asked.bytes;
-                    inbox.append(&mut client.inbox);
-                    client.inbox = inbox;
+                    client.put_back(job.asked.bytes);
                     if let Some(rule) = self.splits.rules.get_mut(job.rule) {
                         rule.did_not_run(job.wanted);
                     }
@@ -108,7 +106,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A server that worked for a job is gone.
     pub(in crate::core) fn member_lost(&mut self, reactor: &mut R, id: u64, server: usize) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
+            return;
+        };
         let leads = job.leader() == Some(server);
         if let (false, Some(member)) = (leads, job.member(server))
             && matches!(member.state, State::Done(_))

@@ -8,6 +8,7 @@ use super::flight::Reply;
 use super::rules::How;
 use crate::session::settings::Settings;
 use crate::split::{Lead, Plan, Resolved};
+use crate::understand::Understood;
 
 /// What a server does for a job.
 #[derive(Clone, Debug)]
@@ -56,6 +57,8 @@ pub(in crate::core) struct Job {
     pub id: u64,
     pub rule: usize,
     pub asked: Asked,
+    /// What its text does.
+    pub understood: Arc<Understood>,
     /// What is known of the text stands behind this.
     pub key: Vec<u8>,
     pub stamp: u64,

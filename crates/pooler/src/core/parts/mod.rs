@@ -20,6 +20,7 @@ mod answer;
 mod ask;
 mod asked;
 mod end;
+mod explained;
 mod flight;
 mod job;
 mod rules;
@@ -27,5 +28,5 @@ mod run;
 
 pub(super) use asked::{Asked, Form as AskedForm, asked};
 pub(super) use flight::{Reply, bound, plain, sync};
-pub(super) use job::{After, Job, Step};
+pub(super) use job::{After, Step};
 pub(super) use rules::Splits;

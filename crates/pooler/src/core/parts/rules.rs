@@ -1,11 +1,13 @@
 //! [`Splits`]: the queries that may run in parts, and what one event loop knows of them.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use corun_model::pooler::split::{History, HistorySettings};
+use corun_model::pooler::split::{Core, History, HistorySettings};
 use lru::LruCache;
 
+use super::job::Job;
 use crate::config::{AutoCount, Config};
 use crate::core::classify::classifier::Classifier;
 use crate::keys::Column;
@@ -20,6 +22,10 @@ pub(in crate::core) struct Splits {
     pub rules: Vec<Rule>,
     /// By text, and by what it means.
     pub known: LruCache<Vec<u8>, Known>,
+    /// Those that run in parts now, by number.
+    pub jobs: HashMap<u64, Job>,
+    /// The hardware threads for parts.
+    pub cores: Vec<Core>,
 }
 
 /// One of `[splits.NAME]`.
@@ -73,12 +79,14 @@ impl Default for Splits {
         Self {
             rules: Vec::new(),
             known: LruCache::new(NonZeroUsize::new(KNOWN_MAX).unwrap_or(NonZeroUsize::MIN)),
+            jobs: HashMap::new(),
+            cores: Vec::new(),
         }
     }
 }
 
 impl Splits {
-    /// What the configuration says; what was learnt of a rule that stays stays with it.
+    /// What the configuration says; what was learnt of a rule that stays stays with it, and so do jobs.
     pub fn of(config: &Config, classifier: &mut Classifier, mut old: Splits) -> Splits {
         let mut rules = Vec::new();
         for (name, split) in &config.splits {
@@ -113,24 +121,23 @@ impl Splits {
             }
             rules.push(rule);
         }
+        let mut jobs = old.jobs;
+        for job in jobs.values_mut() {
+            // What it finds out belongs to a rule that may be gone: then to none.
+            let same = |rule: &Rule| {
+                let before = old.rules.get(job.rule);
+                before.is_some_and(|old| {
+                    (&old.name, old.shape, &old.key) == (&rule.name, rule.shape, &rule.key)
+                })
+            };
+            job.rule = rules.iter().position(same).unwrap_or(usize::MAX);
+        }
         Splits {
             rules,
+            jobs,
+            cores: old.cores,
             ..Splits::default()
         }
-    }
-
-    /// Names of the rules, and what they say, to find them again.
-    pub fn names(&self) -> Vec<(String, Shape, Column)> {
-        let name = |rule: &Rule| (rule.name.clone(), rule.shape, rule.key.clone());
-        self.rules.iter().map(name).collect()
-    }
-
-    /// Where the rule of this name is that says the same; `usize::MAX`, a rule that never is there: nowhere.
-    pub fn same(&self, named: Option<&(String, Shape, Column)>) -> usize {
-        let is = |rule: &Rule| {
-            named.is_some_and(|(name, shape, key)| (name, shape, key) == (&rule.name, &rule.shape, &rule.key))
-        };
-        self.rules.iter().position(is).unwrap_or(usize::MAX)
     }
 
     /// The rule for a text of this shape.

@@ -1,7 +1,9 @@
 //! From a request to its answer in parts: who takes part, what each does, and every way it ends.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use corun_model::pooler::split::{Parts, Placement, free_cores, parts_most, place};
 use corun_net::reactor::Reactor;
@@ -12,36 +14,24 @@ use super::job::{After, Job, Member, State, Step};
 use super::rules::Rule;
 use crate::admin::SplitRow;
 use crate::config::{AutoCount, PoolMode, SplitPlacement, Switch};
-use crate::core::classify::classifier::{Classifier, Rules, read_when_parsed};
+use crate::core::classify::classifier::read_when_parsed;
+use crate::core::classify::request::Request;
 use crate::core::client::Client;
+use crate::core::console::statistics::micros;
 use crate::core::event_loop::EventLoop;
 use crate::core::pool::Pool;
 use crate::core::server::connect::Attempt;
 use crate::core::server::{Server, Task, TaskKind};
+use crate::core::steps::{Halt, Verdict};
 use crate::session::prepared::Prepared;
 use crate::session::settings;
 use crate::split::reads_the_clock;
-use crate::understand::Shape;
+
 use crate::wire::error::code;
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
+use crate::wire::{TransactionStatus, build, read};
 
 /// Memory for what the leader returns before the parts begin.
 const LEAD_MAX: usize = 1 << 20;
-
-/// The shape of a request's first statement.
-fn first_shape(client: &Client, classifier: &mut Classifier, bytes: &[u8]) -> Option<Shape> {
-    let head = header(bytes).ok()??;
-    let body = bytes.get(HEADER_BYTES..head.total)?;
-    match head.tag {
-        frontend::QUERY => Some(classifier.understanding.of(read::query(body)?).shape),
-        frontend::PARSE => Some(classifier.understanding.of(read::parse(body)?.sql).shape),
-        frontend::BIND => {
-            let (_, name, _) = read::bind(body)?;
-            Some(client.statements.get(name)?.statement.understood.shape)
-        }
-        _ => None,
-    }
-}
 
 /// Whether nothing stands between a client and its server that parts on other servers would not have.
 fn plain_session(client: &Client, server: &Server) -> bool {
@@ -52,32 +42,48 @@ fn plain_session(client: &Client, server: &Server) -> bool {
     server.session.status == TransactionStatus::Idle
         && server.expects.settled()
         && client.pins.is_empty()
-        && !(client.began || client.is_doubtful() || client.defines || client.cancel_wanted)
+        && !(client.transaction.began
+            || client.is_doubtful()
+            || client.transaction.defines
+            || client.cancel_wanted)
         && !is("default_transaction_isolation", "serializable")
         && !is("standard_conforming_strings", "off")
 }
 
 impl<R: Reactor> EventLoop<R> {
-    /// Runs a request in parts, if it is one that may and pays. Answers the bytes of the request, which are done with then.
+    /// Runs a request in parts, if it is one that may and pays.
+    #[inline]
     pub(in crate::core) fn split(
         &mut self,
         reactor: &mut R,
-        index: usize,
         leader: usize,
-        rules: &Rules,
-        bytes: &[u8],
-    ) -> Option<usize> {
+        request: &mut Request<'_>,
+    ) -> Verdict {
+        if self.splits.rules.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        match self.try_split(reactor, leader, request) {
+            Some(used) => ControlFlow::Break(Halt::Wait(used)),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Returns the bytes of the request, which are done with then.
+    fn try_split(&mut self, reactor: &mut R, leader: usize, request: &mut Request<'_>) -> Option<usize> {
+        let index = request.client;
         let (client, server) = (self.clients.get_mut(index)?, self.servers.get(leader)?);
         let switch = self.pools.get(server.pool)?.effective.split;
         if std::mem::take(&mut client.whole)
             || switch == Switch::Off
-            || rules.mode == PoolMode::Session
+            || request.rules.mode == PoolMode::Session
             || !plain_session(client, server)
         {
             return None;
         }
-        let shape = first_shape(client, &mut self.classifier, bytes)?;
-        let rule = self.splits.find(&client.database, shape)?;
+        let bytes = request.bytes;
+        let understood = request.first.understood(client, &mut self.classifier, bytes)?;
+        let rule = self.splits.find(&client.database, understood.shape)?;
+        let understood = Arc::clone(understood);
         let asked = asked(client, bytes).filter(|asked| !asked.names())?;
         if asked.texts().into_iter().any(reads_the_clock) {
             return None;
@@ -99,6 +105,7 @@ impl<R: Reactor> EventLoop<R> {
             id: self.shared.id(),
             rule,
             asked,
+            understood,
             key,
             stamp,
             client: index,
@@ -129,9 +136,20 @@ impl<R: Reactor> EventLoop<R> {
         None
     }
 
+    /// A query that could have run in parts ran whole.
+    #[inline]
+    pub(in crate::core) fn split_timed(&mut self, server: usize, took: Duration) {
+        if let Some(server) = self.servers.get_mut(server)
+            && let Some(rule) = server.query.timed.take()
+            && let Some(rule) = self.splits.rules.get_mut(rule)
+        {
+            rule.history.record(1, micros(took));
+        }
+    }
+
     /// Begins a job, or says that it cannot be now.
     fn begin_job(&mut self, reactor: &mut R, job: Job, leader: usize) -> bool {
-        if self.jobs.len() >= self.files.config.corun.split_jobs_max as usize {
+        if self.splits.jobs.len() >= self.files.config.corun.split_jobs_max as usize {
             return false;
         }
         let Some(pool) = self.servers.get(leader).map(|server| server.pool) else {
@@ -146,13 +164,13 @@ impl<R: Reactor> EventLoop<R> {
         match &job.how {
             Some(how) if how.confirmed.same_encoding() && !self.same_encoding(leader) => false,
             Some(_) => {
-                self.adopt(leader, id, job.client, &job.asked);
-                self.jobs.insert(id, job);
+                self.adopt(leader, &job);
+                self.splits.jobs.insert(id, job);
                 self.lead(reactor, id);
                 true
             }
             None => {
-                self.adopt(leader, id, job.client, &job.asked);
+                self.adopt(leader, &job);
                 let asks = self.ask_about(reactor, job);
                 if !asks {
                     self.disown(leader);
@@ -162,22 +180,21 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    fn adopt(&mut self, leader: usize, id: u64, client: usize, asked: &Asked) {
-        let unnamed = self.unnamed(client, asked);
+    fn adopt(&mut self, leader: usize, job: &Job) {
+        let unnamed = self.unnamed(job);
         if let Some(server) = self.servers.get_mut(leader) {
-            server.user.job = Some(id);
+            server.user.job = Some(job.id);
             server.query.since = self.now;
         }
-        if let Some(client) = self.clients.get_mut(client) {
-            client.asked = true;
+        if let Some(client) = self.clients.get_mut(job.client) {
             client.statements.unnamed = unnamed;
         }
         self.shared.jobs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The client's unnamed statement behind a request.
-    fn unnamed(&mut self, client: usize, asked: &Asked) -> Option<Prepared> {
-        let client = self.clients.get(client)?;
+    fn unnamed(&mut self, job: &Job) -> Option<Prepared> {
+        let (client, asked) = (self.clients.get(job.client)?, &job.asked);
         match asked.form {
             Form::Simple => None,
             Form::Extended { parses: false, .. } => client.statements.unnamed.clone(),
@@ -188,8 +205,9 @@ impl<R: Reactor> EventLoop<R> {
                     sql: &asked.sql,
                     types: &asked.types,
                 };
+                let (utf8, known) = (parsed.sql.is_ascii(), Some(Arc::clone(&job.understood)));
                 Some(Prepared {
-                    statement: self.classifier.intern(&parsed, &under, parsed.sql.is_ascii()),
+                    statement: self.classifier.intern(&parsed, &under, utf8, known),
                     stamp: self.classifier.statements.stamp(),
                 })
             }
@@ -208,12 +226,12 @@ impl<R: Reactor> EventLoop<R> {
     fn parts_for(&mut self, rule: usize, switch: Switch) -> (usize, bool) {
         let corun = &self.files.config.corun;
         let most = match corun.split_parts {
-            AutoCount::Auto => parts_most(&self.complex, placement(corun.split_placement)),
+            AutoCount::Auto => parts_most(&self.splits.cores, placement(corun.split_placement)),
             AutoCount::Count(count) => count as usize,
         };
         let here = self.busy_here().saturating_sub(1 + self.ending());
         let busy = self.busy_elsewhere() + here;
-        let free = free_cores(self.complex.len(), busy);
+        let free = free_cores(self.splits.cores.len(), busy);
         let Some(rule) = self.splits.rules.get_mut(rule) else {
             return (1, false);
         };
@@ -312,7 +330,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The leader begins its transaction, and others are made ready.
     pub(super) fn lead(&mut self, reactor: &mut R, id: u64) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
+            return;
+        };
         let (Some(how), Some(leader)) = (job.how.clone(), job.leader()) else {
             return;
         };
@@ -329,7 +349,9 @@ impl<R: Reactor> EventLoop<R> {
             self.take_idle(other, id);
         }
         self.bind_members(leader, &others);
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
+            return;
+        };
         job.parts = others.len() + 1;
         let mut out = Vec::new();
         flight::plain(&mut out, BEGIN);
@@ -363,7 +385,7 @@ impl<R: Reactor> EventLoop<R> {
             pool.idle.forget(server);
         }
         let number = found.id;
-        if let Some(job) = self.jobs.get_mut(&id) {
+        if let Some(job) = self.splits.jobs.get_mut(&id) {
             job.members.push(Member {
                 server,
                 id: number,
@@ -376,9 +398,9 @@ impl<R: Reactor> EventLoop<R> {
     fn bind_members(&mut self, leader: usize, others: &[usize]) {
         let placement = placement(self.files.config.corun.split_placement);
         let job = self.shared.jobs.load(Ordering::Relaxed).saturating_sub(1);
-        let mut cores: Vec<_> = place(others.len() + 1, &self.complex, placement, job)
+        let mut cores: Vec<_> = place(others.len() + 1, &self.splits.cores, placement, job)
             .into_iter()
-            .filter_map(|at| self.complex.get(at).map(|core| core.cpu))
+            .filter_map(|at| self.splits.cores.get(at).map(|core| core.cpu))
             .collect();
         // A member that is on one of them already stays there.
         let mut left: Vec<usize> = Vec::new();
@@ -402,7 +424,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A member takes over the client's settings, if it has others.
     fn make_ready(&mut self, reactor: &mut R, id: u64, server: usize) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.splits.jobs.get(&id) else {
+            return;
+        };
         let (Some(client), Some(found)) = (self.clients.get(job.client), self.servers.get(server)) else {
             return;
         };
@@ -427,7 +451,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Step::End = step {
             return self.member_ended(reactor, server, &task);
         }
-        let Some(job) = self.jobs.get_mut(&id) else {
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
             // The job ended before.
             return self.release(reactor, server);
         };
@@ -459,7 +483,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The leader has told the snapshot.
     fn led(&mut self, reactor: &mut R, id: u64, task: &Task) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.splits.jobs.get_mut(&id) else {
+            return;
+        };
         let Some(how) = job.how.clone() else { return };
         let row = task.reply.as_ref().and_then(|reply| reply.rows().next());
         let lead = match (row, &task.error) {
@@ -494,7 +520,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Members that are ready begin their parts, once the snapshot is known.
     fn begin_parts(&mut self, reactor: &mut R, id: u64) {
-        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(job) = self.splits.jobs.get(&id) else {
+            return;
+        };
         let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
             return;
         };

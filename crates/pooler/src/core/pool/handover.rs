@@ -38,7 +38,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let oldest = pool.waiting.iter().next();
-        let since = oldest.map_or(self.now, |waiting| waiting.since) + self.clock_ahead;
+        let since = oldest.map_or(self.now, |waiting| waiting.since) + self.hosts.clock_ahead;
         if let Some(other) = pool.all.hunger(self.index, Some(since)) {
             let _ = self.shared.mailboxes[other].post(Message::Give {
                 key: pool.key.servers(),
@@ -98,7 +98,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let oldest = pool.waiting.iter().next();
-        let own = oldest.map(|waiting| waiting.since + self.clock_ahead);
+        let own = oldest.map(|waiting| waiting.since + self.hosts.clock_ahead);
         let Some(other) = pool.all.hungriest(self.index, own) else {
             return false;
         };

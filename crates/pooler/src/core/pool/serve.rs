@@ -1,24 +1,25 @@
 //! How clients get servers and lose them again: the part of the event loop that the pool is about.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
 use crate::config::PoolMode;
 use crate::core::classify::forward::{self, Stop};
-use crate::core::classify::request::{self, Request};
+use crate::core::classify::request::{self, First, Needs, Request};
 use crate::core::client::start::pick;
+use crate::core::client::wait::WaitsIn;
 use crate::core::console::queries::{Running, SLOW};
 use crate::core::console::statistics::micros;
 use crate::core::event_loop::{EventLoop, Todo, goodbye};
-use crate::core::heavy_queue::{self, OnServer};
 use crate::core::pool::Waiting;
 use crate::core::ranges::dispatch::CorePool;
 use crate::core::reply;
 use crate::core::reply::change::Change;
 use crate::core::reply::filter::AfterReply;
-use crate::core::route::fleet::Way;
 use crate::core::server::{Deadline, TaskKind};
+use crate::core::steps::{Halt, Verdict};
 use crate::session::settings;
 use crate::understand::{Access, Shape, Understood};
 use crate::wire::error::{Refusal, code};
@@ -88,12 +89,15 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// Goes through a client's messages. Answers how many bytes are done with; the rest is kept by the caller, if the client still is
+    /// Goes through a client's messages. Returns how many bytes are done with; the rest is kept by the caller, if the client still is
     /// there.
     fn serve(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) -> usize {
         let mut at = 0;
-        let queued_max = self.queued_max();
-        if let Some(server) = self.clients.get(index).and_then(|client| client.server) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return bytes.len();
+        };
+        let mut first = First::known(client.first.take());
+        if let Some(server) = client.server {
             self.lingers_no_more(server);
             self.judge(index);
         }
@@ -101,178 +105,194 @@ impl<R: Reactor> EventLoop<R> {
             let Some(client) = self.clients.get(index) else {
                 return bytes.len();
             };
-            let rules = self.rules(client);
-            if (client.server.is_none() || client.passing == 0)
-                && let Some(used) = self.explain(reactor, index, &bytes[at..])
+            let mut request = Request {
+                client: index,
+                bytes: &bytes[at..],
+                rules: self.rules(client),
+                first,
+            };
+            let verdict = self.serve_next(reactor, &mut request);
+            first = request.first;
+            let used = match verdict {
+                // It has a server now.
+                ControlFlow::Continue(()) => continue,
+                ControlFlow::Break(Halt::Done(used)) => {
+                    at += used;
+                    first = First::default();
+                    continue;
+                }
+                ControlFlow::Break(Halt::Gone) => return bytes.len(),
+                ControlFlow::Break(Halt::Leave(used)) => {
+                    if let Some(server) = self.clients.get(index).and_then(|client| client.server) {
+                        self.part(reactor, server, index);
+                    }
+                    used
+                }
+                ControlFlow::Break(Halt::Wait(used)) => used,
+            };
+            if used == 0
+                && let Some(client) = self.clients.get_mut(index)
             {
-                at += used;
-                continue;
+                client.first = first.take();
             }
-            let Some(client) = self.clients.get(index) else {
-                return bytes.len();
-            };
-            let Some(server_index) = client.server else {
-                // What is left of a message that needed no server.
-                if client.passing > 0
-                    && let Some(client) = self.clients.get_mut(index)
-                {
-                    let part = client.passing.min(bytes.len() - at);
-                    client.passing -= part;
-                    at += part;
-                }
-                if at == bytes.len() {
-                    return at;
-                }
-                let Some(client) = self.clients.get(index) else {
-                    return bytes.len();
-                };
-                match request::first(client, &mut self.classifier, &rules, &bytes[at..]) {
-                    Request::Unknown => return at,
-                    Request::Answered(total, out) => {
-                        let used = total.min(bytes.len() - at);
-                        at += used;
-                        if let Some(client) = self.clients.get_mut(index) {
-                            client.passing = total - used;
-                            client.transport.send(reactor, &out);
-                        }
-                    }
-                    Request::Goodbye => {
-                        self.said_goodbye(reactor, index);
-                        return bytes.len();
-                    }
-                    Request::Violation(refusal) => {
-                        self.refuse_client(reactor, index, &refusal);
-                        return bytes.len();
-                    }
-                    Request::Begin(used, understood) => {
-                        self.begin_late(reactor, index, &bytes[at..at + used], understood);
-                        at += used;
-                    }
-                    Request::Server(understood) => {
-                        self.reads_sequences(index, understood.as_deref());
-                        if !self.heavy_queue_lets(reactor, index, &bytes[at..], understood.as_ref()) {
-                            return at;
-                        }
-                        if !self.attach(reactor, index, &bytes[at..], understood.as_ref()) {
-                            return at;
-                        }
-                    }
-                }
-                continue;
-            };
-            let Some(server) = self.servers.get(server_index) else {
-                return bytes.len();
-            };
-            if server.task.is_some() || server.is_taken() {
-                return at;
-            }
-            let mut end = bytes.len();
-            if client.turn.is_some() {
-                match self.heavy_queue_on_server(reactor, index, server_index, &rules, &bytes[at..]) {
-                    OnServer::Go => {}
-                    OnServer::Only(used) => end = at + used,
-                    OnServer::Wait(used) => return at + used,
-                }
-            }
-            if !self.splits.rules.is_empty()
-                && let Some(used) = self.split(reactor, index, server_index, &rules, &bytes[at..])
-            {
-                return at + used;
-            }
-            let (Some(client), Some(server)) =
-                (self.clients.get_mut(index), self.servers.get_mut(server_index))
-            else {
-                return bytes.len();
-            };
-            let (used, stop) = forward::forward(
-                client,
-                server,
-                &mut self.classifier,
-                &rules,
-                reactor,
-                &bytes[at..end],
-            );
-            at += used;
-            let counts = std::mem::take(&mut server.query.counts);
-            if let Some(pool) = self.pools.get_mut(server.pool) {
-                pool.totals.counts.add(counts);
-            }
-            match stop {
-                Stop::Unfinished => {
-                    let queued = reactor.queued(server.token());
-                    if !client.paused && queued > queued_max {
-                        client.paused = true;
-                        reactor.pause(client.token());
-                    }
-                    if client.cancel_wanted && server.expects.outstanding() > 0 {
-                        client.cancel_wanted = false;
-                        self.start_cancel(reactor, server_index);
-                    }
-                    if queued > 0 {
-                        self.grew(reactor, used);
-                    }
-                }
-                Stop::Held => client.held = true,
-                Stop::Goodbye => {
-                    self.said_goodbye(reactor, index);
-                    return bytes.len();
-                }
-                Stop::Violation(refusal) => {
-                    self.refuse_client(reactor, index, &refusal);
-                    return bytes.len();
-                }
-            }
-            // What was answered here, without the server, leaves nothing to wait for.
-            self.after_answer(reactor, server_index);
-            if let Some(client) = self.clients.get(index)
-                && client.server.is_none()
-                && at < bytes.len()
-            {
-                self.todo.push_back(Todo::Serve(index, client.id));
-            }
-            return at;
+            return at + used;
         }
     }
 
-    /// Gives a client a server, or puts it in the queue. `true`: it has one and may go on at once.
-    fn attach(
-        &mut self,
-        reactor: &mut R,
-        index: usize,
-        bytes: &[u8],
-        understood: Option<&Arc<Understood>>,
-    ) -> bool {
-        let shape = understood.map_or(Shape::UNKNOWN, |understood| understood.shape);
-        let key = self.key_of_request(index, bytes, understood);
-        let host_pool = match self.way(reactor, index, bytes, key) {
-            Way::Pool(pool) => pool,
-            Way::Park => {
-                self.park(index);
-                return false;
-            }
-            Way::Refuse(refusal) => {
-                self.refuse_client(reactor, index, &refusal);
-                return false;
-            }
+    /// Serves what the client asks for next. `Continue`: it has got a server for that.
+    fn serve_next(&mut self, reactor: &mut R, request: &mut Request<'_>) -> Verdict {
+        let Some(client) = self.clients.get_mut(request.client) else {
+            return ControlFlow::Break(Halt::Gone);
         };
-        let in_turn = self.files.config.proxy.server_round_robin;
+        let server = client.server;
+        if client.passing == 0 {
+            self.at_any_time(reactor, request)?;
+        } else if server.is_none() {
+            // What is left of a message that needed no server.
+            let part = client.passing.min(request.bytes.len());
+            client.passing -= part;
+            return ControlFlow::Break(match client.passing {
+                0 => Halt::Done(part),
+                _ => Halt::Wait(part),
+            });
+        }
+        match server {
+            Some(server) => self.serve_on(reactor, server, request),
+            None => self.serve_without(reactor, request),
+        }
+    }
+
+    /// The client has no server.
+    fn serve_without(&mut self, reactor: &mut R, request: &mut Request<'_>) -> Verdict {
+        let index = request.client;
+        let Some(client) = self.clients.get_mut(index) else {
+            return ControlFlow::Break(Halt::Gone);
+        };
+        ControlFlow::Break(match request::needs(client, &mut self.classifier, request) {
+            Needs::More => Halt::Wait(0),
+            Needs::Answer(total, out) => {
+                let used = total.min(request.bytes.len());
+                client.passing = total - used;
+                client.transport.send(reactor, &out);
+                Halt::Done(used)
+            }
+            Needs::Goodbye => {
+                self.said_goodbye(reactor, index);
+                Halt::Gone
+            }
+            Needs::Refusal(refusal) => {
+                self.refuse_client(reactor, index, &refusal);
+                Halt::Gone
+            }
+            Needs::Begin(used, understood) => {
+                self.begin_late(reactor, index, &request.bytes[..used], understood);
+                Halt::Done(used)
+            }
+            Needs::Server => {
+                let understood = request
+                    .first
+                    .understood(client, &mut self.classifier, request.bytes);
+                client.sequences |= understood.is_some_and(|understood| reads_sequences(understood));
+                self.before_a_server(reactor, request)?;
+                return self.attach(reactor, request);
+            }
+        })
+    }
+
+    /// The client has this server.
+    fn serve_on(&mut self, reactor: &mut R, server_index: usize, request: &mut Request<'_>) -> Verdict {
+        let queued_max = self.queued_max();
+        let index = request.client;
+        let all = request.bytes.len();
+        match self.servers.get(server_index) {
+            None => return ControlFlow::Break(Halt::Gone),
+            Some(server) if server.task.is_some() || server.is_taken() => {
+                return ControlFlow::Break(Halt::Wait(0));
+            }
+            Some(_) => self.on_its_server(reactor, server_index, request)?,
+        }
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
+            return ControlFlow::Break(Halt::Gone);
+        };
+        let (used, stop) = forward::forward(client, server, &mut self.classifier, reactor, request);
+        let counts = std::mem::take(&mut server.query.counts);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.totals.counts.add(counts);
+        }
+        match stop {
+            Stop::Unfinished => {
+                let queued = reactor.queued(server.token());
+                if !client.paused && queued > queued_max {
+                    client.paused = true;
+                    reactor.pause(client.token());
+                }
+                if client.cancel_wanted && server.expects.outstanding() > 0 {
+                    client.cancel_wanted = false;
+                    self.start_cancel(reactor, server_index);
+                }
+                if queued > 0 {
+                    self.grew(reactor, used);
+                }
+            }
+            Stop::Held => client.held = true,
+            Stop::Goodbye => {
+                self.said_goodbye(reactor, index);
+                return ControlFlow::Break(Halt::Gone);
+            }
+            Stop::Violation(refusal) => {
+                self.refuse_client(reactor, index, &refusal);
+                return ControlFlow::Break(Halt::Gone);
+            }
+        }
+        // What was answered here, without the server, leaves nothing to wait for.
+        self.after_answer(reactor, server_index);
+        if used < all
+            && self
+                .clients
+                .get(index)
+                .is_some_and(|client| client.server.is_none())
+        {
+            self.serve_soon(index);
+        }
+        ControlFlow::Break(Halt::Wait(used))
+    }
+
+    /// Gives a client a server, or puts it in the queue.
+    fn attach(&mut self, reactor: &mut R, request: &mut Request<'_>) -> Verdict {
+        let index = request.client;
         let CorePool {
             pool: pool_index,
             domain,
-        } = self.core_pool(host_pool, index, key);
+        } = self.pool_for(reactor, request)?;
+        let in_turn = self.files.config.proxy.server_round_robin;
         let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
-            return false;
+            return ControlFlow::Break(Halt::Wait(0));
         };
+        let understood = request
+            .first
+            .understood(client, &mut self.classifier, request.bytes);
+        let shape = understood.map_or(Shape::UNKNOWN, |understood| understood.shape);
         if !pool.paused
             && !pool.gone
             && pool.waiting.is_empty()
             && let Some(server) = pick(&self.servers, pool, client, in_turn)
         {
             pool.waiting.ran(shape);
-            return self.pair(reactor, index, server);
+            if self.pair(reactor, index, server) {
+                return ControlFlow::Continue(());
+            }
+        } else {
+            self.enqueue(reactor, index, pool_index, shape, domain);
         }
-        self.enqueue(reactor, index, pool_index, shape, domain);
-        false
+        ControlFlow::Break(Halt::Wait(0))
+    }
+
+    /// Puts a client's waiting bytes on the list of what is done once the event is over.
+    pub(in crate::core) fn serve_soon(&mut self, index: usize) {
+        if let Some(client) = self.clients.get(index) {
+            self.todo.push_back(Todo::Serve(index, client.id));
+        }
     }
 
     /// Puts a client in a pool's queue.
@@ -298,9 +318,9 @@ impl<R: Reactor> EventLoop<R> {
             let refusal = refusal.clone();
             return self.refuse_client(reactor, index, &refusal);
         }
-        client.waiting = Some(pool_index);
-        client.waiting_since = client.waited_from.take().unwrap_or(self.now);
-        client.told_to_wait = false;
+        client.wait.place = WaitsIn::Pool(pool_index);
+        client.wait.since = client.wait.from.take().unwrap_or(self.now);
+        client.wait.told = false;
         pool.waiting.push(Waiting {
             client: index,
             shape,
@@ -330,8 +350,7 @@ impl<R: Reactor> EventLoop<R> {
         debug_assert!(server.user.client.is_none() && server.is_between_transactions());
         client.server = Some(server_index);
         Self::arrived(client);
-        client.asked = false;
-        client.began = false;
+        client.transaction.began = false;
         client.held = false;
         server.user.client = Some(index);
         server.host.replica = replica;
@@ -341,12 +360,12 @@ impl<R: Reactor> EventLoop<R> {
         server.query.since = self.now;
         server.reading.errors = 0;
         server.query.running = Running::Nothing;
-        server.query.came = Some(match client.waiting {
-            Some(_) => client.waiting_since,
+        server.query.came = Some(match client.wait.pool() {
+            Some(_) => client.wait.since,
             None => self.now,
         });
-        if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
-            let waited = self.now.saturating_sub(client.waiting_since);
+        if let Some(pool) = client.wait.leave().and_then(|pool| self.pools.get_mut(pool)) {
+            let waited = self.now.saturating_sub(client.wait.since);
             pool.totals.wait_time += waited;
             pool.times.wait.record(micros(waited));
         }
@@ -398,7 +417,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         }
         if let Some(begun) = client.begun.take() {
-            client.wrote |= begun.understood.access != Access::Read;
+            client.transaction.wrote |= begun.understood.access != Access::Read;
             // In a flight of its own: should it fail, nothing of the client's runs outside of its transaction.
             server.start_message(reactor, TaskKind::Begin, &begun.text);
             return false;
@@ -417,9 +436,7 @@ impl<R: Reactor> EventLoop<R> {
             None => None,
         };
         let received = reply::relay(server, client.as_deref_mut(), reactor, bytes, self.now);
-        let ticket = server.query.ticket.take_if(|_| received.queries > 0);
-        let of_pool = server.pool;
-        let (mut learnt, mut came) = (None, None);
+        let mut learnt = None;
         if let Some(pool) = self.pools.get_mut(server.pool) {
             let totals = &mut pool.totals;
             totals.sent += bytes.len() as u64;
@@ -431,12 +448,6 @@ impl<R: Reactor> EventLoop<R> {
             totals.query_time += received.query_time;
             totals.transaction_time += received.transaction_time;
             if received.queries > 0
-                && let Some(rule) = server.query.timed.take()
-                && let Some(rule) = self.splits.rules.get_mut(rule)
-            {
-                rule.history.record(1, micros(received.latencies[0]));
-            }
-            if received.queries > 0
                 && let Some(understood) = server.query.running.ends(received.queries)
             {
                 let database = &pool.key.database;
@@ -444,10 +455,6 @@ impl<R: Reactor> EventLoop<R> {
                     self.queries.record(database, &understood, received.latencies[0]);
                 }
                 learnt = Some(understood);
-            }
-            if received.queries > 0 {
-                came = server.query.came.take();
-                server.query.deadline = Deadline::None;
             }
             for took in received.latencies.iter().take(received.queries as usize) {
                 pool.times.query.record(micros(*took));
@@ -460,10 +467,10 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(client) = client {
             if received.transactions > 0
                 && server.session.status == TransactionStatus::Idle
-                && std::mem::take(&mut client.defines)
+                && std::mem::take(&mut client.transaction.defines)
             {
                 self.classifier.defined();
-                if client.recodes {
+                if client.doubt.recodes {
                     self.classifier.catalogues.all.outdated(&client.database);
                 }
             }
@@ -476,20 +483,8 @@ impl<R: Reactor> EventLoop<R> {
         if queued_bytes > 0 {
             self.grew(reactor, bytes.len());
         }
-        let ran = heavy_queue::Ran {
-            took: received.latencies[0],
-            came,
-        };
-        if let Some(ticket) = ticket {
-            self.heavy_queue_finished(reactor, index, ticket, ran);
-            // What came behind it has waited for its end.
-            if let Some(at) = self.servers.get(index).and_then(|server| server.user.client)
-                && let Some(client) = self.clients.get(at).filter(|client| !client.inbox.is_empty())
-            {
-                self.todo.push_back(Todo::Serve(at, client.id));
-            }
-        } else if let Some(understood) = learnt {
-            self.heavy_queue_learns(reactor, of_pool, &understood, ran);
+        if received.queries > 0 {
+            self.after_a_query(reactor, index, learnt.as_deref(), received.latencies[0]);
         }
         if let Some(why) = received.broken {
             return self.server_lost(reactor, index, why);
@@ -530,22 +525,19 @@ impl<R: Reactor> EventLoop<R> {
             && let Some(client) = self.clients.get_mut(client_index)
             && std::mem::take(&mut client.held)
         {
-            self.todo.push_back(Todo::Serve(client_index, client.id));
+            self.serve_soon(client_index);
         }
     }
 
     /// Parts a server and its client if nothing keeps them together.
     pub(in crate::core) fn after_answer(&mut self, reactor: &mut R, index: usize) {
-        let Some(server) = self.servers.get_mut(index) else {
+        let Some(client_index) = self.servers.get(index).and_then(|server| server.user.client) else {
             return;
         };
-        let Some(client_index) = server.user.client else {
+        let (Some(server), Some(client)) = (self.servers.get_mut(index), self.clients.get_mut(client_index))
+        else {
             return;
         };
-        let Some(client) = self.clients.get_mut(client_index) else {
-            return;
-        };
-        let id = client.id;
         if !server.is_between_transactions() || client.passing > 0 {
             return;
         }
@@ -571,10 +563,7 @@ impl<R: Reactor> EventLoop<R> {
             if self.stopping {
                 return self.refuse_client(reactor, client_index, &goodbye());
             }
-            if std::mem::take(&mut client.held) {
-                self.todo.push_back(Todo::Serve(client_index, id));
-            }
-            return;
+            return self.look_again(index);
         }
         if self.lingers(reactor, index) {
             return;
@@ -618,13 +607,19 @@ impl<R: Reactor> EventLoop<R> {
             client.held = false;
             client.since = self.now;
             if !client.inbox.is_empty() || client.paused {
-                self.todo.push_back(Todo::Serve(client_index, client.id));
+                self.serve_soon(client_index);
             }
             if self.stopping {
                 self.refuse_client(reactor, client_index, &goodbye());
             }
         }
     }
+}
+
+/// Whether a text may ask for the last number of a sequence.
+fn reads_sequences(understood: &Understood) -> bool {
+    let names = |name: &str| understood.names.binary_search_by(|own| (**own).cmp(name)).is_ok();
+    names("lastval") || names("currval")
 }
 
 /// What a client of session mode is told whose server must go before it.

@@ -150,7 +150,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn unbound(&mut self, refusal: &Refusal, switch: Switch) {
-        self.unbound_because = refusal.to_string();
+        self.ranges.unbound_because = refusal.to_string();
         if !self.shared.first_of_its_kind(refusal) {
             return;
         }

@@ -40,7 +40,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The host that has a key's range among those that can answer.
     fn host_of(&mut self, key: &PoolKey, of: Key) -> Option<usize> {
-        let fleet = self.fleets.get_mut(&key.database)?.view.fleet();
+        let fleet = self.hosts.fleets.get_mut(&key.database)?.view.fleet();
         let primary = fleet.primary();
         let hosts = fleet.hosts();
         let copies: Vec<usize> = (0..hosts.len()).filter(|&host| Some(host) != primary).collect();
@@ -51,7 +51,7 @@ impl<R: Reactor> EventLoop<R> {
                 host.role() == Role::Replica && !host.is_banned() && !host.is_lagging()
             })
             .collect();
-        let dispatcher = self.dispatchers.get_mut(&key.database)?.as_mut()?;
+        let dispatcher = self.ranges.dispatchers.get_mut(&key.database)?.as_mut()?;
         let owner = dispatcher.ranges.host(&of, &alive)?;
         copies.get(owner).copied()
     }

@@ -10,6 +10,7 @@
 //! server (`range_wait_max_us`); then the free one takes it. Where dispatch is off for now, every core pool takes from every other at once,
 //! and all servers are bound as if there were no ranges. Which core pool a statement gets never changes what it returns.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,7 +21,9 @@ use corun_net::reactor::Reactor;
 
 use crate::config::{Dispatch, Effective, PoolMode, ReplicaDispatch, Switch};
 use crate::core::classify::classifier::Classifier;
+use crate::core::classify::request::{First, Request, look_up};
 use crate::core::client::Client;
+use crate::core::client::wait::WaitsIn;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::pool::{Pool, PoolKey, Waiting};
 use crate::core::ranges::{Key, LoopRanges, Ranges};
@@ -43,6 +46,19 @@ pub(in crate::core) struct Dispatcher {
     seen: (u64, Duration),
     /// For random dispatch.
     turn: u64,
+}
+
+/// What an event loop has for ranges of keys.
+#[derive(Default)]
+pub(in crate::core) struct LoopDispatch {
+    /// The cores of all loops, in order: the workers that ranges of keys belong to.
+    pub cpus: Vec<CpuId>,
+    /// What is known of ranges of keys, by database; `None`: it has none.
+    pub dispatchers: HashMap<Arc<str>, Option<Dispatcher>>,
+    /// When somebody who waits may go with a server of another core pool.
+    pub overflow_at: Option<Duration>,
+    /// Why a backend was not bound to its core, lately.
+    pub unbound_because: String,
 }
 
 /// Where a client's request goes.
@@ -90,8 +106,8 @@ pub(in crate::core) fn key_of(
     ranges: &mut LoopRanges,
     client: &Client,
     classifier: &mut Classifier,
+    first: &mut First,
     bytes: &[u8],
-    first: Option<&Arc<Understood>>,
 ) -> Option<Key> {
     let mut at = 0;
     let mut parsed: Vec<(&[u8], Arc<Understood>, &[u8])> = Vec::new();
@@ -102,7 +118,8 @@ pub(in crate::core) fn key_of(
         match head.tag {
             frontend::QUERY if number == 0 => {
                 let sql = read::query(body)?;
-                let plan = first?.keys.as_ref()?;
+                let understood = first.understood(client, classifier, bytes)?;
+                let plan = understood.keys.as_ref()?;
                 let resolved = ranges.resolve(plan)?;
                 let kind = ranges.kind(resolved.domain);
                 let span = plan.span(resolved.column, kind, &Literals::of(sql));
@@ -110,11 +127,11 @@ pub(in crate::core) fn key_of(
             }
             frontend::PARSE => {
                 let parse = read::parse(body)?;
-                let understood = match first.filter(|_| number == 0) {
-                    Some(understood) => Arc::clone(understood),
-                    None => classifier.understanding.of(parse.sql),
+                let understood = match number {
+                    0 => first.understood(client, classifier, bytes).cloned(),
+                    _ => look_up(client, classifier, message),
                 };
-                parsed.push((parse.name, understood, parse.sql));
+                parsed.push((parse.name, understood?, parse.sql));
             }
             frontend::BIND => {
                 let (_, name, _) = read::bind(body)?;
@@ -172,7 +189,7 @@ impl<R: Reactor> EventLoop<R> {
             && effective.hosts.iter().chain(&effective.replicas).all(|host| host.host.is_here())
             && ranges.values().any(|range| range.database == effective.database);
         if ranged {
-            self.cpus.len().min(size).max(1)
+            self.ranges.cpus.len().min(size).max(1)
         } else {
             1
         }
@@ -234,7 +251,7 @@ impl<R: Reactor> EventLoop<R> {
 
     fn move_waiting(&mut self, waiting: Waiting, to: usize) {
         if let (Some(client), Some(pool)) = (self.clients.get_mut(waiting.client), self.pools.get_mut(to)) {
-            client.waiting = Some(to);
+            client.wait.place = WaitsIn::Pool(to);
             pool.waiting.push(waiting);
             self.todo.push_back(Todo::Connect(to));
         }
@@ -245,27 +262,24 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get(pool) else {
             return;
         };
-        if !self.dispatchers.contains_key(&pool.key.database) {
+        if !self.ranges.dispatchers.contains_key(&pool.key.database) {
             let database = Arc::clone(&pool.key.database);
-            let shared = self.shared.ranges(&database, self.cpus.len().max(1));
-            self.dispatchers.insert(database, shared.map(Dispatcher::new));
+            let shared = self.shared.ranges(&database, self.ranges.cpus.len().max(1));
+            self.ranges
+                .dispatchers
+                .insert(database, shared.map(Dispatcher::new));
         }
     }
 
     fn dispatcher(&self, pool: &Pool) -> Option<&Dispatcher> {
-        self.dispatchers.get(&pool.key.database)?.as_ref()
+        self.ranges.dispatchers.get(&pool.key.database)?.as_ref()
     }
 
-    /// Where a client's request belongs, if its keys decide anything now; `understood` is what its first message says.
-    pub(in crate::core) fn key_of_request(
-        &mut self,
-        index: usize,
-        bytes: &[u8],
-        understood: Option<&Arc<Understood>>,
-    ) -> Option<Key> {
-        let client = self.clients.get(index)?;
+    /// Where a client's request belongs, if its keys decide anything now.
+    pub(in crate::core) fn key_of_request(&mut self, request: &mut Request<'_>) -> Option<Key> {
+        let client = self.clients.get(request.client)?;
         let pool = self.pools.get(client.pool)?;
-        let dispatcher = self.dispatchers.get_mut(&pool.key.database)?.as_mut()?;
+        let dispatcher = self.ranges.dispatchers.get_mut(&pool.key.database)?.as_mut()?;
         let effective = &pool.effective;
         let core_pools = !pool.core_pools.is_empty() && dispatcher.is_on(effective.dispatch);
         let copies = !effective.replicas.is_empty() && effective.replica_dispatch == ReplicaDispatch::Range;
@@ -276,8 +290,8 @@ impl<R: Reactor> EventLoop<R> {
             &mut dispatcher.ranges,
             client,
             &mut self.classifier,
-            bytes,
-            understood,
+            &mut request.first,
+            request.bytes,
         )?;
         dispatcher.ranges.count(&key);
         Some(key)
@@ -290,10 +304,10 @@ impl<R: Reactor> EventLoop<R> {
             return CorePool { pool, domain: None };
         };
         if let (Some(key), Some(client)) = (key.filter(|_| decide), self.clients.get(index))
-            && let Some(Some(dispatcher)) = self.dispatchers.get_mut(&found.key.database)
+            && let Some(Some(dispatcher)) = self.ranges.dispatchers.get_mut(&found.key.database)
         {
             let worker = dispatcher.worker(&key, client.id, found.effective.dispatch);
-            let core_pool = worker * found.core_pools.len() / self.cpus.len().max(1);
+            let core_pool = worker * found.core_pools.len() / self.ranges.cpus.len().max(1);
             return CorePool {
                 pool: found.core_pools[core_pool.min(found.core_pools.len() - 1)],
                 domain: Some(key.domain),
@@ -324,8 +338,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// The core of a core pool.
     fn cpu_of_core_pool(&self, key: &PoolKey, core_pools: usize) -> Option<CpuId> {
-        let at = key.core_pool * self.cpus.len() / core_pools.max(1);
-        self.cpus.get(at).copied()
+        let at = key.core_pool * self.ranges.cpus.len() / core_pools.max(1);
+        self.ranges.cpus.get(at).copied()
     }
 
     /// The core pools a pool is one of; empty where it is alone.
@@ -340,9 +354,9 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(own) = self.pools.get(pool).filter(|_| !core_pools.is_empty())
             && self.keys_decide(own.first_core_pool)
         {
-            let workers = self.cpus.len();
+            let workers = self.ranges.cpus.len();
             let first = |core_pool: usize| (core_pool * workers / core_pools.len()).min(workers);
-            return self.cpus[first(own.key.core_pool)..first(own.key.core_pool + 1)].to_vec();
+            return self.ranges.cpus[first(own.key.core_pool)..first(own.key.core_pool + 1)].to_vec();
         }
         self.place.cpus.clone()
     }
@@ -431,7 +445,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Sees to it that waiting clients are looked at again by then.
     pub(in crate::core) fn look_for_overflow(&mut self, at: Duration) {
-        self.overflow_at = Some(self.overflow_at.map_or(at, |known| known.min(at)));
+        self.ranges.overflow_at = Some(self.ranges.overflow_at.map_or(at, |known| known.min(at)));
     }
 
     /// A client has begun to wait in a core pool: somebody free in another may take it, at once or soon.
@@ -469,10 +483,10 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Gives free servers to those that have waited long enough in other core pools.
     pub(in crate::core) fn overflow_tick(&mut self) {
-        if self.overflow_at.is_none_or(|at| self.now < at) {
+        if self.ranges.overflow_at.is_none_or(|at| self.now < at) {
             return;
         }
-        self.overflow_at = None;
+        self.ranges.overflow_at = None;
         let free: Vec<usize> = self
             .pools
             .iter_mut()
@@ -484,12 +498,12 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Several times a second: counts go together, buckets move, and `auto` is judged.
     pub(in crate::core) fn dispatch_tick(&mut self) {
-        if self.dispatchers.is_empty() {
+        if self.ranges.dispatchers.is_empty() {
             return;
         }
         let first = self.index == 0;
         let shared = Arc::clone(&self.shared);
-        for (database, dispatcher) in &mut self.dispatchers {
+        for (database, dispatcher) in &mut self.ranges.dispatchers {
             let Some(dispatcher) = dispatcher else {
                 continue;
             };
@@ -526,6 +540,6 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Everything known of ranges is to be asked anew: the configuration changed.
     pub(in crate::core) fn forget_ranges(&mut self) {
-        self.dispatchers.clear();
+        self.ranges.dispatchers.clear();
     }
 }

@@ -11,6 +11,7 @@
 pub(in crate::core) mod bind;
 pub(in crate::core) mod copies;
 pub(in crate::core) mod dispatch;
+mod explained;
 pub(in crate::core) mod range_rows;
 
 use std::collections::HashMap;

@@ -358,7 +358,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                     && self.server.session.parameter(name, value)
                     && let Some(client) = &mut self.client
                 {
-                    client.read_back = true;
+                    client.doubt.read_back = true;
                 }
                 true
             }
@@ -430,7 +430,7 @@ impl<'a, R: Reactor> Way<'a, R> {
         self.server.reading.last_error = message.map(<[u8]>::to_vec);
         let mut statements = None;
         if let Some(client) = &mut self.client {
-            client.ask_pins = true;
+            client.doubt.ask_pins = true;
             statements = Some(&mut client.statements);
         }
         let undone = self.server.expects.error();
@@ -478,7 +478,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 client.pins = client.pins.without(client.unpins);
             }
             client.unpins = Pins::NONE;
-            client.began = self.server.expects.outstanding() > 0 && client.began;
+            client.transaction.began = self.server.expects.outstanding() > 0 && client.transaction.began;
         }
         self.transaction_ended();
     }

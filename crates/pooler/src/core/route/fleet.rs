@@ -8,6 +8,8 @@
 //!
 //! Which host it is, `corun_model::pooler::replicas` decides; what is known of hosts is shared by all loops ([`Hosts`]).
 
+use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,12 +20,15 @@ use ring::rand::SecureRandom;
 
 use crate::config::{Corun, Effective, Endpoint, PoolMode};
 use crate::core::classify::batch;
+use crate::core::classify::request::Request;
 use crate::core::client::Client;
+use crate::core::client::wait::WaitsIn;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::pool::PoolKey;
 use crate::core::ranges::Key;
 use crate::core::server::Question;
 use crate::core::shared::{Message, Shared};
+use crate::core::steps::Halt;
 use crate::hosts::{Hosts, Order, Pace, ProbeError, Report, Settings, View};
 use crate::wire::error::{Refusal, Reported, code};
 
@@ -35,6 +40,17 @@ pub(in crate::core) struct Fleet {
     pub view: View,
     /// Who probes.
     user: Arc<str>,
+}
+
+/// What an event loop knows of hosts.
+#[derive(Default)]
+pub(in crate::core) struct LoopHosts {
+    /// Databases with several hosts that clients of this loop use.
+    pub fleets: HashMap<Arc<str>, Fleet>,
+    /// Clients (slot, number) for whom there is no host now.
+    pub parked: Vec<(usize, u64)>,
+    /// How far the clock of all loops is ahead of this loop's.
+    pub clock_ahead: Duration,
 }
 
 /// Where a client goes.
@@ -125,7 +141,7 @@ impl Shared {
 impl<R: Reactor> EventLoop<R> {
     /// The time by the clock all loops share.
     pub(in crate::core) fn fleet_time(&mut self, reactor: &R) -> Duration {
-        reactor.now() + self.clock_ahead
+        reactor.now() + self.hosts.clock_ahead
     }
 
     /// Finds out how far the clock of all loops is ahead of this one's.
@@ -136,7 +152,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         // The least of several: this thread may be interrupted between the two.
         let several = (0..5).map(|_| ahead(self.shared.started));
-        self.clock_ahead = several.min().unwrap_or_default();
+        self.hosts.clock_ahead = several.min().unwrap_or_default();
     }
 
     /// Whether a pool is of a database with several hosts.
@@ -149,7 +165,7 @@ impl<R: Reactor> EventLoop<R> {
     /// Makes sure that the hosts of a pool's database are looked at.
     fn open_fleet(&mut self, reactor: &mut R, pool: usize) {
         let Some(pool) = self.pools.get(pool) else { return };
-        if self.fleets.contains_key(&pool.key.database) {
+        if self.hosts.fleets.contains_key(&pool.key.database) {
             return;
         }
         let effective = &pool.effective;
@@ -162,7 +178,9 @@ impl<R: Reactor> EventLoop<R> {
             .shared
             .hosts(&database, effective, &self.files.config.corun)
             .view();
-        self.fleets.insert(Arc::clone(&database), Fleet { view, user });
+        self.hosts
+            .fleets
+            .insert(Arc::clone(&database), Fleet { view, user });
         self.probe(reactor, &database);
     }
 
@@ -176,7 +194,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(key) = self.pools.get(pool).map(|pool| pool.key.clone()) else {
             return Way::Pool(pool);
         };
-        let choice = match self.fleets.get_mut(&key.database) {
+        let choice = match self.hosts.fleets.get_mut(&key.database) {
             Some(fleet) => match fleet.view.route(Want::Write, now, &[]) {
                 Choice::Host(host) => Choice::Host(host),
                 // A replica can let it in as well, so that reads go on.
@@ -191,13 +209,8 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Where a client's next transaction goes; `bytes` begin with its first message, whose key is `of`.
-    pub(in crate::core) fn way(
-        &mut self,
-        reactor: &mut R,
-        index: usize,
-        bytes: &[u8],
-        of: Option<Key>,
-    ) -> Way {
+    fn way(&mut self, reactor: &mut R, request: &mut Request<'_>, of: Option<Key>) -> Way {
+        let index = request.client;
         let Some(pool_index) = self.clients.get(index).map(|client| client.pool) else {
             return Way::Pool(usize::MAX);
         };
@@ -214,7 +227,7 @@ impl<R: Reactor> EventLoop<R> {
             // It was parked, or its queue was dissolved.
             Some(place) => place,
             None => {
-                let ask = batch::ask(client, &mut self.classifier, bytes);
+                let ask = batch::ask(client, &mut self.classifier, &mut request.first, request.bytes);
                 client.split.decide(&rules, &ask)
             }
         };
@@ -224,8 +237,10 @@ impl<R: Reactor> EventLoop<R> {
             Place::Replica => self.loads_by_key(&key, of),
             _ => Vec::new(),
         };
-        let (Some(client), Some(fleet)) = (self.clients.get_mut(index), self.fleets.get_mut(&key.database))
-        else {
+        let (Some(client), Some(fleet)) = (
+            self.clients.get_mut(index),
+            self.hosts.fleets.get_mut(&key.database),
+        ) else {
             return Way::Pool(pool_index);
         };
         let choice = fleet
@@ -235,9 +250,31 @@ impl<R: Reactor> EventLoop<R> {
         self.chosen(&key, choice)
     }
 
+    /// The pool of the host that a request goes to. `Break`: it goes nowhere now.
+    pub(in crate::core) fn pool_of_host(
+        &mut self,
+        reactor: &mut R,
+        request: &mut Request<'_>,
+        of: Option<Key>,
+    ) -> ControlFlow<Halt, usize> {
+        let index = request.client;
+        match self.way(reactor, request, of) {
+            Way::Pool(pool) => ControlFlow::Continue(pool),
+            Way::Park => {
+                self.park(index);
+                ControlFlow::Break(Halt::Wait(0))
+            }
+            Way::Refuse(refusal) => {
+                self.refuse_client(reactor, index, &refusal);
+                ControlFlow::Break(Halt::Gone)
+            }
+        }
+    }
+
     /// Transactions under way and waiting at each host, of this loop and user.
     pub(in crate::core) fn loads(&self, key: &PoolKey) -> Vec<u32> {
         let hosts = self
+            .hosts
             .fleets
             .get(&key.database)
             .map_or(0, |fleet| fleet.view.hosts().len());
@@ -283,7 +320,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Whether hosts of a database have not told yet what they are.
     fn hosts_unknown(&mut self, database: &str) -> bool {
-        let fleet = self.fleets.get_mut(database);
+        let fleet = self.hosts.fleets.get_mut(database);
         fleet.is_some_and(|fleet| {
             let hosts = fleet.view.fleet().hosts();
             hosts.iter().any(|host| host.role() == Role::Unknown)
@@ -295,27 +332,26 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
-        let since = *client.waited_from.get_or_insert(self.now);
-        client.waiting_since = since;
-        client.parked = true;
-        self.parked.push((index, client.id));
+        let since = *client.wait.from.get_or_insert(self.now);
+        client.wait.since = since;
+        client.wait.place = WaitsIn::NoHost;
+        self.hosts.parked.push((index, client.id));
     }
 
     /// A client has its server: it waits for nothing more.
     pub(in crate::core) fn arrived(client: &mut Client) {
-        client.parked = false;
+        client.wait.ends();
         client.place = None;
-        client.waited_from = None;
     }
 
     /// A client's transaction is over, its server let go.
     pub(in crate::core) fn fleet_finished(&mut self, reactor: &R, index: usize, replica: bool) {
-        if self.fleets.is_empty() {
+        if self.hosts.fleets.is_empty() {
             return;
         }
         let now = self.fleet_time(reactor);
         if let Some(client) = self.clients.get_mut(index) {
-            let wrote = std::mem::take(&mut client.wrote) && !replica;
+            let wrote = std::mem::take(&mut client.transaction.wrote) && !replica;
             client.split.finished(wrote, now);
         }
     }
@@ -329,7 +365,7 @@ impl<R: Reactor> EventLoop<R> {
         else {
             return false;
         };
-        let fleet = self.fleets.get_mut(&pool.key.database);
+        let fleet = self.hosts.fleets.get_mut(&pool.key.database);
         fleet.is_some_and(|fleet| fleet.view.fleet().primary() != Some(pool.key.host & !PROBE))
     }
 
@@ -344,7 +380,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         // A probe's own failure is told by its question.
         if key.host & PROBE == 0
-            && let Some(fleet) = self.fleets.get(&key.database)
+            && let Some(fleet) = self.hosts.fleets.get(&key.database)
         {
             fleet.view.hosts().report(key.host, report, now);
         }
@@ -353,10 +389,11 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Several times a second: probes that are due, and clients that may find a host now.
     pub(in crate::core) fn fleet_tick(&mut self, reactor: &mut R) {
-        if self.fleets.is_empty() {
+        if self.hosts.fleets.is_empty() {
             return;
         }
         let used: Vec<Arc<str>> = self
+            .hosts
             .fleets
             .keys()
             .filter(|database| {
@@ -406,8 +443,8 @@ impl<R: Reactor> EventLoop<R> {
             };
             for waiting in pool.waiting.drain() {
                 if let Some(client) = self.clients.get_mut(waiting.client) {
-                    client.waiting = None;
-                    client.waited_from.get_or_insert(client.waiting_since);
+                    client.wait.leave();
+                    client.wait.from.get_or_insert(client.wait.since);
                     self.park(waiting.client);
                 }
             }
@@ -415,10 +452,10 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn unpark(&mut self) {
-        for (index, id) in std::mem::take(&mut self.parked) {
+        for (index, id) in std::mem::take(&mut self.hosts.parked) {
             if let Some(client) = self.clients.get_mut(index)
                 && client.id == id
-                && std::mem::take(&mut client.parked)
+                && client.wait.unpark()
             {
                 self.todo.push_back(if client.is_ready() {
                     Todo::Serve(index, id)
@@ -434,7 +471,7 @@ impl<R: Reactor> EventLoop<R> {
         let mut random = [0; 8];
         let _ = self.shared.random.fill(&mut random);
         let random = u64::from_ne_bytes(random);
-        while let Some(fleet) = self.fleets.get(database)
+        while let Some(fleet) = self.hosts.fleets.get(database)
             && let Some(order) = fleet.view.hosts().next_probe(now, random)
         {
             let user = Arc::clone(&fleet.user);
@@ -465,7 +502,7 @@ impl<R: Reactor> EventLoop<R> {
         error: Option<Reported>,
     ) {
         let now = self.fleet_time(reactor);
-        let Some(fleet) = self.fleets.get(database) else {
+        let Some(fleet) = self.hosts.fleets.get(database) else {
             return;
         };
         let columns: Vec<Option<&[u8]>> = rows

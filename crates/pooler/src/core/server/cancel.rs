@@ -130,7 +130,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let Some(index) = client.server else {
-            let waits = client.waiting.is_some() || client.queues() || client.was_started();
+            let waits = client.wait.pool().is_some() || client.queues() || client.was_started();
             if waits && client.is_ready() {
                 self.cancel_waiting(reactor, slot, BY_USER);
             }
@@ -165,7 +165,8 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         client.inbox.drain(..request);
-        if let Some(pool) = client.waiting.take().and_then(|pool| self.pools.get_mut(pool)) {
+        client.first = None;
+        if let Some(pool) = client.wait.leave().and_then(|pool| self.pools.get_mut(pool)) {
             pool.unqueue(slot);
         }
         self.answer_cancelled(reactor, slot, why);
@@ -182,7 +183,7 @@ impl<R: Reactor> EventLoop<R> {
         build::ready(&mut out, TransactionStatus::Idle);
         client.turn = None;
         client.transport.send(reactor, &out);
-        self.todo.push_back(Todo::Serve(slot, client.id));
+        self.serve_soon(slot);
     }
 
     /// Sends a cancel request to a server.

@@ -451,7 +451,7 @@ impl<R: Reactor> EventLoop<R> {
             .collect();
         for client in refused {
             if let Some(client) = self.clients.get_mut(client) {
-                client.waiting = None;
+                client.wait.leave();
             }
             self.refuse_client(reactor, client, &refusal);
         }

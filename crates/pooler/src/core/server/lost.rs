@@ -51,7 +51,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         let reset = self.files.config.proxy.server_reset_query.trim();
         let unseen = client.pins.without(Pins::CAN_BE_ASKED);
-        if !unseen.is_empty() || !client.unjudged.is_empty() {
+        if !unseen.is_empty() || !client.doubt.unjudged.is_empty() {
             return self.close_server(reactor, index, "the client left something that cannot be undone");
         }
         if touched && !session && !reset.to_ascii_lowercase().starts_with("discard all") {

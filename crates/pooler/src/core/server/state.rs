@@ -37,16 +37,21 @@ impl Client {
             self.pins |= Pins::DOUBTFUL;
         }
         self.pins |= effects.pins.without(Pins::CAN_BE_ASKED);
-        self.hidden.add(effects);
+        self.doubt.hidden.add(effects);
     }
 
     /// A text runs of which it is not known yet what it does.
     pub(in crate::core) fn keep_unjudged(&mut self, understood: &Arc<Understood>) {
-        if self.unjudged.iter().any(|known| Arc::ptr_eq(known, understood)) {
+        if self
+            .doubt
+            .unjudged
+            .iter()
+            .any(|known| Arc::ptr_eq(known, understood))
+        {
             return;
         }
-        if self.unjudged.len() < UNJUDGED_MAX {
-            self.unjudged.push(Arc::clone(understood));
+        if self.doubt.unjudged.len() < UNJUDGED_MAX {
+            self.doubt.unjudged.push(Arc::clone(understood));
         } else {
             self.pins |= Pins::DOUBTFUL;
         }
@@ -54,7 +59,7 @@ impl Client {
 
     /// Whether its session may be another than is known.
     pub(in crate::core) fn is_doubtful(&self) -> bool {
-        self.read_back || !self.hidden.is_nothing() || !self.unjudged.is_empty()
+        self.doubt.read_back || !self.doubt.hidden.is_nothing() || !self.doubt.unjudged.is_empty()
     }
 }
 
@@ -68,7 +73,7 @@ fn question(client: &Client, server: &Server, pins: bool, settings: bool) -> Str
         if pins {
             sql.push(';');
         }
-        let touched = client.touched.iter().map(|name| &**name);
+        let touched = client.doubt.touched.iter().map(|name| &**name);
         let known = client
             .settings
             .unlisted()
@@ -85,12 +90,12 @@ impl<R: Reactor> EventLoop<R> {
         let Some((server, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {
             return false;
         };
-        let pins = std::mem::take(&mut client.ask_pins) && client.pins.can_be_asked();
-        let settings = client.read_back && (pins || client.pins.is_empty());
+        let pins = std::mem::take(&mut client.doubt.ask_pins) && client.pins.can_be_asked();
+        let settings = client.doubt.read_back && (pins || client.pins.is_empty());
         if !pins && !settings {
             return false;
         }
-        client.read_back &= !settings;
+        client.doubt.read_back &= !settings;
         client.parting = true;
         let sql = question(client, server, pins, settings);
         if let Some(pool) = self.pools.get_mut(server.pool) {
@@ -110,7 +115,7 @@ impl<R: Reactor> EventLoop<R> {
         if task.error.is_some() && client.pins.is_empty() {
             return self.lose_both(reactor, index, &lost(task.error.as_ref()));
         }
-        client.read_back |= asked && task.error.is_some();
+        client.doubt.read_back |= asked && task.error.is_some();
         if task.error.is_none() {
             let mut settings = Settings::default();
             for row in &task.rows {
@@ -122,7 +127,7 @@ impl<R: Reactor> EventLoop<R> {
             if asked {
                 // What is prepared may run again.
                 if !client.pins.contains(Pins::SQL_PREPARE) {
-                    client.touched.clear();
+                    client.doubt.touched.clear();
                 }
                 if settings.begins_with_temporary() {
                     // Whatever it creates from now on is temporary.
@@ -138,10 +143,9 @@ impl<R: Reactor> EventLoop<R> {
                 client.settings = if own == *settings { settings } else { Arc::new(own) };
             }
         }
-        let id = client.id;
         let pool = server.pool;
         self.after_answer(reactor, index);
-        self.todo.push_back(Todo::Serve(client_index, id));
+        self.serve_soon(client_index);
         // Where it is pinned, those that wait need another.
         self.todo.push_back(Todo::Connect(pool));
     }
@@ -151,8 +155,8 @@ impl<R: Reactor> EventLoop<R> {
         let Some((server, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {
             return false;
         };
-        let recodes = std::mem::take(&mut client.recodes);
-        let suspect = !client.hidden.is_nothing() || !client.unjudged.is_empty();
+        let recodes = std::mem::take(&mut client.doubt.recodes);
+        let suspect = !client.doubt.hidden.is_nothing() || !client.doubt.unjudged.is_empty();
         if !suspect && !recodes {
             return false;
         }
@@ -194,18 +198,6 @@ impl<R: Reactor> EventLoop<R> {
         true
     }
 
-    /// A client's text may ask for the last number of a sequence.
-    #[inline]
-    pub(in crate::core) fn reads_sequences(&mut self, index: usize, understood: Option<&Understood>) {
-        let reads = understood.is_some_and(|understood| {
-            let names = |name: &str| understood.names.binary_search_by(|own| (**own).cmp(name)).is_ok();
-            names("lastval") || names("currval")
-        });
-        if reads && let Some(client) = self.clients.get_mut(index) {
-            client.sequences = true;
-        }
-    }
-
     /// A client goes on on its server, or leaves it.
     #[inline]
     pub(in crate::core) fn lingers_no_more(&mut self, index: usize) {
@@ -233,14 +225,14 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(client_index) else {
             return false;
         };
-        let hidden = std::mem::take(&mut client.hidden);
+        let hidden = std::mem::take(&mut client.doubt.hidden);
         if !hidden.is_nothing() {
             let anything = hidden.unreadable && doubtful == Doubtful::Trust;
             let possible = if anything { Pins::CAN_BE_ASKED } else { hidden.pins };
             client.pins |= possible.among(Pins::CAN_BE_ASKED);
-            client.ask_pins |= !possible.is_empty();
-            client.read_back |= hidden.settings || anything;
-            client.touched.extend(hidden.names);
+            client.doubt.ask_pins |= !possible.is_empty();
+            client.doubt.read_back |= hidden.settings || anything;
+            client.doubt.touched.extend(hidden.names);
         }
         self.after_answer(reactor, index);
         true
@@ -279,13 +271,13 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return false;
         };
-        if client.unjudged.is_empty() {
+        if client.doubt.unjudged.is_empty() {
             return true;
         }
         let Some(catalogue) = self.classifier.catalogue(&client.database) else {
             return false;
         };
-        for understood in std::mem::take(&mut client.unjudged) {
+        for understood in std::mem::take(&mut client.doubt.unjudged) {
             client.suspect(&catalogue.effects(&understood), self.files.config.corun.doubtful);
         }
         true
@@ -387,9 +379,8 @@ impl<R: Reactor> EventLoop<R> {
             return self.todo.push_back(Todo::Free(index));
         };
         client.parting = false;
-        let id = client.id;
         self.after_answer(reactor, index);
-        self.todo.push_back(Todo::Serve(client_index, id));
+        self.serve_soon(client_index);
     }
 
     /// It is known what a database's own code does: clients that linger for that are judged.
@@ -409,8 +400,10 @@ impl<R: Reactor> EventLoop<R> {
             let Some(server) = server.filter(|server| server.is_between_transactions()) else {
                 continue;
             };
-            let client = self.clients.get(client);
-            let nothing = client.is_none_or(|client| client.hidden.is_nothing());
+            let nothing = self
+                .clients
+                .get(client)
+                .is_none_or(|client| client.doubt.hidden.is_nothing());
             let needed = self.pools.get(server.pool).is_none_or(|pool| {
                 !pool.waiting.is_empty() || pool.all.hungriest(self.index, None).is_some()
             });

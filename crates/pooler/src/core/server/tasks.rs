@@ -48,8 +48,7 @@ impl<R: Reactor> EventLoop<R> {
                     return self.lose_both(reactor, index, &lost(Some(&error)));
                 }
                 if let Some(client) = self.clients.get_mut(client) {
-                    client.began = true;
-                    client.asked = true;
+                    client.transaction.began = true;
                 }
                 self.go_on(reactor, index, client);
             }
@@ -122,10 +121,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A client's server is prepared.
     fn go_on(&mut self, reactor: &mut R, index: usize, client: usize) {
-        if self.prepare_pair(reactor, client, index)
-            && let Some(id) = self.clients.get(client).map(|client| client.id)
-        {
-            self.todo.push_back(Todo::Serve(client, id));
+        if self.prepare_pair(reactor, client, index) {
+            self.serve_soon(client);
         }
     }
 

@@ -9,6 +9,7 @@ mod cancels;
 mod faults;
 mod heavy_queue;
 mod limits;
+mod look_ups;
 mod operations;
 mod plan;
 mod scene;
