@@ -191,8 +191,9 @@ mod tests {
     use crate::core::classify::forward::{Stop, forward};
     use crate::core::ranges::dispatch::key_of;
     use crate::core::ranges::{LoopRanges, Ranges};
-    use crate::core::server::Server;
+    use crate::core::server::session::ServerSession;
     use crate::core::server::transport::Transport;
+    use crate::core::server::{Server, ServerHost};
     use crate::session::prepared::Statements;
     use crate::understand::Limits;
 
@@ -210,7 +211,12 @@ mod tests {
         );
         let mut reactor = Network::random(1).reactor();
         let mut client = Client::new(0, 1, Duration::ZERO);
-        let mut server = Server::new(Transport::new(1), 0, 1, Duration::ZERO, true, 10);
+        let replica = ServerHost {
+            replica: true,
+            ..ServerHost::default()
+        };
+        let session = ServerSession::new(Arc::default(), 10);
+        let mut server = Server::new(Transport::new(1), 0, 1, Duration::ZERO, replica, session);
         let mut bytes = Vec::new();
         for (number, sql) in ["select * from t where k = 7", "select 1", "select 2"]
             .iter()

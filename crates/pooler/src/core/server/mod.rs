@@ -10,7 +10,7 @@ pub(in crate::core) mod cancel;
 pub(in crate::core) mod catalogues;
 pub(in crate::core) mod connect;
 pub(in crate::core) mod lost;
-mod session;
+pub(in crate::core) mod session;
 pub(in crate::core) mod state;
 pub(in crate::core) mod tasks;
 pub(in crate::core) mod transport;
@@ -135,6 +135,7 @@ pub(in crate::core) struct Server {
 }
 
 /// Where a server is.
+#[derive(Default)]
 pub(in crate::core) struct ServerHost {
     /// For cancel requests.
     pub address: Option<Address>,
