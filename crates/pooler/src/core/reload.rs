@@ -26,6 +26,12 @@ impl<R: Reactor> EventLoop<R> {
             pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
             let Some(effective) = effective else {
                 refused.extend(pool.waiting.drain().iter().map(|waiting| waiting.client));
+                // Those that linger on a server are between transactions, too.
+                let lingering = pool
+                    .lingering
+                    .iter()
+                    .filter_map(|&server| self.servers.get(server));
+                refused.extend(lingering.filter_map(|server| server.user.client));
                 for (_, server) in &mut self.servers {
                     if server.pool == index {
                         server.life.closing = Some("the database is not configured any more");

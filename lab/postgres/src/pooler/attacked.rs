@@ -103,7 +103,7 @@ impl Attack {
     }
 
     /// Does it once, as a client that has just logged in. `sample` is called now and then. A pooler that refuses has done well.
-    fn run(self, address: &Address, quick: bool, mut sample: impl FnMut() -> bool) -> Result<(), BenchError> {
+    fn run(self, address: &Address, quick: bool, sample: &mut dyn FnMut() -> bool) -> Result<(), BenchError> {
         if self == Attack::Mixed {
             for one in [
                 Attack::CopyDone,
@@ -112,7 +112,7 @@ impl Attack {
                 Attack::CopyData,
                 Attack::Unread,
             ] {
-                one.run(address, quick, &mut sample)?;
+                one.run(address, quick, sample)?;
             }
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl Attack {
 const PAIRS: usize = 1_000;
 
 /// Many executions in one go, behind one that takes a second; every one must be answered.
-fn pipeline(mut stream: Stream, pairs: usize, mut sample: impl FnMut() -> bool) -> Result<(), BenchError> {
+fn pipeline(mut stream: Stream, pairs: usize, sample: &mut dyn FnMut() -> bool) -> Result<(), BenchError> {
     let unwritable = |source| BenchError::io("could not write a pipeline", source);
     let mut reader = stream.again().map_err(unwritable)?;
     let counting = std::thread::spawn(move || count(&mut reader));
@@ -271,7 +271,7 @@ pub fn run(
         Kind::Direct => pipeline,
         // Those before 1.21 have no prepared statements here.
         Kind::PgBouncer { .. } => spec.name == "pgbouncer_current",
-        Kind::Corun(_) => true,
+        Kind::Corun(_) | Kind::Before(_) => true,
     };
     let specs: Vec<Spec> = standard(bed).into_iter().filter(wanted).collect();
     let start = |spec: &Spec| Side::start(spec.clone(), bed, case.transport, 1);
@@ -366,7 +366,7 @@ fn turn(
     let (cpu, memory) = (side.cpu_us(), side.resident_bytes());
     let (mut peak, mut calls) = (memory, 0u32);
     let began = Instant::now();
-    attack.run(&address, quick, || {
+    attack.run(&address, quick, &mut || {
         calls += 1;
         if calls.is_multiple_of(16) {
             peak = peak.zip(side.resident_bytes()).map(|(peak, now)| peak.max(now));
@@ -386,7 +386,7 @@ fn turn(
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 // What it is told is no matter here: it was counted above.
-                let _ = attack.run(&address, quick, || !over.load(Ordering::Relaxed));
+                let _ = attack.run(&address, quick, &mut || !over.load(Ordering::Relaxed));
                 std::thread::sleep(PAUSE);
             }
         });

@@ -50,7 +50,7 @@ pub fn run(case: &Case, bed: &Bed, quick: bool, runner: &mut Runner<'_>) -> Resu
     let wanted = |spec: &Spec| match &spec.kind {
         Kind::Direct => false,
         Kind::PgBouncer { processes, .. } => *processes == 1 && spec.pool == super::sides::POOL,
-        Kind::Corun(_) => true,
+        Kind::Corun(_) | Kind::Before(_) => true,
     };
     let specs: Vec<Spec> = standard(bed).into_iter().filter(wanted).collect();
     let mut taken: Vec<Vec<Taken>> = vec![Vec::new(); specs.len()];

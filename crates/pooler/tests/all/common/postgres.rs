@@ -333,7 +333,9 @@ impl Postgres {
     pub fn wait_until_in(&self, database: &str, query: &str) {
         let activity = "select pid, usename, state, application_name, wait_event, query from pg_stat_activity \
                         where backend_type = 'client backend' and datname = current_database()";
-        wait(|| match self.value_in(database, query) == "t" {
+        // What it asks about may not be there yet, or be NULL.
+        let holds = || super::raw::last_value(self.sql_in(database, query)).as_deref() == Some("t");
+        wait(|| match holds() {
             true => Ok(()),
             false => Err(format!(
                 "still not true: {query}\nactivity: {:#?}",

@@ -270,7 +270,9 @@ fn a_server_that_ends_while_queries_wait() {
     });
     let (gate, mut runs, mut waits) = fixture.two_in_queue();
     fixture.own_mut().stop();
-    assert_eq!(code(&runs.until_closed()), "57P01");
+    // The session that holds it up is terminated, too: should that one go first, the query may end before its server does.
+    let answer = runs.until(|seen| !code(seen).is_empty() || seen.iter().any(|message| message.tag == b'Z'));
+    assert!(["57P01", ""].contains(&code(&answer).as_str()), "{answer:?}");
     fixture.own_mut().start_again();
     drop(gate);
     // As one that comes when its server is away: told so, or served when it is back.
