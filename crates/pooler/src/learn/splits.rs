@@ -167,14 +167,16 @@ fn judged(
     Ok(Err(reasons.join("; ")))
 }
 
-/// Where to cut a query that takes `mean_us` by a key, the microseconds that are expected then, and the column whose values are
-/// known; or why it does not pay.
+/// Where to cut a query by a key, the microseconds that are expected then, and the column whose values are known.
+type Cuts = (Vec<Value>, f64, String);
+
+/// The cuts of a query that takes `mean_us`, or why they do not pay.
 fn cuts(
     database: &Database<'_>,
     candidate: &Candidate,
     mean_us: f64,
     talk: &mut Conversation,
-) -> Result<Result<(Vec<Value>, f64, String), String>, TalkError> {
+) -> Result<Result<Cuts, String>, TalkError> {
     let workers = database.workers;
     let Some((spread, source)) = work(&database.schema, candidate, talk)? else {
         return Ok(Err("nothing is known of the key's values: run ANALYZE".to_owned()));
