@@ -6,7 +6,7 @@ use corun_net::reactor::Reactor;
 
 use crate::core::classify::request::Request;
 use crate::core::event_loop::EventLoop;
-use crate::core::steps::{Halt, Verdict};
+use crate::core::stages::{Halt, Verdict};
 use crate::understand::Access;
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  client ─► classify ─► route ─► pool ─► server ─► reply ─► client       a query's way
-//!     auto_prepare    ranges, heavy_queue, parts, explain                 what may change it (`steps`)
+//!     auto_prepare    ranges, heavy_queue, parts, explain                 what may change it (`stages`)
 //!  console                                                                what administrators see and order
 //! ```
 //!
@@ -29,7 +29,7 @@ mod run;
 mod server;
 mod shared;
 mod simulated;
-mod steps;
+mod stages;
 
 pub use config_files::{ConfigFiles, ConfigFilesError};
 pub use console::statistics::Totals;

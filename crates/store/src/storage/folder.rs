@@ -8,11 +8,17 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{Storage, StorageFile};
 
 /// The file whose lock says that the folder has an owner. Its content is for people only.
 const LOCK: &str = "corun.lock";
+/// How long the lock is asked for. A process that another thread is just starting holds every open file of this one until it runs its
+/// own program, so that a store which was closed a moment ago may still seem open. Unmeasured.
+const LOCK_PATIENCE: Duration = Duration::from_millis(500);
+/// Between two tries.
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// A directory of the file system.
 #[derive(Debug)]
@@ -157,7 +163,14 @@ impl Storage for Folder {
             .open(&path);
         let mut file =
             opened.map_err(|error| explain(error, "cannot lock the folder: cannot open", &path))?;
-        match file.try_lock() {
+        let until = Instant::now() + LOCK_PATIENCE;
+        let locked = loop {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
+                locked => break locked,
+            }
+        };
+        match locked {
             Ok(()) => {
                 // Who it is helps a person only, so that a full disk here is no error.
                 let _ = file
@@ -216,6 +229,23 @@ impl StorageFile for RealFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_let_go_in_a_moment_is_no_owner() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::open(parent.path()).unwrap();
+        // As a child that was started just now holds it: the same open file, closed a little later.
+        let file = File::create(parent.path().join(LOCK)).unwrap();
+        file.lock().unwrap();
+        let later = std::thread::spawn(move || {
+            std::thread::sleep(10 * LOCK_PAUSE);
+            drop(file);
+        });
+        let _guard = folder.lock().expect("let go in time");
+        later.join().unwrap();
+        let error = folder.lock().map(|_| ()).expect_err("this one stays");
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+    }
 
     #[test]
     fn a_folder_is_made_and_its_files_are_kept() {

@@ -18,7 +18,8 @@ use super::case::Case;
 use super::client::{Client, Stream, message, parsed};
 use super::contest::{Compared, seconds};
 use super::pgbench::{self, Duty, GRACE, Load, Protocol, Script};
-use super::sheet::{Metric, Named, Sheet, TPS, Versus};
+use super::rows::{named, versus};
+use super::sheet::{Metric, Named, Sheet, TPS};
 use super::sides::{Gone, Kind, Side, Spec, standard};
 use super::{SUITE, failed, text, turns};
 use lab_core::error::BenchError;
@@ -308,29 +309,15 @@ pub fn run(
     progress.end();
     let mut parameters = case.parameters();
     parameters.push(("scale".to_owned(), Value::from(bed.scale())));
-    let named: Vec<Named> = specs
-        .iter()
-        .map(|spec| Named {
-            name: spec.name.clone(),
-            parameters: spec.parameters(),
-        })
-        .collect();
-    let pairs: Vec<Versus<'_>> = compared
-        .pairs
-        .iter()
-        .map(|&(subject, other)| Versus {
-            subject,
-            other,
-            versus: &specs[other].name,
-        })
-        .collect();
+    let sides: Vec<Named> = specs.iter().map(named).collect();
+    let pairs = versus(&specs, &compared);
     let sheet = Sheet {
         suite: SUITE,
         case: &case.name(),
         parameters: &parameters,
         metrics: &METRICS,
     };
-    sheet.emit(&named, &tracks, &pairs, compared.control, runner);
+    sheet.emit(&sides, &tracks, &pairs, compared.control, runner);
     Ok(())
 }
 

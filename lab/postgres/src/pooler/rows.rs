@@ -53,16 +53,18 @@ pub fn emit(
     let mut parameters = case.parameters();
     parameters.push(("scale".to_owned(), Value::from(scale)));
     let sides: Vec<Named> = specs.iter().map(named).collect();
-    let pairs: Vec<Versus<'_>> = compared
-        .pairs
-        .iter()
-        .map(|&(subject, other)| Versus {
-            subject,
-            other,
-            versus: &specs[other].name,
-        })
-        .collect();
+    let pairs = versus(specs, compared);
     sheet(&case.name(), &parameters).emit(&sides, tracks, &pairs, compared.control, runner);
+}
+
+/// The comparisons as rows name them.
+pub fn versus<'s>(specs: &'s [Spec], compared: &Compared) -> Vec<Versus<'s>> {
+    let named = |&(subject, other): &(usize, usize)| Versus {
+        subject,
+        other,
+        versus: &specs[other].name,
+    };
+    compared.pairs.iter().map(named).collect()
 }
 
 /// The row of a side that could not take part; a failure of the run if it is ours.
@@ -85,7 +87,8 @@ fn sheet<'s>(case: &'s str, parameters: &'s [(String, Value)]) -> Sheet<'s, Meas
     }
 }
 
-fn named(spec: &Spec) -> Named {
+/// A side, as rows name it.
+pub fn named(spec: &Spec) -> Named {
     Named {
         name: spec.name.clone(),
         parameters: spec.parameters(),

@@ -28,7 +28,7 @@ use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::parts::{Asked, AskedForm, asked};
 use crate::core::server::Deadline;
 use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
-use crate::core::steps::{Halt, Verdict};
+use crate::core::stages::{Halt, Verdict};
 use crate::understand::{HeavyQueueHint, Pins, Shape, TransactionEffect, Understood};
 use crate::wire::build;
 use crate::wire::frontend;

@@ -22,7 +22,7 @@ use crate::core::event_loop::EventLoop;
 use crate::core::pool::Pool;
 use crate::core::server::connect::Attempt;
 use crate::core::server::{Server, Task, TaskKind};
-use crate::core::steps::{Halt, Verdict};
+use crate::core::stages::{Halt, Verdict};
 use crate::session::prepared::Prepared;
 use crate::session::settings;
 use crate::split::reads_the_clock;

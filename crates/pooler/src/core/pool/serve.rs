@@ -19,7 +19,7 @@ use crate::core::reply;
 use crate::core::reply::change::Change;
 use crate::core::reply::filter::AfterReply;
 use crate::core::server::{Deadline, TaskKind};
-use crate::core::steps::{Halt, Verdict};
+use crate::core::stages::{Halt, Verdict};
 use crate::session::settings;
 use crate::understand::{Access, Shape, Understood};
 use crate::wire::error::{Refusal, code};

@@ -28,7 +28,7 @@ use crate::core::pool::PoolKey;
 use crate::core::ranges::Key;
 use crate::core::server::Question;
 use crate::core::shared::{Message, Shared};
-use crate::core::steps::Halt;
+use crate::core::stages::Halt;
 use crate::hosts::{Hosts, Order, Pace, ProbeError, Report, Settings, View};
 use crate::wire::error::{Refusal, Reported, code};
 

@@ -1,4 +1,4 @@
-//! The steps of a request: all that may change its way from the client to a server's answer, in order. What leaves the pooler takes its
+//! The stages of a request: all that may change its way from the client to a server's answer, in order. What leaves the pooler takes its
 //! lines here along.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!                              └─► on_its_server ─► classify::forward ─► server ─► after_a_query
 //! ```
 //!
-//! Each step looks first whether it is on for this client, which costs one comparison; nothing is looked up before a step asks for it.
+//! Each stage looks first whether it is on for this client, which costs one comparison; nothing is looked up before a stage asks for it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::core::event_loop::EventLoop;
 use crate::core::ranges::dispatch::CorePool;
 use crate::understand::Understood;
 
-/// Why a request goes no further now. A step that lets it go on says `Continue`, after it has shortened the request perhaps.
+/// Why a request goes no further now. A stage that lets it go on says `Continue`, after it has shortened the request perhaps.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// So many bytes are done with; the client goes on with what is behind them.
@@ -33,7 +33,7 @@ pub(super) enum Halt {
     Gone,
 }
 
-/// What a step says about a request.
+/// What a stage says about a request.
 pub(super) type Verdict = ControlFlow<Halt>;
 
 impl<R: Reactor> EventLoop<R> {
@@ -81,7 +81,7 @@ impl<R: Reactor> EventLoop<R> {
         self.heavy_queue_ran(reactor, server, learnt, took);
     }
 
-    /// What `EXPLAIN (CORUN)` says of the steps.
+    /// What `EXPLAIN (CORUN)` says of the stages.
     pub(super) fn explanation(
         &mut self,
         client: usize,
