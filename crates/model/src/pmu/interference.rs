@@ -353,9 +353,14 @@ fn fit(own: f64, polluters: &[f64], times: &[f64], shapes: &[Shape]) -> Result<F
         of_side.map(|(_, time)| *time).collect()
     };
     let (below, beyond) = (side(false), side(true));
-    if best.error * FLAT_GAIN_MIN > flat
-        || beyond.iter().copied().fold(0.0, f64::max) < best.cache_ns * RISE_MIN
-    {
+    // Every time beyond counts, those close to the knee too: where a polluter that misses is slow, times fall again behind it.
+    let highest = polluters
+        .iter()
+        .zip(times)
+        .filter(|(polluter, _)| own + **polluter > best.capacity)
+        .map(|(_, time)| *time)
+        .fold(0.0, f64::max);
+    if best.error * FLAT_GAIN_MIN > flat || highest < best.cache_ns * RISE_MIN {
         return Err(format!(
             "times do not rise with polluters of up to {}",
             Bytes(polluters.iter().copied().fold(0.0, f64::max) as u64)
@@ -637,7 +642,8 @@ mod tests {
             }
             let most = points.iter().map(|point| median(&point.ns)).fold(0.0, f64::max);
             let answer = effective_llc(own, &points);
-            if most < 15.0 * RISE_MIN * (1.0 + 3.0 * noise_percent / 100.0) && matches!(answer, EffectiveLlc::NotFound { .. }) {
+            // The level of the cache is fitted a little off even without noise.
+            if most < 15.0 * RISE_MIN * (1.01 + 3.0 * noise_percent / 100.0) && matches!(answer, EffectiveLlc::NotFound { .. }) {
                 return Ok(());
             }
             let off = found(&answer).0 / capacity;
