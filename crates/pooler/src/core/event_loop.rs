@@ -1,8 +1,8 @@
 //! [`EventLoop`]: one thread's clients, pools and servers, and what happens to them event by event.
 //!
 //! ```text
-//!  turn ─► event ─► client's bytes ─► entrance | serve ─► forward::forward ─► server
-//!                   server's bytes ─► logging in | reply::relay ─► client ─► after_answer ─► todo
+//!  turn ─► event ─► client's bytes ─► entrance | serve ─► stages ─► forward ─► server
+//!                   server's bytes ─► logging in | reply::relay ─► client ─► go_on ─► todo
 //!        ─► todo: free servers to those that wait, clients with bytes left to serve
 //!        ─► tick, a few times a second: time limits, connections to make or to close
 //! ```

@@ -9,8 +9,8 @@ use corun_net::reactor::Reactor;
 use crate::config::PoolMode;
 use crate::core::client::Phase;
 use crate::core::event_loop::{EventLoop, Todo};
-use crate::core::pool::serve;
 use crate::core::route::fleet::PROBE;
+use crate::core::server::answered;
 use crate::core::server::connect::Attempt;
 use crate::core::server::{Question, Task, TaskKind};
 use crate::wire::TransactionStatus;
@@ -219,7 +219,7 @@ impl<R: Reactor> EventLoop<R> {
             self.close_server(reactor, index, why);
         }
         for (client, why) in replaced {
-            self.refuse_client(reactor, client, &serve::replaced(why));
+            self.refuse_client(reactor, client, &answered::replaced(why));
         }
     }
 

@@ -1,10 +1,10 @@
-//! The stages of a request: all that may change its way from the client to a server's answer, in order. What leaves the pooler takes its
+//! The way of a request from its client to its server, stage by stage: all that may change it, in order. What leaves the pooler takes its
 //! lines here along.
 //!
 //! ```text
-//!  client ─► at_any_time ─┬─ no server yet ─► before_a_server ─► pool_for ─► its queue, or a server ─┐
-//!                         └─ a server ◄──────────────────────────────────────────────────────────────┘
-//!                              └─► on_its_server ─► classify::forward ─► server ─► after_a_query
+//!  client ─► explain ─┬─ no server yet ─► needs one? ─► heavy queue ─► key, host, core pool ─► attach: its queue, or a server ─┐
+//!                     └─ a server ◄────────────────────────────────────────────────────────────────────────────────────────────┘
+//!                          └─► heavy queue ─► split ─► classify::forward ─► server ─► after_a_query
 //! ```
 //!
 //! Each stage looks first whether it is on for this client, which costs one comparison; nothing is looked up before a stage asks for it.
@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use corun_net::reactor::Reactor;
 
-use crate::core::classify::request::Request;
+use crate::core::classify::forward::{self, Stop};
+use crate::core::classify::request::{self, Needs, Request};
 use crate::core::event_loop::EventLoop;
 use crate::core::ranges::dispatch::CorePool;
 use crate::understand::Understood;
@@ -37,36 +38,131 @@ pub(super) enum Halt {
 pub(super) type Verdict = ControlFlow<Halt>;
 
 impl<R: Reactor> EventLoop<R> {
-    /// The client may have a server or not.
-    pub(super) fn at_any_time(&mut self, reactor: &mut R, request: &mut Request<'_>) -> Verdict {
-        self.explain(reactor, request)
+    /// Takes the next request of a client its way, as far as it goes now.
+    pub(super) fn go(&mut self, reactor: &mut R, request: &mut Request<'_>) -> Halt {
+        match self.all_stages(reactor, request) {
+            ControlFlow::Continue(halt) | ControlFlow::Break(halt) => halt,
+        }
     }
 
-    /// The client has no server, and its request needs one.
-    pub(super) fn before_a_server(&mut self, reactor: &mut R, request: &mut Request<'_>) -> Verdict {
-        self.heavy_queue_lets(reactor, request)
-    }
-
-    /// The pool that the request goes to.
-    pub(super) fn pool_for(
-        &mut self,
-        reactor: &mut R,
-        request: &mut Request<'_>,
-    ) -> ControlFlow<Halt, CorePool> {
-        let key = self.key_of_request(request);
-        let host_pool = self.pool_of_host(reactor, request, key)?;
-        ControlFlow::Continue(self.core_pool(host_pool, request.client, key))
-    }
-
-    /// The client has a server, which nothing of the proxy's own is under way on.
-    pub(super) fn on_its_server(
-        &mut self,
-        reactor: &mut R,
-        server: usize,
-        request: &mut Request<'_>,
-    ) -> Verdict {
+    fn all_stages(&mut self, reactor: &mut R, request: &mut Request<'_>) -> ControlFlow<Halt, Halt> {
+        let Some(client) = self.clients.get_mut(request.client) else {
+            return ControlFlow::Break(Halt::Gone);
+        };
+        let server = client.server;
+        if client.passing == 0 {
+            self.explain(reactor, request)?;
+        }
+        let server = match server {
+            Some(server) => server,
+            None => {
+                self.without_server(reactor, request)?;
+                self.heavy_queue_lets(reactor, request)?;
+                let key = self.key_of_request(request);
+                let host_pool = self.pool_of_host(reactor, request, key)?;
+                let CorePool { pool, domain } = self.core_pool(host_pool, request.client, key);
+                self.attach(reactor, request, pool, domain)?
+            }
+        };
+        match self.servers.get(server) {
+            None => return ControlFlow::Break(Halt::Gone),
+            Some(server) if server.task.is_some() || server.is_taken() => {
+                return ControlFlow::Break(Halt::Wait(0));
+            }
+            Some(_) => {}
+        }
         self.heavy_queue_on_server(reactor, server, request)?;
-        self.split(reactor, server, request)
+        self.split(reactor, server, request)?;
+        ControlFlow::Continue(self.send(reactor, server, request))
+    }
+
+    /// The client has no server: what is left of a message that needed none, or what needs none now. `Continue`: a server is needed.
+    fn without_server(&mut self, reactor: &mut R, request: &mut Request<'_>) -> Verdict {
+        let index = request.client;
+        let Some(client) = self.clients.get_mut(index) else {
+            return ControlFlow::Break(Halt::Gone);
+        };
+        if client.passing > 0 {
+            let part = client.passing.min(request.bytes.len());
+            client.passing -= part;
+            return ControlFlow::Break(match client.passing {
+                0 => Halt::Done(part),
+                _ => Halt::Wait(part),
+            });
+        }
+        ControlFlow::Break(match request::needs(client, &mut self.classifier, request) {
+            Needs::Server => return ControlFlow::Continue(()),
+            Needs::More => Halt::Wait(0),
+            Needs::Answer(total, out) => {
+                let used = total.min(request.bytes.len());
+                client.passing = total - used;
+                client.transport.send(reactor, &out);
+                Halt::Done(used)
+            }
+            Needs::Goodbye => {
+                self.said_goodbye(reactor, index);
+                Halt::Gone
+            }
+            Needs::Refusal(refusal) => {
+                self.refuse_client(reactor, index, &refusal);
+                Halt::Gone
+            }
+            Needs::Begin(used, understood) => {
+                self.begin_late(reactor, index, &request.bytes[..used], understood);
+                Halt::Done(used)
+            }
+        })
+    }
+
+    /// The client has this server, and nothing stands in the way: the request goes there.
+    fn send(&mut self, reactor: &mut R, server_index: usize, request: &mut Request<'_>) -> Halt {
+        let queued_max = self.queued_max();
+        let index = request.client;
+        let all = request.bytes.len();
+        let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
+        else {
+            return Halt::Gone;
+        };
+        let (used, stop) = forward::forward(client, server, &mut self.classifier, reactor, request);
+        let counts = std::mem::take(&mut server.query.counts);
+        if let Some(pool) = self.pools.get_mut(server.pool) {
+            pool.totals.counts.add(counts);
+        }
+        match stop {
+            Stop::Unfinished => {
+                let queued = reactor.queued(server.token());
+                if !client.paused && queued > queued_max {
+                    client.paused = true;
+                    reactor.pause(client.token());
+                }
+                if client.cancel_wanted && server.expects.outstanding() > 0 {
+                    client.cancel_wanted = false;
+                    self.start_cancel(reactor, server_index);
+                }
+                if queued > 0 {
+                    self.grew(reactor, used);
+                }
+            }
+            Stop::Held => client.held = true,
+            Stop::Goodbye => {
+                self.said_goodbye(reactor, index);
+                return Halt::Gone;
+            }
+            Stop::Violation(refusal) => {
+                self.refuse_client(reactor, index, &refusal);
+                return Halt::Gone;
+            }
+        }
+        // What was answered here, without the server, leaves nothing to wait for.
+        let server = self.servers.get(server_index);
+        if server.is_some_and(|server| server.is_between_transactions()) {
+            self.go_on(reactor, server_index);
+            let client = self.clients.get(index);
+            if used < all && client.is_some_and(|client| client.server.is_none()) {
+                self.serve_soon(index);
+            }
+        }
+        Halt::Wait(used)
     }
 
     /// A server has answered queries, the first after this time; `learnt`: it was one that ran alone.

@@ -9,6 +9,7 @@
 
 pub(in crate::core) mod entrance;
 pub(in crate::core) mod os_users;
+mod requests;
 pub(in crate::core) mod secrets;
 pub(in crate::core) mod start;
 pub(in crate::core) mod wait;
@@ -153,12 +154,10 @@ pub(in crate::core) struct Client {
     pub wait: Wait,
     /// Its request is a heavy one: where that stands.
     pub turn: Option<Box<Turn>>,
-    /// Bytes of its request wait until its server has answered what is under way.
+    /// Its bytes wait until its server has answered what is under way, be it a question of the proxy's own.
     pub held: bool,
     /// Its next request runs whole, whatever it is.
     pub whole: bool,
-    /// Its server needs it no more, but for a task of the proxy's own.
-    pub parting: bool,
     // Reading.
     pub inbox: Vec<u8>,
     /// Bytes of a message that are still to come and go to the server.
@@ -207,7 +206,6 @@ impl Client {
             turn: None,
             held: false,
             whole: false,
-            parting: false,
             inbox: Vec::new(),
             passing: 0,
             paused: false,
@@ -256,6 +254,6 @@ impl Client {
 
     /// Whether its bytes must wait.
     pub(in crate::core) fn waits(&self) -> bool {
-        self.wait.waits() || self.queues() || self.held || self.parting
+        self.wait.waits() || self.queues() || self.held
     }
 }

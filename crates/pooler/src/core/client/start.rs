@@ -1,17 +1,14 @@
-//! The settings a client's start-up packet asks for, which server connections begin with them, and which free one a client gets.
+//! The settings a client's start-up packet asks for, and which server connections begin with them.
 //!
 //! Between transactions settings are replayed, and a connection begins with none. In session mode a client may also reset them
 //! (`RESET`, `DISCARD ALL`), which ends where its start-up packet began: so a connection begins with those of the client it is made
 //! for, and serves only clients that begin alike.
-
-use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
 use crate::config::{Effective, PoolMode};
 use crate::core::client::{Client, Phase};
 use crate::core::event_loop::EventLoop;
-use crate::core::pool::Pool;
 use crate::core::server::Server;
 use crate::session::settings::Settings;
 use crate::wire::error::{Refusal, code};
@@ -54,43 +51,6 @@ pub(in crate::core) fn fits(effective: &Effective, server: &Server, client: &Cli
 pub(in crate::core) fn begins_alike(effective: &Effective, server: &Server, start: &Settings) -> bool {
     let start = start.0.iter().filter(|(name, _)| begins_with(effective, name));
     server.session.start.0.iter().eq(start)
-}
-
-/// A free server for a client: one that has its settings, if it is among those used last; or, `in_turn`, the one used longest ago.
-pub(in crate::core) fn pick(
-    servers: &slab::Slab<Box<Server>>,
-    pool: &mut Pool,
-    client: &Client,
-    in_turn: bool,
-) -> Option<usize> {
-    const LOOKED_AT: usize = 8;
-    let idle = &mut pool.idle;
-    if pool.effective.pool_mode == PoolMode::Session {
-        let fit = |index: &usize| {
-            servers
-                .get(*index)
-                .is_some_and(|server| fits(&pool.effective, server, client))
-        };
-        let at = match in_turn {
-            true => idle.iter().position(fit),
-            false => idle.iter().rposition(fit),
-        };
-        return at.map(|at| idle.remove(at));
-    }
-    if in_turn {
-        return (!idle.is_empty()).then(|| idle.remove(0));
-    }
-    let settings = &client.settings;
-    let has = |index: &usize| {
-        servers.get(*index).is_some_and(|server| {
-            Arc::ptr_eq(&server.session.settings, settings) || server.session.settings == *settings
-        })
-    };
-    let from = idle.len().saturating_sub(LOOKED_AT);
-    match idle[from..].iter().rposition(has) {
-        Some(at) => Some(idle.remove(from + at)),
-        None => idle.pop(),
-    }
 }
 
 impl<R: Reactor> EventLoop<R> {

@@ -84,11 +84,8 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A client that waited goes on with this server.
     fn pair_waiting(&mut self, reactor: &mut R, client: usize, index: usize) {
-        let Some(id) = self.clients.get(client).map(|client| client.id) else {
-            return;
-        };
         if self.pair(reactor, client, index) {
-            self.serve_inbox(reactor, client, id);
+            self.serve_soon(client);
         }
     }
 }

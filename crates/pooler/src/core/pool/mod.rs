@@ -1,11 +1,11 @@
 //! [`Pool`]: the server connections of one database and user on one event loop, and the clients that wait for one.
 
+mod attach;
 pub(in crate::core) mod cohorts;
 pub(in crate::core) mod free;
 pub(in crate::core) mod handover;
 pub(in crate::core) mod made;
 pub(in crate::core) mod process;
-pub(in crate::core) mod serve;
 
 use std::sync::Arc;
 use std::time::Duration;

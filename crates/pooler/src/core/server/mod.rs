@@ -6,6 +6,7 @@
 //!                                                   └ no client, idle   them back, reset, check, barrier after a cancel
 //! ```
 
+pub(in crate::core) mod answered;
 pub(in crate::core) mod cancel;
 pub(in crate::core) mod catalogues;
 pub(in crate::core) mod connect;

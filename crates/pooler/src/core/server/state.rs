@@ -96,7 +96,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         }
         client.doubt.read_back &= !settings;
-        client.parting = true;
+        client.held = true;
         let sql = question(client, server, pins, settings);
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.totals.state_questions += 1;
@@ -107,11 +107,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// A server has told what its client has left there.
     pub(in crate::core) fn state_told(&mut self, reactor: &mut R, index: usize, asked: bool, task: &Task) {
-        let client_index = self.client_of(index).unwrap_or(usize::MAX);
         let Some((server, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {
             return self.close_server(reactor, index, "the client left");
         };
-        client.parting = false;
         if task.error.is_some() && client.pins.is_empty() {
             return self.lose_both(reactor, index, &lost(task.error.as_ref()));
         }
@@ -144,8 +142,7 @@ impl<R: Reactor> EventLoop<R> {
             }
         }
         let pool = server.pool;
-        self.after_answer(reactor, index);
-        self.serve_soon(client_index);
+        self.go_on(reactor, index);
         // Where it is pinned, those that wait need another.
         self.todo.push_back(Todo::Connect(pool));
     }
@@ -164,7 +161,7 @@ impl<R: Reactor> EventLoop<R> {
         let replica = server.host.replica;
         if !replica && self.asks_catalogue(reactor, index, &database) {
             if let Some((_, client)) = server_and_client(&mut self.servers, &mut self.clients, index) {
-                client.parting = true;
+                client.held = true;
             }
             return true;
         }
@@ -234,7 +231,7 @@ impl<R: Reactor> EventLoop<R> {
             client.doubt.read_back |= hidden.settings || anything;
             client.doubt.touched.extend(hidden.names);
         }
-        self.after_answer(reactor, index);
+        self.go_on(reactor, index);
         true
     }
 
@@ -374,13 +371,10 @@ impl<R: Reactor> EventLoop<R> {
         self.shared
             .catalogues
             .learn(&self.shared, database, rows, trusted);
-        let client_index = self.client_of(index).unwrap_or(usize::MAX);
-        let Some(client) = self.clients.get_mut(client_index) else {
-            return self.todo.push_back(Todo::Free(index));
-        };
-        client.parting = false;
-        self.after_answer(reactor, index);
-        self.serve_soon(client_index);
+        match self.client_of(index) {
+            Some(_) => self.go_on(reactor, index),
+            None => self.todo.push_back(Todo::Free(index)),
+        }
     }
 
     /// It is known what a database's own code does: clients that linger for that are judged.

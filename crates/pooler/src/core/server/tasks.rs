@@ -29,10 +29,10 @@ impl<R: Reactor> EventLoop<R> {
                     return self.replay_refused(reactor, index, client, &error);
                 }
                 server.session.settings = settings;
-                self.go_on(reactor, index, client);
+                self.prepare_next(reactor, index, client);
             }
             TaskKind::Check => match client_index {
-                Some(client) => self.go_on(reactor, index, client),
+                Some(client) => self.prepare_next(reactor, index, client),
                 None => self.todo.push_back(Todo::Free(index)),
             },
             TaskKind::Begin => {
@@ -50,7 +50,7 @@ impl<R: Reactor> EventLoop<R> {
                 if let Some(client) = self.clients.get_mut(client) {
                     client.transaction.began = true;
                 }
-                self.go_on(reactor, index, client);
+                self.prepare_next(reactor, index, client);
             }
             TaskKind::State { settings } => self.state_told(reactor, index, settings, &task),
             TaskKind::Catalogue(database) => {
@@ -120,7 +120,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A client's server is prepared.
-    fn go_on(&mut self, reactor: &mut R, index: usize, client: usize) {
+    fn prepare_next(&mut self, reactor: &mut R, index: usize, client: usize) {
         if self.prepare_pair(reactor, client, index) {
             self.serve_soon(client);
         }
