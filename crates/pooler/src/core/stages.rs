@@ -118,7 +118,6 @@ impl<R: Reactor> EventLoop<R> {
     fn send(&mut self, reactor: &mut R, server_index: usize, request: &mut Request<'_>) -> Halt {
         let queued_max = self.queued_max();
         let index = request.client;
-        let all = request.bytes.len();
         let (Some(client), Some(server)) = (self.clients.get_mut(index), self.servers.get_mut(server_index))
         else {
             return Halt::Gone;
@@ -158,7 +157,7 @@ impl<R: Reactor> EventLoop<R> {
         if server.is_some_and(|server| server.is_between_transactions()) {
             self.go_on(reactor, server_index);
             let client = self.clients.get(index);
-            if used < all && client.is_some_and(|client| client.server.is_none()) {
+            if client.is_some_and(|client| client.server.is_none()) {
                 self.serve_soon(index);
             }
         }

@@ -371,8 +371,12 @@ impl<R: Reactor> EventLoop<R> {
         self.shared
             .catalogues
             .learn(&self.shared, database, rows, trusted);
-        match self.client_of(index) {
-            Some(_) => self.go_on(reactor, index),
+        match server_and_client(&mut self.servers, &mut self.clients, index) {
+            Some((_, client)) => {
+                // It may have lingered, and sent something meanwhile.
+                client.held = true;
+                self.go_on(reactor, index);
+            }
             None => self.todo.push_back(Todo::Free(index)),
         }
     }
