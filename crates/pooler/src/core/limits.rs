@@ -13,6 +13,7 @@ use crate::core::route::fleet::PROBE;
 use crate::core::server::answered;
 use crate::core::server::connect::Attempt;
 use crate::core::server::{Question, Task, TaskKind};
+use crate::core::stages::StageTask;
 use crate::wire::TransactionStatus;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};
@@ -96,12 +97,12 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 continue;
             };
-            let plans = |task: &Task| matches!(task.kind, TaskKind::Plan(_));
-            if server.task.as_ref().is_some_and(|task| !plans(task)) && server.user.job.is_none() {
+            let plans = |task: &Task| matches!(task.kind, TaskKind::Stage(StageTask::Plan(_)));
+            if server.task.as_ref().is_some_and(|task| !plans(task)) && server.stages.job.is_none() {
                 continue;
             }
             let working =
-                server.user.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
+                server.stages.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
             let in_transaction =
                 server.session.status != TransactionStatus::Idle || working || client.transaction.began;
             if working
@@ -187,7 +188,7 @@ impl<R: Reactor> EventLoop<R> {
             {
                 replaced.push((client, why));
             }
-            if server.user.is_some() || server.task.is_some() || server.process.cancels.under_way() > 0 {
+            if server.is_used() || server.task.is_some() || server.process.cancels.under_way() > 0 {
                 continue;
             }
             let Some(pool) = self.pools.get(server.pool) else {

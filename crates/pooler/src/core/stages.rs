@@ -18,7 +18,10 @@ use corun_net::reactor::Reactor;
 use crate::core::classify::forward::{self, Stop};
 use crate::core::classify::request::{self, Needs, Request};
 use crate::core::event_loop::EventLoop;
+use crate::core::heavy_queue;
+use crate::core::parts;
 use crate::core::ranges::dispatch::CorePool;
+use crate::core::server::Task;
 use crate::understand::Understood;
 
 /// Why a request goes no further now. A stage that lets it go on says `Continue`, after it has shortened the request perhaps.
@@ -32,6 +35,40 @@ pub(super) enum Halt {
     Leave(usize),
     /// The client is gone.
     Gone,
+}
+
+/// What stages keep with a server that works for them.
+#[derive(Default)]
+pub(super) struct OnServer {
+    /// It runs a part of this query.
+    pub job: Option<u64>,
+    /// It runs whole though it may run in parts by this rule, and what it takes is to be known.
+    pub timed: Option<usize>,
+    /// Its query's place in the queue of heavy ones.
+    pub ticket: Option<heavy_queue::Ticket>,
+}
+
+/// What a stage asks a server.
+#[derive(Debug)]
+pub(super) enum StageTask {
+    /// A query in parts, by its number; 0 for what comes after it.
+    Part { job: u64, step: parts::Step },
+    /// The plan of a heavy query, for the client that has this server.
+    Plan(Box<heavy_queue::Plan>),
+}
+
+impl OnServer {
+    /// Whether its client's next messages wait for what a stage does on it.
+    pub fn are_busy(&self) -> bool {
+        self.job.is_some() || self.ticket.is_some()
+    }
+
+    /// What it runs has failed.
+    pub fn failed(&mut self) {
+        if let Some(ticket) = &mut self.ticket {
+            ticket.failed = true;
+        }
+    }
 }
 
 /// What a stage says about a request.
@@ -174,6 +211,41 @@ impl<R: Reactor> EventLoop<R> {
     ) {
         self.split_timed(server, took);
         self.heavy_queue_ran(reactor, server, learnt, took);
+    }
+
+    /// A server has answered what a stage asked.
+    pub(super) fn stage_task_done(&mut self, reactor: &mut R, server: usize, of: StageTask, task: Task) {
+        match of {
+            StageTask::Part { job, step } => self.part_done(reactor, server, job, step, task),
+            StageTask::Plan(plan) => self.plan_answered(reactor, server, *plan, &task),
+        }
+    }
+
+    /// A client has left its server: a place in the queue ends with the query.
+    pub(super) fn stages_parted(&mut self, server: usize) {
+        let ticket = self
+            .servers
+            .get_mut(server)
+            .and_then(|server| server.stages.ticket.take());
+        if ticket.is_some() {
+            self.unplace(server);
+        }
+    }
+
+    /// A client went away while it had this server. `true`: a stage has seen to both.
+    pub(super) fn stages_deserted(&mut self, reactor: &mut R, server: usize) -> bool {
+        let job = self.servers.get(server).and_then(|server| server.stages.job);
+        if let Some(job) = job {
+            self.end_job(reactor, job, parts::After::Nothing);
+        }
+        job.is_some()
+    }
+
+    /// A server is gone that had this to do.
+    pub(super) fn stages_lost(&mut self, reactor: &mut R, server: usize, stages: &OnServer) {
+        if let Some(job) = stages.job {
+            self.member_lost(reactor, job, server);
+        }
     }
 
     /// What `EXPLAIN (CORUN)` says of the stages.

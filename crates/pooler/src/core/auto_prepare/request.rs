@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
+use crate::config::AutoPrepare;
 use crate::core::auto_prepare::lifted::{Answer, Lifted};
 use crate::core::auto_prepare::simple::{Simple, Whose};
 use crate::core::classify::forward::Way;
@@ -29,6 +30,17 @@ impl<R: Reactor> Way<'_, R> {
     /// Only where nothing else is under way: should the server refuse, the text runs as it came. And only where it is known what
     /// the session has set, and that what is defined is as it was.
     pub(in crate::core) fn prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
+        if self.rules.auto_prepare == AutoPrepare::Off {
+            return false;
+        }
+        let prepared = understood.plain && self.try_prepared(sql, understood, end);
+        if !prepared {
+            self.prove();
+        }
+        prepared
+    }
+
+    fn try_prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
         let client = &*self.client;
         if !self.server.expects.settled()
             || !client.pins.is_empty()
@@ -82,7 +94,7 @@ impl<R: Reactor> Way<'_, R> {
     }
 
     /// Sends a question about a text with lifted literals ahead of what the client asks, if one waits and an error does no harm.
-    pub(in crate::core) fn prove(&mut self) {
+    fn prove(&mut self) {
         let client = &*self.client;
         if !self.server.expects.settled()
             || self.server.session.status != TransactionStatus::Idle

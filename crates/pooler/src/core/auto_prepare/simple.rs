@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use crate::auto_prepare;
 use crate::config::AutoPrepare;
+use crate::core::auto_prepare::LIFTED_MAX;
 use crate::core::auto_prepare::literal_check::{LiteralCheck, PATIENCE, Wanted};
 use crate::core::auto_prepare::shapes::{Equal, Found, State};
-use crate::core::classify::classifier::{Classifier, LIFTED_MAX, read_when_parsed};
+use crate::core::classify::classifier::{Classifier, read_when_parsed};
 use crate::session::prepared::{Prepared, Statement};
 use crate::session::settings::Settings;
 use crate::understand::{Understood, rough};
@@ -110,7 +111,7 @@ impl Classifier {
                 return decided;
             }
         }
-        if !self.repeats.again(simple.sql) || !auto_prepare::runs_alike(simple.sql, simple.understood) {
+        if !self.auto.repeats.again(simple.sql) || !auto_prepare::runs_alike(simple.sql, simple.understood) {
             return None;
         }
         let under = read_when_parsed(simple.whose.settings, !simple.sql.is_ascii());
@@ -134,7 +135,7 @@ impl Classifier {
         scope: usize,
         stamp: u64,
     ) -> Option<Option<Run>> {
-        let lifted = match self.shapes.find(key, simple.sql, stamp, simple.now) {
+        let lifted = match self.auto.shapes.find(key, simple.sql, stamp, simple.now) {
             Found::Kept => return None,
             Found::Asked => return Some(None),
             Found::Equal(equal, lifted, values) => {
@@ -153,14 +154,14 @@ impl Classifier {
             }
             Found::Ask(lifted) => lifted,
             Found::New => {
-                if !self.repeats.again(key) {
+                if !self.auto.repeats.again(key) {
                     return Some(None);
                 }
                 let lifted = auto_prepare::lift(simple.sql).map(|mut lifted| {
                     lifted.values = Vec::new();
                     Arc::new(lifted)
                 });
-                self.shapes.learn(key, lifted.clone());
+                self.auto.shapes.learn(key, lifted.clone());
                 lifted?
             }
         };
@@ -175,8 +176,8 @@ impl Classifier {
             until,
         };
         let lifted = Arc::clone(&wanted.lifted);
-        if self.literal_checks.add(wanted, simple.now) {
-            self.shapes.set(key, &lifted, State::Asked(until));
+        if self.auto.literal_checks.add(wanted, simple.now) {
+            self.auto.shapes.set(key, &lifted, State::Asked(until));
         }
         Some(None)
     }
@@ -194,18 +195,25 @@ impl Classifier {
 
     /// Remembers a statement that no client holds.
     fn keep(&mut self, statement: &Arc<Statement>) {
-        let new = self.lifted.put(statement.id, Arc::clone(statement)).is_none();
-        if new && self.lifted.len() > LIFTED_MAX {
-            self.lifted.pop_lru();
+        let new = self
+            .auto
+            .lifted
+            .put(statement.id, Arc::clone(statement))
+            .is_none();
+        if new && self.auto.lifted.len() > LIFTED_MAX {
+            self.auto.lifted.pop_lru();
         }
     }
 
     /// A question that may go with a query of this client.
     pub fn ask(&mut self, whose: Whose<'_>) -> Option<LiteralCheck> {
-        if self.literal_checks.is_empty() {
+        if self.auto.literal_checks.is_empty() {
             return None;
         }
-        self.literal_checks.take(&whose.scope()).map(LiteralCheck::new)
+        self.auto
+            .literal_checks
+            .take(&whose.scope())
+            .map(LiteralCheck::new)
     }
 
     /// Learns the answer to a question.
@@ -221,6 +229,6 @@ impl Classifier {
             }),
             None => State::Unequal { stamp },
         };
-        self.shapes.set(&wanted.key, &wanted.lifted, state);
+        self.auto.shapes.set(&wanted.key, &wanted.lifted, state);
     }
 }

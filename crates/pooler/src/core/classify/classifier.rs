@@ -4,13 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use lru::LruCache;
-
 use crate::auto_prepare;
 use crate::config::{AutoPrepare, Doubtful, PoolMode};
-use crate::core::auto_prepare::literal_check::PendingChecks;
-use crate::core::auto_prepare::repeats::Repeats;
-use crate::core::auto_prepare::shapes::Shapes;
+use crate::core::auto_prepare::Lifting;
 use crate::core::server::catalogues::{Catalogues, View};
 use crate::session::catalogue::Catalogue;
 use crate::session::prepared::{Statement, Statements};
@@ -19,22 +15,13 @@ use crate::understand::{Access, Limits, StatementKind, TransactionEffect, Unders
 use crate::wire::error::{Refusal, code};
 use crate::wire::{HEADER_BYTES, Header, frontend, header, read};
 
-/// Statements made of simple queries that an event loop remembers.
-pub(in crate::core) const LIFTED_MAX: usize = 4096;
-
 /// What an event loop's requests have in common.
 pub(in crate::core) struct Classifier {
     pub understanding: Understanding,
     /// Those of all loops.
     pub statements: Arc<Statements>,
-    // Simple queries that run as prepared statements.
-    pub repeats: Repeats,
-    /// Statements made of texts as they came, by number: no client holds them.
-    pub lifted: LruCache<u64, Arc<Statement>>,
-    /// Texts that differ in literals only.
-    pub shapes: Shapes,
-    /// Questions about them.
-    pub literal_checks: PendingChecks,
+    /// Simple queries that run as prepared statements.
+    pub auto: Lifting,
     /// How often definitions have changed, counted by all loops; and what this loop saw last.
     pub definitions: Arc<AtomicU64>,
     pub definitions_seen: u64,
@@ -56,10 +43,7 @@ impl Classifier {
         Self {
             understanding: Understanding::new(limits),
             statements,
-            repeats: Repeats::default(),
-            lifted: LruCache::unbounded(),
-            shapes: Shapes::default(),
-            literal_checks: PendingChecks::default(),
+            auto: Lifting::default(),
             definitions,
             definitions_seen: 0,
             catalogues: View::new(catalogues),

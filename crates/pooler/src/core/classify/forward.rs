@@ -11,7 +11,7 @@ use std::sync::Arc;
 use corun_model::pooler::replicas::split::{Place, Rules as SplitRules, Session as Split};
 use corun_net::reactor::Reactor;
 
-use crate::config::{AutoPrepare, PoolMode};
+use crate::config::PoolMode;
 use crate::core::classify::batch;
 use crate::core::classify::classifier::{Classifier, Rules, may_unpin};
 use crate::core::classify::request::{First, Request};
@@ -290,12 +290,9 @@ impl<R: Reactor> Way<'_, R> {
         }
         self.note(&understood);
         self.runs(&understood);
-        if self.rules.auto_prepare != AutoPrepare::Off {
-            if understood.plain && self.prepared(sql, &understood, end) {
-                self.client.statements.unnamed = None;
-                return None;
-            }
-            self.prove();
+        if self.prepared(sql, &understood, end) {
+            self.client.statements.unnamed = None;
+            return None;
         }
         // A simple query ends the unnamed statement.
         let change = self.replace_unnamed(None, None);

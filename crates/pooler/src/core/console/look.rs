@@ -152,7 +152,7 @@ impl<R: Reactor> EventLoop<R> {
                     .unwrap_or_default(),
                 state: if !server.is_ready() {
                     "login"
-                } else if server.user.is_some() {
+                } else if server.is_used() {
                     "active"
                 } else if server.process.cancels.under_way() > 0 {
                     "being_canceled"
@@ -242,7 +242,7 @@ impl<R: Reactor> EventLoop<R> {
                 alike: pool.waiting.alike,
             };
             for (_, server) in mine {
-                let works = server.user.is_some();
+                let works = server.is_used();
                 view.servers_active += usize::from(works);
                 view.servers_cancelled += usize::from(!works && server.process.cancels.under_way() > 0);
                 view.servers_tested += usize::from(!works && server.task.is_some());

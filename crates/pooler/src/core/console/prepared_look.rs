@@ -45,7 +45,7 @@ impl<R: Reactor> EventLoop<R> {
                 clients: clients.get(&statement.id).copied().unwrap_or(0),
                 servers: servers.get(&statement.id).copied().unwrap_or(0),
                 bind_count: statement.binds.load(Ordering::Relaxed),
-                automatic: self.classifier.lifted.contains(&statement.id),
+                automatic: self.classifier.auto.lifted.contains(&statement.id),
             })
             .collect();
         rows.sort_by(|a, b| b.bind_count.cmp(&a.bind_count).then_with(|| a.name.cmp(&b.name)));

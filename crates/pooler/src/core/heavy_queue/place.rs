@@ -84,7 +84,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let Some((id, start)) = server
-            .query
+            .stages
             .ticket
             .as_ref()
             .and_then(|ticket| Some((ticket.id(), ticket.start()?)))
@@ -119,7 +119,7 @@ impl<R: Reactor> EventLoop<R> {
         let weak: Vec<usize> = self
             .servers
             .iter()
-            .filter(|(_, server)| server.query.ticket.is_none())
+            .filter(|(_, server)| server.stages.ticket.is_none())
             .filter(|(_, server)| {
                 server
                     .process

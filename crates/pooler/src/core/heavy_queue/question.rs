@@ -22,6 +22,7 @@ use super::known::StatementKey;
 use crate::core::event_loop::EventLoop;
 use crate::core::parts::{Asked, bound, plain, sync};
 use crate::core::server::{Task, TaskKind};
+use crate::core::stages::StageTask;
 use crate::plans::{self, Corrections, Explained, Form, HINTS_SETTING, Key, Memory, QUESTION, Statistics};
 use crate::wire::TransactionStatus;
 use crate::wire::error::code;
@@ -133,7 +134,7 @@ impl<R: Reactor> EventLoop<R> {
             .questions
             .fetch_add(1, Ordering::Relaxed);
         server.query.since = self.now;
-        server.start_message(reactor, TaskKind::Plan(Box::new(plan)), &out);
+        server.start_message(reactor, TaskKind::Stage(StageTask::Plan(Box::new(plan))), &out);
         // An unnamed statement that is nobody's is left there.
         server.session.statements.unnamed = Some((u64::MAX, 0));
     }

@@ -354,7 +354,7 @@ impl<R: Reactor> EventLoop<R> {
         ticket.hinted = turn.hinted;
         let query = ticket.id();
         if let Some(server) = self.servers.get_mut(server_index) {
-            server.query.ticket = Some(ticket);
+            server.stages.ticket = Some(ticket);
         }
         self.place(server_index);
         let now_ns = self.heavy_queue_ns(reactor);
@@ -494,7 +494,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(server_index) else {
             return;
         };
-        server.query.ticket = None;
+        server.stages.ticket = None;
         let Some(index) = server.user.client else { return };
         let now = self.now;
         if let Some(client) = self.clients.get_mut(index) {
@@ -534,7 +534,7 @@ impl<R: Reactor> EventLoop<R> {
         server.query.deadline = Deadline::None;
         let ran = Ran { took, came };
         let (client, pool) = (server.user.client, server.pool);
-        if let Some(ticket) = server.query.ticket.take() {
+        if let Some(ticket) = server.stages.ticket.take() {
             self.heavy_queue_finished(reactor, index, ticket, ran);
             if let Some(index) = client
                 && let Some(client) = self.clients.get(index)

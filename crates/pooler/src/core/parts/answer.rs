@@ -10,6 +10,7 @@ use crate::core::console::queries::SLOW;
 use crate::core::console::statistics::micros;
 use crate::core::event_loop::EventLoop;
 use crate::core::server::Task;
+use crate::core::server::raw_reply::Reply;
 use crate::split::{MergeKind, Merger};
 use crate::wire::error::Reported;
 use crate::wire::{TransactionStatus, backend, build};
@@ -178,7 +179,7 @@ impl<R: Reactor> EventLoop<R> {
 }
 
 /// Types of the columns a server answered with.
-fn described(reply: &flight::Reply) -> Option<Vec<u32>> {
+fn described(reply: &Reply) -> Option<Vec<u32>> {
     let mut descriptions = reply.descriptions.iter();
     let (_, body) = descriptions.find(|(tag, _)| *tag == backend::ROW_DESCRIPTION)?;
     flight::column_types(body)

@@ -8,7 +8,9 @@ use super::flight;
 use super::job::{After, Job, Step};
 use super::rules::{How, Known};
 use crate::core::event_loop::EventLoop;
+use crate::core::server::raw_reply::Reply;
 use crate::core::server::{Task, TaskKind};
+use crate::core::stages::StageTask;
 use crate::split::{Refusal, plan};
 use crate::understand::Dialect;
 use crate::wire::{backend, build};
@@ -37,10 +39,10 @@ impl<R: Reactor> EventLoop<R> {
                 job.plan = Some(plan);
                 let id = job.id;
                 self.splits.jobs.insert(id, job);
-                let kind = TaskKind::Part {
+                let kind = TaskKind::Stage(StageTask::Part {
                     job: id,
                     step: Step::Questions,
-                };
+                });
                 if let Some(server) = self.servers.get_mut(leader) {
                     server.start_message(reactor, kind, &out);
                 }
@@ -196,11 +198,11 @@ impl<R: Reactor> EventLoop<R> {
             member.state = super::job::State::Busy;
         }
         if let Some(server) = self.servers.get_mut(server) {
-            server.start_message(reactor, TaskKind::Part { job: id, step }, out);
+            server.start_message(reactor, TaskKind::Stage(StageTask::Part { job: id, step }), out);
             // An unnamed statement that is nobody's is left there.
             server.session.statements.unnamed = Some((u64::MAX, 0));
             if let Some(task) = &mut server.task {
-                task.reply = Some(Box::new(flight::Reply::new(limit)));
+                task.reply = Some(Box::new(Reply::new(limit)));
             }
         }
     }

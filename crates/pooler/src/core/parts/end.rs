@@ -7,6 +7,7 @@ use corun_net::reactor::Reactor;
 use super::job::{After, State, Step};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::server::{Task, TaskKind};
+use crate::core::stages::StageTask;
 use crate::wire::error::{Refusal, Reported, code};
 use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build};
 
@@ -25,7 +26,7 @@ impl<R: Reactor> EventLoop<R> {
                 .get_mut(member.server)
                 .filter(|server| server.id == member.id);
             let Some(server) = found else { continue };
-            server.user.job = None;
+            server.stages.job = None;
             match server.task.is_some() {
                 true => busy.push(member.server),
                 false => free.push(member.server),
@@ -70,7 +71,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        server.user.job = None;
+        server.stages.job = None;
         server.life.since = self.now;
         if server.session.status == TransactionStatus::Idle {
             // Where it was parted from its client it is on the list already; on it twice, two clients would get it.
@@ -78,10 +79,10 @@ impl<R: Reactor> EventLoop<R> {
                 self.todo.push_back(Todo::Free(index));
             }
         } else {
-            let kind = TaskKind::Part {
+            let kind = TaskKind::Stage(StageTask::Part {
                 job: 0,
                 step: Step::End,
-            };
+            });
             // A failed one is rolled back by it.
             server.start(reactor, kind, "COMMIT");
         }

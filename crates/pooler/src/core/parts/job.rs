@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::asked::Asked;
-use super::flight::Reply;
 use super::rules::How;
+use crate::core::server::raw_reply::Reply;
 use crate::session::settings::Settings;
 use crate::split::{Lead, Plan, Resolved};
 use crate::understand::Understood;

@@ -27,6 +27,6 @@ mod rules;
 mod run;
 
 pub(super) use asked::{Asked, Form as AskedForm, asked};
-pub(super) use flight::{Reply, bound, plain, sync};
+pub(super) use flight::{bound, plain, sync};
 pub(super) use job::{After, Step};
 pub(super) use rules::Splits;

@@ -22,7 +22,7 @@ use crate::core::event_loop::EventLoop;
 use crate::core::pool::Pool;
 use crate::core::server::connect::Attempt;
 use crate::core::server::{Server, Task, TaskKind};
-use crate::core::stages::{Halt, Verdict};
+use crate::core::stages::{Halt, StageTask, Verdict};
 use crate::session::prepared::Prepared;
 use crate::session::settings;
 use crate::split::reads_the_clock;
@@ -97,7 +97,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         let (parts, timed) = self.parts_for(rule, switch);
         if parts < 2 {
-            self.servers.get_mut(leader)?.query.timed = timed.then_some(rule);
+            self.servers.get_mut(leader)?.stages.timed = timed.then_some(rule);
             return None;
         }
         let used = asked.bytes.len();
@@ -140,7 +140,7 @@ impl<R: Reactor> EventLoop<R> {
     #[inline]
     pub(in crate::core) fn split_timed(&mut self, server: usize, took: Duration) {
         if let Some(server) = self.servers.get_mut(server)
-            && let Some(rule) = server.query.timed.take()
+            && let Some(rule) = server.stages.timed.take()
             && let Some(rule) = self.splits.rules.get_mut(rule)
         {
             rule.history.record(1, micros(took));
@@ -183,7 +183,7 @@ impl<R: Reactor> EventLoop<R> {
     fn adopt(&mut self, leader: usize, job: &Job) {
         let unnamed = self.unnamed(job);
         if let Some(server) = self.servers.get_mut(leader) {
-            server.user.job = Some(job.id);
+            server.stages.job = Some(job.id);
             server.query.since = self.now;
         }
         if let Some(client) = self.clients.get_mut(job.client) {
@@ -216,7 +216,7 @@ impl<R: Reactor> EventLoop<R> {
 
     fn disown(&mut self, leader: usize) {
         if let Some(server) = self.servers.get_mut(leader) {
-            server.user.job = None;
+            server.stages.job = None;
         }
         self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
     }
@@ -252,7 +252,12 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Servers of those that only end the transaction of a part that was answered: of the query before, where one client asks after the other.
     fn ending(&self) -> usize {
-        let ends = |task: &Task| matches!(task.kind, TaskKind::Part { step: Step::End, .. });
+        let ends = |task: &Task| {
+            matches!(
+                task.kind,
+                TaskKind::Stage(StageTask::Part { step: Step::End, .. })
+            )
+        };
         let servers = self
             .servers
             .iter()
@@ -377,7 +382,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(found) = self.servers.get_mut(server) else {
             return;
         };
-        found.user.job = Some(id);
+        found.stages.job = Some(id);
         found.life.used = true;
         found.life.since = self.now;
         found.query.since = self.now;

@@ -13,7 +13,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        if server.user.is_some() || server.task.is_some() || !server.is_ready() {
+        if server.is_used() || server.task.is_some() || !server.is_ready() {
             return;
         }
         let Some(pool) = self.pools.get_mut(server.pool) else {

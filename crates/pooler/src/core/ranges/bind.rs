@@ -118,7 +118,7 @@ impl<R: Reactor> EventLoop<R> {
             .collect();
         let mut turn = 0;
         for (_, server) in &mut self.servers {
-            if server.query.ticket.is_some() {
+            if server.stages.ticket.is_some() {
                 // The queue has said where it runs.
                 continue;
             }

@@ -424,9 +424,7 @@ impl<'a, R: Reactor> Way<'a, R> {
     fn error(&mut self, message: Option<&[u8]>) -> u64 {
         self.received.owes_less = true;
         self.server.reading.errors += u32::from(!self.server.expects.swallowed());
-        if let Some(ticket) = &mut self.server.query.ticket {
-            ticket.failed = true;
-        }
+        self.server.stages.failed();
         self.server.reading.last_error = message.map(<[u8]>::to_vec);
         let mut statements = None;
         if let Some(client) = &mut self.client {

@@ -167,14 +167,10 @@ impl<R: Reactor> EventLoop<R> {
         self.lingers_no_more(index);
         if let Some(server) = self.servers.get_mut(index) {
             server.leave(reactor, self.now);
-            // A place in the queue ends with the query.
-            let ticket = server.query.ticket.take();
             server.query.deadline = Deadline::None;
             let replica = server.host.replica;
             self.fleet_finished(reactor, client_index, replica);
-            if ticket.is_some() {
-                self.unplace(index);
-            }
+            self.stages_parted(index);
         }
         self.todo.push_back(Todo::Free(index));
         if let Some(client) = self.clients.get_mut(client_index) {

@@ -15,6 +15,7 @@ use crate::auth::scram::same;
 use crate::core::event_loop::{EventLoop, Todo, cancel_token};
 use crate::core::server::TaskKind;
 use crate::core::shared::Message;
+use crate::core::stages::StageTask;
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, build, frontend, header};
 
@@ -139,13 +140,13 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get(index) else {
             return true;
         };
-        match (server.user.job, &server.task) {
+        match (server.stages.job, &server.task) {
             (Some(job), _) => self.cancel_job(reactor, job),
             (None, None) if server.expects.outstanding() > 0 => self.start_cancel(reactor, index),
             (None, None) => {}
             (None, Some(task)) => {
                 client.cancel_wanted = !client.inbox.is_empty();
-                if matches!(task.kind, TaskKind::Plan(_)) {
+                if matches!(task.kind, TaskKind::Stage(StageTask::Plan(_))) {
                     // A question about a plan may wait for a lock as long as the query would.
                     self.start_cancel(reactor, index);
                 }

@@ -519,9 +519,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(client) = server.user.client.and_then(|client| self.clients.get_mut(client)) {
             client.server = None;
         }
-        if let Some(job) = server.user.job {
-            self.member_lost(reactor, job, index);
-        }
+        self.stages_lost(reactor, index, &server.stages);
         match server.task.map(|task| task.kind) {
             Some(TaskKind::Ask(question)) => {
                 self.question_failed(reactor, question);

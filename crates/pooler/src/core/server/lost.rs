@@ -5,7 +5,6 @@ use corun_net::reactor::Reactor;
 use crate::config::PoolMode;
 use crate::core::client::Client;
 use crate::core::event_loop::{EventLoop, Todo};
-use crate::core::parts::After;
 use crate::core::server::{TaskKind, lost};
 use crate::hosts::Report;
 use crate::understand::Pins;
@@ -20,9 +19,12 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         server.leave(reactor, self.now);
-        if let Some(job) = server.user.job {
-            return self.end_job(reactor, job, After::Nothing);
+        if self.stages_deserted(reactor, index) {
+            return;
         }
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
         if server.task.is_some() {
             // Its settings may be half there: nobody else gets it.
             return self.close_server(

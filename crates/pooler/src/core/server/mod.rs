@@ -11,6 +11,7 @@ pub(in crate::core) mod cancel;
 pub(in crate::core) mod catalogues;
 pub(in crate::core) mod connect;
 pub(in crate::core) mod lost;
+pub(in crate::core) mod raw_reply;
 pub(in crate::core) mod session;
 pub(in crate::core) mod state;
 pub(in crate::core) mod tasks;
@@ -27,15 +28,15 @@ use crate::core::client::Client;
 use crate::core::console::queries::Running;
 use crate::core::console::statistics::Counts;
 use crate::core::event_loop::EventLoop;
-use crate::core::heavy_queue;
-use crate::core::parts::{Reply, Step};
 use crate::core::reply::change::Change;
 use crate::core::reply::expect::Expects;
 use crate::core::reply::filter::ReplyFilter;
 use crate::core::server::cancel::Cancels;
+use crate::core::server::raw_reply::Reply;
 use crate::core::server::session::ServerSession;
 use crate::core::server::transport::Transport;
 use crate::core::shared::Login;
+use crate::core::stages::{OnServer, StageTask};
 use crate::hosts::Order;
 use crate::session::settings::Settings;
 use crate::understand::Pins;
@@ -97,10 +98,8 @@ pub(in crate::core) enum TaskKind {
     Connect,
     /// A question of the event loop's own.
     Ask(Question),
-    /// A query in parts, by its number; 0 for what comes after it.
-    Part { job: u64, step: Step },
-    /// The plan of a heavy query, for the client that has this server.
-    Plan(Box<heavy_queue::Plan>),
+    /// What a stage of a request's way asks.
+    Stage(StageTask),
 }
 
 /// Who asked a question on a server connection.
@@ -129,6 +128,7 @@ pub(in crate::core) struct Server {
     pub expects: Expects,
     pub user: ServerUser,
     pub query: ServerQuery,
+    pub stages: OnServer,
     /// A query of the proxy's own under way.
     pub task: Option<Task>,
     pub life: ServerLife,
@@ -161,8 +161,6 @@ pub(in crate::core) struct ServerProcess {
 #[derive(Default)]
 pub(in crate::core) struct ServerUser {
     pub client: Option<usize>,
-    /// It runs a part of this query.
-    pub job: Option<u64>,
     pub lingering: Lingering,
 }
 
@@ -186,10 +184,6 @@ pub(in crate::core) struct ServerQuery {
     pub filter: Option<Box<dyn ReplyFilter>>,
     /// What was sent since the pool's totals were told.
     pub counts: Counts,
-    /// It runs whole though it may run in parts by this rule, and what it takes is to be known.
-    pub timed: Option<usize>,
-    /// Its place in the queue of heavy ones.
-    pub ticket: Option<heavy_queue::Ticket>,
     /// When the first request came that the client has the server for, until that is answered.
     pub came: Option<Duration>,
     pub deadline: Deadline,
@@ -252,13 +246,6 @@ impl ServerHost {
     }
 }
 
-impl ServerUser {
-    /// Whether somebody does.
-    pub fn is_some(&self) -> bool {
-        self.client.is_some() || self.job.is_some()
-    }
-}
-
 impl Lingering {
     /// Since when its client has it that could linger here.
     pub fn since(self) -> Option<Duration> {
@@ -294,6 +281,7 @@ impl Server {
                 transaction_since: now,
                 ..ServerQuery::default()
             },
+            stages: OnServer::default(),
             task: None,
             life: ServerLife {
                 created: now,
@@ -367,13 +355,18 @@ impl Server {
     pub fn is_taken(&self) -> bool {
         let filter = self.query.filter.as_ref();
         let kept = filter.is_some_and(|filter| filter.keeps_server());
-        kept || self.user.job.is_some() || self.query.ticket.is_some()
+        kept || self.stages.are_busy()
+    }
+
+    /// Whether somebody uses it.
+    pub fn is_used(&self) -> bool {
+        self.user.client.is_some() || self.stages.job.is_some()
     }
 
     /// Whether nobody has it and nothing is under way on it.
     pub fn is_free(&self) -> bool {
         self.is_ready()
-            && !self.user.is_some()
+            && !self.is_used()
             && !self.process.cancels.may_strike()
             && !self.life.gone
             && self.life.closing.is_none()

@@ -87,8 +87,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.server_ready(reactor, index);
             }
-            TaskKind::Part { job, step } => self.part_done(reactor, index, job, step, task),
-            TaskKind::Plan(plan) => self.plan_answered(reactor, index, *plan, &task),
+            TaskKind::Stage(of) => self.stage_task_done(reactor, index, of, task),
             TaskKind::Ask(question) => {
                 self.todo.push_back(Todo::Free(index));
                 self.question_answered(reactor, question, task.rows, task.error);
