@@ -211,3 +211,35 @@ fn the_scanners_see_what_they_look_for() {
         None
     );
 }
+
+/// Hops of a simple query through the pooler, and back.
+const HOPS_MAX: usize = 12;
+
+#[test]
+fn the_walk_of_a_query_is_as_architecture_tells_it() {
+    let text = read("ARCHITECTURE.md");
+    let mut walked: Vec<String> = Vec::new();
+    for row in text
+        .lines()
+        .filter(|line| line.contains(" | `core/") || line.contains(" | `understand/"))
+    {
+        let names: Vec<&str> = row.split('`').skip(1).step_by(2).take(2).collect();
+        let [file, function] = names[..] else {
+            panic!("no file and function in {row}");
+        };
+        let source = read(&format!("crates/pooler/src/{file}"));
+        let declared = format!("fn {function}");
+        assert!(
+            source
+                .match_indices(&declared)
+                .any(|(at, _)| source[at + declared.len()..].starts_with(['(', '<'])),
+            "{file} has no {function}"
+        );
+        assert!(
+            !walked.iter().any(|known| known == file),
+            "{file} is entered twice"
+        );
+        walked.push(file.to_owned());
+    }
+    assert!((6..=HOPS_MAX).contains(&walked.len()), "{walked:?}");
+}

@@ -33,7 +33,6 @@ use crate::core::ranges::dispatch::LoopDispatch;
 use crate::core::route::fleet::LoopHosts;
 use crate::core::route::places::Place;
 use crate::core::server::cancel::Cancel;
-use crate::core::server::transport::Opened;
 use crate::core::server::{Question, Server};
 use crate::core::shared::{Message, Shared};
 use crate::understand::Limits;
@@ -266,84 +265,6 @@ impl<R: Reactor> EventLoop<R> {
         client.peer = peer;
         client.local = local;
         entry.insert(client);
-    }
-
-    fn client_data(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
-        let Some(client) = self.clients.get_mut(index) else {
-            return;
-        };
-        client.since = self.now;
-        if client.transport.tls.is_none() {
-            return self.client_bytes(reactor, index, bytes);
-        }
-        let mut plain = std::mem::take(&mut self.plain);
-        plain.clear();
-        let opened = client.transport.open(reactor, bytes, &mut plain);
-        if !plain.is_empty() {
-            self.client_bytes(reactor, index, &plain);
-        }
-        self.plain = plain;
-        match opened {
-            Ok(Opened::Open) => {}
-            Ok(Opened::Ended) => self.close_client(reactor, index, "client closed the connection"),
-            Err(error) => {
-                tracing::info!(%error, "TLS with a client failed");
-                self.close_client(reactor, index, "TLS failed");
-            }
-        }
-    }
-
-    fn client_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
-        let Some(client) = self.clients.get_mut(index) else {
-            return;
-        };
-        match client.phase {
-            Phase::Ready => {
-                if let Some(pool) = self.pools.get_mut(client.pool) {
-                    pool.totals.received += bytes.len() as u64;
-                }
-                self.client_request(reactor, index, bytes);
-            }
-            Phase::Closing => {}
-            _ => self.entrance_bytes(reactor, index, bytes),
-        }
-    }
-
-    fn server_data(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
-        let Some(server) = self.servers.get_mut(index) else {
-            return;
-        };
-        if server.transport.tls.is_none() {
-            return self.server_bytes(reactor, index, bytes);
-        }
-        let mut plain = std::mem::take(&mut self.plain);
-        plain.clear();
-        let opened = server.transport.open(reactor, bytes, &mut plain);
-        match opened {
-            Ok(opened) => {
-                self.tls_progress(reactor, index);
-                if !plain.is_empty() {
-                    self.server_bytes(reactor, index, &plain);
-                }
-                if opened == Opened::Ended {
-                    self.server_lost(reactor, index, "the other side closed the connection");
-                }
-            }
-            Err(error) => self.server_failed(
-                reactor,
-                index,
-                Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(error.to_string()),
-            ),
-        }
-        self.plain = plain;
-    }
-
-    fn server_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
-        match self.servers.get(index) {
-            Some(server) if server.is_ready() => self.answer(reactor, index, bytes),
-            Some(_) => self.login_bytes(reactor, index, bytes),
-            None => {}
-        }
     }
 
     fn message(&mut self, reactor: &mut R, message: Message) {

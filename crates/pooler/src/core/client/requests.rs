@@ -1,14 +1,58 @@
-//! A client's bytes once it is logged in: served at once, or kept until they can be.
+//! A client's bytes: read on its way in elsewhere (`entrance`); once it is logged in, served at once or kept until they can be.
 
 use corun_net::reactor::Reactor;
 
 use crate::core::classify::request::{First, Request};
+use crate::core::client::Phase;
 use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::server::transport::Opened;
 use crate::core::stages::Halt;
 
 impl<R: Reactor> EventLoop<R> {
+    /// What a client's socket has brought.
+    pub(in crate::core) fn client_data(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        client.since = self.now;
+        if client.transport.tls.is_none() {
+            return self.client_bytes(reactor, index, bytes);
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let opened = client.transport.open(reactor, bytes, &mut plain);
+        if !plain.is_empty() {
+            self.client_bytes(reactor, index, &plain);
+        }
+        self.plain = plain;
+        match opened {
+            Ok(Opened::Open) => {}
+            Ok(Opened::Ended) => self.close_client(reactor, index, "client closed the connection"),
+            Err(error) => {
+                tracing::info!(%error, "TLS with a client failed");
+                self.close_client(reactor, index, "TLS failed");
+            }
+        }
+    }
+
+    fn client_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
+        match client.phase {
+            Phase::Ready => {
+                if let Some(pool) = self.pools.get_mut(client.pool) {
+                    pool.totals.received += bytes.len() as u64;
+                }
+                self.client_request(reactor, index, bytes);
+            }
+            Phase::Closing => {}
+            _ => self.entrance_bytes(reactor, index, bytes),
+        }
+    }
+
     /// Bytes of a client that is logged in.
-    pub(in crate::core) fn client_request(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+    fn client_request(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
         let inbox_max = self.waiting_inbox_max();
         let Some(client) = self.clients.get_mut(index) else {
             return;

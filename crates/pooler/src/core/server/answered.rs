@@ -9,11 +9,50 @@ use crate::core::event_loop::{EventLoop, Todo, goodbye};
 use crate::core::reply;
 use crate::core::reply::change::Change;
 use crate::core::reply::filter::AfterReply;
+use crate::core::server::transport::Opened;
 use crate::core::server::{Deadline, server_and_client};
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, build, frontend};
 
 impl<R: Reactor> EventLoop<R> {
+    /// What a server's socket has brought.
+    pub(in crate::core) fn server_data(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
+        if server.transport.tls.is_none() {
+            return self.server_bytes(reactor, index, bytes);
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let opened = server.transport.open(reactor, bytes, &mut plain);
+        match opened {
+            Ok(opened) => {
+                self.tls_progress(reactor, index);
+                if !plain.is_empty() {
+                    self.server_bytes(reactor, index, &plain);
+                }
+                if opened == Opened::Ended {
+                    self.server_lost(reactor, index, "the other side closed the connection");
+                }
+            }
+            Err(error) => self.server_failed(
+                reactor,
+                index,
+                Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(error.to_string()),
+            ),
+        }
+        self.plain = plain;
+    }
+
+    fn server_bytes(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
+        match self.servers.get(index) {
+            Some(server) if server.is_ready() => self.answer(reactor, index, bytes),
+            Some(_) => self.login_bytes(reactor, index, bytes),
+            None => {}
+        }
+    }
+
     /// What a server sent, once it is logged in.
     pub(in crate::core) fn answer(&mut self, reactor: &mut R, index: usize, bytes: &[u8]) {
         let queued_max = self.queued_max();
