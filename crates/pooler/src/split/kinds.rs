@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::numeric;
 use crate::session::settings::hex;
+use crate::understand::keys::calendar::{DAY_US, time_of_day};
 
 pub(super) use crate::understand::oid::*;
 
@@ -168,7 +169,6 @@ pub(super) fn literal_format(oid: u32) -> i16 {
 
 /// Days from the first Julian day to 2000-01-01.
 const EPOCH_JULIAN: i64 = 2_451_545;
-const DAY_US: i64 = 86_400_000_000;
 
 /// Appends a value, in the format above, as a string literal without its type. `false`: it is no value of the type.
 pub(super) fn literal(out: &mut Vec<u8>, oid: u32, value: &[u8]) -> bool {
@@ -185,14 +185,9 @@ pub(super) fn literal(out: &mut Vec<u8>, oid: u32, value: &[u8]) -> bool {
             Some(i64::MIN) => b"-infinity".to_vec(),
             Some(at) => {
                 let (days, rest) = (at.div_euclid(DAY_US) + EPOCH_JULIAN, at.rem_euclid(DAY_US));
-                let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
+                let (time, fraction) = (time_of_day(rest / 1_000_000), rest % 1_000_000);
                 let zone = if oid == TIMESTAMPTZ { "+00" } else { "" };
-                let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-                format!(
-                    "J{days} {hours:02}:{minutes:02}:{:02}.{fraction:06}{zone}",
-                    seconds % 60
-                )
-                .into_bytes()
+                format!("J{days} {time}.{fraction:06}{zone}").into_bytes()
             }
             None => return false,
         },
