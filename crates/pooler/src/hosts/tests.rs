@@ -294,7 +294,7 @@ fn texts_are_read_for_the_split() {
         let ask = Ask {
             statement: ask::statement(&text_of),
             form: Form::Simple,
-            hint: ask::hint(&text_of),
+            hint: text_of.hint,
             defaults: Defaults::default(),
         };
         let rules = Rules {

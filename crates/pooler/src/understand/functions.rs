@@ -29,24 +29,29 @@ impl ReadFunctions {
     }
 }
 
-static BUILT_IN: LazyLock<Vec<(&'static str, Known)>> = LazyLock::new(|| {
+/// PostgreSQL's own functions, each with its class.
+static BUILT_IN: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
     let lines = include_str!("functions.txt").lines();
     lines
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once(' '))
-        .map(|(name, class)| match class {
-            "r" => (name, Known::Reads),
-            _ => (name, Known::Primary),
-        })
         .collect()
 });
+
+fn class(name: &str) -> Option<&'static str> {
+    let at = BUILT_IN.binary_search_by(|(other, _)| (*other).cmp(name)).ok()?;
+    Some(BUILT_IN[at].1)
+}
 
 /// Looks a function up by its schema, if the text names one, and its name.
 pub(super) fn known(schema: Option<&str>, name: &str, configured: &ReadFunctions) -> Known {
     if matches!(schema, None | Some("pg_catalog"))
-        && let Ok(at) = BUILT_IN.binary_search_by(|(other, _)| (*other).cmp(name))
+        && let Some(class) = class(name)
     {
-        return BUILT_IN[at].1;
+        return match class {
+            "r" | "s" => Known::Reads,
+            _ => Known::Primary,
+        };
     }
     let listed = match schema {
         None => configured.0.contains(name),
@@ -58,6 +63,11 @@ pub(super) fn known(schema: Option<&str>, name: &str, configured: &ReadFunctions
 /// Whether PostgreSQL is shipped with a function of that name, none of which is volatile or about the session.
 pub(crate) fn only_reads(name: &str) -> bool {
     known(None, name, &ReadFunctions::default()) == Known::Reads
+}
+
+/// Whether PostgreSQL is shipped with a function of that name that gives the same in every part of a query.
+pub(crate) fn runs_in_parts(name: &str) -> bool {
+    class(name) == Some("s")
 }
 
 /// Functions of PostgreSQL's own that run a text handed to them.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use pg_query::ParserOptions;
 use pg_query::protobuf as pb;
 
+use super::hint::hint;
 use super::statement::Reader;
 use super::understood::Access;
 use super::words::Encoded;
-use super::{HeavyQueueHint, Hint, ReadFunctions, Shape, Understood, Words, keys, rough, words};
+use super::{HeavyQueueHint, ReadFunctions, Shape, Understood, Words, keys, rough, words};
 
 /// How the server reads the text, as far as its settings matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -83,7 +84,7 @@ pub(super) fn understand(
     configured: &ReadFunctions,
 ) -> Understood {
     let mut understood = as_utf8(text, dialect, text_max, configured);
-    understood.hint = Hint::of(text);
+    understood.hint = hint(text);
     let encoded = Encoded::of(text);
     understood.ambiguous = encoded != Encoded::Nowhere;
     if encoded == Encoded::Structure {
