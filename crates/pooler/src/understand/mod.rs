@@ -32,7 +32,6 @@ mod words;
 
 pub use cache::{Limits, Statistics, Understanding};
 pub use effects::Effects;
-pub use functions::ReadFunctions;
 pub(crate) use functions::{change_session, only_reads, runs_in_parts};
 pub use hint::{HeavyQueueHint, Hint};
 pub use parse::Dialect;
