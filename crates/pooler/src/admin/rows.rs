@@ -345,25 +345,9 @@ mod tests {
             columns.iter().map(|(name, _)| *name).collect()
         };
         assert_eq!(
-            names(PoolRow::COLUMNS)[..16],
-            [
-                "database",
-                "user",
-                "cl_active",
-                "cl_waiting",
-                "cl_active_cancel_req",
-                "cl_waiting_cancel_req",
-                "sv_active",
-                "sv_active_cancel",
-                "sv_being_canceled",
-                "sv_idle",
-                "sv_used",
-                "sv_tested",
-                "sv_login",
-                "maxwait",
-                "maxwait_us",
-                "pool_mode"
-            ]
+            names(PoolRow::COLUMNS)[..16].join(" "),
+            "database user cl_active cl_waiting cl_active_cancel_req cl_waiting_cancel_req sv_active sv_active_cancel \
+             sv_being_canceled sv_idle sv_used sv_tested sv_login maxwait maxwait_us pool_mode"
         );
         assert_eq!(names(ClientRow::COLUMNS)[0], "type");
         assert_eq!(names(ServerRow::COLUMNS)[..21], names(ClientRow::COLUMNS)[..21]);
