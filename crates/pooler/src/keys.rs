@@ -2,6 +2,8 @@
 //!
 //! Not here: keys of statements (`understand::keys`), and what event loops do with them (`core::dispatch`).
 
+use std::collections::BTreeSet;
+
 use corun_model::pooler::ranges::Map;
 
 use crate::config::{KeyType, Range};
@@ -50,6 +52,22 @@ impl std::fmt::Display for Column {
             write!(f, "{schema}.")?;
         }
         write!(f, "{}.{}", self.table, self.column)
+    }
+}
+
+/// A column and those that pairs of equal columns make equal to it.
+pub fn class_of<T: Copy + Ord>(column: T, equal: &[(T, T)]) -> BTreeSet<T> {
+    let mut class = BTreeSet::from([column]);
+    loop {
+        let before = class.len();
+        for (one, other) in equal {
+            if class.contains(one) || class.contains(other) {
+                class.extend([*one, *other]);
+            }
+        }
+        if class.len() == before {
+            return class;
+        }
     }
 }
 

@@ -7,6 +7,20 @@
 //! that waits), [`watch`] (the console seen from outside), [`preflight`] (what servers allow), [`learn`] (which ranges and splits would
 //! pay). What a query's plan does to the caches is read by [`plans`].
 
+/// Implements `Debug` for a type that has secrets, or more than anybody wants to see: only what is named is shown.
+macro_rules! debug_shows {
+    ($type:ident, $this:ident => { $($field:ident: $value:expr),* }) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $this = self;
+                f.debug_struct(stringify!($type))
+                    $(.field(stringify!($field), &$value))*
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
 pub mod admin;
 pub mod auth;
 pub mod auto_prepare;

@@ -177,16 +177,13 @@ impl Console {
     fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
         let parse = read::parse(body).ok_or_else(|| malformed("a Parse is not whole"))?;
         if self.statements.len() >= NAMES_MAX && !self.statements.contains_key(parse.name) {
-            return Err(Refusal::new(
+            return refused(
                 code::PROGRAM_LIMIT,
                 "too many prepared statements for the console",
-            ));
+            );
         }
         if !parse.name.is_empty() && self.statements.contains_key(parse.name) {
-            return Err(Refusal::new(
-                code::DUPLICATE_STATEMENT,
-                "the prepared statement exists already",
-            ));
+            return refused(code::DUPLICATE_STATEMENT, "the prepared statement exists already");
         }
         self.statements.insert(parse.name.to_vec(), command(parse.sql)?);
         build::bare(out, backend::PARSE_COMPLETE);
@@ -201,19 +198,13 @@ impl Console {
         let (_, rest) = numbers(rest).ok_or_else(cut)?;
         let (parameters, rest) = rest.split_first_chunk().ok_or_else(cut)?;
         if i16::from_be_bytes(*parameters) != 0 {
-            return Err(Refusal::new(
-                code::NOT_SUPPORTED,
-                "commands of the console have no parameters",
-            ));
+            return refused(code::NOT_SUPPORTED, "commands of the console have no parameters");
         }
         let Some((formats, [])) = numbers(rest) else {
             return Err(cut());
         };
         if self.portals.len() >= NAMES_MAX && !self.portals.contains_key(portal) {
-            return Err(Refusal::new(
-                code::PROGRAM_LIMIT,
-                "too many portals for the console",
-            ));
+            return refused(code::PROGRAM_LIMIT, "too many portals for the console");
         }
         self.portals.insert(portal.to_vec(), (command, formats));
         build::bare(out, backend::BIND_COMPLETE);
@@ -297,6 +288,10 @@ impl Console {
         self.answer(Ok(known), out);
         Ok(Step::Next)
     }
+}
+
+fn refused<T>(code: &'static str, what: &str) -> Result<T, Refusal> {
+    Err(Refusal::new(code, what))
 }
 
 fn malformed(what: &'static str) -> Refusal {

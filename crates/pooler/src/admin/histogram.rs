@@ -3,7 +3,7 @@
 //! ```text
 //! 0 1 2 .. 15 | 16 17 .. 31 | 32 34 .. 62 | 64 68 .. 124 | ...      16 buckets for each doubling
 //! ```
-//! A bucket is at most a sixteenth of its values wide, so a quantile is never too small and at most 1/16 too large.
+//! A bucket is at most a sixteenth of its values wide.
 //! Values of 2^40 and more (12 days in microseconds) count as that.
 
 /// Bits of a value that choose within a doubling.
@@ -21,7 +21,6 @@ pub struct Histogram {
     counts: Box<[u64]>,
     count: u64,
     sum: u64,
-    max: u64,
 }
 
 impl Default for Histogram {
@@ -30,7 +29,6 @@ impl Default for Histogram {
             counts: vec![0; BUCKETS].into_boxed_slice(),
             count: 0,
             sum: 0,
-            max: 0,
         }
     }
 }
@@ -44,23 +42,12 @@ fn bucket_of(value: u64) -> usize {
     PER_DOUBLING * shift as usize + (value >> shift) as usize
 }
 
-/// Largest value of a bucket.
-fn last_of(bucket: usize) -> u64 {
-    if bucket < PER_DOUBLING {
-        return bucket as u64;
-    }
-    let shift = bucket / PER_DOUBLING - 1;
-    let first = ((PER_DOUBLING + bucket % PER_DOUBLING) as u64) << shift;
-    first + (1 << shift) - 1
-}
-
 impl Histogram {
     /// Counts a value, such as microseconds.
     pub fn record(&mut self, value: u64) {
         self.counts[bucket_of(value)] += 1;
         self.count += 1;
         self.sum = self.sum.saturating_add(value);
-        self.max = self.max.max(value);
     }
 
     /// Adds another's counts, such as another event loop's.
@@ -70,7 +57,6 @@ impl Histogram {
         }
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
-        self.max = self.max.max(other.max);
     }
 
     /// How many values there are.
@@ -81,26 +67,6 @@ impl Histogram {
     /// Their sum.
     pub fn sum(&self) -> u64 {
         self.sum
-    }
-
-    /// A value that the share `q` (0 to 1) of all values does not exceed; at most 1/16 larger than the least such.
-    /// `None` without values.
-    pub fn quantile(&self, q: f64) -> Option<u64> {
-        let rank = (q.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
-        let mut seen = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
-            seen += count;
-            if *count > 0 && seen >= rank {
-                // The last bucket holds what is larger than all buckets, too.
-                let last = if bucket + 1 == BUCKETS {
-                    self.max
-                } else {
-                    last_of(bucket)
-                };
-                return Some(last.min(self.max));
-            }
-        }
-        None
     }
 
     /// How many values are less than 2^`bits`: exact, buckets never straddle a power of two.
@@ -122,19 +88,21 @@ mod tests {
     fn buckets_follow_each_other() {
         assert_eq!(bucket_of(0), 0);
         assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
-        for bucket in 0..BUCKETS - 1 {
-            let last = last_of(bucket);
-            assert_eq!(bucket_of(last), bucket);
-            assert_eq!(bucket_of(last + 1), bucket + 1);
+        let (mut first, mut bucket) = (0_u64, 0);
+        while bucket < BUCKETS - 1 {
+            // The width of a bucket: 1, and twice as much with each doubling from the second on.
+            let width = 1_u64 << (first.max(1).ilog2().saturating_sub(PRECISION_BITS));
+            assert!(width == 1 || width * 16 <= first, "{first}");
+            assert_eq!((bucket_of(first), bucket_of(first + width - 1)), (bucket, bucket));
+            (first, bucket) = (first + width, bucket + 1);
+            assert_eq!(bucket_of(first), bucket);
         }
-        assert_eq!(Histogram::default().quantile(0.5), None);
     }
 
     proptest! {
         #[test]
-        fn quantiles_keep_their_promise(
+        fn counts_are_added_and_exact_below_powers_of_two(
             values in prop::collection::vec(prop_oneof![0u64..100, 0u64..1_000_000, any::<u64>()], 1..200),
-            q in 0.0f64..=1.0,
             split in 0usize..200,
         ) {
             let (mut left, mut right, mut all) = (Histogram::default(), Histogram::default(), Histogram::default());
@@ -145,20 +113,9 @@ mod tests {
             left.merge(&right);
             prop_assert_eq!(&left, &all);
 
-            let mut sorted = values.clone();
-            sorted.sort_unstable();
-            let rank = (q * sorted.len() as f64).ceil().max(1.0) as usize;
-            let exact = sorted[rank - 1];
-            let found = all.quantile(q).expect("values");
-            prop_assert!(found >= exact, "{found} < {exact}");
-            if exact < 1 << VALUE_BITS {
-                prop_assert!(found - exact <= exact / 16, "{found} for {exact}");
-            }
-            for bits in 0..=VALUE_BITS {
-                let below = sorted.iter().filter(|value| **value < 1 << bits).count() as u64;
-                if bits < VALUE_BITS {
-                    prop_assert_eq!(all.below_power(bits), below);
-                }
+            for bits in 0..VALUE_BITS {
+                let below = values.iter().filter(|value| **value < 1 << bits).count() as u64;
+                prop_assert_eq!(all.below_power(bits), below);
             }
             prop_assert_eq!(all.below_power(VALUE_BITS), all.count());
         }

@@ -4,6 +4,7 @@
 //! of times is [`timestamp`]'s; every `wait` and `maxwait` is in whole seconds and its `_us` the rest in microseconds.
 
 use super::table::row;
+use crate::understand::keys::calendar::{date, time_of_day};
 
 /// Makes the rows of connections: the columns that all of them begin with, and those of each.
 macro_rules! connection_rows {
@@ -312,26 +313,10 @@ row! {
 
 /// A time as the console shows it, in UTC, from the seconds since 1970.
 pub fn timestamp(unix_seconds: u64) -> String {
-    let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // The year starts in March here, so that the leap day is its last.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 {
-        month_index + 3
-    } else {
-        month_index - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
-        rest / 3_600,
-        rest / 60 % 60,
-        rest % 60
-    )
+    let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
+    // The calendar counts days from 2000-01-01 on.
+    let day = date(seconds / 86_400 - 10_957);
+    format!("{day} {} UTC", time_of_day(seconds % 86_400))
 }
 
 #[cfg(test)]
@@ -360,25 +345,9 @@ mod tests {
             columns.iter().map(|(name, _)| *name).collect()
         };
         assert_eq!(
-            names(PoolRow::COLUMNS)[..16],
-            [
-                "database",
-                "user",
-                "cl_active",
-                "cl_waiting",
-                "cl_active_cancel_req",
-                "cl_waiting_cancel_req",
-                "sv_active",
-                "sv_active_cancel",
-                "sv_being_canceled",
-                "sv_idle",
-                "sv_used",
-                "sv_tested",
-                "sv_login",
-                "maxwait",
-                "maxwait_us",
-                "pool_mode"
-            ]
+            names(PoolRow::COLUMNS)[..16].join(" "),
+            "database user cl_active cl_waiting cl_active_cancel_req cl_waiting_cancel_req sv_active sv_active_cancel \
+             sv_being_canceled sv_idle sv_used sv_tested sv_login maxwait maxwait_us pool_mode"
         );
         assert_eq!(names(ClientRow::COLUMNS)[0], "type");
         assert_eq!(names(ServerRow::COLUMNS)[..21], names(ClientRow::COLUMNS)[..21]);

@@ -1,6 +1,6 @@
 //! Rows of the console as messages of the protocol.
 
-use crate::wire::{backend, build};
+use crate::wire::build;
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,12 +14,20 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// As text, the only format the console has.
+    /// As text.
     pub fn text(&self) -> Option<String> {
         match self {
             Cell::Null => None,
             Cell::Text(text) => Some(text.clone()),
             Cell::Number(number) => Some(number.to_string()),
+        }
+    }
+
+    /// As it is sent: numbers are binary if the client wants them so, and the binary format of text is the text.
+    fn bytes(&self, binary: bool) -> Option<Vec<u8>> {
+        match self {
+            Cell::Number(number) if binary => Some(number.to_be_bytes().to_vec()),
+            cell => cell.text().map(String::into_bytes),
         }
     }
 }
@@ -182,28 +190,9 @@ impl Table {
     /// Appends the rows, with the formats a client asked for in its Bind.
     pub fn encode_rows(&self, out: &mut Vec<u8>, formats: &[i16]) {
         for row in &self.rows {
-            build::message(out, backend::DATA_ROW, |out| {
-                out.extend((row.len() as u16).to_be_bytes());
-                for (at, cell) in row.iter().enumerate() {
-                    put(out, cell, is_binary(formats, at));
-                }
-            });
+            let cells = row.iter().enumerate();
+            build::data_row(out, cells.map(|(at, cell)| cell.bytes(is_binary(formats, at))));
         }
-    }
-}
-
-fn put(out: &mut Vec<u8>, cell: &Cell, binary: bool) {
-    match (cell, cell.text()) {
-        (Cell::Number(number), _) if binary => {
-            out.extend(8_u32.to_be_bytes());
-            out.extend(number.to_be_bytes());
-        }
-        // The binary format of text is the text.
-        (_, Some(text)) => {
-            out.extend((text.len() as u32).to_be_bytes());
-            out.extend(text.as_bytes());
-        }
-        (_, None) => out.extend((-1_i32).to_be_bytes()),
     }
 }
 
@@ -217,21 +206,9 @@ fn is_binary(formats: &[i16], column: usize) -> bool {
 
 /// Appends the description of columns, with the formats a client asked for.
 pub(super) fn describe(out: &mut Vec<u8>, columns: &[(&str, bool)], formats: &[i16]) {
-    build::message(out, backend::ROW_DESCRIPTION, |out| {
-        out.extend((columns.len() as u16).to_be_bytes());
-        for (at, (name, number)) in columns.iter().enumerate() {
-            let (oid, size) = if *number {
-                (build::INT8_OID, 8_i16)
-            } else {
-                (build::TEXT_OID, -1)
-            };
-            out.extend(name.as_bytes());
-            // The end of the name, then no table and no column of one.
-            out.extend([0; 7]);
-            out.extend(oid.to_be_bytes());
-            out.extend(size.to_be_bytes());
-            out.extend((-1_i32).to_be_bytes());
-            out.extend(i16::from(is_binary(formats, at)).to_be_bytes());
-        }
+    let columns = columns.iter().enumerate().map(|(at, &(name, number))| {
+        let oid = if number { build::INT8_OID } else { build::TEXT_OID };
+        (name, oid, i16::from(is_binary(formats, at)))
     });
+    build::row_description(out, columns);
 }

@@ -27,8 +27,6 @@ pub struct Question<'a> {
     pub address: Option<IpAddr>,
     /// Whether the connection has TLS.
     pub tls: bool,
-    /// Whether physical replication is asked for (`replication=true`).
-    pub replication: bool,
 }
 
 /// A rule.
@@ -102,11 +100,13 @@ impl Rule {
             (Kind::HostSsl, Some(client)) => question.tls && self.network.has(client),
             (Kind::HostNoSsl, Some(client)) => !question.tls && self.network.has(client),
         };
-        let database = |token: &Token| match question.replication {
-            true => token.is("replication"),
-            false if token.is("replication") => false,
-            false if token.is("sameuser") => question.database == question.user,
-            false => token.is("all") || token.text == question.database,
+        let database = |token: &Token| {
+            // Connections for replication are refused before a rule is looked for.
+            !token.is("replication")
+                && match token.is("sameuser") {
+                    true => question.database == question.user,
+                    false => token.is("all") || token.text == question.database,
+                }
         };
         let user = |token: &Token| token.is("all") || token.text == question.user;
         place && self.databases.iter().any(database) && self.users.iter().any(user)
@@ -158,16 +158,10 @@ fn refused(question: &Question<'_>, rule: Option<&Rule>) -> Denial {
         .address
         .map_or("[local]".to_owned(), |address| address.to_canonical().to_string());
     let user = question.user;
-    let what = match (rule, question.replication) {
-        (Some(_), true) => "pg_hba.conf rejects replication connection for",
-        (Some(_), false) => "pg_hba.conf rejects connection for",
-        (None, true) => "no pg_hba.conf entry for replication connection from",
-        (None, false) => "no pg_hba.conf entry for",
-    };
-    let database = if question.replication {
-        String::new()
-    } else {
-        format!(", database \"{}\"", question.database)
+    let database = question.database;
+    let what = match rule {
+        Some(_) => "pg_hba.conf rejects connection for",
+        None => "no pg_hba.conf entry for",
     };
     let encryption = if question.tls {
         "SSL encryption"
@@ -176,7 +170,7 @@ fn refused(question: &Question<'_>, rule: Option<&Rule>) -> Denial {
     };
     Denial::new(
         code::INVALID_AUTHORIZATION,
-        format!("{what} host \"{host}\", user \"{user}\"{database}, {encryption}"),
+        format!("{what} host \"{host}\", user \"{user}\", database \"{database}\", {encryption}"),
         rule.map_or("no rule fits".to_owned(), |rule| {
             format!("rejected by line {}", rule.line)
         }),

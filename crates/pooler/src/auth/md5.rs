@@ -9,12 +9,7 @@ use md5::{Digest, Md5};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Md5Secret(String);
 
-/// Not shown.
-impl std::fmt::Debug for Md5Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Md5Secret(..)")
-    }
-}
+debug_shows!(Md5Secret, _this => {});
 
 impl Md5Secret {
     /// Reads `md5` and 32 hexadecimal digits in lower case; `None` where the text is anything else.

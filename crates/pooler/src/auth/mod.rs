@@ -7,20 +7,6 @@
 //! What it is not: it reads no socket and no clock, and draws random numbers only from the source it is handed. It does not
 //! send AuthenticationOk: the caller may still have reasons to refuse.
 
-/// Implements `Debug` for a type that has secrets: only what is named is shown.
-macro_rules! debug_shows {
-    ($type:ident, $this:ident => { $($field:ident: $value:expr),+ }) => {
-        impl std::fmt::Debug for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let $this = self;
-                f.debug_struct(stringify!($type))
-                    $(.field(stringify!($field), &$value))+
-                    .finish_non_exhaustive()
-            }
-        }
-    };
-}
-
 pub mod authenticator;
 pub mod hba;
 pub mod ident;

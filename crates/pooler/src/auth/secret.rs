@@ -1,6 +1,5 @@
 //! What is known of a user's password: the forms PostgreSQL stores and the plain one.
 
-use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
@@ -54,12 +53,7 @@ pub struct PlainSecret {
     keys: OnceLock<ClientKeys>,
 }
 
-/// Not shown.
-impl fmt::Debug for PlainSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PlainSecret(..)")
-    }
-}
+debug_shows!(PlainSecret, _this => {});
 
 impl PlainSecret {
     /// A password.
@@ -167,16 +161,10 @@ pub struct Credentials {
     pub keys: Option<ClientKeys>,
 }
 
-/// Says what is known, not what it is.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials")
-            .field("password", &self.password.is_some())
-            .field("md5", &self.md5.is_some())
-            .field("keys", &self.keys.is_some())
-            .finish()
-    }
-}
+// What is known, not what it is.
+debug_shows!(Credentials, this => {
+    password: this.password.is_some(), md5: this.md5.is_some(), keys: this.keys.is_some()
+});
 
 impl Credentials {
     /// What a user's stored secret, and what was learnt while the user logged in, are good for.

@@ -12,6 +12,7 @@ use ring::rand::SecureRandom;
 use super::scram::sha256;
 use super::secret::{Lookup, Mock, Secret};
 use super::tokens::{self, FileError};
+use crate::config::bytes_until_quote;
 
 /// The users of a file.
 #[derive(Clone, Default)]
@@ -124,20 +125,7 @@ impl Userlist {
 
 /// A text in double quotes at the start of `line`, and what follows it.
 fn quoted(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let mut rest = line.strip_prefix(b"\"")?;
-    let mut text = Vec::new();
-    loop {
-        let end = rest.iter().position(|&b| b == b'"')?;
-        text.extend(&rest[..end]);
-        rest = &rest[end + 1..];
-        match rest.strip_prefix(b"\"") {
-            Some(after) => {
-                text.push(b'"');
-                rest = after;
-            }
-            None => return Some((text, rest)),
-        }
-    }
+    bytes_until_quote(line.strip_prefix(b"\"")?, b'"')
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What settings mean together: contradictions, missing halves, files that are not there.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -342,8 +341,7 @@ pub(super) fn check_files(config: &Config, file: &Path, found: &mut Findings) {
         .values()
         .any(|database| database.password.is_some())
         || config.users.values().any(|user| user.password.is_some());
-    let open = std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o004 != 0);
-    if secret && open {
+    if secret && crate::tls::readable_by_others(file).is_some() {
         found.warning(
             "",
             "the file has passwords in it, and every user of this machine can read the file",

@@ -38,14 +38,14 @@ pub use effective::Effective;
 use finding::Findings;
 pub use finding::{Finding, Severity};
 pub use host::{Endpoint, Host, HostPort, socket_in};
-pub(crate) use import::until_quote;
+pub(crate) use import::{bytes_until_quote, until_quote};
 pub use nearest::nearest;
 pub use proxy::{AUTH_QUERY, Proxy};
 pub use range::{Range, Split};
 pub use renamed::{RENAMED_KEYS, RENAMED_TABLES, renamed_table};
 use settings::Settings;
 pub use settings::{Effect, Key, Section, Setting};
-pub(crate) use settings::{quote, quote_list};
+pub(crate) use settings::{quote, quote_list, quote_name};
 pub use user::User;
 pub use values::{AutoCount, Bytes, FileMode, KeyValue, Raw, Secret};
 

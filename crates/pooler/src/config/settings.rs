@@ -21,6 +21,15 @@ pub(crate) fn quote(text: &str) -> String {
     quoted
 }
 
+/// A name as a part of the heading of a TOML table: bare where it can be.
+pub(crate) fn quote_name(name: &str) -> String {
+    let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    match !name.is_empty() && name.bytes().all(bare) {
+        true => name.to_owned(),
+        false => quote(name),
+    }
+}
+
 /// Texts as a TOML array.
 pub(crate) fn quote_list(texts: impl IntoIterator<Item = String>) -> String {
     let quoted: Vec<String> = texts.into_iter().map(|text| quote(&text)).collect();

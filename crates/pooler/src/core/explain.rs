@@ -55,7 +55,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         let lines = self.explain_text(index, &text);
         let mut out = Vec::new();
-        build::row_description(&mut out, [("QUERY PLAN", build::TEXT_OID)].into_iter());
+        build::row_description(&mut out, [("QUERY PLAN", build::TEXT_OID, 0)].into_iter());
         for line in &lines {
             build::data_row(&mut out, [Some(line.as_str())].into_iter());
         }

@@ -1,8 +1,8 @@
 //! From what a text is to what the rules of the split ask about it.
 
-use corun_model::pooler::replicas::split::{self, Modes, Statement};
+use corun_model::pooler::replicas::split::{Modes, Statement};
 
-use crate::understand::{Access, Hint, Isolation, StatementKind, TransactionEffect, Understood};
+use crate::understand::{Access, Isolation, StatementKind, TransactionEffect, Understood};
 
 /// What a text does, for the rules of the split: a read only if it is one statement that reads data and leaves nothing behind.
 pub fn statement(text: &Understood) -> Statement {
@@ -30,12 +30,4 @@ pub fn statement(text: &Understood) -> Statement {
         }
         _ => Statement::Write,
     }
-}
-
-/// What a text's comment asks for, for the rules of the split.
-pub fn hint(text: &Understood) -> Option<split::Hint> {
-    text.hint.map(|hint| match hint {
-        Hint::Primary => split::Hint::Primary,
-        Hint::Replica => split::Hint::Replica,
-    })
 }

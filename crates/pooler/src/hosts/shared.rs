@@ -3,7 +3,6 @@
 //! The fleet is a value behind an [`Arc`]; each input makes a new one and counts the version up. Loops read through a
 //! [`View`], which takes the lock only when the version changed: a few times a second, not once a transaction.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -69,14 +68,7 @@ pub struct Hosts {
     listeners: Mutex<Vec<Listener>>,
 }
 
-impl fmt::Debug for Hosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hosts")
-            .field("database", &self.database)
-            .field("names", &self.names)
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(Hosts, this => { database: this.database, names: this.names });
 
 struct State {
     fleet: Arc<Fleet>,

@@ -135,6 +135,11 @@ fn hosts(count: usize) -> Arc<Hosts> {
     Hosts::new("shop", names, &[], &settings(), ms(0))
 }
 
+/// Why the last probe of a host failed.
+fn error_of(hosts: &Hosts, host: usize) -> String {
+    hosts.status()[host].error.clone().unwrap_or_default()
+}
+
 fn orders(hosts: &Hosts, now: u64) -> Vec<Order> {
     std::iter::from_fn(|| hosts.next_probe(ms(now), 0)).collect()
 }
@@ -176,12 +181,7 @@ fn each_probe_is_given_out_once_and_again_after_its_answer() {
         0,
         "it failed just now, and is due again later"
     );
-    assert!(
-        hosts.status()[1]
-            .error
-            .as_ref()
-            .is_some_and(|error| error.contains("2s"))
-    );
+    assert!(error_of(&hosts, 1).contains("2s"));
     hosts.probed(&first[1], Ok(&row(CAUGHT_UP)), ms(2001), 0);
     assert_eq!(hosts.status()[1].role, Role::Unknown);
 }
@@ -232,12 +232,7 @@ fn views_see_what_changed_and_listeners_hear_of_primaries() {
     assert_eq!(changes.load(Ordering::Relaxed), 3);
     let status = hosts.status();
     assert!(status[1].primary && status[0].role == Role::Down && status[2].role == Role::Replica);
-    assert!(
-        status[0]
-            .error
-            .as_ref()
-            .is_some_and(|error| error.contains("refused"))
-    );
+    assert!(error_of(&hosts, 0).contains("refused"));
 }
 
 #[test]
@@ -294,7 +289,7 @@ fn texts_are_read_for_the_split() {
         let ask = Ask {
             statement: ask::statement(&text_of),
             form: Form::Simple,
-            hint: ask::hint(&text_of),
+            hint: text_of.hint,
             defaults: Defaults::default(),
         };
         let rules = Rules {

@@ -9,6 +9,7 @@ use pg_query::NodeEnum;
 use pg_query::protobuf as pb;
 
 use super::schema::{Place, Schema};
+use crate::keys::class_of;
 use crate::understand::{Dialect, Tree, children, guarded_parse, names};
 
 /// Nodes looked at in one text.
@@ -30,20 +31,7 @@ pub(super) struct Joins {
 impl Joins {
     /// A column and those that equal it in the rows that are joined.
     pub fn class_of(&self, place: Place) -> BTreeSet<Place> {
-        let mut class = BTreeSet::from([place]);
-        // Each round adds one column at least.
-        for _ in 0..=self.equal.len() {
-            let before = class.len();
-            for (one, other) in &self.equal {
-                if class.contains(one) || class.contains(other) {
-                    class.extend([*one, *other]);
-                }
-            }
-            if class.len() == before {
-                break;
-            }
-        }
-        class
+        class_of(place, &self.equal)
     }
 }
 

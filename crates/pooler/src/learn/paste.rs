@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::splits::beginning;
 use super::{HeavyQueueProposal, Learnt, PasteError, Proposal, RangeProposal, SplitProposal};
-use crate::config::{Config, ConfigError, KeyType, quote, quote_list};
+use crate::config::{Config, ConfigError, KeyType, quote, quote_list, quote_name};
 
 /// Appends a comment with a text in the form of `format!`.
 macro_rules! comment {
@@ -83,15 +83,7 @@ fn heading(out: &mut String, section: &str, name: &str, replaces: bool) {
             "This table takes the place of the present [{section}.{name}]."
         );
     }
-    let _ = writeln!(out, "[{section}.{}]", table_name(name));
-}
-
-/// A name as it stands in the heading of a table.
-fn table_name(name: &str) -> String {
-    let bare = name
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-    if bare { name.to_owned() } else { quote(name) }
+    let _ = writeln!(out, "[{section}.{}]", quote_name(name));
 }
 
 /// What is known of heavy queries, and settings for them: as comments, since the tables they belong to are there already.
@@ -113,7 +105,7 @@ fn push_heavy_queues(out: &mut String, heavy_queues: &[HeavyQueueProposal]) {
                 comment!(
                     out,
                     "  [databases.{}] heavy_queue = \"auto\"  ({} of its time, by {})",
-                    table_name(&found.database),
+                    quote_name(&found.database),
                     percent(found.time_part),
                     found.source
                 );

@@ -12,11 +12,11 @@ use corun_model::pooler::ranges::{Kind, Map};
 
 use crate::config::KeyType;
 use crate::keys::kind_of;
+use crate::understand::keys::calendar::{DAY_US, date, time_of_day};
 use crate::understand::keys::key_of_text;
 
-/// Microseconds of a second and of a day.
+/// Microseconds of a second.
 const SECOND_US: i64 = 1_000_000;
-const DAY_US: i64 = 86_400 * SECOND_US;
 
 /// What PostgreSQL knows of a column.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -319,18 +319,12 @@ impl Spread {
             KeyType::Date => date(key),
             KeyType::Timestamp => {
                 let (day, time) = (key.div_euclid(DAY_US), key.rem_euclid(DAY_US));
-                let seconds = time / SECOND_US;
-                let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
                 let zone = if self.zoned { "+00" } else { "" };
                 let part = match time % SECOND_US {
                     0 => String::new(),
                     part => format!(".{part:06}"),
                 };
-                format!(
-                    "{} {hours:02}:{minutes:02}:{:02}{part}{zone}",
-                    date(day),
-                    seconds % 60
-                )
+                format!("{} {}{part}{zone}", date(day), time_of_day(time / SECOND_US))
             }
             KeyType::Text | KeyType::Uuid => {
                 let at = self.known.partition_point(|value| value.key < key);
@@ -349,21 +343,6 @@ impl Spread {
             .map(|map| (0..owners).map(|owner| map.bounds_of(owner)).collect())
             .unwrap_or_default()
     }
-}
-
-/// A day, counted from 2000-01-01, in the Gregorian calendar.
-fn date(days: i64) -> String {
-    // Years that begin in March have their leap day at the end; 0000-03-01 is 730,425 days before 2000-01-01.
-    let days = days + 730_425;
-    let era = days.div_euclid(146_097);
-    let day = days.rem_euclid(146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
 }
 
 #[cfg(test)]

@@ -151,22 +151,6 @@ impl Corrections {
         self.fresh(key.exact).is_some()
     }
 
-    /// How many factors are kept.
-    pub fn len(&self) -> usize {
-        self.factors.len()
-    }
-
-    /// Whether nothing was learnt.
-    pub fn is_empty(&self) -> bool {
-        self.factors.is_empty()
-    }
-
-    /// Forgets all: statistics were renewed, so estimates are others.
-    pub fn clear(&mut self) {
-        self.factors.clear();
-        self.tables.clear();
-    }
-
     /// By how much the rows of a scan are underestimated because its alternatives count as independent.
     fn independence(&self, scan: &Node) -> f64 {
         let conditions = [&scan.index_cond, &scan.recheck_cond, &scan.filter];

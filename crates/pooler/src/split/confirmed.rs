@@ -5,6 +5,7 @@ use super::partial::{ROWS, name};
 use super::plan::Bound;
 use super::resolve::{SortCollation, SortKey, Way};
 use super::text::{Template, quoted};
+use super::walk::parsed_select;
 use super::{Refusal, Resolved, reads_the_clock};
 use crate::wire::read;
 
@@ -212,19 +213,11 @@ impl Resolved {
                 Bound::Parameter(number) => sql.push_str(&format!("{word} ${number}")),
             }
         }
-        let parsed = crate::understand::guarded_parse(&sql, self.dialect).ok_or(Refusal::Rewrite)?;
-        let select = parsed
-            .stmts
-            .into_iter()
-            .next()
-            .and_then(|statement| statement.stmt);
-        match select.and_then(|node| node.node) {
-            Some(pg_query::NodeEnum::SelectStmt(select)) => Ok(Steps::Final {
-                types: types.to_vec(),
-                query: Template::of(&select, self.dialect)?,
-            }),
-            _ => Err(Refusal::Rewrite),
-        }
+        let select = parsed_select(&sql, self.dialect).ok_or(Refusal::Rewrite)?;
+        Ok(Steps::Final {
+            types: types.to_vec(),
+            query: Template::of(&select, self.dialect)?,
+        })
     }
 }
 

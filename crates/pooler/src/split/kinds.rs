@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::numeric;
 use crate::session::settings::hex;
+use crate::understand::keys::calendar::{DAY_US, time_of_day};
 
 pub(super) use crate::understand::oid::*;
 
@@ -168,7 +169,6 @@ pub(super) fn literal_format(oid: u32) -> i16 {
 
 /// Days from the first Julian day to 2000-01-01.
 const EPOCH_JULIAN: i64 = 2_451_545;
-const DAY_US: i64 = 86_400_000_000;
 
 /// Appends a value, in the format above, as a string literal without its type. `false`: it is no value of the type.
 pub(super) fn literal(out: &mut Vec<u8>, oid: u32, value: &[u8]) -> bool {
@@ -185,14 +185,9 @@ pub(super) fn literal(out: &mut Vec<u8>, oid: u32, value: &[u8]) -> bool {
             Some(i64::MIN) => b"-infinity".to_vec(),
             Some(at) => {
                 let (days, rest) = (at.div_euclid(DAY_US) + EPOCH_JULIAN, at.rem_euclid(DAY_US));
-                let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
+                let (time, fraction) = (time_of_day(rest / 1_000_000), rest % 1_000_000);
                 let zone = if oid == TIMESTAMPTZ { "+00" } else { "" };
-                let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-                format!(
-                    "J{days} {hours:02}:{minutes:02}:{:02}.{fraction:06}{zone}",
-                    seconds % 60
-                )
-                .into_bytes()
+                format!("J{days} {time}.{fraction:06}{zone}").into_bytes()
             }
             None => return false,
         },
@@ -230,32 +225,27 @@ mod tests {
 
     #[test]
     fn literals_read_alike_under_all_settings() {
-        let written = |oid, value: &[u8]| {
+        let moment = "'J2451544 23:59:59.999999+00'";
+        let cases: [(u32, &[u8], Option<&str>); 13] = [
+            (TEXT, b"it's", Some("'it''s'")),
+            (TEXT, b"a\\'", Some("E'a\\\\'''")),
+            (BYTEA, &[0, 255], Some("E'\\\\x00ff'")),
+            (DATE, &0i32.to_be_bytes(), Some("'J2451545'")),
+            (DATE, &i32::MAX.to_be_bytes(), Some("'infinity'")),
+            (TIMESTAMPTZ, &(-1i64).to_be_bytes(), Some(moment)),
+            (FLOAT8, &0.1f64.to_be_bytes(), Some("'1e-1'")),
+            (FLOAT8, &(-0f64).to_be_bytes(), Some("'-0e0'")),
+            (FLOAT4, &0.1f32.to_be_bytes(), Some("'1e-1'")),
+            (FLOAT4, &f32::NEG_INFINITY.to_be_bytes(), Some("'-Infinity'")),
+            (FLOAT8, &0.1f32.to_be_bytes(), None),
+            (DATE, &[1], None),
+            (TEXT, b"a\0", None),
+        ];
+        for (oid, value, expected) in cases {
             let mut out = Vec::new();
-            literal(&mut out, oid, value).then(|| String::from_utf8(out).expect("text"))
-        };
-        assert_eq!(written(TEXT, b"it's").as_deref(), Some("'it''s'"));
-        assert_eq!(written(TEXT, b"a\\'").as_deref(), Some("E'a\\\\'''"));
-        assert_eq!(written(BYTEA, &[0, 255]).as_deref(), Some("E'\\\\x00ff'"));
-        assert_eq!(written(DATE, &0i32.to_be_bytes()).as_deref(), Some("'J2451545'"));
-        assert_eq!(
-            written(DATE, &i32::MAX.to_be_bytes()).as_deref(),
-            Some("'infinity'")
-        );
-        assert_eq!(
-            written(TIMESTAMPTZ, &(-1i64).to_be_bytes()).as_deref(),
-            Some("'J2451544 23:59:59.999999+00'")
-        );
-        assert_eq!(written(FLOAT8, &0.1f64.to_be_bytes()).as_deref(), Some("'1e-1'"));
-        assert_eq!(written(FLOAT8, &(-0f64).to_be_bytes()).as_deref(), Some("'-0e0'"));
-        assert_eq!(written(FLOAT4, &0.1f32.to_be_bytes()).as_deref(), Some("'1e-1'"));
-        assert_eq!(
-            written(FLOAT4, &f32::NEG_INFINITY.to_be_bytes()).as_deref(),
-            Some("'-Infinity'")
-        );
-        assert_eq!(written(FLOAT8, &0.1f32.to_be_bytes()), None);
-        assert_eq!(written(DATE, &[1]), None);
-        assert_eq!(written(TEXT, b"a\0"), None);
+            let written = literal(&mut out, oid, value).then(|| String::from_utf8(out).expect("text"));
+            assert_eq!(written.as_deref(), expected, "{oid} {value:?}");
+        }
     }
 
     #[test]

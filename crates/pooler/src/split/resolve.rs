@@ -13,6 +13,7 @@ use super::scope::{Column, Scope};
 use super::text::{self, ONCE_MAX, Template};
 use super::walk::{self, as_select};
 use super::{Plan, Refusal};
+use crate::keys::class_of;
 use crate::understand::{Dialect, Tree, own_operator};
 
 /// How an item of ORDER BY puts rows in order.
@@ -325,18 +326,7 @@ impl Resolving<'_> {
             }
         }
         pairs.retain(|(one, other)| self.alike(*one, *other));
-        let mut class = BTreeSet::from([key]);
-        loop {
-            let before = class.len();
-            for (one, other) in &pairs {
-                if class.contains(one) || class.contains(other) {
-                    class.extend([*one, *other]);
-                }
-            }
-            if class.len() == before {
-                return class;
-            }
-        }
+        class_of(key, &pairs)
     }
 
     fn equality(&self, expr: &pb::AExpr) -> Option<(Column, Column)> {

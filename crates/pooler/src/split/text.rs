@@ -125,16 +125,12 @@ pub(crate) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::split::walk::parameter;
+    use crate::split::walk::{parameter, parsed_select};
 
     #[test]
     fn places_are_found_and_filled() {
-        let parsed = guarded_parse("select a, 'it''s' from t where b", Dialect::default()).expect("parses");
-        let Some(NodeEnum::SelectStmt(mut select)) =
-            parsed.stmts[0].stmt.as_ref().and_then(|node| node.node.clone())
-        else {
-            panic!("a select");
-        };
+        let text = "select a, 'it''s' from t where b";
+        let mut select = parsed_select(text, Dialect::default()).expect("a select");
         select.where_clause = Some(Box::new(parameter(predicate_mark())));
         select.limit_count = Some(Box::new(parameter(once_mark(3))));
         select.limit_option = pb::LimitOption::Count.into();

@@ -132,11 +132,7 @@ pub(super) fn expression(text: &str, parts: &[Node]) -> Option<Node> {
     for number in 0..parts.len() {
         select = select.replace(&format!("{{{number}}}"), &format!("${}", number + 1));
     }
-    let parsed = guarded_parse(&format!("select {select}"), Dialect::default())?;
-    let statement = parsed.stmts.into_iter().next()?.stmt?.node?;
-    let NodeEnum::SelectStmt(mut select) = statement else {
-        return None;
-    };
+    let mut select = parsed_select(&format!("select {select}"), Dialect::default())?;
     let NodeEnum::ResTarget(target) = select.target_list.pop()?.node? else {
         return None;
     };
@@ -152,6 +148,15 @@ pub(super) fn expression(text: &str, parts: &[Node]) -> Option<Node> {
         true
     });
     Some(value)
+}
+
+/// The select that a text of ours is.
+pub(super) fn parsed_select(text: &str, dialect: Dialect) -> Option<Box<pb::SelectStmt>> {
+    let parsed = guarded_parse(text, dialect)?;
+    match parsed.stmts.into_iter().next()?.stmt?.node? {
+        NodeEnum::SelectStmt(select) => Some(select),
+        _ => None,
+    }
 }
 
 /// The select inside a node.

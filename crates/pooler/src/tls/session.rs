@@ -41,14 +41,7 @@ pub struct TlsSession {
     taken: usize,
 }
 
-/// No keys.
-impl std::fmt::Debug for TlsSession {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TlsSession")
-            .field("description", &self.description())
-            .finish_non_exhaustive()
-    }
-}
+debug_shows!(TlsSession, this => { description: this.description() });
 
 impl TlsSession {
     pub(super) fn new(mut connection: Connection, peer: Peer) -> Self {

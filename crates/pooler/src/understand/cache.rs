@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lru::LruCache;
 
 use super::parse::{Dialect, understand};
-use super::{ReadFunctions, StatementKind, Understood, rough};
+use super::{StatementKind, Understood, rough};
 
 /// Bounds of an [`Understanding`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +17,6 @@ pub struct Limits {
     pub bytes_max: usize,
     /// Bytes of a text beyond which it is not parsed: the event loop stands still meanwhile.
     pub text_bytes_max: usize,
-    /// Functions that the configuration says only read.
-    pub read_functions: ReadFunctions,
 }
 
 impl Default for Limits {
@@ -29,7 +27,6 @@ impl Default for Limits {
             entries_max: 10_000,
             bytes_max: 16 << 20,
             text_bytes_max: 32 << 10,
-            read_functions: ReadFunctions::default(),
         }
     }
 }
@@ -158,12 +155,7 @@ impl Understanding {
     }
 
     fn anew(&mut self, text: &[u8], dialect: Dialect) -> Arc<Understood> {
-        let Limits {
-            text_bytes_max,
-            read_functions,
-            ..
-        } = &self.limits;
-        let understood = understand(text, dialect, *text_bytes_max, read_functions);
+        let understood = understand(text, dialect, self.limits.text_bytes_max);
         self.statistics.parsed += 1;
         self.statistics.unknown += u64::from(understood.kind == StatementKind::Unknown);
         Arc::new(understood)

@@ -1,6 +1,5 @@
-//! What calling a function means: PostgreSQL's own by a list, others by configuration.
+//! What calling one of PostgreSQL's own functions means, by a list.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::Pins;
@@ -12,52 +11,42 @@ pub(super) enum Known {
     Reads,
     /// PostgreSQL's own; volatile, or about the server it runs on.
     Primary,
-    /// Somebody's who said in the configuration that it reads only.
-    Configured,
     /// Anybody's.
     No,
 }
 
-/// Functions that the configuration says only read: `name` or `schema.name`, in lower case unless they were quoted when created.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadFunctions(BTreeSet<Box<str>>);
-
-impl ReadFunctions {
-    /// From names as in the configuration.
-    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        ReadFunctions(names.into_iter().map(Box::from).collect())
-    }
-}
-
-static BUILT_IN: LazyLock<Vec<(&'static str, Known)>> = LazyLock::new(|| {
+/// PostgreSQL's own functions, each with its class.
+static BUILT_IN: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
     let lines = include_str!("functions.txt").lines();
     lines
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once(' '))
-        .map(|(name, class)| match class {
-            "r" => (name, Known::Reads),
-            _ => (name, Known::Primary),
-        })
         .collect()
 });
 
+fn class(name: &str) -> Option<&'static str> {
+    let at = BUILT_IN.binary_search_by(|(other, _)| (*other).cmp(name)).ok()?;
+    Some(BUILT_IN[at].1)
+}
+
 /// Looks a function up by its schema, if the text names one, and its name.
-pub(super) fn known(schema: Option<&str>, name: &str, configured: &ReadFunctions) -> Known {
-    if matches!(schema, None | Some("pg_catalog"))
-        && let Ok(at) = BUILT_IN.binary_search_by(|(other, _)| (*other).cmp(name))
-    {
-        return BUILT_IN[at].1;
+pub(super) fn known(schema: Option<&str>, name: &str) -> Known {
+    let own = matches!(schema, None | Some("pg_catalog"));
+    match class(name).filter(|_| own) {
+        Some("r" | "s") => Known::Reads,
+        Some(_) => Known::Primary,
+        None => Known::No,
     }
-    let listed = match schema {
-        None => configured.0.contains(name),
-        Some(schema) => configured.0.contains(format!("{schema}.{name}").as_str()),
-    };
-    if listed { Known::Configured } else { Known::No }
 }
 
 /// Whether PostgreSQL is shipped with a function of that name, none of which is volatile or about the session.
 pub(crate) fn only_reads(name: &str) -> bool {
-    known(None, name, &ReadFunctions::default()) == Known::Reads
+    known(None, name) == Known::Reads
+}
+
+/// Whether PostgreSQL is shipped with a function of that name that gives the same in every part of a query.
+pub(crate) fn runs_in_parts(name: &str) -> bool {
+    class(name) == Some("s")
 }
 
 /// Functions of PostgreSQL's own that run a text handed to them.
@@ -111,7 +100,6 @@ mod tests {
     fn the_list_is_sorted_and_says_what_it_should() {
         assert!(BUILT_IN.len() > 2000);
         assert!(BUILT_IN.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        let none = ReadFunctions::default();
         for name in [
             "abs",
             "lower",
@@ -123,9 +111,9 @@ mod tests {
             "row_number",
             "unnest",
         ] {
-            assert_eq!(known(None, name, &none), Known::Reads, "{name}");
-            assert_eq!(known(Some("pg_catalog"), name, &none), Known::Reads, "{name}");
-            assert_eq!(known(Some("public"), name, &none), Known::No, "{name}");
+            assert_eq!(known(None, name), Known::Reads, "{name}");
+            assert_eq!(known(Some("pg_catalog"), name), Known::Reads, "{name}");
+            assert_eq!(known(Some("public"), name), Known::No, "{name}");
         }
         for name in [
             "nextval",
@@ -136,12 +124,8 @@ mod tests {
             "pg_backend_pid",
             "current_setting",
         ] {
-            assert_eq!(known(None, name, &none), Known::Primary, "{name}");
+            assert_eq!(known(None, name), Known::Primary, "{name}");
         }
-        assert_eq!(known(None, "my_function", &none), Known::No);
-        let some = ReadFunctions::new(["my_function", "app.other"]);
-        assert_eq!(known(None, "my_function", &some), Known::Configured);
-        assert_eq!(known(Some("app"), "other", &some), Known::Configured);
-        assert_eq!(known(None, "other", &some), Known::No);
+        assert_eq!(known(None, "my_function"), Known::No);
     }
 }

@@ -1,13 +1,7 @@
 //! [`Hint`] and [`HeavyQueueHint`]: what comments at the beginning of a text ask of the proxy.
 
 /// `/* corun: primary */` or `/* corun: replica */` before the first word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hint {
-    /// Run on the primary, though it only reads.
-    Primary,
-    /// Run on a replica, though it is not known to read only. The replica refuses what writes.
-    Replica,
-}
+pub use corun_model::pooler::replicas::split::Hint;
 
 /// The name of the hint about the heavy queue.
 const HEAVY_QUEUE: &[u8] = b"heavy_queue";
@@ -27,12 +21,10 @@ const HEAVY_QUEUE_HINTS: [(&str, HeavyQueueHint); 2] = [
     ("analytic", HeavyQueueHint::Analytic),
 ];
 
-impl Hint {
-    /// Reads the comments before the first word. The first that begins with `corun:` and names a known hint of this kind counts; unknown
-    /// ones are ignored, so that a later version may know more.
-    pub(super) fn of(text: &[u8]) -> Option<Hint> {
-        first(text, |word| named(word, &HINTS))
-    }
+/// Reads the comments before the first word. The first that begins with `corun:` and names a known hint of this kind counts; unknown
+/// ones are ignored, so that a later version may know more.
+pub(super) fn hint(text: &[u8]) -> Option<Hint> {
+    first(text, |word| named(word, &HINTS))
 }
 
 impl HeavyQueueHint {
@@ -84,7 +76,7 @@ mod tests {
 
     #[test]
     fn only_known_hints_in_leading_comments_count() {
-        let check = |text: &str, expected| assert_eq!(Hint::of(text.as_bytes()), expected, "{text}");
+        let check = |text: &str, expected| assert_eq!(hint(text.as_bytes()), expected, "{text}");
         check("/* corun: primary */ select 1", Some(Hint::Primary));
         check("  /*CORUN:replica*/select 1", Some(Hint::Replica));
         check("-- other\n/* corun: replica */ select 1", Some(Hint::Replica));
@@ -117,7 +109,7 @@ mod tests {
         check("/* corun: lane=none */ select 1", None);
         check("select 1 /* corun: heavy_queue=none */", None);
         assert_eq!(
-            Hint::of(b"/* corun: heavy_queue=none */ /* corun: primary */ select 1"),
+            hint(b"/* corun: heavy_queue=none */ /* corun: primary */ select 1"),
             Some(Hint::Primary)
         );
     }

@@ -32,8 +32,7 @@ mod words;
 
 pub use cache::{Limits, Statistics, Understanding};
 pub use effects::Effects;
-pub use functions::ReadFunctions;
-pub(crate) use functions::{change_session, only_reads};
+pub(crate) use functions::{change_session, only_reads, runs_in_parts};
 pub use hint::{HeavyQueueHint, Hint};
 pub use parse::Dialect;
 pub(crate) use parse::guarded_parse;

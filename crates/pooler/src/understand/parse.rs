@@ -6,10 +6,11 @@ use std::sync::Arc;
 use pg_query::ParserOptions;
 use pg_query::protobuf as pb;
 
+use super::hint::hint;
 use super::statement::Reader;
 use super::understood::Access;
 use super::words::Encoded;
-use super::{HeavyQueueHint, Hint, ReadFunctions, Shape, Understood, Words, keys, rough, words};
+use super::{HeavyQueueHint, Shape, Understood, Words, keys, rough, words};
 
 /// How the server reads the text, as far as its settings matter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -76,14 +77,9 @@ pub(crate) fn guarded_parse(text: &str, dialect: Dialect) -> Option<pb::ParseRes
 
 /// What a text means. Bytes that are not UTF-8 belong to names and strings in every encoding a server may have, so replacing
 /// them leaves the structure as it is. Clients have encodings in which that is not so: [`Understood::ambiguous`].
-pub(super) fn understand(
-    text: &[u8],
-    dialect: Dialect,
-    text_max: usize,
-    configured: &ReadFunctions,
-) -> Understood {
-    let mut understood = as_utf8(text, dialect, text_max, configured);
-    understood.hint = Hint::of(text);
+pub(super) fn understand(text: &[u8], dialect: Dialect, text_max: usize) -> Understood {
+    let mut understood = as_utf8(text, dialect, text_max);
+    understood.hint = hint(text);
     let encoded = Encoded::of(text);
     understood.ambiguous = encoded != Encoded::Nowhere;
     if encoded == Encoded::Structure {
@@ -95,7 +91,7 @@ pub(super) fn understand(
     understood
 }
 
-fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize, configured: &ReadFunctions) -> Understood {
+fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize) -> Understood {
     let unknown = || {
         // Without its strings, where they can be told apart: data may hold any word.
         let mut skeleton = Vec::new();
@@ -118,7 +114,7 @@ fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize, configured: &ReadFunc
             ..unknown()
         };
     };
-    let mut understood = Reader::read(text, &tree, configured);
+    let mut understood = Reader::read(text, &tree);
     understood.heavy_queue = HeavyQueueHint::of(text);
     understood.keys = keys::plan(&tree, text).map(Arc::new);
     understood.shape = match pg_query::fingerprint(&utf8, dialect.options(), 0) {

@@ -11,14 +11,13 @@ use super::relations;
 use super::transaction::transaction;
 use super::tree::{Tree, children, names};
 use super::{
-    Access, Discard, Effects, Pins, ReadFunctions, StatementKind, TableName, TransactionEffect, Understood,
-    Words, explained, words,
+    Access, Discard, Effects, Pins, StatementKind, TableName, TransactionEffect, Understood, Words,
+    explained, words,
 };
 
 /// Reads the statements of one text.
 pub(super) struct Reader<'a> {
     text: &'a [u8],
-    configured: &'a ReadFunctions,
     out: Understood,
     /// What the text may do to the session.
     effects: Effects,
@@ -35,10 +34,9 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn read(text: &'a [u8], tree: &pb::ParseResult, configured: &'a ReadFunctions) -> Understood {
+    pub(super) fn read(text: &'a [u8], tree: &pb::ParseResult) -> Understood {
         let mut reader = Reader {
             text,
-            configured,
             out: Understood {
                 kind: StatementKind::Empty,
                 statements: u16::try_from(tree.stmts.len()).unwrap_or(u16::MAX),
@@ -352,8 +350,8 @@ impl<'a> Reader<'a> {
         self.names.insert(name.into());
         // Nothing but the session itself knows what it does.
         self.effects.unreadable |= schema.is_some_and(|schema| schema.starts_with("pg_temp"));
-        match functions::known(schema, name, self.configured) {
-            Known::Reads | Known::Configured => {}
+        match functions::known(schema, name) {
+            Known::Reads => {}
             Known::Primary => {
                 self.doubtful = true;
                 let runs_text = functions::runs_text(name);

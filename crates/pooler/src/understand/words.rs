@@ -232,24 +232,23 @@ mod tests {
 
     #[test]
     fn what_statements_leave() {
-        let pins = |text: &str| of(text).effects.pins;
-        assert_eq!(pins("frobnicate TEMPORARY thing"), Pins::TEMP_TABLE);
-        assert_eq!(pins("x(Pg_Advisory_Lock(1))"), Pins::ADVISORY_LOCK);
-        assert_eq!(
-            pins("select temperature, holder, load, seed from listeners"),
-            Pins::NONE
-        );
-        assert_eq!(pins("select 'listen'; listen a"), Pins::LISTEN);
-        assert_eq!(pins("declare c cursor with hold for select 1"), Pins::HOLD_CURSOR);
-        assert_eq!(pins("create table pg_temp.x (a int)"), Pins::TEMP_TABLE);
-        assert_eq!(
-            pins("begin prepare p as select 1; load 'x'; end"),
-            Pins::SQL_PREPARE | Pins::LOAD
-        );
-        assert_eq!(
-            pins("set session authorization bob; select setseed(1)"),
-            Pins::SESSION_AUTHORIZATION | Pins::OTHER
-        );
+        let prepared = Pins::SQL_PREPARE | Pins::LOAD;
+        let another = Pins::SESSION_AUTHORIZATION | Pins::OTHER;
+        for (text, pins) in [
+            ("frobnicate TEMPORARY thing", Pins::TEMP_TABLE),
+            ("x(Pg_Advisory_Lock(1))", Pins::ADVISORY_LOCK),
+            (
+                "select temperature, holder, load, seed from listeners",
+                Pins::NONE,
+            ),
+            ("select 'listen'; listen a", Pins::LISTEN),
+            ("declare c cursor with hold for select 1", Pins::HOLD_CURSOR),
+            ("create table pg_temp.x (a int)", Pins::TEMP_TABLE),
+            ("begin prepare p as select 1; load 'x'; end", prepared),
+            ("set session authorization bob; select setseed(1)", another),
+        ] {
+            assert_eq!(of(text).effects.pins, pins, "{text}");
+        }
         assert!(define(b"begin atomic; ALTER frob"));
         assert!(!define(b"select altered, dropped, created_at"));
     }

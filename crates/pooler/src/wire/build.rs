@@ -121,32 +121,32 @@ pub const TEXT_OID: u32 = 25;
 /// The type of a column of 64-bit integers.
 pub const INT8_OID: u32 = 20;
 
-/// RowDescription: names and type oids; text format.
-pub fn row_description<'a>(out: &mut Vec<u8>, columns: impl ExactSizeIterator<Item = (&'a str, u32)>) {
+/// RowDescription: names, type oids and formats (0: text, 1: binary).
+pub fn row_description<'a>(out: &mut Vec<u8>, columns: impl ExactSizeIterator<Item = (&'a str, u32, i16)>) {
     message(out, backend::ROW_DESCRIPTION, |out| {
         out.extend((columns.len() as u16).to_be_bytes());
-        for (name, oid) in columns {
+        for (name, oid, format) in columns {
             text(out, name.as_bytes());
             out.extend([0; 6]);
             out.extend(oid.to_be_bytes());
             let size: i16 = if oid == INT8_OID { 8 } else { -1 };
             out.extend(size.to_be_bytes());
             out.extend((-1i32).to_be_bytes());
-            out.extend([0; 2]);
+            out.extend(format.to_be_bytes());
         }
     });
 }
 
-/// DataRow in text format; `None` is NULL.
-pub fn data_row<'a>(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<&'a str>>) {
+/// DataRow of values in the formats of their columns; `None` is NULL.
+pub fn data_row(out: &mut Vec<u8>, values: impl ExactSizeIterator<Item = Option<impl AsRef<[u8]>>>) {
     message(out, backend::DATA_ROW, |out| {
         out.extend((values.len() as u16).to_be_bytes());
         for value in values {
             match value {
                 None => out.extend((-1i32).to_be_bytes()),
                 Some(value) => {
-                    out.extend((value.len() as u32).to_be_bytes());
-                    out.extend(value.as_bytes());
+                    out.extend((value.as_ref().len() as u32).to_be_bytes());
+                    out.extend(value.as_ref());
                 }
             }
         }

@@ -104,8 +104,6 @@ pub mod code {
     pub const PROGRAM_LIMIT: &str = "54000";
     /// Something is not in the state for it.
     pub const NOT_NOW: &str = "55000";
-    /// A wrong value of a setting.
-    pub const INVALID_VALUE: &str = "22023";
     /// The configuration file is wrong.
     pub const CONFIG_FILE: &str = "F0000";
     /// Unknown command of the console.

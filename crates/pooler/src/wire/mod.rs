@@ -47,7 +47,6 @@ pub mod backend {
     /// CopyInResponse.
     pub const COPY_IN: u8 = b'G';
     /// CopyOutResponse.
-    pub const COPY_OUT: u8 = b'H';
     pub const DATA_ROW: u8 = b'D';
     /// EmptyQueryResponse.
     pub const EMPTY_QUERY: u8 = b'I';

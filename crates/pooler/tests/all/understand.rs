@@ -1,8 +1,8 @@
 //! What texts are understood to do, statement by statement.
 
 use corun_pooler::understand::{
-    Access, Dialect, Discard, Hint, Isolation, Limits, Pins, ReadFunctions, Shape, StatementKind as Kind,
-    TransactionEffect, Understanding, Understood,
+    Access, Dialect, Discard, Hint, Isolation, Limits, Pins, Shape, StatementKind as Kind, TransactionEffect,
+    Understanding, Understood,
 };
 use std::sync::Arc;
 
@@ -115,25 +115,6 @@ fn a_read_is_one_only_when_that_is_certain() {
             "select 'unterminated",
         ],
     );
-}
-
-#[test]
-fn configured_functions_read() {
-    let limits = Limits {
-        read_functions: ReadFunctions::new(["price_of", "app.total"]),
-        ..Limits::default()
-    };
-    let mut understanding = Understanding::new(limits);
-    for text in ["select price_of(1)", "select app.total()"] {
-        let understood = understanding.of(text.as_bytes());
-        assert_eq!(
-            (understood.access, understood.opaque),
-            (Access::Read, false),
-            "{text}"
-        );
-    }
-    let understood = understanding.of(b"select total()");
-    assert_eq!((understood.access, understood.opaque), (Access::Unknown, true));
 }
 
 #[test]

@@ -148,11 +148,8 @@ fn users_that_do_not_exist_look_like_the_others() {
         (sent, denied(step))
     };
     let (sent_to_nobody, told_nobody) = ask(Lookup::Unknown);
-    assert_eq!(
-        told_nobody.refusal.message,
-        "password authentication failed for user \"u\""
-    );
-    assert_eq!(told_nobody.refusal.code, "28P01");
+    let failed = Refusal::new("28P01", "password authentication failed for user \"u\"");
+    assert_eq!(told_nobody.refusal, failed);
     assert_eq!(
         ask(Lookup::NoSecret),
         (sent_to_nobody.clone(), told_nobody.clone())
@@ -219,31 +216,20 @@ fn certificates_and_peers() {
     };
     assert!(is_done(&cert(Some("u"), None)) && is_done(&cert(Some("cn"), map)));
     assert!(is_done(&peer(Some("u"), None)) && is_done(&peer(Some("cn"), map)));
-    let told = |step| {
-        let denial = denied(step);
-        (denial.refusal.code, denial.refusal.message)
-    };
-    let failed = (
-        "28000",
-        "certificate authentication failed for user \"u\"".to_owned(),
-    );
-    assert_eq!(told(cert(Some("U"), None)), failed);
-    assert_eq!(
-        told(cert(Some("u"), map)),
-        failed,
-        "a map replaces the rule that names are equal"
-    );
-    assert_eq!(
-        told(cert(None, None)).1,
-        "connection requires a valid client certificate"
-    );
-    assert_eq!(
-        told(cert(Some(""), None)).1,
-        "connection requires a valid client certificate"
-    );
-    let failed = ("28000", "Peer authentication failed for user \"u\"".to_owned());
-    assert_eq!(told(peer(Some("root"), None)), failed);
-    assert_eq!(told(peer(None, None)), failed);
+    let nobody = "connection requires a valid client certificate";
+    let failed = "certificate authentication failed for user \"u\"";
+    let peer_failed = "Peer authentication failed for user \"u\"";
+    for (step, message) in [
+        (cert(Some("U"), None), failed),
+        // A map replaces the rule that names are equal.
+        (cert(Some("u"), map), failed),
+        (cert(None, None), nobody),
+        (cert(Some(""), None), nobody),
+        (peer(Some("root"), None), peer_failed),
+        (peer(None, None), peer_failed),
+    ] {
+        assert_eq!(denied(step).refusal, Refusal::new("28000", message));
+    }
     let mut over_tcp = login(Method::Cert, Lookup::Unknown);
     denied(over_tcp.start());
 }

@@ -19,7 +19,6 @@ fn from<'a>(address: &str, user: &'a str, database: &'a str, tls: bool) -> Quest
         user,
         address,
         tls,
-        replication: false,
     }
 }
 
@@ -65,23 +64,12 @@ fn the_first_rule_that_fits_decides() {
         (("192.168.1.7", "bob", "other", true), Some((8, Method::Cert))),
         (("192.168.1.7", "bob", "other", false), None),
         (("fdab::1", "u", "x", false), Some((10, Method::ScramSha256))),
+        // The word stands for connections that are no client's, not for a database called so.
+        (("2001::1", "repl", "replication", false), None),
     ] {
         let found = line(from(address, user, database, tls));
         assert_eq!(found, expected, "{address} {user} {database} {tls}");
     }
-    let replication = Question {
-        replication: true,
-        ..from("fdab::1", "repl", "repl", false)
-    };
-    assert_eq!(line(replication), Some((9, Method::Password)));
-    assert_eq!(
-        line(Question {
-            user: "u",
-            ..replication
-        }),
-        None,
-        "all is not replication"
-    );
     assert_eq!(rules.0[0].map.as_deref(), Some("admins"));
 }
 
@@ -103,24 +91,11 @@ fn refusals_are_told_as_postgresql_tells_them() {
         message,
         r#"no pg_hba.conf entry for host "1.2.3.4", user "bob", database "x", SSL encryption"#
     );
-    let replication = |question| Question {
-        replication: true,
-        ..question
-    };
-    let (_, message, _) = told(replication(from("local", "bob", "x", false)));
+    let none = Rules::default();
+    let denial = none.first_match(&from("local", "u", "d", false)).unwrap_err();
     assert_eq!(
-        message,
-        r#"no pg_hba.conf entry for replication connection from host "[local]", user "bob", no encryption"#
-    );
-    let (_, message, _) = told(replication(from("192.168.1.7", "bob", "x", true)));
-    assert_eq!(
-        message,
-        r#"no pg_hba.conf entry for replication connection from host "192.168.1.7", user "bob", SSL encryption"#
-    );
-    assert!(
-        Rules::default()
-            .first_match(&from("local", "u", "d", false))
-            .is_err()
+        denial.refusal.message,
+        r#"no pg_hba.conf entry for host "[local]", user "u", database "d", no encryption"#
     );
 }
 

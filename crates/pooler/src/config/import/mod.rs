@@ -10,11 +10,11 @@ mod keys;
 
 use std::path::Path;
 
-pub(crate) use ini::until_quote;
+pub(crate) use ini::{bytes_until_quote, until_quote};
 pub(super) use keys::advice;
 
 use super::finding::{Finding, Severity};
-use super::settings::{Section, Settings, quote};
+use super::settings::{Section, Settings, quote, quote_name};
 use super::values::Raw;
 use super::{CONSOLE_HINT, CONSOLES, Config, ConfigError, Proxy, nearest};
 use ini::Entry;
@@ -182,7 +182,7 @@ impl Import {
             return;
         }
         let mut table = Table {
-            heading: format!("[{}.{}]", section.table(), name(&entry.key)),
+            heading: format!("[{}.{}]", section.table(), quote_name(&entry.key)),
             comment: entry.comment.clone(),
             rows: Vec::new(),
         };
@@ -300,13 +300,4 @@ fn tls_protocols(list: &str) -> (&'static str, bool) {
         (false, true) if !all => ("tlsv1.3", old),
         _ => ("secure", old),
     }
-}
-
-/// A name as a part of a TOML heading.
-fn name(name: &str) -> String {
-    let bare = !name.is_empty()
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    if bare { name.to_owned() } else { quote(name) }
 }

@@ -25,7 +25,7 @@ pub(in crate::core) fn ask(
     let (form, statement, hint) = match &client.begun {
         Some(begun) => {
             let understood = &begun.understood;
-            (Form::Simple, ask::statement(understood), ask::hint(understood))
+            (Form::Simple, ask::statement(understood), understood.hint)
         }
         None => look(client, classifier, first, bytes),
     };
@@ -102,7 +102,7 @@ fn look(
                 _ => look_up(client, classifier, message),
             };
             let Some(understood) = understood else { break };
-            let (statement, hint) = (ask::statement(&understood), ask::hint(&understood));
+            let (statement, hint) = (ask::statement(&understood), understood.hint);
             if head.tag == frontend::QUERY {
                 return (Form::Simple, statement, hint);
             }

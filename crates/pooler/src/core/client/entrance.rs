@@ -238,7 +238,6 @@ impl<R: Reactor> EventLoop<R> {
                     user: &client.user,
                     address: address.map(canonical),
                     tls: client.transport.tls.is_some(),
-                    replication: false,
                 };
                 let rule = rules
                     .first_match(&question)

@@ -283,7 +283,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn set(&self, key: &str, value: &str) -> Result<Answer, Refusal> {
-        let wrong = |message: String| Refusal::new(code::INVALID_VALUE, message);
+        let wrong = |message: String| Refusal::new(code::INVALID_PARAMETER_VALUE, message);
         let mut config = self.files.config.clone();
         config.set(key, value).map_err(wrong)?;
         let mut files = ConfigFiles::of(config).map_err(|error| wrong(error.to_string()))?;

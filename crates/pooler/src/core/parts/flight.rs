@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn descriptions_are_read_and_given_formats() {
         let mut out = Vec::new();
-        build::row_description(&mut out, [("a", 23), ("bc", 25)].into_iter());
+        build::row_description(&mut out, [("a", 23, 0), ("bc", 25, 0)].into_iter());
         let body = &out[HEADER_BYTES..];
         assert_eq!(column_types(body), Some(vec![23, 25]));
         let binary = with_formats(body, &[1]).expect("a description");

@@ -1,4 +1,4 @@
-//! Dates and times in PostgreSQL's ISO forms, as numbers.
+//! Dates and times in PostgreSQL's ISO forms, as numbers, and days and times of day as texts.
 //!
 //! What it is not: a reader of all forms. For `22.11.2026`, `Nov 22`, BC, `infinity`, names of time zones and leap seconds it returns
 //! `None`; the caller then knows nothing of the key.
@@ -7,7 +7,7 @@
 const EPOCH_DAYS: i64 = 730_119;
 
 /// Microseconds of a day.
-pub(super) const DAY_US: i64 = 86_400_000_000;
+pub(crate) const DAY_US: i64 = 86_400_000_000;
 
 /// Days before each month of a year that is no leap year.
 const BEFORE_MONTH: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
@@ -74,6 +74,27 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let years = 365 * before + before / 4 - before / 100 + before / 400;
     let months = BEFORE_MONTH[index] + i64::from(leap && month > 2);
     Some(years + months + day - 1 - EPOCH_DAYS)
+}
+
+/// A day since 2000-01-01, in the Gregorian calendar.
+pub(crate) fn date(days: i64) -> String {
+    // Years that begin in March have their leap day at the end; 0000-03-01 is 730,425 days before 2000-01-01.
+    let days = days + 730_425;
+    let era = days.div_euclid(146_097);
+    let day = days.rem_euclid(146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// A time of day in whole seconds: `23:59:59`.
+pub(crate) fn time_of_day(seconds: i64) -> String {
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}", seconds % 60)
 }
 
 /// What is left of a text.

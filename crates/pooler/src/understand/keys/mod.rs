@@ -11,7 +11,7 @@
 //! What it is not: a proof. Names are not looked up, so a view or a temporary table may stand behind one, operators may be the
 //! user's. A span may be too wide, or of another query of the same text; it decides where a statement runs, never what it returns.
 
-mod calendar;
+pub(crate) mod calendar;
 mod constants;
 mod kind;
 mod operands;

@@ -67,11 +67,6 @@ pub fn parameters_of_bind(body: &[u8]) -> Option<Values<'_>> {
 }
 
 impl<'a> Values<'a> {
-    /// How many there are.
-    pub fn count(&self) -> u16 {
-        self.count
-    }
-
     /// The value of `$n`, counted from 1.
     pub fn get(&self, number: u16) -> Given<'a> {
         let wanted = match number.checked_sub(1) {

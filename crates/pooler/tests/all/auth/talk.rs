@@ -247,7 +247,7 @@ impl Server {
                 break;
             }
             let mut rows = Vec::new();
-            build::row_description(&mut rows, [("answer", build::TEXT_OID)].into_iter());
+            build::row_description(&mut rows, [("answer", build::TEXT_OID, 0)].into_iter());
             build::data_row(&mut rows, [Some("in")].into_iter());
             build::command_complete(&mut rows, "SELECT 1");
             build::ready(&mut rows, TransactionStatus::Idle);
