@@ -1,6 +1,7 @@
 //! The configuration file: what is read, what is refused and how, what holds for one database and user.
 
 use crate::common::assert_contains;
+use crate::common::cases::cases;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -213,46 +214,23 @@ fn text_that_is_not_toml_does_not_hide_other_errors() {
     );
 }
 
+const CONTRADICTIONS: &str = r#"
+    [proxy]¶unix_socket_dir = ""¶auth_file = "u" => nobody could connect
+    [proxy]¶unix_socket_dir = "tmp"¶auth_file = "u" => not an absolute path
+    [proxy]¶pool_mode = "session" => no user could log in
+    [proxy]¶auth_type = "any"¶[databases.a] => needs a `user`
+    [proxy]¶auth_type = "hba"¶auth_file = "u" => needs `auth_hba_file`
+    [proxy]¶auth_type = "cert"¶auth_file = "u" => would let anybody in
+    [proxy]¶client_tls_sslmode = "require"¶auth_file = "u" => needs `client_tls_key_file`
+    [proxy]¶server_tls_sslmode = "verify-full"¶auth_file = "u" => needs `server_tls_ca_file`
+    [proxy]¶server_tls_key_file = "k"¶auth_file = "u" => go together
+    [proxy]¶unix_socket_dir = ""¶listen_addr = "*"¶auth_file = "u"¶[databases.a] => has no `host`
+"#;
+
 #[test]
 fn settings_that_contradict_each_other_are_refused() {
-    let cases = [
-        (
-            "[proxy]\nunix_socket_dir = \"\"\nauth_file = \"u\"",
-            "nobody could connect",
-        ),
-        (
-            "[proxy]\nunix_socket_dir = \"tmp\"\nauth_file = \"u\"",
-            "not an absolute path",
-        ),
-        ("[proxy]\npool_mode = \"session\"", "no user could log in"),
-        ("[proxy]\nauth_type = \"any\"\n[databases.a]", "needs a `user`"),
-        (
-            "[proxy]\nauth_type = \"hba\"\nauth_file = \"u\"",
-            "needs `auth_hba_file`",
-        ),
-        (
-            "[proxy]\nauth_type = \"cert\"\nauth_file = \"u\"",
-            "would let anybody in",
-        ),
-        (
-            "[proxy]\nclient_tls_sslmode = \"require\"\nauth_file = \"u\"",
-            "needs `client_tls_key_file`",
-        ),
-        (
-            "[proxy]\nserver_tls_sslmode = \"verify-full\"\nauth_file = \"u\"",
-            "needs `server_tls_ca_file`",
-        ),
-        (
-            "[proxy]\nserver_tls_key_file = \"k\"\nauth_file = \"u\"",
-            "go together",
-        ),
-        (
-            "[proxy]\nunix_socket_dir = \"\"\nlisten_addr = \"*\"\nauth_file = \"u\"\n[databases.a]",
-            "has no `host`",
-        ),
-    ];
-    for (text, expected) in cases {
-        let found = brief(&wrong(text));
+    for (text, expected) in cases(CONTRADICTIONS) {
+        let found = brief(&wrong(&text));
         assert!(
             found.iter().any(|finding| finding.contains(expected)),
             "{expected:?} not in {found:#?}"
@@ -260,32 +238,24 @@ fn settings_that_contradict_each_other_are_refused() {
     }
 }
 
+const DOUBTFUL: &str = r#"
+     => no database
+    [databases.a]¶password = "x" => `password` without `user`
+    [databases.a]¶min_pool_size = 30 => more than the pool's 20
+    [databases.a]¶max_db_connections = 5 => never fit
+    [databases.a]¶read_write_split = true => no `replicas`
+    [databases.a]¶replicas = ["b"] => get no reads
+    [databases."*"]¶dbname = "x" => this one database
+    [databases.a]¶[proxy]¶auth_type = "plain" => clear text
+    [databases.a]¶[proxy]¶auth_type = "trust"¶listen_addr = "*" => lets everybody in
+    [databases.a]¶[proxy]¶auth_hba_file = "x" => is not used
+    [databases.a]¶[corun]¶heavy_queue = "on"¶heavy_queue_min = "1ms" => run past the queue
+    [databases.a]¶heavy_queue = "auto"¶[corun]¶heavy_queue_min = "100us" => is 100µs
+"#;
+
 #[test]
 fn doubtful_settings_are_warned_of() {
-    let cases = [
-        ("", "no database"),
-        ("[databases.a]\npassword = \"x\"", "`password` without `user`"),
-        ("[databases.a]\nmin_pool_size = 30", "more than the pool's 20"),
-        ("[databases.a]\nmax_db_connections = 5", "never fit"),
-        ("[databases.a]\nread_write_split = true", "no `replicas`"),
-        ("[databases.a]\nreplicas = [\"b\"]", "get no reads"),
-        ("[databases.\"*\"]\ndbname = \"x\"", "this one database"),
-        ("[databases.a]\n[proxy]\nauth_type = \"plain\"", "clear text"),
-        (
-            "[databases.a]\n[proxy]\nauth_type = \"trust\"\nlisten_addr = \"*\"",
-            "lets everybody in",
-        ),
-        ("[databases.a]\n[proxy]\nauth_hba_file = \"x\"", "is not used"),
-        (
-            "[databases.a]\n[corun]\nheavy_queue = \"on\"\nheavy_queue_min = \"1ms\"",
-            "run past the queue",
-        ),
-        (
-            "[databases.a]\nheavy_queue = \"auto\"\n[corun]\nheavy_queue_min = \"100us\"",
-            "is 100µs",
-        ),
-    ];
-    for (text, expected) in cases {
+    for (text, expected) in cases(DOUBTFUL) {
         let warnings = loaded(&format!("{text}\n{USERS}")).warnings;
         assert_eq!(warnings.len(), 1, "{text}: {warnings:#?}");
         assert_eq!(warnings[0].severity, Severity::Warning);
@@ -590,6 +560,22 @@ fn the_documentation_lists_every_key() {
     }
 }
 
+const WRONG_TABLES: &str = r#"
+    [ranges.a]¶columns = ["t.a"]¶splits = [1] => `database` is missing
+    [ranges.a]¶database = "shp"¶columns = ["t.a"]¶splits = [1] => there is no database `shp`
+    [ranges.a]¶database = "shop"¶splits = [1] => `columns` is missing
+    [ranges.a]¶database = "shop"¶columns = ["a"]¶splits = [1] => names no column
+    [ranges.a]¶database = "shop"¶columns = ["t.a"] => say where to cut
+    [ranges.a]¶database = "shop"¶columns = ["t.a"]¶splits = [2, 1] => ascend
+    [ranges.a]¶database = "shop"¶columns = ["t.a"]¶minimum = 5¶maximum = 5 => not below
+    [ranges.a]¶database = "shop"¶columns = ["t.a"]¶key_type = "date"¶splits = ["x"] => no key of type date
+    [ranges.a]¶database = "shop"¶columns = ["t.a"]¶splits = [1]¶[ranges.b]¶database = "shop"¶columns = ["t.a"]¶splits = [1] => stands in [ranges.a] as well
+    [ranges.a]¶databse = "shop" => unknown key `databse`
+    [splits.a]¶database = "shop"¶key = "t.a"¶splits = [1] => `query` is missing
+    [splits.a]¶database = "shop"¶query = "select 1"¶splits = [1] => names no column
+    [splits.a]¶database = "shop"¶query = "select 1"¶key = "t.a" => say where to cut
+"#;
+
 #[test]
 fn ranges_and_splits_say_what_is_wrong_with_them() {
     let parse = |tables: &str| {
@@ -614,58 +600,8 @@ fn ranges_and_splits_say_what_is_wrong_with_them() {
         good.warnings
     );
     assert_eq!(good.config.ranges["day"].splits.len(), 2);
-    for (tables, what) in [
-        (
-            "[ranges.a]\ncolumns = [\"t.a\"]\nsplits = [1]",
-            "`database` is missing",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shp\"\ncolumns = [\"t.a\"]\nsplits = [1]",
-            "there is no database `shp`",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\nsplits = [1]",
-            "`columns` is missing",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"a\"]\nsplits = [1]",
-            "names no column",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]",
-            "say where to cut",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [2, 1]",
-            "ascend",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nminimum = 5\nmaximum = 5",
-            "not below",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nkey_type = \"date\"\nsplits = [\"x\"]",
-            "no key of type date",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [1]\n[ranges.b]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [1]",
-            "stands in [ranges.a] as well",
-        ),
-        ("[ranges.a]\ndatabse = \"shop\"", "unknown key `databse`"),
-        (
-            "[splits.a]\ndatabase = \"shop\"\nkey = \"t.a\"\nsplits = [1]",
-            "`query` is missing",
-        ),
-        (
-            "[splits.a]\ndatabase = \"shop\"\nquery = \"select 1\"\nsplits = [1]",
-            "names no column",
-        ),
-        (
-            "[splits.a]\ndatabase = \"shop\"\nquery = \"select 1\"\nkey = \"t.a\"",
-            "say where to cut",
-        ),
-    ] {
-        let error = parse(tables).expect_err(tables).to_string();
+    for (tables, what) in cases(WRONG_TABLES) {
+        let error = parse(&tables).expect_err(&tables).to_string();
         assert!(error.contains(what), "{tables}: {error}");
     }
 }

@@ -7,6 +7,7 @@ use corun_pooler::plans::{Corrections, Memory, PlanError, read};
 use proptest::prelude::*;
 
 use super::data::{SSB, Session, plq};
+use crate::common::cases::cases;
 
 /// A plan as letters: `S` scan, `H(build,probe)`, `I(outer)`, `G(input)`, `O(input)` for a sort, `M(..)` merge.
 fn letters(shape: &PlanShape) -> String {
@@ -22,103 +23,61 @@ fn letters(shape: &PlanShape) -> String {
     }
 }
 
+/// Statements and the shapes of their plans, by what is off.
+const OPERATORS: [(&str, &str); 5] = [
+    (
+        "enable_nestloop enable_mergejoin",
+        "
+        select count(*) from part => S
+        select * from part where p_partkey = 5 => S
+        select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey => H(S,S)
+        select d_year, count(*) from dates group by d_year => G(S)
+        select * from dates order by d_year limit 5 => O(S)
+        select count(*) from part where p_partkey in (select lo_partkey from lineorder) => H(G(S),S)
+        select count(*) from part where p_partkey not in (select lo_partkey from skewed where lo_revenue < 1000) => H(S,S)
+        select s_suppkey, (select count(*) from lineorder where lo_partkey = s_suppkey) from supplier => I(S)
+        select count(*) from part where p_partkey > (select avg(lo_partkey) from lineorder) => S
+        with c as materialized (select * from dates) select count(*) from c a where d_year = 1995 => S
+        select count(*) from measurement => S
+        select rank() over (order by at) from measurement => O(S)
+        select d_year from dates except select value from measurement => G(S)
+        insert into measurement select d_year - 1900, 1 from dates, supplier where s_suppkey = d_year => H(S,S)",
+    ),
+    (
+        "enable_hashjoin enable_mergejoin enable_memoize",
+        "
+        select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey => I(S)
+        select count(*) from supplier a, supplier b where a.s_nation < b.s_nation => H(S,S)",
+    ),
+    (
+        "enable_hashjoin enable_mergejoin enable_indexscan enable_indexonlyscan enable_memoize",
+        "select sum(lo_revenue) from supplier, lineorder where s_suppkey = lo_partkey and s_region = 'REGION 1' => I(S)",
+    ),
+    (
+        "enable_hashjoin enable_nestloop",
+        "select count(*) from supplier a, odd b where a.s_suppkey = b.a => M(S,O(S))",
+    ),
+    (
+        "enable_hashagg",
+        "select d_year, count(*) from dates group by d_year => O(S)",
+    ),
+];
+
 #[test]
 fn operators_of_a_server() {
-    let hash = &["enable_nestloop = off", "enable_mergejoin = off"][..];
-    let index = &[
-        "enable_hashjoin = off",
-        "enable_mergejoin = off",
-        "enable_memoize = off",
-    ][..];
-    let merge = &["enable_hashjoin = off", "enable_nestloop = off"][..];
-    let cases: [(&[&str], &str, &str); 19] = [
-        (hash, "select count(*) from part", "S"),
-        (hash, "select * from part where p_partkey = 5", "S"),
-        (
-            hash,
-            "select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey",
-            "H(S,S)",
-        ),
-        (
-            index,
-            "select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey",
-            "I(S)",
-        ),
-        (
-            &[
-                "enable_hashjoin = off",
-                "enable_mergejoin = off",
-                "enable_indexscan = off",
-                "enable_indexonlyscan = off",
-                "enable_memoize = off",
-            ],
-            "select sum(lo_revenue) from supplier, lineorder where s_suppkey = lo_partkey and s_region = 'REGION 1'",
-            "I(S)",
-        ),
-        (
-            merge,
-            "select count(*) from supplier a, odd b where a.s_suppkey = b.a",
-            "M(S,O(S))",
-        ),
-        (
-            index,
-            "select count(*) from supplier a, supplier b where a.s_nation < b.s_nation",
-            "H(S,S)",
-        ),
-        (hash, "select d_year, count(*) from dates group by d_year", "G(S)"),
-        (
-            &["enable_hashagg = off"],
-            "select d_year, count(*) from dates group by d_year",
-            "O(S)",
-        ),
-        (hash, "select * from dates order by d_year limit 5", "O(S)"),
-        (
-            hash,
-            "select count(*) from part where p_partkey in (select lo_partkey from lineorder)",
-            "H(G(S),S)",
-        ),
-        (
-            hash,
-            "select count(*) from part where p_partkey not in (select lo_partkey from skewed where lo_revenue < 1000)",
-            "H(S,S)",
-        ),
-        (
-            hash,
-            "select s_suppkey, (select count(*) from lineorder where lo_partkey = s_suppkey) from supplier",
-            "I(S)",
-        ),
-        (
-            hash,
-            "select count(*) from part where p_partkey > (select avg(lo_partkey) from lineorder)",
-            "S",
-        ),
-        (
-            hash,
-            "with c as materialized (select * from dates) select count(*) from c a where d_year = 1995",
-            "S",
-        ),
-        (hash, "select count(*) from measurement", "S"),
-        (hash, "select rank() over (order by at) from measurement", "O(S)"),
-        (
-            hash,
-            "select d_year from dates except select value from measurement",
-            "G(S)",
-        ),
-        (
-            hash,
-            "insert into measurement select d_year - 1900, 1 from dates, supplier where s_suppkey = d_year",
-            "H(S,S)",
-        ),
-    ];
-    for (settings, sql, expected) in cases {
-        let mut session = Session::new(settings);
+    for (settings, table) in OPERATORS {
+        let settings: Vec<String> = settings.split(' ').map(|name| format!("{name} = off")).collect();
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let mut session = Session::new(&settings);
         let memory = session.memory();
-        let plan = session.explain(sql);
-        assert_eq!(
-            letters(&plan.shape(&memory, &Corrections::default())),
-            expected,
-            "{sql}\n{plan:#?}"
-        );
+        for (sql, expected) in cases(table) {
+            let plan = session.explain(&sql);
+            assert_eq!(
+                letters(&plan.shape(&memory, &Corrections::default())),
+                expected,
+                "{sql}\n{plan:#?}"
+            );
+        }
     }
 }
 

@@ -214,3 +214,23 @@ pub fn log_in(user: &str, parameters: &[(&str, &str)]) -> Step {
         bytes: message::startup(0, &all),
     }
 }
+
+/// A script that logs in and sends each of these texts when all before it is answered.
+pub fn texts(texts: &[impl AsRef<str>]) -> Vec<Step> {
+    let sent = texts.iter().enumerate().map(|(at, text)| Step {
+        after: 1 + at,
+        bytes: message::query(text.as_ref()),
+    });
+    std::iter::once(log_in("app", &[])).chain(sent).collect()
+}
+
+/// A client with statements that last until somebody ends them; each begins with `hint`.
+pub fn sleeper(hint: &str, name: &str, statements: usize) -> Vec<Step> {
+    let sleep = |at| format!("{hint}select '{name}:{at}' sleep");
+    let mut steps = texts(&(0..statements).map(sleep).collect::<Vec<_>>());
+    steps.push(Step {
+        after: 1 + statements,
+        bytes: message::terminate(),
+    });
+    steps
+}

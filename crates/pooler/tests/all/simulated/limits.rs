@@ -1,21 +1,9 @@
 //! Time limits, by moving the clock of the simulated network.
 
-use super::actor::{Step, log_in};
+use super::actor::{log_in, texts};
 use super::message::{self, query};
 use super::scene::{Scene, files};
 use crate::common::assert_contains;
-
-/// A script that goes on only as far as these texts.
-fn texts(texts: &[&str]) -> Vec<Step> {
-    let mut steps = vec![log_in("app", &[])];
-    for (at, text) in texts.iter().enumerate() {
-        steps.push(Step {
-            after: 1 + at,
-            bytes: query(text),
-        });
-    }
-    steps
-}
 
 #[test]
 fn who_waits_too_long_for_a_server_is_refused() {
