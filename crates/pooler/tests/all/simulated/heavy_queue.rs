@@ -92,7 +92,7 @@ fn whatever_happens_nobody_stays_in_the_queue() {
         }
         scene.run(|scene| {
             seen.look(scene, 2);
-            scene.take_leavers();
+            scene.leave();
             match scene.random.below(400) {
                 0..8 => {
                     let who = scene.random.below(scene.actors.len());

@@ -254,7 +254,7 @@ impl Maker<'_> {
                 self.random.pick(&["'a'", "'B'", "'it''s'", "'M'"])
             ),
             12 if self.has[0] => {
-                let value = self.random.pick(&["2000-01-01", "1999-12-30"]).to_owned();
+                let value = self.random.text(&["2000-01-01", "1999-12-30"]);
                 let parameter = self.parameter(value);
                 format!("i_day >= {parameter}")
             }
@@ -450,7 +450,7 @@ impl Maker<'_> {
             7 => format!("max({plain}){filter}"),
             8 => format!("count(distinct {column})"),
             9 => {
-                let function = self.random.pick(&["sum", "avg", "min"]).to_owned();
+                let function = self.random.text(&["sum", "avg", "min"]);
                 format!("{function}(distinct {number})")
             }
             10 => format!("bool_or({number} > 4){filter}"),
