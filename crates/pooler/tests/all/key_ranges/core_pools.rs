@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::fixture::Fixture;
-use crate::common::message::{copy_data, copy_done, errors, query, shown, statement, sync};
+use crate::common::message::{all, copy_data, copy_done, errors, query, shown, statement, sync};
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
 use crate::common::raw::Raw;
@@ -131,12 +131,11 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
 
 /// How many times a request is answered by ReadyForQuery.
 fn ends(request: &[u8]) -> usize {
-    let (mut at, mut ends) = (0, 0);
-    while at < request.len() {
-        ends += usize::from(matches!(request[at], b'Q' | b'S'));
-        at += 1 + u32::from_be_bytes(request[at + 1..at + 5].try_into().expect("four bytes")) as usize;
-    }
-    ends
+    let messages = all(request);
+    let ends = messages
+        .iter()
+        .filter(|message| matches!(message.tag, b'Q' | b'S'));
+    ends.count()
 }
 
 fn ask(client: &mut Raw, request: &[u8]) -> Vec<String> {

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use super::message::message;
+use super::message::{self, message};
 use super::plan::{Plan, plan, statements};
 
 /// Writes that were committed, in their order, of all sessions.
@@ -92,17 +92,7 @@ fn number(body: &mut &[u8], bytes: usize) -> usize {
 }
 
 fn row(columns: &[Option<String>]) -> Vec<u8> {
-    let mut body = (columns.len() as u16).to_be_bytes().to_vec();
-    for column in columns {
-        match column {
-            None => body.extend([0xff; 4]),
-            Some(value) => {
-                body.extend((value.len() as u32).to_be_bytes());
-                body.extend(value.as_bytes());
-            }
-        }
-    }
-    message(b'D', &body)
+    message(b'D', &message::row(columns))
 }
 
 /// How many values a text takes.

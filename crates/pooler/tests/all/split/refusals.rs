@@ -4,7 +4,7 @@ use corun_pooler::split::Refusal;
 
 use super::executor::{Client, Unprepared, key, prepare};
 use crate::common::cases::cases;
-use crate::common::postgres::{new_database, shared};
+use crate::common::postgres::shared;
 
 const TABLES: &str = "
     create type mood as enum ('sad', 'happy');
@@ -79,9 +79,7 @@ const REFUSED: &str = r#"
 
 #[test]
 fn refused_and_not() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run(TABLES);
+    let (_, mut admin) = Client::in_new_database(TABLES);
     for text in [
         "select * from t",
         "select id, x from t where g = 3 and f < 2 and p > '1 day'",
@@ -123,14 +121,8 @@ fn refused_and_not() {
         table: "Odd \"Name\"".to_owned(),
         column: "Key Col".to_owned(),
     };
-    assert!(
-        prepare(
-            &mut admin,
-            "select o.v from \"Odd \"\"Name\"\"\" o order by 1",
-            &odd
-        )
-        .is_ok()
-    );
+    let text = "select o.v from \"Odd \"\"Name\"\"\" o order by 1";
+    assert!(prepare(&mut admin, text, &odd).is_ok());
 
     for (text, why) in cases(REFUSED) {
         let outcome = prepare(&mut admin, &text, &key("t.id"));
@@ -151,9 +143,7 @@ fn refused_and_not() {
 /// Names that stand for something else here than they usually do.
 #[test]
 fn what_the_database_has_of_its_own() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run(TABLES);
+    let (login, mut admin) = Client::in_new_database(TABLES);
     let text = "select id from t where id > 3 and abs(g) = 2";
     let refused = |admin: &mut Client, sql: &str, expected: &dyn Fn(&Refusal) -> bool| {
         admin.run(sql);
@@ -220,9 +210,7 @@ fn what_the_database_has_of_its_own() {
 
 #[test]
 fn names_of_the_output_are_the_servers() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run("create table t (id int, g int, x text)");
+    let (_, mut admin) = Client::in_new_database("create table t (id int, g int, x text)");
     // Each is ordered by the name the server gives it, which is found where the query is split; a column of that name would be
     // another one.
     for expression in [
@@ -244,11 +232,9 @@ fn names_of_the_output_are_the_servers() {
         "case when true then 1 else abs(g) end::numeric",
         "1::int2",
     ] {
-        admin.0.send(&crate::common::message::query(&format!(
-            "select {expression}, 1 as one from t group by g, x limit 0"
-        )));
-        let answer = admin.0.until_ready();
-        let name = answer[0].column_names()[0].clone();
+        let whole = format!("select {expression}, 1 as one from t group by g, x limit 0");
+        admin.0.send_query(&whole);
+        let name = admin.0.until_ready()[0].column_names()[0].clone();
         let text = format!("select {expression}, g as one from t group by id, g, x order by \"{name}\", id");
         let outcome = prepare(&mut admin, &text, &key("t.id"));
         assert!(outcome.is_ok(), "{text}: {:?}", outcome.err());
