@@ -111,6 +111,14 @@ impl Session {
         Statistics::read(&rows).unwrap_or_else(|| panic!("{rows:?}"))
     }
 
+    /// Statistics of tables, and what their sizes alone correct.
+    pub fn known(&mut self, tables: &[&str]) -> (Statistics, Corrections) {
+        let statistics = self.statistics(&relations(tables));
+        let mut known = Corrections::default();
+        known.set_tables(&statistics);
+        (statistics, known)
+    }
+
     pub fn memory(&mut self) -> Memory {
         self.statistics(&[]).memory
     }
