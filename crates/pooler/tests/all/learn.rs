@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::common::assert_contains;
 use crate::common::child::free_port;
-use crate::common::message::{bind, execute, prepare, run, sync};
+use crate::common::message::{bind_execute, prepare, run, sync};
 use crate::common::pooler::{TestPooler, files};
 use crate::common::postgres::{self, Options as Server, Postgres};
 use crate::common::raw::{Raw, Row, number};
@@ -30,24 +31,34 @@ fn learnt(text: &str, workers: usize) -> Learnt {
     learn::run(&files(text), text, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The remark that contains a text.
+fn remark<'a>(learnt: &'a Learnt, part: &str) -> &'a str {
+    let texts = learnt.remarks.iter().map(|remark| remark.text.as_str());
+    let mut found = texts.filter(|text| text.contains(part));
+    found.next().unwrap_or_else(|| panic!("{:#?}", learnt.remarks))
+}
+
 fn client(pooler: &TestPooler) -> Raw {
     pooler.client_as(&pooler.login("app").database("shop"))
 }
 
-fn ranges<'a>(learnt: &'a Learnt) -> Vec<&'a RangeProposal> {
-    let range = |proposal: &'a Proposal| match proposal {
-        Proposal::Range(range) => Some(range),
-        Proposal::Split(_) => None,
-    };
-    learnt.proposals.iter().filter_map(range).collect()
+fn ranges(learnt: &Learnt) -> Vec<&RangeProposal> {
+    proposals(learnt).0
 }
 
-fn splits<'a>(learnt: &'a Learnt) -> Vec<&'a SplitProposal> {
-    let split = |proposal: &'a Proposal| match proposal {
-        Proposal::Split(split) => Some(split),
-        Proposal::Range(_) => None,
-    };
-    learnt.proposals.iter().filter_map(split).collect()
+fn splits(learnt: &Learnt) -> Vec<&SplitProposal> {
+    proposals(learnt).1
+}
+
+fn proposals(learnt: &Learnt) -> (Vec<&RangeProposal>, Vec<&SplitProposal>) {
+    let (mut ranges, mut splits) = (Vec::new(), Vec::new());
+    for proposal in &learnt.proposals {
+        match proposal {
+            Proposal::Range(range) => ranges.push(range),
+            Proposal::Split(split) => splits.push(split),
+        }
+    }
+    (ranges, splits)
 }
 
 /// Rows of a column between the bounds of each worker, as parts of all.
@@ -147,10 +158,10 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
     for share in &customers.workers {
         assert!((13_500..16_500).contains(&share.rows), "{customers:?}");
     }
-    let lines = ranges
+    let mut others = ranges
         .iter()
-        .find(|range| range.name == "item" || range.name == "orders");
-    let lines = lines.unwrap_or_else(|| panic!("{ranges:#?}"));
+        .filter(|range| ["item", "orders"].contains(&range.name.as_str()));
+    let lines = others.next().unwrap_or_else(|| panic!("{ranges:#?}"));
     assert!(
         lines.columns.iter().any(|name| name.starts_with("order_line.")),
         "{lines:?}"
@@ -164,25 +175,18 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
     assert_eq!(split.key, "order_line.ol_i_id", "{:#?}", found.remarks);
     assert_eq!((split.calls, split.source), (2, "pg_stat_statements"));
     assert!(split.expected_us < split.mean_us && split.time_part > 0.0);
-    let random = found
-        .remarks
-        .iter()
-        .find(|remark| remark.text.contains("random()"));
-    assert!(
-        random.is_some_and(|remark| remark.text.contains("function random")),
-        "{:#?}",
-        found.remarks
-    );
+    let random = remark(&found, "random()");
+    assert_contains(random, "function random");
 
     // The same queries are heavy ones that a queue could take.
     let [heavy_queue] = found.heavy_queues.as_slice() else {
         panic!("{:#?}", found.heavy_queues)
     };
-    let heavy = heavy_queue
+    let mut sums = heavy_queue
         .heavy
         .iter()
-        .find(|heavy| heavy.query.contains("order by sum"));
-    let heavy = heavy.unwrap_or_else(|| panic!("{heavy_queue:#?}"));
+        .filter(|heavy| heavy.query.contains("order by sum"));
+    let heavy = sums.next().unwrap_or_else(|| panic!("{heavy_queue:#?}"));
     assert!(
         heavy.reads_only && heavy.calls == 2 && heavy.mean_us >= 5_000,
         "{heavy:?}"
@@ -286,12 +290,8 @@ fn keys_that_statements_ask_for_move_the_cuts() {
         "{range:?}"
     );
     // Two thirds of the load are in the first tenth.
-    let cut: i64 = range.workers[1]
-        .from
-        .as_deref()
-        .expect("a cut")
-        .parse()
-        .expect("a key");
+    let cut = range.workers[1].from.as_deref().expect("a cut");
+    let cut: i64 = cut.parse().expect("a key");
     assert!((50..200).contains(&cut), "{range:?}");
     assert!(
         !found.remarks.iter().any(|remark| remark.about == "console"),
@@ -356,12 +356,7 @@ fn what_cannot_be_asked_is_said() {
     let database = postgres::new_database();
     let found = learnt(&file(free_port(), postgres::shared().port(), &database, ""), 2);
     assert_eq!((found.reached, found.proposals.len()), (1, 0), "{found:#?}");
-    assert!(
-        found
-            .remarks
-            .iter()
-            .any(|remark| remark.text.starts_with("no range is proposed"))
-    );
+    assert!(remark(&found, "no range is proposed").starts_with("no range"));
 }
 
 #[test]
@@ -373,20 +368,11 @@ fn the_console_shows_what_takes_time() {
     client.rows("select pg_sleep(0.02), 'secret' as a");
     client.rows("select pg_sleep(0.03), 'other' as a");
     // The same, prepared.
-    let out = prepare("s", "select length($2), pg_sleep($1) as b", &[701, 25]);
-    client.ask(&out);
-    let out = run("s", &[Some("0.02"), Some("x")]);
-    client.ask(&out);
+    client.ask(&prepare("s", "select length($2), pg_sleep($1) as b", &[701, 25]));
+    client.ask(&run("s", &[Some("0.02"), Some("x")]));
     // Two at once, of which nobody knows whose time it is.
-    let out = [
-        bind("", "s", &[Some("0.02"), Some("x")], false),
-        execute("", 0),
-        bind("", "s", &[Some("0.02"), Some("x")], false),
-        execute("", 0),
-        sync(),
-    ]
-    .concat();
-    client.ask(&out);
+    let one = bind_execute("s", &[Some("0.02"), Some("x")]);
+    client.ask(&[one.clone(), one, sync()].concat());
     let mut console = pooler.console();
     let rows = console.table("show queries");
     assert!(rows.iter().all(|row| row["database"] == "shop"), "{rows:#?}");

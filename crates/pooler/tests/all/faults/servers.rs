@@ -52,9 +52,7 @@ fn an_idle_server_that_died_is_not_given_to_anybody() {
     for round in 0..5 {
         let pid = a.value("select pg_backend_pid()");
         fixture.sql(&format!("select pg_terminate_backend({pid})"));
-        fixture.wait_until(&format!(
-            "select count(*) = 0 from pg_stat_activity where pid = {pid}"
-        ));
+        fixture.wait_for_no_server(&format!("pid = {pid}"));
         // The end of the connection may be on its way still.
         let mut console = fixture.console();
         wait_until("the target notices the end of a server", || {
