@@ -128,11 +128,8 @@ fn configured_functions_read() {
     let mut understanding = Understanding::new(limits);
     for text in ["select price_of(1)", "select app.total()"] {
         let understood = understanding.of(text.as_bytes());
-        assert_eq!(
-            (understood.access, understood.opaque),
-            (Access::Read, false),
-            "{text}"
-        );
+        let found = (understood.access, understood.opaque);
+        assert_eq!(found, (Access::Read, false), "{text}");
     }
     let understood = understanding.of(b"select total()");
     assert_eq!((understood.access, understood.opaque), (Access::Unknown, true));
@@ -143,11 +140,7 @@ fn settings_that_outlive_the_transaction() {
     let check = |text: &str, settings: bool, names: &[&str]| {
         let understood = of(text);
         let found: Vec<&str> = understood.setting_names.iter().map(|name| &**name).collect();
-        assert_eq!(
-            (understood.settings, found.as_slice()),
-            (settings, names),
-            "{text}"
-        );
+        assert_eq!((understood.settings, &found[..]), (settings, names), "{text}");
     };
     check("set work_mem = '1MB'", true, &[]);
     check("set session datestyle to iso", true, &[]);
@@ -187,11 +180,8 @@ fn settings_that_outlive_the_transaction() {
     check("explain select set_config('a.b', 'x', false)", false, &["a.b"]);
     check("select 'set_config'", false, &[]);
     assert!(of("select set_config($1, $2, false)").pins.contains(Pins::OTHER));
-    assert!(
-        of("set search_path = pg_temp, public")
-            .pins
-            .contains(Pins::TEMP_TABLE)
-    );
+    let temporary = of("set search_path = pg_temp, public");
+    assert!(temporary.pins.contains(Pins::TEMP_TABLE));
 }
 
 #[test]

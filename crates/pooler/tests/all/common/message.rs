@@ -56,6 +56,11 @@ pub fn query(sql: &str) -> Vec<u8> {
     message(b'Q', &body)
 }
 
+/// A simple query of each text.
+pub fn queries(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| query(text)).collect()
+}
+
 /// `Parse`.
 pub fn parse(name: &str, sql: &str, types: &[u32]) -> Vec<u8> {
     let mut body = Vec::new();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::common::fixture::Fixture;
-use crate::common::message::{all, copy_data, copy_done, errors, query, shown, statement, sync};
+use crate::common::message::{all, copy_data, copy_done, errors, queries, query, shown, statement, sync};
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
 use crate::common::raw::{Raw, number};
@@ -28,10 +28,6 @@ fn make_tables(owner: &mut Raw) {
     for statement in TABLES.split(';') {
         owner.rows(statement);
     }
-}
-
-fn queries(texts: &[&str]) -> Vec<Vec<u8>> {
-    texts.iter().map(|text| query(text)).collect()
 }
 
 /// Requests of many forms. What a client gets is compared with what the server says directly.

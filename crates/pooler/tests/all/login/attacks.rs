@@ -6,7 +6,7 @@ use crate::common::message::{self, Message, message};
 use crate::common::raw::Raw;
 use crate::common::scram::Scram;
 use crate::common::target::Target;
-use crate::login::asking;
+use crate::login::{asking, user_of};
 
 fn started(target: &Target, user: &str) -> (Raw, Message) {
     let mut raw = Raw::started(&target.login(user));
@@ -41,11 +41,7 @@ fn password(text: &str) -> Vec<u8> {
 fn the_exchange_cannot_be_skipped() {
     for auth_type in ["scram-sha-256", "md5", "plain"] {
         let target = asking(auth_type);
-        let user = if auth_type == "md5" {
-            "app_md5"
-        } else {
-            "app_scram"
-        };
+        let user = user_of(auth_type);
         let query = message::query("select 'inside'");
         let whole = [message::statement("select 'inside'", &[]), message::sync()].concat();
         let alone = [
