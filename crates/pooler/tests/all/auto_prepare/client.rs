@@ -20,6 +20,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The error, and where in the text it lies.
+    pub fn failure(&self) -> (&Option<Vec<String>>, Option<usize>) {
+        (&self.error, self.position)
+    }
+
     fn of(messages: Vec<Message>) -> Answer {
         let mut answer = Answer::default();
         for message in messages {

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use corun_pooler::plans::{Corrections, Explained, HashTable, Memory, QUESTION, Relation, Statistics};
+use corun_pooler::plans::{Corrections, Explained, Form, HashTable, Memory, QUESTION, Relation, Statistics};
 
 use crate::common::number_from_environment;
 use crate::common::postgres::{Options, Postgres};
@@ -96,6 +96,14 @@ impl Session {
     pub fn explain(&mut self, sql: &str) -> Explained {
         let answer = self.0.value(&format!("{QUESTION}{sql}"));
         corun_pooler::plans::read(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    }
+
+    /// What a form of a statement gives: in a transaction with its settings.
+    pub fn in_form<T>(&mut self, form: &Form, look: impl FnOnce(&mut Session) -> T) -> T {
+        self.0.rows(&format!("begin; {}", form.statements()));
+        let found = look(self);
+        self.0.rows("commit");
+        found
     }
 
     /// The plan of a text that was executed.

@@ -123,20 +123,15 @@ fn settings_in_the_answer_go_before_those_known() {
         work_mem: Bytes::gib(1),
         hash_mem_multiplier: 9.0,
     };
+    let memory = plan.memory(&known);
     assert_eq!(
-        plan.memory(&known),
-        Memory {
-            work_mem: Bytes::kib(96),
-            hash_mem_multiplier: 1.5
-        }
+        (memory.work_mem, memory.hash_mem_multiplier),
+        (Bytes::kib(96), 1.5)
     );
     assert!(plan.tables(&known, &Corrections::default())[0].built.batches > 1);
     assert_eq!(plan.workers(), 0);
-    let names: Vec<String> = plan
-        .relations()
-        .into_iter()
-        .map(|relation| relation.name)
-        .collect();
+    let relations = plan.relations();
+    let names: Vec<&str> = relations.iter().map(|relation| &*relation.name).collect();
     assert_eq!(names, ["lineorder", "part"]);
 }
 
@@ -165,28 +160,22 @@ fn answers_of_other_versions() {
         ", \"Parent Relationship\": \"Outer\", \"Relation Name\": \"a\", \"Alias\": \"a\", \"Disabled\": false, \"Actual Rows\": 12.50, \"Actual Loops\": 2",
         &[],
     );
-    let join = node(
-        "Nested Loop",
-        ", \"Disabled\": true",
-        &[outer.clone(), inner.clone()],
-    );
-    let plan = read(&answer(&join)).expect("a plan");
-    assert!(plan.is_forced());
-    let join = node(
-        "Nested Loop",
-        ", \"Disabled\": false",
-        &[outer.clone(), inner.clone()],
-    );
-    assert!(!read(&answer(&join)).expect("a plan").is_forced());
+    let sides = [outer.clone(), inner];
+    let [_, join] = [true, false].map(|disabled| {
+        let join = node("Nested Loop", &format!(", \"Disabled\": {disabled}"), &sides);
+        let plan = read(&answer(&join)).expect("a plan");
+        assert_eq!(plan.is_forced(), disabled);
+        join
+    });
+    let shape = |plan: &str| {
+        let plan = read(&answer(plan)).expect("a plan");
+        letters(&plan.shape(&Memory::default(), &Corrections::default()))
+    };
     // Operators nobody knows yet.
     let strange = node("Quantum Scan", ", \"New Thing\": {\"x\": [1, null]}", &[]);
-    let plan = read(&answer(&strange)).expect("a plan");
-    let shape = plan.shape(&Memory::default(), &Corrections::default());
-    assert_eq!(letters(&shape), "S");
+    assert_eq!(shape(&strange), "S");
     let strange = node("Quantum Join", "", &[outer, join]);
-    let plan = read(&answer(&strange)).expect("a plan");
-    let shape = plan.shape(&Memory::default(), &Corrections::default());
-    assert_eq!(letters(&shape), "M(S,H(S,S))");
+    assert_eq!(shape(&strange), "M(S,H(S,S))");
     // Joins without what they need are passed.
     for kind in [
         "Hash Join",
@@ -208,12 +197,13 @@ fn answers_of_other_versions() {
 
 #[test]
 fn what_is_no_answer_is_an_error() {
-    assert_eq!(read("[]").expect_err("empty"), PlanError::Missing("plan"));
-    assert_eq!(read("[{}]").expect_err("no plan"), PlanError::Missing("Plan"));
-    assert_eq!(
-        read("[{\"Plan\": {}}]").expect_err("nothing in it"),
-        PlanError::Missing("Node Type")
-    );
+    for (text, missing) in [
+        ("[]", "plan"),
+        ("[{}]", "Plan"),
+        ("[{\"Plan\": {}}]", "Node Type"),
+    ] {
+        assert_eq!(read(text).expect_err(text), PlanError::Missing(missing));
+    }
     assert!(matches!(read("ERROR"), Err(PlanError::Json { .. })));
     let mut deep = node("Limit", "", &[]);
     for _ in 0..200 {
@@ -236,10 +226,8 @@ fn what_is_no_answer_is_an_error() {
     };
     assert!(bytes.0 > 0);
     let many = vec![node("Seq Scan", "", &[]); 21_000];
-    assert_eq!(
-        read(&answer(&node("Append", "", &many))).expect_err("many"),
-        PlanError::TooMany
-    );
+    let many = read(&answer(&node("Append", "", &many)));
+    assert_eq!(many.expect_err("many"), PlanError::TooMany);
 }
 
 proptest! {
