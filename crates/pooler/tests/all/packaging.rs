@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use corun_pooler::config::Config;
 
+use crate::common::assert_contains;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -25,11 +27,8 @@ fn run(program: &str, arguments: &[&Path]) -> Output {
 }
 
 fn text(output: &Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -90,10 +89,7 @@ fn the_unit_fits_the_rest() {
     // The container runs the same.
     let container = read("packaging/Containerfile");
     let arguments: Vec<String> = start[0].split(' ').map(|part| format!("\"{part}\"")).collect();
-    assert!(
-        container.contains(&format!("ENTRYPOINT [{}]", arguments.join(", "))),
-        "{container}"
-    );
+    assert_contains(&container, &format!("ENTRYPOINT [{}]", arguments.join(", ")));
     assert!(container.contains(&format!("STOPSIGNAL {}", unit("KillSignal")[0])));
 }
 
@@ -200,16 +196,12 @@ fn assert_refuses_nothing(script: &str) {
     let refused = run(script, &[Path::new("nothing")]);
     assert_eq!(refused.status.code(), Some(2));
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        error.starts_with("error: ") && error.contains("\nhint: "),
-        "{error}"
-    );
+    assert!(error.starts_with("error: "), "{error}");
+    assert_contains(&error, "\nhint: ");
     let refused = run(script, &[Path::new("packaging"), Path::new("nothing")]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(
-        String::from_utf8_lossy(&refused.stderr)
-            .contains("detail: packaging has no corun corun-sql corun-lab\n")
-    );
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_contains(&error, "detail: packaging has no corun corun-sql corun-lab\n");
     assert!(!root().join("nothing").exists());
 }
 
@@ -262,16 +254,12 @@ fn the_debian_packages_have_what_they_say() {
         let program = |folder: &Path| fs::read(folder.join(name)).expect("there");
         assert_eq!(program(&parts.join("usr/bin")), program(&built));
         let sums = fs::read_to_string(parts.join("DEBIAN/md5sums")).expect("there");
-        assert!(
-            sums.contains(&format!("  usr/bin/{name}\n")) && !sums.contains("DEBIAN"),
-            "{sums}"
-        );
+        assert_contains(&sums, &format!("  usr/bin/{name}\n"));
+        assert!(!sums.contains("DEBIAN"), "{sums}");
         let copyright =
             fs::read_to_string(parts.join("usr/share/doc").join(name).join("copyright")).expect("there");
-        assert!(
-            copyright.contains("License: Apache-2.0 or Expat") && copyright.contains("WITHOUT WARRANTY"),
-            "{copyright}"
-        );
+        assert_contains(&copyright, "License: Apache-2.0 or Expat");
+        assert_contains(&copyright, "WITHOUT WARRANTY");
         assert_eq!(parts.join("DEBIAN/conffiles").exists(), *name == "corun");
     }
 
@@ -303,10 +291,8 @@ fn the_tarballs_have_what_they_say_and_their_sums() {
         let file = file_name(package);
         assert!(sums.contains(&format!("  {file}\n")), "{sums}");
         let stem = file.strip_suffix(".tar.gz").expect("the ending");
-        assert!(
-            stem.starts_with(&format!("{name}-{}-", env!("CARGO_PKG_VERSION"))),
-            "{stem}"
-        );
+        let start = format!("{name}-{}-", env!("CARGO_PKG_VERSION"));
+        assert!(stem.starts_with(&start), "{stem}");
         let listing = text(&run("tar", &[Path::new("-tvzf"), package]));
         for line in PARTS.replace("NAME", name).lines() {
             let (mode, part) = line.split_once(' ').expect("a mode");

@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::common::assert_contains;
 use crate::common::child::signal;
 use crate::common::driver::{block_on, connect};
-use crate::common::fixture::wait_for_waiting;
+use crate::common::fixture::received;
 use crate::common::raw::Raw;
 use crate::common::replicated::{FILL, PLACE, Replicated};
-use crate::common::wait::{wait, wait_for};
+use crate::common::wait::{wait, wait_for, wait_until};
 
 /// The port of the server a read runs on, by a view of the tests' own: what tells servers apart by its name runs on the primary.
 const WHERE: &str = "select port from place";
@@ -160,11 +160,14 @@ fn writes_wait_for_the_promotion_and_no_committed_write_is_lost() {
     let mut reader = replicated.client();
     assert_eq!(reader.value("select count(*) from t"), "10");
     let mut console = replicated.pooler.console();
+    let before = received(&mut console, "app");
     let writer = std::thread::spawn(move || {
         let port = insert(&mut client, 10);
         (port, client.value("select count(*) from t"))
     });
-    wait_for_waiting(&mut console, "app", 1);
+    // The write has come, and its host is known to be gone.
+    wait_until("the write is sent", || received(&mut console, "app") > before);
+    wait_state(&replicated, &mut console, 0, "banned");
     assert!(!writer.is_finished(), "no primary could have taken it");
     replicated.servers[1].sql("select pg_promote()");
     let (port, seen) = writer.join().expect("the write is answered");

@@ -139,3 +139,10 @@ pub fn wait_for_waiting(console: &mut Raw, database: &str, count: usize) {
         pools.map(|pool| number::<usize>(pool, "cl_waiting")).sum()
     });
 }
+
+/// Bytes that the proxy has read of clients of a database.
+pub fn received(console: &mut Raw, database: &str) -> u64 {
+    let rows = console.table("show stats");
+    let row = rows.iter().find(|row| row["database"] == database);
+    row.map_or(0, |row| number(row, "total_received"))
+}

@@ -1,8 +1,8 @@
 //! Clients that vanish in the worst moment: the server is not lost, and what they had begun is undone.
 
-use crate::common::fixture::Fixture;
+use crate::common::fixture::{Fixture, received};
 use crate::common::message;
-use crate::common::raw::{Raw, number};
+use crate::common::raw::Raw;
 use crate::common::target::{Kind, Mode, Pooling, Target, kind};
 use crate::common::wait::wait_for;
 
@@ -16,13 +16,6 @@ fn others_go_on(fixture: &Fixture, about: &str) {
             "select count(*) <= 2 and bool_and(state = 'idle') from pg_stat_activity where datname = current_database() and usename = 'app'",
         );
     }
-}
-
-/// Bytes that the proxy has read of clients of the database.
-fn received(fixture: &Fixture) -> u64 {
-    let rows = fixture.console().table("show stats");
-    let row = rows.iter().find(|row| row["database"] == fixture.database);
-    row.map_or(0, |row| number(row, "total_received"))
 }
 
 #[test]
@@ -73,14 +66,15 @@ fn clients_vanish_in_the_middle() {
         ];
         for (about, messages) in cases {
             let mut client = fixture.client();
-            let corun = kind() == Kind::Corun;
-            let mut sent = if corun { received(&fixture) } else { 0 };
+            let mut console = (kind() == Kind::Corun).then(|| fixture.console());
+            let received = |console: &mut Raw| received(console, &fixture.database);
+            let mut sent = console.as_mut().map_or(0, received);
             for bytes in messages {
                 // Each is with the target before the next is sent.
                 sent += bytes.len() as u64;
                 client.send(&bytes);
-                if corun {
-                    wait_for(sent, || received(&fixture));
+                if let Some(console) = &mut console {
+                    wait_for(sent, || received(console));
                 }
             }
             drop(client);
