@@ -12,7 +12,7 @@ use corun_pooler::auth::{
     Authenticator, Credentials, Facts, Lookup, Method, Mock, Secret, ServerLogin, Step, hba, ident,
 };
 use corun_pooler::config::Config;
-use corun_pooler::understand::{Dialect, Limits, Understanding};
+use corun_pooler::understand::{Limits, Understanding};
 use corun_pooler::wire::error::Reported;
 use corun_pooler::wire::startup::Packet;
 use corun_pooler::wire::{header, read};
@@ -115,15 +115,12 @@ fn server_login(kind: u8, bytes: &[u8]) {
     }
 }
 
-fn understand(kind: u8, text: &[u8]) {
+fn understand(text: &[u8]) {
     let text = &text[..text.len().min(TEXT_BYTES_MAX)];
-    let dialect = Dialect {
-        escapes_in_strings: kind & 1 > 0,
-    };
     let mut understanding = Understanding::new(Limits::default());
-    let first = understanding.of_in(text, dialect);
+    let first = understanding.of(text);
     // What it found is what it would find again.
-    let again = understanding.of_in(text, dialect);
+    let again = understanding.of(text);
     assert_eq!(format!("{first:?}"), format!("{again:?}"));
     let _ = corun_pooler::auto_prepare::runs_alike(text, &first);
 }

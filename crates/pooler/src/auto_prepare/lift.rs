@@ -5,7 +5,7 @@ use pg_query::protobuf::a_const::Val;
 use super::exact::{TEXT_BYTES_MAX, lexically};
 use super::lifted::{Lifted, LiftedShape, LiteralKind, Slot, literal, values_of};
 use super::sites::{Site, sites};
-use crate::understand::{Dialect, contains_word, guarded_parse, rough};
+use crate::understand::{contains_word, guarded_parse, rough};
 
 /// Literals lifted at most. Texts with more are left as they are.
 pub const LITERALS_MAX: usize = 256;
@@ -23,7 +23,7 @@ pub fn lift(text: &[u8]) -> Option<Lifted> {
     if skeleton.contains(&b'$') || contains_word(&skeleton, b"current_query") {
         return None;
     }
-    let tree = guarded_parse(text, Dialect::default())?;
+    let tree = guarded_parse(text)?;
     let [statement] = tree.stmts.as_slice() else {
         return None;
     };

@@ -10,7 +10,7 @@ use pg_query::protobuf as pb;
 
 use super::schema::{Place, Schema};
 use crate::keys::class_of;
-use crate::understand::{Dialect, Tree, children, guarded_parse, names};
+use crate::understand::{Tree, children, guarded_parse, names};
 
 /// Nodes looked at in one text.
 const NODES_MAX: usize = 20_000;
@@ -38,7 +38,7 @@ impl Joins {
 /// Reads a text; nothing where it is not understood.
 pub(super) fn joins(schema: &Schema, text: &str) -> Joins {
     let mut joins = Joins::default();
-    let Some(parsed) = guarded_parse(text, Dialect::default()) else {
+    let Some(parsed) = guarded_parse(text) else {
         return joins;
     };
     let mut nodes: Vec<Tree<'_>> = Vec::new();

@@ -12,7 +12,7 @@ use crate::config::KeyType;
 use crate::preflight::or_refusal;
 use crate::split::{KeyColumn, plan};
 use crate::talk::{Conversation, TalkError};
-use crate::understand::{Dialect, Limits, Shape, StatementKind, Understanding};
+use crate::understand::{Limits, Shape, StatementKind, Understanding};
 
 /// Queries proposed for one database.
 const PROPOSED_MAX: usize = 5;
@@ -228,7 +228,7 @@ fn candidates(
             column: column.name.clone(),
         };
         let class = known.joins.class_of(place);
-        let plan = plan(&known.statement.text, Dialect::default(), &key);
+        let plan = plan(&known.statement.text, &key);
         let resolved = match plan {
             Err(why) => Err(why.to_string()),
             Ok(_) if !class.is_disjoint(&known.joins.restricted) => {

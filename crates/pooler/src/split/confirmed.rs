@@ -130,7 +130,7 @@ impl Resolved {
                 same_encoding = part.iter().any(|kind| kinds::is_text(*kind));
                 Steps::Final {
                     types: part.to_vec(),
-                    query: Template::of(&partial.typed(part)?, self.dialect)?,
+                    query: Template::of(&partial.typed(part)?)?,
                 }
             }
             Way::Concat if part == original => Steps::Concat,
@@ -213,10 +213,10 @@ impl Resolved {
                 Bound::Parameter(number) => sql.push_str(&format!("{word} ${number}")),
             }
         }
-        let select = parsed_select(&sql, self.dialect).ok_or(Refusal::Rewrite)?;
+        let select = parsed_select(&sql).ok_or(Refusal::Rewrite)?;
         Ok(Steps::Final {
             types: types.to_vec(),
-            query: Template::of(&select, self.dialect)?,
+            query: Template::of(&select)?,
         })
     }
 }

@@ -11,7 +11,7 @@ use super::allow::Seen;
 use super::partial::ROWS;
 use super::text::MARK_TEXT;
 use crate::keys::Column;
-use crate::understand::{Dialect, TableName, guarded_parse, names};
+use crate::understand::{TableName, guarded_parse, names};
 
 /// Bytes of a text beyond which it is not looked into.
 pub(super) const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -57,7 +57,6 @@ pub(super) enum Bound {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) select: Box<pb::SelectStmt>,
-    pub(super) dialect: Dialect,
     pub(super) key: Column,
     pub(super) seen: Seen,
     pub(super) from: From,
@@ -67,15 +66,15 @@ pub struct Plan {
     pub(super) offset: Bound,
 }
 
-/// Looks into a text; it may have parameters. `dialect` is how the client's session reads it.
+/// Looks into a text; it may have parameters.
 ///
 /// # Errors
 /// Why it runs whole.
-pub fn plan(text: &str, dialect: Dialect, key: &Column) -> Result<Plan, Refusal> {
+pub fn plan(text: &str, key: &Column) -> Result<Plan, Refusal> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Refusal::TooLong(TEXT_BYTES_MAX));
     }
-    let parsed = guarded_parse(text, dialect).ok_or(Refusal::NotUnderstood)?;
+    let parsed = guarded_parse(text).ok_or(Refusal::NotUnderstood)?;
     let mut statements = parsed.stmts.into_iter();
     let (Some(first), None) = (statements.next(), statements.next()) else {
         return Err(Refusal::NotPlainSelect("not one statement"));
@@ -120,7 +119,6 @@ pub fn plan(text: &str, dialect: Dialect, key: &Column) -> Result<Plan, Refusal>
     let offset = bound(select.limit_offset.as_deref())?;
     Ok(Plan {
         select,
-        dialect,
         key: key.clone(),
         seen,
         from,

@@ -14,7 +14,7 @@ use super::text::{self, ONCE_MAX, Template};
 use super::walk::{self, as_select};
 use super::{Plan, Refusal};
 use crate::keys::class_of;
-use crate::understand::{Dialect, Tree, own_operator};
+use crate::understand::{Tree, own_operator};
 
 /// How an item of ORDER BY puts rows in order.
 #[derive(Clone, Debug)]
@@ -62,7 +62,6 @@ pub(super) enum Way {
 /// A query whose names are known. What is left to know are types.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    pub(super) dialect: Dialect,
     pub(super) part: Template,
     pub(super) way: Way,
     pub(super) once: Vec<Once>,
@@ -158,7 +157,7 @@ impl Resolving<'_> {
             (way, part)
         };
         self.add_predicate(&mut part);
-        let part = Template::of(&part, self.plan.dialect)?;
+        let part = Template::of(&part)?;
         self.finish(key, way, part)
     }
 
@@ -186,7 +185,6 @@ impl Resolving<'_> {
             }
         }
         Ok(Resolved {
-            dialect: self.plan.dialect,
             describe: part.fill("(true)", |number| match self.once.get(number) {
                 Some(once) => format!("({})", once.text),
                 None => String::new(),
@@ -236,7 +234,7 @@ impl Resolving<'_> {
     /// Puts marks in the place of sub-selects that can be evaluated once, and checks that the others may stay.
     fn mark_sub_selects(&mut self) -> Result<(), Refusal> {
         let mut outcome = Ok(());
-        let (scope, dialect) = (self.scope, self.plan.dialect);
+        let scope = self.scope;
         let once = &mut self.once;
         let mut mark = |node: &mut Node| -> bool {
             if outcome.is_err() {
@@ -251,7 +249,7 @@ impl Resolving<'_> {
             let found = scope.reach(select).and_then(|reach| {
                 let single = link.sub_link_type() == pb::SubLinkType::ExprSublink;
                 if single && !reach.correlated && once.len() < ONCE_MAX {
-                    let text = text::written(select, dialect)?;
+                    let text = text::written(select)?;
                     Ok(Some(Once {
                         text,
                         settled: reach.settled,

@@ -6,7 +6,7 @@ use pg_query::{DeparseOptions, NodeEnum};
 use super::Refusal;
 use super::walk::{node, without_locations};
 use crate::session::settings::literal;
-use crate::understand::{Dialect, guarded_parse};
+use crate::understand::guarded_parse;
 
 /// The parameter number that stands for the split predicate while a statement is written out; those after it stand for values
 /// computed once. Servers allow no parameter of such a number.
@@ -47,8 +47,8 @@ impl Template {
     ///
     /// # Errors
     /// What was written does not read back as the same tree.
-    pub fn of(select: &pb::SelectStmt, dialect: Dialect) -> Result<Self, Refusal> {
-        let text = written(select, dialect)?;
+    pub fn of(select: &pb::SelectStmt) -> Result<Self, Refusal> {
+        let text = written(select)?;
         let mut pieces = Vec::new();
         let mut rest = text.as_str();
         while let Some(at) = rest.find(MARK_TEXT) {
@@ -80,7 +80,7 @@ impl Template {
 }
 
 /// A statement as text that reads back as the same tree.
-pub(super) fn written(select: &pb::SelectStmt, dialect: Dialect) -> Result<String, Refusal> {
+pub(super) fn written(select: &pb::SelectStmt) -> Result<String, Refusal> {
     let statement = node(NodeEnum::SelectStmt(Box::new(select.clone())));
     let tree = pb::ParseResult {
         version: 0,
@@ -91,7 +91,7 @@ pub(super) fn written(select: &pb::SelectStmt, dialect: Dialect) -> Result<Strin
         }],
     };
     let text = pg_query::deparse(&tree, DeparseOptions::default()).map_err(|_| Refusal::Rewrite)?;
-    let again = guarded_parse(&text, dialect).ok_or(Refusal::Rewrite)?;
+    let again = guarded_parse(&text).ok_or(Refusal::Rewrite)?;
     let same = match again.stmts.as_slice() {
         [
             pb::RawStmt {
@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn places_are_found_and_filled() {
         let text = "select a, 'it''s' from t where b";
-        let mut select = parsed_select(text, Dialect::default()).expect("a select");
+        let mut select = parsed_select(text).expect("a select");
         select.where_clause = Some(Box::new(parameter(predicate_mark())));
         select.limit_count = Some(Box::new(parameter(once_mark(3))));
         select.limit_option = pb::LimitOption::Count.into();
-        let template = Template::of(&select, Dialect::default()).expect("written");
+        let template = Template::of(&select).expect("written");
         assert_eq!(
             template.fill("(k < 1)", |number| format!("({number})")),
             "SELECT a, 'it''s' FROM t WHERE (k < 1) LIMIT (3)"

@@ -5,7 +5,7 @@
 use pg_query::protobuf as pb;
 use pg_query::{Node, NodeEnum};
 
-use crate::understand::{Below, Dialect, Tree, children, children_mut, guarded_parse};
+use crate::understand::{Below, Tree, children, children_mut, guarded_parse};
 
 /// Hands every place of an expression to `each`, the outer before the inner. `false` from it: do not look below.
 pub(super) fn visit<'a>(node: &'a Node, each: &mut dyn FnMut(Tree<'a>) -> bool) {
@@ -132,7 +132,7 @@ pub(super) fn expression(text: &str, parts: &[Node]) -> Option<Node> {
     for number in 0..parts.len() {
         select = select.replace(&format!("{{{number}}}"), &format!("${}", number + 1));
     }
-    let mut select = parsed_select(&format!("select {select}"), Dialect::default())?;
+    let mut select = parsed_select(&format!("select {select}"))?;
     let NodeEnum::ResTarget(target) = select.target_list.pop()?.node? else {
         return None;
     };
@@ -151,8 +151,8 @@ pub(super) fn expression(text: &str, parts: &[Node]) -> Option<Node> {
 }
 
 /// The select that a text of ours is.
-pub(super) fn parsed_select(text: &str, dialect: Dialect) -> Option<Box<pb::SelectStmt>> {
-    let parsed = guarded_parse(text, dialect)?;
+pub(super) fn parsed_select(text: &str) -> Option<Box<pb::SelectStmt>> {
+    let parsed = guarded_parse(text)?;
     match parsed.stmts.into_iter().next()?.stmt?.node? {
         NodeEnum::SelectStmt(select) => Some(select),
         _ => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lru::LruCache;
 
-use super::parse::{Dialect, understand};
+use super::parse::understand;
 use super::{StatementKind, Understood, rough};
 
 /// Bounds of an [`Understanding`].
@@ -74,7 +74,6 @@ pub struct Understanding {
 /// First byte of keys.
 const ROUGH: u8 = b'r';
 const EXACT: u8 = b'e';
-const EXACT_ESCAPES: u8 = b'b';
 
 /// What an entry takes beside its key and what it holds.
 const OVERHEAD_BYTES: usize = 96;
@@ -103,18 +102,12 @@ impl Understanding {
         shapes.len()
     }
 
-    /// What a text means to a session with standard strings.
+    /// What a text means to a session with standard strings: where a text has a backslash, another session may read it otherwise.
     pub fn of(&mut self, text: &[u8]) -> Arc<Understood> {
-        self.of_in(text, Dialect::default())
-    }
-
-    /// What a text means to a session whose strings are read as `dialect` says.
-    pub fn of_in(&mut self, text: &[u8], dialect: Dialect) -> Arc<Understood> {
         self.statistics.asked += 1;
         if text.len() > self.limits.text_bytes_max {
-            return self.anew(text, dialect);
+            return self.anew(text);
         }
-        // A text with a backslash is never looked up by its rough shape, so the dialect does not matter there.
         self.key.clear();
         self.key.push(ROUGH);
         let literals = rough::skeleton(text, &mut self.key);
@@ -126,17 +119,13 @@ impl Understanding {
         }
         let rough = literals.map(|literals| (literals, Box::from(self.key.as_slice())));
         self.key.clear();
-        self.key.push(if dialect.escapes_in_strings {
-            EXACT_ESCAPES
-        } else {
-            EXACT
-        });
+        self.key.push(EXACT);
         self.key.extend_from_slice(text);
         if let Some(Entry::Understood(understood)) = self.kept.get(self.key.as_slice()) {
             self.statistics.found_exact += 1;
             return understood.clone();
         }
-        let understood = self.anew(text, dialect);
+        let understood = self.anew(text);
         let exact = Box::from(self.key.as_slice());
         let entry = Entry::Understood(understood.clone());
         match rough {
@@ -154,8 +143,8 @@ impl Understanding {
         understood
     }
 
-    fn anew(&mut self, text: &[u8], dialect: Dialect) -> Arc<Understood> {
-        let understood = understand(text, dialect, self.limits.text_bytes_max);
+    fn anew(&mut self, text: &[u8]) -> Arc<Understood> {
+        let understood = understand(text, self.limits.text_bytes_max);
         self.statistics.parsed += 1;
         self.statistics.unknown += u64::from(understood.kind == StatementKind::Unknown);
         Arc::new(understood)

@@ -34,7 +34,6 @@ pub use cache::{Limits, Statistics, Understanding};
 pub use effects::Effects;
 pub(crate) use functions::{change_session, only_reads, runs_in_parts};
 pub use hint::{HeavyQueueHint, Hint};
-pub use parse::Dialect;
 pub(crate) use parse::guarded_parse;
 pub use pins::Pins;
 pub(crate) use tree::{Below, Tree, children, children_mut, names, own_operator};

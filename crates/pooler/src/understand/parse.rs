@@ -12,23 +12,6 @@ use super::understood::Access;
 use super::words::Encoded;
 use super::{HeavyQueueHint, Shape, Understood, Words, keys, rough, words};
 
-/// How the server reads the text, as far as its settings matter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Dialect {
-    /// The session has `standard_conforming_strings = off`: a backslash in a plain string is an escape.
-    pub escapes_in_strings: bool,
-}
-
-impl Dialect {
-    pub(super) fn options(self) -> ParserOptions {
-        if self.escapes_in_strings {
-            ParserOptions::DISABLE_STANDARD_CONFORMING_STRINGS
-        } else {
-            ParserOptions::DEFAULT
-        }
-    }
-}
-
 /// Levels of brackets beyond which a text is not parsed. The decoder of the tree gives up at a hundred messages, which is about
 /// fifty levels, so that nothing deeper would be understood anyway.
 const BRACKETS_MAX: usize = 200;
@@ -66,22 +49,22 @@ fn shallow(text: &[u8]) -> bool {
 }
 
 /// Parses, if that is safe. `None`: not a text of this grammar, or nested too deep.
-pub(crate) fn guarded_parse(text: &str, dialect: Dialect) -> Option<pb::ParseResult> {
+pub(crate) fn guarded_parse(text: &str) -> Option<pb::ParseResult> {
     if !shallow(text.as_bytes()) {
         return None;
     }
-    pg_query::parse(text, dialect.options())
+    pg_query::parse(text, ParserOptions::DEFAULT)
         .ok()
         .map(|result| result.protobuf)
 }
 
 /// What a text means. Bytes that are not UTF-8 belong to names and strings in every encoding a server may have, so replacing
 /// them leaves the structure as it is. Clients have encodings in which that is not so: [`Understood::ambiguous`].
-pub(super) fn understand(text: &[u8], dialect: Dialect, text_max: usize) -> Understood {
-    let mut understood = as_utf8(text, dialect, text_max);
+pub(super) fn understand(text: &[u8], text_max: usize) -> Understood {
+    let mut understood = as_utf8(text, text_max);
     understood.hint = hint(text);
     let encoded = Encoded::of(text);
-    understood.ambiguous = encoded != Encoded::Nowhere;
+    understood.ambiguous = encoded != Encoded::Nowhere || text.contains(&b'\\');
     if encoded == Encoded::Structure {
         // Nothing may rely on where its strings end.
         understood.access = Access::Unknown;
@@ -91,7 +74,7 @@ pub(super) fn understand(text: &[u8], dialect: Dialect, text_max: usize) -> Unde
     understood
 }
 
-fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize) -> Understood {
+fn as_utf8(text: &[u8], text_max: usize) -> Understood {
     let unknown = || {
         // Without its strings, where they can be told apart: data may hold any word.
         let mut skeleton = Vec::new();
@@ -107,7 +90,7 @@ fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize) -> Understood {
         return unknown();
     }
     let utf8: Cow<'_, str> = String::from_utf8_lossy(text);
-    let Some(tree) = guarded_parse(&utf8, dialect) else {
+    let Some(tree) = guarded_parse(&utf8) else {
         // Another grammar may change settings by other words.
         return Understood {
             settings: true,
@@ -117,13 +100,12 @@ fn as_utf8(text: &[u8], dialect: Dialect, text_max: usize) -> Understood {
     let mut understood = Reader::read(text, &tree);
     understood.heavy_queue = HeavyQueueHint::of(text);
     understood.keys = keys::plan(&tree, text).map(Arc::new);
-    understood.shape = match pg_query::fingerprint(&utf8, dialect.options(), 0) {
+    understood.shape = match pg_query::fingerprint(&utf8, ParserOptions::DEFAULT, 0) {
         Ok(fingerprint) => Shape(fingerprint.value),
         Err(_) => Shape::UNKNOWN,
     };
-    // The normaliser reads strings the standard way; and it replaces every literal in statements on data only.
-    let strings_standard = !dialect.escapes_in_strings || !text.contains(&b'\\');
-    if understood.kind.is_data() && strings_standard {
+    // The normaliser replaces every literal in statements on data only.
+    if understood.kind.is_data() {
         understood.normalised = pg_query::normalize(&utf8).ok().map(Arc::from);
     }
     understood

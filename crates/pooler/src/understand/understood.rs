@@ -202,7 +202,8 @@ pub struct Understood {
     pub opaque: bool,
     /// Names of the functions it calls and of the relations it uses, sorted, each once: code of the database's own may be behind them.
     pub names: Vec<Box<str>>,
-    /// Its bytes beyond ASCII may mean something else in an encoding other than UTF-8.
+    /// Another session may read it otherwise: its bytes beyond ASCII in another encoding than UTF-8, its backslashes where strings are not
+    /// the standard's.
     pub ambiguous: bool,
     /// It defines something: triggers of such events run.
     pub wide: bool,

@@ -7,17 +7,7 @@ use corun_pooler::admin::{
 use corun_pooler::config::Config;
 use corun_pooler::wire::{self, read};
 
-/// The messages in some bytes.
-fn messages(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
-    let mut found = Vec::new();
-    while !bytes.is_empty() {
-        let (tag, rest) = bytes.split_first().expect("a tag");
-        let length = u32::from_be_bytes(rest[..4].try_into().expect("four bytes")) as usize;
-        found.push((*tag, rest[4..length].to_vec()));
-        bytes = &rest[length..];
-    }
-    found
-}
+use crate::common::message::all;
 
 #[test]
 fn a_table_becomes_messages() {
@@ -30,15 +20,15 @@ fn a_table_becomes_messages() {
     };
     let mut bytes = Vec::new();
     Table::of(&[client]).encode(&mut bytes, "SHOW");
-    let found = messages(&bytes);
-    let tags: Vec<u8> = found.iter().map(|(tag, _)| *tag).collect();
+    let found = all(&bytes);
+    let tags: Vec<u8> = found.iter().map(|message| message.tag).collect();
     let expected = [
         wire::backend::ROW_DESCRIPTION,
         wire::backend::DATA_ROW,
         wire::backend::COMMAND_COMPLETE,
     ];
     assert_eq!(tags, expected);
-    let values = read::data_row(&found[1].1).expect("a row");
+    let values = read::data_row(&found[1].body).expect("a row");
     assert_eq!(values.len(), ClientRow::COLUMNS.len());
     let value = |name: &str| {
         let at = ClientRow::COLUMNS.iter().position(|(column, _)| *column == name);
@@ -48,12 +38,12 @@ fn a_table_becomes_messages() {
     assert_eq!(value("user"), Some(&b"alice "[..]));
     assert_eq!(value("wait_us"), Some(&b"7"[..]));
     assert_eq!(value("close_needed"), Some(&b"1"[..]));
-    assert_eq!(found[2].1, b"SHOW\0");
+    assert_eq!(found[2].body, b"SHOW\0");
 
     // Without rows there are still columns, and what is unknown is null.
     let mut bytes = Vec::new();
     Table::of::<HostRow>(&[]).encode(&mut bytes, "SHOW");
-    assert_eq!(messages(&bytes).len(), 2);
+    assert_eq!(all(&bytes).len(), 2);
     let lag = HostRow::COLUMNS.iter().position(|(name, _)| *name == "lag_us");
     assert_eq!(HostRow::default().cells()[lag.expect("there")], Cell::Null);
 }

@@ -1,6 +1,7 @@
 //! The configuration file: what is read, what is refused and how, what holds for one database and user.
 
 use crate::common::assert_contains;
+use crate::common::cases::cases;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -199,101 +200,56 @@ carl = \"x\"
 fn text_that_is_not_toml_does_not_hide_other_errors() {
     let text = format!("[proxy]\npool_mode = session\nlisten_port = 70000\nlisten_port = 5\n{USERS}");
     let found = brief(&wrong(&text));
-    assert!(
-        found.iter().any(|finding| finding.starts_with("2:")),
-        "{found:#?}"
-    );
-    assert!(
-        found.iter().any(|finding| finding.starts_with("4:")),
-        "a key twice: {found:#?}"
-    );
-    assert!(
-        found.iter().any(|finding| finding.contains("listen_port` takes")),
-        "{found:#?}"
-    );
-}
-
-#[test]
-fn settings_that_contradict_each_other_are_refused() {
-    let cases = [
-        (
-            "[proxy]\nunix_socket_dir = \"\"\nauth_file = \"u\"",
-            "nobody could connect",
-        ),
-        (
-            "[proxy]\nunix_socket_dir = \"tmp\"\nauth_file = \"u\"",
-            "not an absolute path",
-        ),
-        ("[proxy]\npool_mode = \"session\"", "no user could log in"),
-        ("[proxy]\nauth_type = \"any\"\n[databases.a]", "needs a `user`"),
-        (
-            "[proxy]\nauth_type = \"hba\"\nauth_file = \"u\"",
-            "needs `auth_hba_file`",
-        ),
-        (
-            "[proxy]\nauth_type = \"cert\"\nauth_file = \"u\"",
-            "would let anybody in",
-        ),
-        (
-            "[proxy]\nclient_tls_sslmode = \"require\"\nauth_file = \"u\"",
-            "needs `client_tls_key_file`",
-        ),
-        (
-            "[proxy]\nserver_tls_sslmode = \"verify-full\"\nauth_file = \"u\"",
-            "needs `server_tls_ca_file`",
-        ),
-        (
-            "[proxy]\nserver_tls_key_file = \"k\"\nauth_file = \"u\"",
-            "go together",
-        ),
-        (
-            "[proxy]\nunix_socket_dir = \"\"\nlisten_addr = \"*\"\nauth_file = \"u\"\n[databases.a]",
-            "has no `host`",
-        ),
-    ];
-    for (text, expected) in cases {
-        let found = brief(&wrong(text));
-        assert!(
-            found.iter().any(|finding| finding.contains(expected)),
-            "{expected:?} not in {found:#?}"
-        );
+    let found = format!("\n{}\n", found.join("\n"));
+    // The second is a key that stands there twice.
+    for part in ["\n2:", "\n4:", "listen_port` takes"] {
+        assert_contains(&found, part);
     }
 }
 
+const CONTRADICTIONS: &str = r#"
+    [proxy]¶unix_socket_dir = ""¶auth_file = "u" => nobody could connect
+    [proxy]¶unix_socket_dir = "tmp"¶auth_file = "u" => not an absolute path
+    [proxy]¶pool_mode = "session" => no user could log in
+    [proxy]¶auth_type = "any"¶[databases.a] => needs a `user`
+    [proxy]¶auth_type = "hba"¶auth_file = "u" => needs `auth_hba_file`
+    [proxy]¶auth_type = "cert"¶auth_file = "u" => would let anybody in
+    [proxy]¶client_tls_sslmode = "require"¶auth_file = "u" => needs `client_tls_key_file`
+    [proxy]¶server_tls_sslmode = "verify-full"¶auth_file = "u" => needs `server_tls_ca_file`
+    [proxy]¶server_tls_key_file = "k"¶auth_file = "u" => go together
+    [proxy]¶unix_socket_dir = ""¶listen_addr = "*"¶auth_file = "u"¶[databases.a] => has no `host`
+"#;
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    for (text, expected) in cases(CONTRADICTIONS) {
+        let found = brief(&wrong(&text));
+        assert_contains(&found.join("\n"), expected);
+    }
+}
+
+const DOUBTFUL: &str = r#"
+     => no database
+    [databases.a]¶password = "x" => `password` without `user`
+    [databases.a]¶min_pool_size = 30 => more than the pool's 20
+    [databases.a]¶max_db_connections = 5 => never fit
+    [databases.a]¶read_write_split = true => no `replicas`
+    [databases.a]¶replicas = ["b"] => get no reads
+    [databases."*"]¶dbname = "x" => this one database
+    [databases.a]¶[proxy]¶auth_type = "plain" => clear text
+    [databases.a]¶[proxy]¶auth_type = "trust"¶listen_addr = "*" => lets everybody in
+    [databases.a]¶[proxy]¶auth_hba_file = "x" => is not used
+    [databases.a]¶[corun]¶heavy_queue = "on"¶heavy_queue_min = "1ms" => run past the queue
+    [databases.a]¶heavy_queue = "auto"¶[corun]¶heavy_queue_min = "100us" => is 100µs
+"#;
+
 #[test]
 fn doubtful_settings_are_warned_of() {
-    let cases = [
-        ("", "no database"),
-        ("[databases.a]\npassword = \"x\"", "`password` without `user`"),
-        ("[databases.a]\nmin_pool_size = 30", "more than the pool's 20"),
-        ("[databases.a]\nmax_db_connections = 5", "never fit"),
-        ("[databases.a]\nread_write_split = true", "no `replicas`"),
-        ("[databases.a]\nreplicas = [\"b\"]", "get no reads"),
-        ("[databases.\"*\"]\ndbname = \"x\"", "this one database"),
-        ("[databases.a]\n[proxy]\nauth_type = \"plain\"", "clear text"),
-        (
-            "[databases.a]\n[proxy]\nauth_type = \"trust\"\nlisten_addr = \"*\"",
-            "lets everybody in",
-        ),
-        ("[databases.a]\n[proxy]\nauth_hba_file = \"x\"", "is not used"),
-        (
-            "[databases.a]\n[corun]\nheavy_queue = \"on\"\nheavy_queue_min = \"1ms\"",
-            "run past the queue",
-        ),
-        (
-            "[databases.a]\nheavy_queue = \"auto\"\n[corun]\nheavy_queue_min = \"100us\"",
-            "is 100µs",
-        ),
-    ];
-    for (text, expected) in cases {
+    for (text, expected) in cases(DOUBTFUL) {
         let warnings = loaded(&format!("{text}\n{USERS}")).warnings;
         assert_eq!(warnings.len(), 1, "{text}: {warnings:#?}");
         assert_eq!(warnings[0].severity, Severity::Warning);
-        assert!(
-            warnings[0].what.contains(expected),
-            "{expected:?}: {:?}",
-            warnings[0]
-        );
+        assert_contains(&warnings[0].what, expected);
     }
 }
 
@@ -471,11 +427,7 @@ fn load_resolves_paths_and_looks_at_the_files() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("set");
     let warnings = Config::load(&file).expect("loads").warnings;
     assert_eq!(warnings.len(), 1);
-    assert!(
-        warnings[0]
-            .what
-            .contains("every user of this machine can read the file")
-    );
+    assert_contains(&warnings[0].what, "every user of this machine can read the file");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).expect("set");
     assert_eq!(Config::load(&file).expect("loads").warnings, []);
 
@@ -490,29 +442,14 @@ fn each_default_is_a_value_its_key_accepts() {
     for key in keys() {
         let text = Raw::Text(key.default.clone());
         let mut config = Config::default();
+        let name = "a".to_owned();
         let outcome = match key.section {
             Section::Proxy => config.proxy.set(key.name, &text),
             Section::Corun => config.corun.set(key.name, &text),
-            Section::Database => config
-                .databases
-                .entry("a".to_owned())
-                .or_default()
-                .set(key.name, &text),
-            Section::User => config
-                .users
-                .entry("a".to_owned())
-                .or_default()
-                .set(key.name, &text),
-            Section::Range => config
-                .ranges
-                .entry("a".to_owned())
-                .or_default()
-                .set(key.name, &text),
-            Section::Split => config
-                .splits
-                .entry("a".to_owned())
-                .or_default()
-                .set(key.name, &text),
+            Section::Database => config.databases.entry(name).or_default().set(key.name, &text),
+            Section::User => config.users.entry(name).or_default().set(key.name, &text),
+            Section::Range => config.ranges.entry(name).or_default().set(key.name, &text),
+            Section::Split => config.splits.entry(name).or_default().set(key.name, &text),
         };
         assert_eq!(outcome, Some(Ok(())), "{key:?}");
         let plain = Config::default();
@@ -526,11 +463,15 @@ fn each_default_is_a_value_its_key_accepts() {
 #[test]
 fn durations_and_sizes() {
     let time = |text: &str| Duration::read(&Raw::Text(text.to_owned()));
-    assert_eq!(time("5"), Ok(Duration::from_secs(5)));
-    assert_eq!(time("5s"), Ok(Duration::from_secs(5)));
-    assert_eq!(time("1.5 ms"), Ok(Duration::from_micros(1500)));
-    assert_eq!(time("2min"), Ok(Duration::from_secs(120)));
-    assert_eq!(time("1d"), Ok(Duration::from_secs(86_400)));
+    for (text, seconds) in [
+        ("5", 5.0),
+        ("5s", 5.0),
+        ("1.5 ms", 0.0015),
+        ("2min", 120.0),
+        ("1d", 86_400.0),
+    ] {
+        assert_eq!(time(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+    }
     for bad in ["", "s", "5 weeks", "-1", "nan", "inf", "1e300", "5m"] {
         assert!(time(bad).is_err(), "{bad}");
     }
@@ -590,6 +531,22 @@ fn the_documentation_lists_every_key() {
     }
 }
 
+const WRONG_TABLES: &str = r#"
+    [ranges.a]¶columns = ["t.a"]¶splits = [1] => `database` is missing
+    [ranges.a]¶database = "shp"¶columns = ["t.a"]¶splits = [1] => there is no database `shp`
+    [ranges.a]¶database = "shop"¶splits = [1] => `columns` is missing
+    [ranges.a]¶database = "shop"¶columns = ["a"]¶splits = [1] => names no column
+    [ranges.a]¶database = "shop"¶columns = ["t.a"] => say where to cut
+    [ranges.a]¶database = "shop"¶columns = ["t.a"]¶splits = [2, 1] => ascend
+    [ranges.a]¶database = "shop"¶columns = ["t.a"]¶minimum = 5¶maximum = 5 => not below
+    [ranges.a]¶database = "shop"¶columns = ["t.a"]¶key_type = "date"¶splits = ["x"] => no key of type date
+    [ranges.a]¶database = "shop"¶columns = ["t.a"]¶splits = [1]¶[ranges.b]¶database = "shop"¶columns = ["t.a"]¶splits = [1] => stands in [ranges.a] as well
+    [ranges.a]¶databse = "shop" => unknown key `databse`
+    [splits.a]¶database = "shop"¶key = "t.a"¶splits = [1] => `query` is missing
+    [splits.a]¶database = "shop"¶query = "select 1"¶splits = [1] => names no column
+    [splits.a]¶database = "shop"¶query = "select 1"¶key = "t.a" => say where to cut
+"#;
+
 #[test]
 fn ranges_and_splits_say_what_is_wrong_with_them() {
     let parse = |tables: &str| {
@@ -604,68 +561,11 @@ fn ranges_and_splits_say_what_is_wrong_with_them() {
          [splits.best]\ndatabase = \"shop\"\nquery = \"select 1\"\nkey = \"item.i_id\"\nsplits = [100, 200]\n",
     )
     .expect("a configuration");
-    assert_eq!(
-        good.warnings
-            .iter()
-            .filter(|found| found.what.contains("range"))
-            .count(),
-        0,
-        "{:?}",
-        good.warnings
-    );
+    let of_ranges = |found: &Finding| found.what.contains("range");
+    assert!(!good.warnings.iter().any(of_ranges), "{:?}", good.warnings);
     assert_eq!(good.config.ranges["day"].splits.len(), 2);
-    for (tables, what) in [
-        (
-            "[ranges.a]\ncolumns = [\"t.a\"]\nsplits = [1]",
-            "`database` is missing",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shp\"\ncolumns = [\"t.a\"]\nsplits = [1]",
-            "there is no database `shp`",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\nsplits = [1]",
-            "`columns` is missing",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"a\"]\nsplits = [1]",
-            "names no column",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]",
-            "say where to cut",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [2, 1]",
-            "ascend",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nminimum = 5\nmaximum = 5",
-            "not below",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nkey_type = \"date\"\nsplits = [\"x\"]",
-            "no key of type date",
-        ),
-        (
-            "[ranges.a]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [1]\n[ranges.b]\ndatabase = \"shop\"\ncolumns = [\"t.a\"]\nsplits = [1]",
-            "stands in [ranges.a] as well",
-        ),
-        ("[ranges.a]\ndatabse = \"shop\"", "unknown key `databse`"),
-        (
-            "[splits.a]\ndatabase = \"shop\"\nkey = \"t.a\"\nsplits = [1]",
-            "`query` is missing",
-        ),
-        (
-            "[splits.a]\ndatabase = \"shop\"\nquery = \"select 1\"\nsplits = [1]",
-            "names no column",
-        ),
-        (
-            "[splits.a]\ndatabase = \"shop\"\nquery = \"select 1\"\nkey = \"t.a\"",
-            "say where to cut",
-        ),
-    ] {
-        let error = parse(tables).expect_err(tables).to_string();
+    for (tables, what) in cases(WRONG_TABLES) {
+        let error = parse(&tables).expect_err(&tables).to_string();
         assert!(error.contains(what), "{tables}: {error}");
     }
 }

@@ -79,10 +79,8 @@ fn what_has_a_counterpart_is_carried_over() {
     assert_eq!(proxy.listen_addr, ["127.0.0.1", "::1"]);
     assert_eq!((proxy.listen_port, proxy.unix_socket_mode.0), (6543, 0o770));
     assert_eq!(proxy.auth_type, AuthType::Scram);
-    assert_eq!(
-        proxy.auth_file.as_deref(),
-        Some(Path::new("/etc/pgbouncer/userlist.txt"))
-    );
+    let users = Path::new("/etc/pgbouncer/userlist.txt");
+    assert_eq!(proxy.auth_file.as_deref(), Some(users));
     assert_eq!(proxy.admin_users, ["user2", "someadmin"]);
     assert_eq!(proxy.pool_mode, PoolMode::Transaction);
     assert_eq!(proxy.server_lifetime, Duration::from_millis(1_200_500));
@@ -93,29 +91,23 @@ fn what_has_a_counterpart_is_carried_over() {
 
     let force = config.effective_database("forcedb", "someone").expect("there");
     assert_eq!((force.user.as_str(), force.hosts[0].port), ("baz", 300));
-    assert_eq!(
-        force.password.as_ref().map(|password| password.reveal()),
-        Some("f'oo")
-    );
+    let password = force.password.as_ref().map(|password| password.reveal());
+    assert_eq!(password, Some("f'oo"));
     assert_eq!(force.parameters[0], ("client_encoding", "UNICODE".to_owned()));
     assert_eq!(force.connect_query.as_deref(), Some("SELECT 1"));
     let bar = config.effective_database("bardb", "user1").expect("there");
     assert_eq!((bar.dbname.as_str(), bar.max_user_connections), ("bazdb", 10));
     let other = config.effective_database("nondefaultdb", "x").expect("there");
-    assert_eq!(
-        (other.pool_size, other.reserve_pool_size, other.pool_mode),
-        (50, 10, PoolMode::Statement)
-    );
+    let sizes = (other.pool_size, other.reserve_pool_size);
+    assert_eq!((sizes, other.pool_mode), ((50, 10), PoolMode::Statement));
     let strange = config.effective_database("strange \"name", "x").expect("there");
     assert_eq!(strange.hosts.len(), 2);
     let auth = config.effective_database("authdb", "x").expect("there");
     assert_eq!(auth.auth_query, "SELECT a, b FROM f($1)");
     assert_eq!(auth.query_wait_timeout, Duration::from_secs(120));
     let any = config.effective_database("whatever", "x").expect("there");
-    assert_eq!(
-        (any.hosts[0].to_string().as_str(), any.wildcard),
-        ("testserver:5432", true)
-    );
+    assert_eq!(any.hosts[0].to_string(), "testserver:5432");
+    assert!(any.wildcard);
     let foo = config.effective_database("foodb", "x").expect("there");
     assert_eq!(foo.hosts[0].to_string(), "/var/run/postgresql:5432");
 
@@ -184,25 +176,21 @@ b = host
             "3: no user could log in",
         ],
     );
-    assert_eq!(
-        imported.findings[4].hint.as_deref(),
-        Some("did you mean `pool_mode`?")
-    );
-    assert_eq!(
-        imported.findings.last().map(|finding| finding.severity),
-        Some(Severity::Error)
-    );
+    let hint = imported.findings[4].hint.as_deref();
+    assert_eq!(hint, Some("did you mean `pool_mode`?"));
+    let last = imported.findings.last().map(|finding| finding.severity);
+    assert_eq!(last, Some(Severity::Error));
 }
 
 #[test]
 fn included_files_and_userlist() {
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(
-        folder.path().join("more.ini"),
-        "pool_mode = transaction\n[databases]\nx = host=a\n",
-    )
-    .expect("written");
-    std::fs::write(folder.path().join("loop.ini"), "%include loop.ini\n").expect("written");
+    for (name, text) in [
+        ("more.ini", "pool_mode = transaction\n[databases]\nx = host=a\n"),
+        ("loop.ini", "%include loop.ini\n"),
+    ] {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
     let text =
         "[pgbouncer]\npool_mode = session\n%include more.ini\ny = host=b\nx = host=c\n%include loop.ini\n";
     let imported = import_pgbouncer(text, "p.ini", folder.path(), Some(Path::new("/srv/userlist.txt")));
@@ -212,15 +200,10 @@ fn included_files_and_userlist() {
     assert_eq!(config.proxy.pool_mode, PoolMode::Transaction);
     assert_eq!(config.databases.keys().collect::<Vec<_>>(), ["x", "y"]);
     assert_eq!(config.databases["x"].host[0].to_string(), "c");
-    assert_eq!(
-        config.proxy.auth_type,
-        AuthType::Md5,
-        "PgBouncer's default is kept"
-    );
-    assert_eq!(
-        config.proxy.auth_file.as_deref(),
-        Some(Path::new("/srv/userlist.txt"))
-    );
+    // PgBouncer's default is kept.
+    assert_eq!(config.proxy.auth_type, AuthType::Md5);
+    let users = Path::new("/srv/userlist.txt");
+    assert_eq!(config.proxy.auth_file.as_deref(), Some(users));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::common::postgres;
 use corun_pooler::{ConfigFiles, Pooler};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
+use crate::common::assert_contains;
 use crate::common::driver::{block_on, connect};
 use crate::common::raw::Login;
 
@@ -70,12 +71,15 @@ impl Console {
     }
 }
 
+/// Runs a command that must succeed.
+async fn run(client: &Client, command: &str) -> Vec<SimpleQueryMessage> {
+    let done = client.simple_query(command).await;
+    done.unwrap_or_else(|error| panic!("{command}: {error}"))
+}
+
 /// The column of every row.
 async fn column(console: &Client, command: &str, column: &str) -> Vec<String> {
-    let messages = console
-        .simple_query(command)
-        .await
-        .unwrap_or_else(|error| panic!("{command}: {error}"));
+    let messages = run(console, command).await;
     messages
         .iter()
         .filter_map(|message| match message {
@@ -98,23 +102,15 @@ fn every_table_is_shown_and_says_what_is_there() {
     let running = start("");
     block_on(async {
         let app = running.client("app", "shop").await;
-        assert_eq!(
-            app.query_one("select 6 * 7", &[])
-                .await
-                .expect("a row")
-                .get::<_, i32>(0),
-            42
-        );
+        let row = app.query_one("select 6 * 7", &[]).await.expect("a row");
+        assert_eq!(row.get::<_, i32>(0), 42);
         let console = running.console().await;
         for (show, word) in corun_pooler::admin::SHOWS {
             let outcome = console.simple_query(&format!("SHOW {word}")).await;
             let extended = console.query(&format!("SHOW {word}"), &[]).await;
             if *show == corun_pooler::admin::Show::Fds {
-                let code = outcome
-                    .expect_err("not shown")
-                    .code()
-                    .map(|code| code.code().to_owned());
-                assert_eq!(code.as_deref(), Some("0A000"));
+                let error = outcome.expect_err("not shown");
+                assert_eq!(error.code().map(|code| code.code()), Some("0A000"));
             } else {
                 outcome.unwrap_or_else(|error| panic!("{word}: {error}"));
                 extended.unwrap_or_else(|error| panic!("{word}: {error}"));
@@ -138,17 +134,13 @@ fn every_table_is_shown_and_says_what_is_there() {
             let found = cell(&console, show, (key, value), column).await;
             assert_eq!(found, expected, "{show}: {column}");
         }
-        assert_ne!(
-            cell(&console, "SHOW STATS", ("database", "shop"), "total_query_count").await,
-            "0"
-        );
+        let counted = cell(&console, "SHOW STATS", ("database", "shop"), "total_query_count").await;
+        assert_ne!(counted, "0");
         assert_eq!(column(&console, "SHOW CORES", "core").await, ["0", "1"]);
         // The pid is the backend's.
         let pid = cell(&console, "SHOW SERVERS", ("database", "shop"), "remote_pid").await;
-        let row = app
-            .query_one("select pg_backend_pid()", &[])
-            .await
-            .expect("a row");
+        let row = app.query_one("select pg_backend_pid()", &[]).await;
+        let row = row.expect("a row");
         assert_eq!(row.get::<_, i32>(0).to_string(), pid);
     });
 }
@@ -178,15 +170,8 @@ fn pause_waits_for_transactions_and_resume_lets_clients_go_on() {
             assert!(early.is_err(), "served while paused");
         }
         // A second console is refused, a client of another user waits, too.
-        assert_eq!(
-            other
-                .simple_query("PAUSE shop")
-                .await
-                .expect_err("already")
-                .code()
-                .map(|code| code.code()),
-            Some("55000")
-        );
+        let error = other.simple_query("PAUSE shop").await.expect_err("already");
+        assert_eq!(error.code().map(|code| code.code()), Some("55000"));
         other.simple_query("RESUME shop").await.expect("resumed");
         waiting.await.expect("served");
         assert!(other.simple_query("RESUME shop").await.is_err());
@@ -212,16 +197,8 @@ fn disable_kill_and_kill_client() {
         }
         let ids = column(&console, "SHOW CLIENTS", "id").await;
         let databases = column(&console, "SHOW CLIENTS", "database").await;
-        let id = ids
-            .iter()
-            .zip(&databases)
-            .find(|(_, database)| *database == "shop")
-            .expect("there")
-            .0;
-        console
-            .simple_query(&format!("KILL_CLIENT {id}"))
-            .await
-            .expect("killed");
+        let at = databases.iter().position(|database| database == "shop");
+        run(&console, &format!("KILL_CLIENT {}", ids[at.expect("there")])).await;
         let alive = [
             one.batch_execute("select 1").await.is_ok(),
             two.batch_execute("select 1").await.is_ok(),
@@ -232,12 +209,7 @@ fn disable_kill_and_kill_client() {
         console.simple_query("KILL shop").await.expect("killed");
         assert!(one.batch_execute("select 1").await.is_err() && two.batch_execute("select 1").await.is_err());
         console.simple_query("RESUME shop").await.expect("resumed");
-        running
-            .client("app", "shop")
-            .await
-            .batch_execute("select 1")
-            .await
-            .expect("served");
+        run(&running.client("app", "shop").await, "select 1").await;
     });
 }
 
@@ -249,30 +221,18 @@ fn reload_and_set_change_settings_and_errors_change_nothing() {
         let size = async || cell(&console, "SHOW CONFIG", ("key", "default_pool_size"), "value").await;
         assert_eq!(size().await, "3");
         let text = fs::read_to_string(&running.file).expect("the file");
-        fs::write(
-            &running.file,
-            text.replace("default_pool_size = 3", "default_pool_size = 4"),
-        )
-        .expect("written");
+        let write = |size: &str| {
+            let text = text.replace("default_pool_size = 3", &format!("default_pool_size = {size}"));
+            fs::write(&running.file, text).expect("written");
+        };
+        write("4");
         console.simple_query("RELOAD").await.expect("reloaded");
         while size().await != "4" {}
-        fs::write(
-            &running.file,
-            text.replace("default_pool_size = 3", "default_pool_size = \"x\""),
-        )
-        .expect("written");
+        write("\"x\"");
         let error = console.simple_query("RELOAD").await.expect_err("a wrong file");
         let error = error.as_db_error().expect("of the console");
-        assert!(
-            error
-                .detail()
-                .is_some_and(|detail| detail.contains("default_pool_size")),
-            "{error:?}"
-        );
-        console
-            .simple_query("SET default_pool_size = 5")
-            .await
-            .expect("set");
+        assert_contains(error.detail().unwrap_or_default(), "default_pool_size");
+        run(&console, "SET default_pool_size = 5").await;
         while size().await != "5" {}
         assert!(console.simple_query("SET default_pool_size = 0").await.is_err());
         assert!(console.simple_query("SET listen_port = 1").await.is_err());

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use crate::common::assert_contains;
 use crate::common::child::free_port;
-use crate::common::message::{bind, execute, prepare, run, sync};
+use crate::common::message::{bind_execute, prepare, run, sync};
 use crate::common::pooler::{TestPooler, files};
 use crate::common::postgres::{self, Options as Server, Postgres};
 use crate::common::raw::{Raw, Row, number};
 use crate::common::wait::wait_until;
 use corun_pooler::config::KeyType;
-use corun_pooler::learn::{self, Learnt, Options, Proposal, RangeProposal, SplitProposal};
+use corun_pooler::learn::{self, Learnt, Options, Proposal, RangeProposal, Remark, SplitProposal};
 use corun_pooler::watch::Address;
 
 /// A configuration in front of a database, `more` behind it.
@@ -30,24 +31,34 @@ fn learnt(text: &str, workers: usize) -> Learnt {
     learn::run(&files(text), text, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The remark that contains a text.
+fn remark<'a>(learnt: &'a Learnt, part: &str) -> &'a str {
+    let texts = learnt.remarks.iter().map(|remark| remark.text.as_str());
+    let mut found = texts.filter(|text| text.contains(part));
+    found.next().unwrap_or_else(|| panic!("{:#?}", learnt.remarks))
+}
+
 fn client(pooler: &TestPooler) -> Raw {
     pooler.client_as(&pooler.login("app").database("shop"))
 }
 
-fn ranges<'a>(learnt: &'a Learnt) -> Vec<&'a RangeProposal> {
-    let range = |proposal: &'a Proposal| match proposal {
-        Proposal::Range(range) => Some(range),
-        Proposal::Split(_) => None,
-    };
-    learnt.proposals.iter().filter_map(range).collect()
+fn ranges(learnt: &Learnt) -> Vec<&RangeProposal> {
+    proposals(learnt).0
 }
 
-fn splits<'a>(learnt: &'a Learnt) -> Vec<&'a SplitProposal> {
-    let split = |proposal: &'a Proposal| match proposal {
-        Proposal::Split(split) => Some(split),
-        Proposal::Range(_) => None,
-    };
-    learnt.proposals.iter().filter_map(split).collect()
+fn splits(learnt: &Learnt) -> Vec<&SplitProposal> {
+    proposals(learnt).1
+}
+
+fn proposals(learnt: &Learnt) -> (Vec<&RangeProposal>, Vec<&SplitProposal>) {
+    let (mut ranges, mut splits) = (Vec::new(), Vec::new());
+    for proposal in &learnt.proposals {
+        match proposal {
+            Proposal::Range(range) => ranges.push(range),
+            Proposal::Split(split) => splits.push(split),
+        }
+    }
+    (ranges, splits)
 }
 
 /// Rows of a column between the bounds of each worker, as parts of all.
@@ -134,27 +145,22 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
     // What statements name comes first, though its tables are not the largest.
     assert_eq!(customers.columns, ["customer.c_id", "orders.o_c_id"]);
     assert_eq!(
-        (customers.name.as_str(), customers.key_type),
+        (&*customers.name, customers.key_type),
         ("customer", KeyType::Integer)
     );
-    assert!(
-        customers.keyed_part.is_some_and(|part| part > 0.9),
-        "{customers:?}"
-    );
+    assert!(customers.keyed_part > Some(0.9), "{customers:?}");
     assert_eq!(customers.source, "pg_stats of orders.o_c_id");
     assert_eq!(customers.workers.len(), 4);
     assert_balanced(&parts(&mut direct, "orders.o_c_id", customers));
     for share in &customers.workers {
         assert!((13_500..16_500).contains(&share.rows), "{customers:?}");
     }
-    let lines = ranges
+    let mut others = ranges
         .iter()
-        .find(|range| range.name == "item" || range.name == "orders");
-    let lines = lines.unwrap_or_else(|| panic!("{ranges:#?}"));
-    assert!(
-        lines.columns.iter().any(|name| name.starts_with("order_line.")),
-        "{lines:?}"
-    );
+        .filter(|range| ["item", "orders"].contains(&range.name.as_str()));
+    let lines = others.next().unwrap_or_else(|| panic!("{ranges:#?}"));
+    let of_lines = |name: &String| name.starts_with("order_line.");
+    assert!(lines.columns.iter().any(of_lines), "{lines:?}");
 
     let splits = splits(&found);
     let [split] = splits.as_slice() else {
@@ -164,33 +170,21 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
     assert_eq!(split.key, "order_line.ol_i_id", "{:#?}", found.remarks);
     assert_eq!((split.calls, split.source), (2, "pg_stat_statements"));
     assert!(split.expected_us < split.mean_us && split.time_part > 0.0);
-    let random = found
-        .remarks
-        .iter()
-        .find(|remark| remark.text.contains("random()"));
-    assert!(
-        random.is_some_and(|remark| remark.text.contains("function random")),
-        "{:#?}",
-        found.remarks
-    );
+    let random = remark(&found, "random()");
+    assert_contains(random, "function random");
 
     // The same queries are heavy ones that a queue could take.
     let [heavy_queue] = found.heavy_queues.as_slice() else {
         panic!("{:#?}", found.heavy_queues)
     };
-    let heavy = heavy_queue
+    let mut sums = heavy_queue
         .heavy
         .iter()
-        .find(|heavy| heavy.query.contains("order by sum"));
-    let heavy = heavy.unwrap_or_else(|| panic!("{heavy_queue:#?}"));
-    assert!(
-        heavy.reads_only && heavy.calls == 2 && heavy.mean_us >= 5_000,
-        "{heavy:?}"
-    );
-    assert!(
-        heavy_queue.heavy_queue_min_us.is_some_and(|limit| limit >= 5_000),
-        "{heavy_queue:#?}"
-    );
+        .filter(|heavy| heavy.query.contains("order by sum"));
+    let heavy = sums.next().unwrap_or_else(|| panic!("{heavy_queue:#?}"));
+    assert_eq!((heavy.reads_only, heavy.calls), (true, 2), "{heavy:?}");
+    assert!(heavy.mean_us >= 5_000, "{heavy:?}");
+    assert!(heavy_queue.heavy_queue_min_us >= Some(5_000), "{heavy_queue:#?}");
     assert!(found.toml().contains("heavy_queue_min = "), "{}", found.toml());
 
     // Pasted, the same query is the one that is meant, and answers the same.
@@ -208,15 +202,9 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
         let row = console.table("show splits").remove(0);
         number::<u64>(&row, "split_count") + number::<u64>(&row, "whole_count") > 0
     });
-    let known: Vec<String> = console
-        .table("show keys")
-        .into_iter()
-        .map(|row| row["name"].clone())
-        .collect();
-    assert!(
-        known.is_empty() || known.contains(&"customer".to_owned()),
-        "{known:?}"
-    );
+    let known = console.table("show keys");
+    let named = known.iter().any(|row| row["name"] == "customer");
+    assert!(known.is_empty() || named, "{known:?}");
 
     // Found again from the same questions, it takes the place of what is there. Parts and plans that the pooler asks for are no question
     // of the shop's: it ends before.
@@ -281,17 +269,10 @@ fn keys_that_statements_ask_for_move_the_cuts() {
         panic!("{found:#?}")
     };
     assert!(range.replaces && range.name == "accounts", "{range:?}");
-    assert!(
-        range.source.contains("statements the pooler has seen"),
-        "{range:?}"
-    );
+    assert_contains(&range.source, "statements the pooler has seen");
     // Two thirds of the load are in the first tenth.
-    let cut: i64 = range.workers[1]
-        .from
-        .as_deref()
-        .expect("a cut")
-        .parse()
-        .expect("a key");
+    let cut = range.workers[1].from.as_deref().expect("a cut");
+    let cut: i64 = cut.parse().expect("a key");
     assert!((50..200).contains(&cut), "{range:?}");
     assert!(
         !found.remarks.iter().any(|remark| remark.about == "console"),
@@ -327,10 +308,8 @@ fn texts_days_and_tables_without_statistics() {
     direct.rows("insert into day select date '2026-01-01' + i from generate_series(0, 364) i");
     let found = learnt(&text, 2);
     let days = ranges(&found)[0];
-    assert_eq!(
-        (days.columns.as_slice(), days.key_type),
-        (&["day.day".to_owned()][..], KeyType::Date)
-    );
+    assert_eq!(days.columns, ["day.day"]);
+    assert_eq!(days.key_type, KeyType::Date);
     assert!(days.source.contains("ANALYZE"), "{days:?}");
     assert_balanced(&parts(&mut direct, "day.day", days));
 }
@@ -340,28 +319,15 @@ fn what_cannot_be_asked_is_said() {
     let text = file(free_port(), free_port(), "nosuch", "");
     let found = learnt(&text, 2);
     assert_eq!((found.reached, found.proposals.len()), (0, 0));
-    assert!(
-        found
-            .remarks
-            .iter()
-            .any(|remark| remark.about == "shop" && remark.text.contains("cannot connect")),
-        "{found:#?}"
-    );
-    assert!(
-        found.toml().lines().all(|line| line.starts_with('#')),
-        "{}",
-        found.toml()
-    );
+    let of_shop = |remark: &Remark| remark.about == "shop" && remark.text.contains("cannot connect");
+    assert!(found.remarks.iter().any(of_shop), "{found:#?}");
+    let toml = found.toml();
+    assert!(toml.lines().all(|line| line.starts_with('#')), "{toml}");
     // A database with nothing in it.
     let database = postgres::new_database();
     let found = learnt(&file(free_port(), postgres::shared().port(), &database, ""), 2);
     assert_eq!((found.reached, found.proposals.len()), (1, 0), "{found:#?}");
-    assert!(
-        found
-            .remarks
-            .iter()
-            .any(|remark| remark.text.starts_with("no range is proposed"))
-    );
+    assert!(remark(&found, "no range is proposed").starts_with("no range"));
 }
 
 #[test]
@@ -373,20 +339,11 @@ fn the_console_shows_what_takes_time() {
     client.rows("select pg_sleep(0.02), 'secret' as a");
     client.rows("select pg_sleep(0.03), 'other' as a");
     // The same, prepared.
-    let out = prepare("s", "select length($2), pg_sleep($1) as b", &[701, 25]);
-    client.ask(&out);
-    let out = run("s", &[Some("0.02"), Some("x")]);
-    client.ask(&out);
+    client.ask(&prepare("s", "select length($2), pg_sleep($1) as b", &[701, 25]));
+    client.ask(&run("s", &[Some("0.02"), Some("x")]));
     // Two at once, of which nobody knows whose time it is.
-    let out = [
-        bind("", "s", &[Some("0.02"), Some("x")], false),
-        execute("", 0),
-        bind("", "s", &[Some("0.02"), Some("x")], false),
-        execute("", 0),
-        sync(),
-    ]
-    .concat();
-    client.ask(&out);
+    let one = bind_execute("s", &[Some("0.02"), Some("x")]);
+    client.ask(&[one.clone(), one, sync()].concat());
     let mut console = pooler.console();
     let rows = console.table("show queries");
     assert!(rows.iter().all(|row| row["database"] == "shop"), "{rows:#?}");

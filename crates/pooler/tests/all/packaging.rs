@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use corun_pooler::config::Config;
 
+use crate::common::assert_contains;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -25,11 +27,8 @@ fn run(program: &str, arguments: &[&Path]) -> Output {
 }
 
 fn text(output: &Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -90,10 +89,7 @@ fn the_unit_fits_the_rest() {
     // The container runs the same.
     let container = read("packaging/Containerfile");
     let arguments: Vec<String> = start[0].split(' ').map(|part| format!("\"{part}\"")).collect();
-    assert!(
-        container.contains(&format!("ENTRYPOINT [{}]", arguments.join(", "))),
-        "{container}"
-    );
+    assert_contains(&container, &format!("ENTRYPOINT [{}]", arguments.join(", ")));
     assert!(container.contains(&format!("STOPSIGNAL {}", unit("KillSignal")[0])));
 }
 
@@ -137,15 +133,42 @@ fn programs(folder: &Path) {
     fs::remove_file(&text).expect("removed");
 }
 
+/// Modes and files of each Debian package.
+const FILES_OF_EACH: &str = "\
+-rwxr-xr-x usr/bin/NAME
+-rw-r--r-- usr/share/man/man1/NAME.1.gz
+-rw-r--r-- usr/share/man/man1/NAME-command.1.gz
+-rw-r--r-- usr/share/bash-completion/completions/NAME
+-rw-r--r-- usr/share/zsh/vendor-completions/_NAME
+-rw-r--r-- usr/share/fish/vendor_completions.d/NAME.fish
+-rw-r--r-- usr/share/doc/NAME/copyright
+-rw-r--r-- usr/share/doc/NAME/changelog.Debian.gz";
+
+/// What only the pooler's package has.
+const FILES_OF_CORUN: &str = "\
+-rw-r--r-- lib/systemd/system/corun-proxy.service
+-rw-r--r-- usr/lib/sysusers.d/corun.conf
+-rw-r----- etc/corun/corun.toml
+-rw-r----- etc/corun/userlist.txt
+-rw-r--r-- usr/share/doc/corun/reference.md
+-rw-r--r-- usr/share/doc/corun/examples/corun.toml
+drwxr-xr-x etc/corun/";
+
+/// Modes and files of each tarball.
+const PARTS: &str = "\
+-rwxr-xr-x bin/NAME
+-rw-r--r-- man/NAME.1
+-rw-r--r-- completions/NAME.bash
+-rw-r--r-- completions/_NAME
+-rw-r--r-- completions/NAME.fish
+-rw-r--r-- LICENSE-APACHE
+-rw-r--r-- LICENSE-MIT";
+
 const NAMES: [&str; 3] = ["corun", "corun-sql", "corun-lab"];
 
 fn script(name: &str) -> String {
-    root()
-        .join("scripts")
-        .join(name)
-        .to_str()
-        .expect("a path")
-        .to_owned()
+    let path = root().join("scripts").join(name);
+    path.to_str().expect("a path").to_owned()
 }
 
 /// The packages that a script makes, by its own list.
@@ -154,17 +177,18 @@ fn made(script: &str, programs: &Path, folder: &Path) -> Vec<PathBuf> {
     list.lines().map(PathBuf::from).collect()
 }
 
-/// A second run gives the same bytes.
-fn assert_made_again(script: &str, programs: &Path, folder: &Path, packages: &[PathBuf]) {
-    let read = || -> Vec<Vec<u8>> {
-        packages
-            .iter()
-            .map(|package| fs::read(package).expect("made"))
-            .collect()
-    };
-    let before = read();
-    assert_eq!(made(script, programs, folder), packages);
-    assert!(read() == before, "made twice, a package differs");
+/// The packages of a script, in `packed` of a folder, of the programs in `built`; a second run gives the same bytes.
+fn made_twice(script: &str) -> (tempfile::TempDir, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (built, packed) = (folder.path().join("built"), folder.path().join("packed"));
+    fs::create_dir(&built).expect("made");
+    programs(&built);
+    let packages = made(script, &built, &packed);
+    let read = || packages.iter().map(|package| fs::read(package).expect("made"));
+    let before: Vec<Vec<u8>> = read().collect();
+    assert_eq!(made(script, &built, &packed), packages);
+    assert!(read().eq(before), "made twice, a package differs");
+    (folder, packages)
 }
 
 /// A script without programs says what to do.
@@ -172,16 +196,12 @@ fn assert_refuses_nothing(script: &str) {
     let refused = run(script, &[Path::new("nothing")]);
     assert_eq!(refused.status.code(), Some(2));
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(
-        error.starts_with("error: ") && error.contains("\nhint: "),
-        "{error}"
-    );
+    assert!(error.starts_with("error: "), "{error}");
+    assert_contains(&error, "\nhint: ");
     let refused = run(script, &[Path::new("packaging"), Path::new("nothing")]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(
-        String::from_utf8_lossy(&refused.stderr)
-            .contains("detail: packaging has no corun corun-sql corun-lab\n")
-    );
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_contains(&error, "detail: packaging has no corun corun-sql corun-lab\n");
     assert!(!root().join("nothing").exists());
 }
 
@@ -200,13 +220,9 @@ fn file_name(path: &Path) -> String {
 
 #[test]
 fn the_debian_packages_have_what_they_say() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (built, packed) = (folder.path().join("built"), folder.path().join("packed"));
-    fs::create_dir(&built).expect("made");
-    programs(&built);
     let script = script("package-deb");
-    let packages = made(&script, &built, &packed);
-    assert_made_again(&script, &built, &packed, &packages);
+    let (folder, packages) = made_twice(&script);
+    let built = folder.path().join("built");
 
     for (name, package) in NAMES.iter().zip(&packages) {
         assert!(file_name(package).starts_with(&format!("{name}_{}-1_", env!("CARGO_PKG_VERSION"))));
@@ -222,35 +238,11 @@ fn the_debian_packages_have_what_they_say() {
                 "{line}: {control}"
             );
         }
-        let mut files = vec![
-            ("-rwxr-xr-x", format!("usr/bin/{name}")),
-            ("-rw-r--r--", format!("usr/share/man/man1/{name}.1.gz")),
-            ("-rw-r--r--", format!("usr/share/man/man1/{name}-command.1.gz")),
-            (
-                "-rw-r--r--",
-                format!("usr/share/bash-completion/completions/{name}"),
-            ),
-            ("-rw-r--r--", format!("usr/share/zsh/vendor-completions/_{name}")),
-            (
-                "-rw-r--r--",
-                format!("usr/share/fish/vendor_completions.d/{name}.fish"),
-            ),
-            ("-rw-r--r--", format!("usr/share/doc/{name}/copyright")),
-            ("-rw-r--r--", format!("usr/share/doc/{name}/changelog.Debian.gz")),
-        ];
-        if *name == "corun" {
-            files.extend([
-                ("-rw-r--r--", "lib/systemd/system/corun-proxy.service".to_owned()),
-                ("-rw-r--r--", "usr/lib/sysusers.d/corun.conf".to_owned()),
-                ("-rw-r-----", "etc/corun/corun.toml".to_owned()),
-                ("-rw-r-----", "etc/corun/userlist.txt".to_owned()),
-                ("-rw-r--r--", "usr/share/doc/corun/reference.md".to_owned()),
-                ("-rw-r--r--", "usr/share/doc/corun/examples/corun.toml".to_owned()),
-                ("drwxr-xr-x", "etc/corun/".to_owned()),
-            ]);
-        }
+        let files = FILES_OF_EACH.replace("NAME", name);
+        let more = if *name == "corun" { FILES_OF_CORUN } else { "" };
         let listing = text(&run("dpkg-deb", &[Path::new("-c"), package]));
-        for (mode, file) in files {
+        for line in files.lines().chain(more.lines()) {
+            let (mode, file) = line.split_once(' ').expect("a mode");
             let found = listing.lines().find(|line| line.ends_with(&format!(" ./{file}")));
             assert!(
                 found.is_some_and(|line| line.starts_with(&format!("{mode} root/root"))),
@@ -262,16 +254,12 @@ fn the_debian_packages_have_what_they_say() {
         let program = |folder: &Path| fs::read(folder.join(name)).expect("there");
         assert_eq!(program(&parts.join("usr/bin")), program(&built));
         let sums = fs::read_to_string(parts.join("DEBIAN/md5sums")).expect("there");
-        assert!(
-            sums.contains(&format!("  usr/bin/{name}\n")) && !sums.contains("DEBIAN"),
-            "{sums}"
-        );
+        assert_contains(&sums, &format!("  usr/bin/{name}\n"));
+        assert!(!sums.contains("DEBIAN"), "{sums}");
         let copyright =
             fs::read_to_string(parts.join("usr/share/doc").join(name).join("copyright")).expect("there");
-        assert!(
-            copyright.contains("License: Apache-2.0 or Expat") && copyright.contains("WITHOUT WARRANTY"),
-            "{copyright}"
-        );
+        assert_contains(&copyright, "License: Apache-2.0 or Expat");
+        assert_contains(&copyright, "WITHOUT WARRANTY");
         assert_eq!(parts.join("DEBIAN/conffiles").exists(), *name == "corun");
     }
 
@@ -293,35 +281,21 @@ fn the_debian_packages_have_what_they_say() {
 
 #[test]
 fn the_tarballs_have_what_they_say_and_their_sums() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (built, packed) = (folder.path().join("built"), folder.path().join("packed"));
-    fs::create_dir(&built).expect("made");
-    programs(&built);
     let script = script("package-tar");
-    let packages = made(&script, &built, &packed);
-    assert_made_again(&script, &built, &packed, &packages);
+    let (folder, packages) = made_twice(&script);
     assert_eq!(packages.len(), NAMES.len());
 
-    let sums = fs::read_to_string(packed.join("SHA256SUMS")).expect("there");
+    let sums = fs::read_to_string(folder.path().join("packed/SHA256SUMS")).expect("there");
     assert_eq!(sums.lines().count(), NAMES.len());
     for (name, package) in NAMES.iter().zip(&packages) {
         let file = file_name(package);
         assert!(sums.contains(&format!("  {file}\n")), "{sums}");
         let stem = file.strip_suffix(".tar.gz").expect("the ending");
-        assert!(
-            stem.starts_with(&format!("{name}-{}-", env!("CARGO_PKG_VERSION"))),
-            "{stem}"
-        );
+        let start = format!("{name}-{}-", env!("CARGO_PKG_VERSION"));
+        assert!(stem.starts_with(&start), "{stem}");
         let listing = text(&run("tar", &[Path::new("-tvzf"), package]));
-        for (mode, part) in [
-            ("-rwxr-xr-x", format!("bin/{name}")),
-            ("-rw-r--r--", format!("man/{name}.1")),
-            ("-rw-r--r--", format!("completions/{name}.bash")),
-            ("-rw-r--r--", format!("completions/_{name}")),
-            ("-rw-r--r--", format!("completions/{name}.fish")),
-            ("-rw-r--r--", "LICENSE-APACHE".to_owned()),
-            ("-rw-r--r--", "LICENSE-MIT".to_owned()),
-        ] {
+        for line in PARTS.replace("NAME", name).lines() {
+            let (mode, part) = line.split_once(' ').expect("a mode");
             let found = listing
                 .lines()
                 .find(|line| line.ends_with(&format!(" {stem}/{part}")));

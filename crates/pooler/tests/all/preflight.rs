@@ -14,31 +14,66 @@ fn files(proxy: &str, rest: &str) -> ConfigFiles {
     pooler::files(&format!("[proxy]\nunix_socket_dir = \"/tmp\"\n{proxy}\n{rest}"))
 }
 
-/// All lines, and the worst level.
-fn lines_of(files: &ConfigFiles) -> (Vec<Line>, Level) {
+/// What it said of a configuration.
+#[derive(Debug)]
+struct Report {
+    lines: Vec<Line>,
+    worst: Level,
+}
+
+fn report_of(files: &ConfigFiles) -> Report {
     let mut lines = Vec::new();
     let options = preflight::Options {
         limit: Some(Duration::from_secs(10)),
         ..preflight::Options::default()
     };
     let worst = preflight::run(files, &options, &mut |line| lines.push(line));
-    assert_eq!(
-        lines.iter().map(|line| line.level).max(),
-        Some(worst),
-        "{lines:#?}"
-    );
-    (lines, worst)
+    let report = Report { lines, worst };
+    let levels = report.lines.iter().map(|line| line.level);
+    assert_eq!(levels.max(), Some(worst), "{report:#?}");
+    report
 }
 
-fn lines(proxy: &str, rest: &str) -> (Vec<Line>, Level) {
-    lines_of(&files(proxy, rest))
+fn report(proxy: &str, rest: &str) -> Report {
+    report_of(&files(proxy, rest))
 }
 
-/// The only line of a check.
-fn the<'a>(lines: &'a [Line], check: &str) -> &'a Line {
-    let found: Vec<&Line> = lines.iter().filter(|line| line.check == check).collect();
-    assert_eq!(found.len(), 1, "{check}: {lines:#?}");
-    found[0]
+impl Report {
+    /// The lines of a check.
+    fn all(&self, check: &str) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(move |line| line.check == check)
+    }
+
+    /// The only line of a check.
+    #[track_caller]
+    fn the(&self, check: &str) -> &Line {
+        assert_eq!(self.all(check).count(), 1, "{check}: {self:#?}");
+        self.all(check).next().expect("a line")
+    }
+
+    /// These checks failed and no others.
+    #[track_caller]
+    fn assert_failed(&self, checks: &[&str]) {
+        let failed = self.lines.iter().filter(|line| line.level == Level::Fail);
+        let failed: Vec<&str> = failed.map(|line| line.check).collect();
+        assert_eq!(failed, checks, "{self:#?}");
+    }
+
+    /// Nothing is worse than the warning of this check.
+    #[track_caller]
+    fn assert_warned(&self, check: &str) {
+        assert_eq!(
+            (self.the(check).level, self.worst),
+            (Level::Warn, Level::Warn),
+            "{self:#?}"
+        );
+    }
+
+    /// A secret is not shown.
+    #[track_caller]
+    fn assert_hides(&self, secret: &str) {
+        assert!(!format!("{self:?}").contains(secret));
+    }
 }
 
 /// Asserts that the hint of a line contains a text.
@@ -47,31 +82,25 @@ fn assert_hint(line: &Line, part: &str) {
     assert_contains(line.hint.as_deref().unwrap_or("no hint"), part);
 }
 
-/// Checks that failed.
-fn failed(lines: &[Line]) -> Vec<&'static str> {
-    lines
-        .iter()
-        .filter(|line| line.level == Level::Fail)
-        .map(|line| line.check)
-        .collect()
-}
-
 /// `[databases.app]` at a port.
 fn database(port: u16, more: &str) -> String {
     format!("[databases.app]\nhost = \"127.0.0.1\"\nport = {port}\n{more}\n")
 }
 
-/// `[users.NAME]` with the usual password.
-fn user(name: &str) -> String {
-    format!("[users.{name}]\npassword = \"{PASSWORD}\"\n")
+/// `[users.NAME]` with a password.
+fn user(name: &str, password: &str) -> String {
+    format!("[users.{name}]\npassword = \"{password}\"\n")
+}
+
+/// A user whom the server knows, and the database at a port.
+fn known(port: u16, more: &str) -> String {
+    user("app_scram", PASSWORD) + &database(port, more)
 }
 
 #[test]
 fn a_server_as_it_should_be() {
-    let server = postgres::shared();
-    let rest = user("app_scram") + &database(server.port(), "");
-    let (lines, _) = lines("default_pool_size = 10", &rest);
-    assert_eq!(failed(&lines), [""; 0], "{lines:#?}");
+    let report = report("default_pool_size = 10", &known(postgres::shared().port(), ""));
+    report.assert_failed(&[]);
     for check in [
         "reachable",
         "tls",
@@ -84,24 +113,19 @@ fn a_server_as_it_should_be() {
         "activity",
         "clock",
     ] {
-        assert_eq!(the(&lines, check).level, Level::Ok, "{lines:#?}");
+        assert_eq!(report.the(check).level, Level::Ok, "{report:#?}");
     }
-    assert_eq!(
-        the(&lines, "login").text,
-        "app_scram to database app: scram-sha-256"
-    );
-    assert_eq!(the(&lines, "role").text, "primary");
-    assert!(
-        the(&lines, "version").text.starts_with("PostgreSQL "),
-        "{lines:#?}"
-    );
+    let login = &report.the("login").text;
+    assert_eq!(login, "app_scram to database app: scram-sha-256");
+    assert_eq!(report.the("role").text, "primary");
+    assert_contains(&report.the("version").text, "PostgreSQL ");
     // Here the server's processes are ours, or we are root: where neither, the line says why.
-    let binding = the(&lines, "binding");
+    let binding = report.the("binding");
     assert!(
         binding.level == Level::Ok || binding.hint.is_some(),
         "{binding:?}"
     );
-    assert!(!format!("{lines:?}").contains(PASSWORD));
+    report.assert_hides(PASSWORD);
 }
 
 #[test]
@@ -112,8 +136,7 @@ fn nothing_is_left_on_the_server() {
                  pg_stat_all_tables)";
     server.wait_until(alone);
     let before = server.value(state);
-    let (lines, _) = lines("", &(user("app_scram") + &database(server.port(), "")));
-    assert_eq!(failed(&lines), [""; 0], "{lines:#?}");
+    report("", &known(server.port(), "")).assert_failed(&[]);
     server.wait_until(alone);
     assert_eq!(server.value(state), before);
     assert!(!server.log().contains("unexpected EOF"), "{}", server.log());
@@ -127,69 +150,55 @@ fn the_server_is_asked_over_its_unix_socket() {
         server.socket_folder().display(),
         server.port()
     );
-    let (lines, _) = lines("", &rest);
-    assert_eq!(failed(&lines), [""; 0], "{lines:#?}");
-    assert_eq!(the(&lines, "login").text, "app to database app: no password");
+    let report = report("", &rest);
+    report.assert_failed(&[]);
+    assert_eq!(report.the("login").text, "app to database app: no password");
 }
 
 #[test]
 fn a_wrong_password() {
-    let rest =
-        "[users.app_scram]\npassword = \"not it\"\n".to_owned() + &database(postgres::shared().port(), "");
-    let (lines, worst) = lines("", &rest);
-    assert_eq!(
-        (failed(&lines), worst),
-        (vec!["login"], Level::Fail),
-        "{lines:#?}"
-    );
-    let line = the(&lines, "login");
-    assert_contains(&line.text, "28P01");
-    assert_hint(line, "auth_file");
-    assert!(!format!("{lines:?}").contains("not it"));
+    let rest = user("app_scram", "not it") + &database(postgres::shared().port(), "");
+    let found = report("", &rest);
+    found.assert_failed(&["login"]);
+    assert_eq!(found.worst, Level::Fail);
+    assert_contains(&found.the("login").text, "28P01");
+    assert_hint(found.the("login"), "auth_file");
+    found.assert_hides("not it");
     // One who runs the console need not be known to the server.
-    let (lines, worst) = self::lines("admin_users = [\"app_scram\"]", &rest);
-    assert_eq!(
-        (the(&lines, "login").level, worst),
-        (Level::Warn, Level::Warn),
-        "{lines:#?}"
-    );
+    report("admin_users = [\"app_scram\"]", &rest).assert_warned("login");
 }
 
 #[test]
 fn a_secret_that_lets_others_in_but_not_us() {
     let verifier = postgres::shared().value("select rolpassword from pg_authid where rolname = 'app_scram'");
-    let rest =
-        format!("[users.app_scram]\npassword = \"{verifier}\"\n") + &database(postgres::shared().port(), "");
-    let (lines, worst) = lines("", &rest);
-    assert_eq!((failed(&lines), worst), (vec![], Level::Warn), "{lines:#?}");
-    let line = the(&lines, "login");
-    assert_hint(line, "once a client");
-    assert!(!format!("{lines:?}").contains(&verifier));
+    let rest = user("app_scram", &verifier) + &database(postgres::shared().port(), "");
+    let report = report("", &rest);
+    report.assert_failed(&[]);
+    assert_eq!(report.worst, Level::Warn);
+    assert_hint(report.the("login"), "once a client");
+    report.assert_hides(&verifier);
 }
 
 #[test]
 fn a_server_that_is_down() {
     let port = common::child::free_port();
-    let (lines, _) = lines("", &(user("a") + &user("b") + &database(port, "")));
-    assert_eq!(failed(&lines), ["reachable"], "{lines:#?}");
-    let line = the(&lines, "reachable");
-    assert!(
-        line.text.contains(&format!("127.0.0.1:{port}")) && line.hint.is_some(),
-        "{line:?}"
+    let report = report(
+        "",
+        &(user("a", PASSWORD) + &user("b", PASSWORD) + &database(port, "")),
     );
+    report.assert_failed(&["reachable"]);
+    let line = report.the("reachable");
+    assert_contains(&line.text, &format!("127.0.0.1:{port}"));
+    assert!(line.hint.is_some(), "{line:?}");
 }
 
 #[test]
 fn nobody_to_log_in_as() {
-    let mut files = files("", &(user("a") + &database(postgres::shared().port(), "")));
+    let mut files = files("", &known(postgres::shared().port(), ""));
     files.config.users.clear();
-    let (found, worst) = lines_of(&files);
-    assert_eq!(
-        (the(&found, "login").level, worst),
-        (Level::Warn, Level::Warn),
-        "{found:#?}"
-    );
-    assert_eq!(the(&found, "reachable").level, Level::Ok);
+    let report = report_of(&files);
+    report.assert_warned("login");
+    assert_eq!(report.the("reachable").level, Level::Ok);
 }
 
 #[test]
@@ -202,11 +211,8 @@ fn something_that_is_no_server() {
         // Until the other side has had enough.
         let _ = std::io::Read::read_to_end(&mut stream, &mut Vec::new());
     });
-    let (lines, _) = lines(
-        "server_tls_sslmode = \"disable\"",
-        &(user("a") + &database(port, "")),
-    );
-    assert_eq!(failed(&lines), ["reachable"], "{lines:#?}");
+    let rest = user("a", PASSWORD) + &database(port, "");
+    report("server_tls_sslmode = \"disable\"", &rest).assert_failed(&["reachable"]);
     talker.join().expect("the other side has gone");
 }
 
@@ -217,11 +223,9 @@ fn too_few_connections() {
         ..Options::default()
     });
     let judged = |pool: u32| {
-        let (lines, _) = lines(
-            &format!("default_pool_size = {pool}\n"),
-            &(user("app_scram") + &database(server.port(), "") + "[corun]\nevent_loops = 1\n"),
-        );
-        the(&lines, "connections").clone()
+        let rest = known(server.port(), "[corun]\nevent_loops = 1");
+        let report = report(&format!("default_pool_size = {pool}"), &rest);
+        report.the("connections").clone()
     };
     // 13 less 3 reserved.
     assert_eq!(judged(10).level, Level::Ok);
@@ -239,12 +243,10 @@ fn too_few_connections() {
 fn a_limit_of_the_role() {
     let server = Postgres::start();
     server.sql("alter role app_scram connection limit 3");
-    let (lines, _) = lines(
-        "default_pool_size = 4",
-        &(user("app_scram") + &database(server.port(), "") + "[corun]\nevent_loops = 1\n"),
-    );
-    assert_eq!(failed(&lines), ["login"], "{lines:#?}");
-    assert_contains(&the(&lines, "login").text, "role is limited to 3");
+    let rest = known(server.port(), "[corun]\nevent_loops = 1");
+    let report = report("default_pool_size = 4", &rest);
+    report.assert_failed(&["login"]);
+    assert_contains(&report.the("login").text, "role is limited to 3");
 }
 
 #[test]
@@ -253,52 +255,42 @@ fn pg_hba_does_not_let_us_in() {
         hba: vec!["host all app_scram 127.0.0.1/32 reject".to_owned()],
         ..Options::default()
     });
-    let (lines, _) = lines("", &(user("app_scram") + &database(server.port(), "")));
-    let line = the(&lines, "login");
-    assert_eq!(
-        (line.level, failed(&lines)),
-        (Level::Fail, vec!["login"]),
-        "{lines:#?}"
-    );
-    assert_contains(&line.text, "28000");
-    assert_hint(line, "host app app_scram");
+    let report = report("", &known(server.port(), ""));
+    report.assert_failed(&["login"]);
+    assert_contains(&report.the("login").text, "28000");
+    assert_hint(report.the("login"), "host app app_scram");
 }
 
 #[test]
 fn a_database_that_is_not_there() {
-    let rest = user("app_scram") + &database(postgres::shared().port(), "dbname = \"nowhere\"");
-    let (lines, _) = lines("", &rest);
-    let line = the(&lines, "login");
-    assert!(
-        line.level == Level::Fail && line.text.contains("3D000"),
-        "{line:?}"
-    );
+    let rest = known(postgres::shared().port(), "dbname = \"nowhere\"");
+    let report = report("", &rest);
+    let line = report.the("login");
+    assert_eq!(line.level, Level::Fail, "{line:?}");
+    assert_contains(&line.text, "3D000");
 }
 
 #[test]
 fn tls_where_it_is_and_where_it_is_not() {
-    let rest = user("app_scram") + &database(postgres::shared().port(), "");
-    let (found, _) = lines("server_tls_sslmode = \"require\"", &rest);
-    assert_eq!(failed(&found), ["tls"], "{found:#?}");
+    let required = |server: &Postgres| report("server_tls_sslmode = \"require\"", &known(server.port(), ""));
+    required(postgres::shared()).assert_failed(&["tls"]);
     let key = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     let server = Postgres::start_with(Options {
         certificate: Some((key.cert.pem(), key.signing_key.serialize_pem())),
         ..Options::default()
     });
-    let rest = user("app_scram") + &database(server.port(), "");
-    let (found, _) = lines("server_tls_sslmode = \"require\"", &rest);
-    assert_eq!(failed(&found), [""; 0], "{found:#?}");
-    assert!(the(&found, "tls").text.starts_with("TLSv1."), "{found:#?}");
+    let found = required(&server);
+    found.assert_failed(&[]);
+    assert_contains(&found.the("tls").text, "TLSv1.");
 }
 
 #[test]
 fn auth_query_finds_secrets_or_says_why_not() {
     let server = postgres::shared();
     let judged = |auth_user: &str| {
-        let users = format!("[users.{auth_user}]\npassword = \"{PASSWORD}\"\n");
         let more = format!("auth_user = \"{auth_user}\"");
-        let (lines, _) = lines("", &(users + &database(server.port(), &more)));
-        the(&lines, "auth_query").clone()
+        let rest = user(auth_user, PASSWORD) + &database(server.port(), &more);
+        report("", &rest).the("auth_query").clone()
     };
     let line = judged("app_scram");
     assert_eq!(line.level, Level::Fail);
@@ -306,12 +298,10 @@ fn auth_query_finds_secrets_or_says_why_not() {
     assert_hint(&line, "SECURITY DEFINER");
     server.sql("create or replace function public.corun_secret(text) returns table(name text, secret text) language sql \
                 security definer as 'select rolname::text, rolpassword from pg_authid where rolname = $1'");
-    let users = user("app_scram");
     let more = "auth_user = \"app_scram\"\nauth_query = \"select * from public.corun_secret($1)\"";
-    let (found, _) = lines("", &(users + &database(server.port(), more)));
-    let line = the(&found, "auth_query");
-    assert_eq!(line.level, Level::Ok, "{line:?}");
-    assert!(!format!("{found:?}").contains("SCRAM-SHA-256$"));
+    let found = report("", &known(server.port(), more));
+    assert_eq!(found.the("auth_query").level, Level::Ok, "{found:#?}");
+    found.assert_hides("SCRAM-SHA-256$");
     // The superuser may read the catalog, and has no password.
     assert_eq!(judged("postgres").level, Level::Warn);
 }
@@ -320,52 +310,18 @@ fn auth_query_finds_secrets_or_says_why_not() {
 fn a_primary_and_its_replica() {
     let primary = Postgres::start();
     let replica = primary.replica();
-    let group = |more: &str| {
-        format!(
-            "[users.app]\npassword = \"unused\"\n[databases.app]\nhost = \"127.0.0.1\"\nport = {}\nreplicas = [\"127.0.0.1:{}\"]\n{more}",
-            primary.port(),
-            replica.port()
-        )
-    };
-    let (found, _) = lines("", &group(""));
-    assert_eq!(failed(&found), [""; 0], "{found:#?}");
-    let roles: Vec<&str> = found
-        .iter()
-        .filter(|line| line.check == "role")
-        .map(|line| line.text.as_str())
-        .collect();
+    let at = |port: u16, more: &str| user("app", "unused") + &database(port, more);
+    let replicas = format!("replicas = [\"127.0.0.1:{}\"]", replica.port());
+    let found = report("", &at(primary.port(), &replicas));
+    found.assert_failed(&[]);
+    let roles: Vec<&str> = found.all("role").map(|line| line.text.as_str()).collect();
     assert_eq!(roles, ["primary", "replica"]);
-    assert_eq!(
-        the(&found, "group").text,
-        format!(
-            "primary 127.0.0.1:{}, replicas: 127.0.0.1:{}",
-            primary.port(),
-            replica.port()
-        )
-    );
-    assert!(
-        found
-            .iter()
-            .filter(|line| line.check == "lag")
-            .all(|line| line.level == Level::Ok),
-        "{found:#?}"
-    );
+    let (one, other) = (primary.port(), replica.port());
+    let group = format!("primary 127.0.0.1:{one}, replicas: 127.0.0.1:{other}");
+    assert_eq!(found.the("group").text, group);
+    assert!(found.all("lag").all(|line| line.level == Level::Ok), "{found:#?}");
     // A replica alone takes no writes.
-    let (found, worst) = lines(
-        "",
-        &("[users.app]\npassword = \"unused\"\n".to_owned() + &database(replica.port(), "")),
-    );
-    assert_eq!(
-        (the(&found, "role").level, worst),
-        (Level::Warn, Level::Warn),
-        "{found:#?}"
-    );
+    report("", &at(replica.port(), "")).assert_warned("role");
     drop(primary);
-    let group = format!(
-        "[users.app]\npassword = \"unused\"\n[databases.app]\nhost = \"127.0.0.1\"\nport = {}\nreplicas = [\"127.0.0.1:{}\"]\n",
-        common::child::free_port(),
-        replica.port()
-    );
-    let (found, _) = lines("", &group);
-    assert_eq!(failed(&found), ["reachable", "group"], "{found:#?}");
+    report("", &at(common::child::free_port(), &replicas)).assert_failed(&["reachable", "group"]);
 }

@@ -111,6 +111,12 @@ impl ProbedHosts {
         self.view.route(Want::Write, self.now, &[])
     }
 
+    /// A write waits for a primary.
+    fn assert_waits(&mut self) {
+        let choice = self.write();
+        assert!(matches!(choice, Choice::WaitForPrimary(_)), "{choice:?}");
+    }
+
     /// Every host that reads go to, in turns.
     fn reads(&mut self) -> Vec<usize> {
         let mut hosts: Vec<usize> = (0..12)
@@ -146,7 +152,7 @@ impl ProbedHosts {
 #[test]
 fn a_fleet_through_lag_stops_promotion_and_an_old_primarys_return() {
     let mut probed = ProbedHosts::start();
-    assert!(matches!(probed.write(), Choice::WaitForPrimary(_)));
+    probed.assert_waits();
     probed.rounds(2);
     assert_eq!(probed.write(), Choice::Host(0));
     assert_eq!(probed.reads(), [1, 2]);
@@ -155,14 +161,12 @@ fn a_fleet_through_lag_stops_promotion_and_an_old_primarys_return() {
         let known = *status.host.known().expect("answered");
         assert_eq!(known.probe.timeline, Some(1));
         assert_eq!(status.host.lag().bytes, Some(0), "{status:?}");
-        assert_eq!(
-            status.role,
-            if status.primary {
-                Role::Primary
-            } else {
-                Role::Replica
-            }
-        );
+        let role = if status.primary {
+            Role::Primary
+        } else {
+            Role::Replica
+        };
+        assert_eq!(status.role, role);
     }
 
     // Replica 1 stops replaying; it goes on receiving.
@@ -220,11 +224,7 @@ fn a_fleet_through_lag_stops_promotion_and_an_old_primarys_return() {
     // The primary crashes: writes wait, reads go on, and writes follow the promotion.
     probed.servers[0].kill();
     probed.rounds(3);
-    assert!(
-        matches!(probed.write(), Choice::WaitForPrimary(_)),
-        "{:?}",
-        probed.write()
-    );
+    probed.assert_waits();
     assert_eq!(probed.reads(), [1, 2]);
     probed.servers[1].sql("select pg_promote()");
     probed.servers[1].wait_until("select not pg_is_in_recovery()");
@@ -261,19 +261,14 @@ fn a_fleet_through_lag_stops_promotion_and_an_old_primarys_return() {
     assert_eq!(probed.reads(), [2]);
     probed.servers[1].kill();
     probed.rounds(4);
-    assert!(
-        matches!(probed.write(), Choice::WaitForPrimary(_)),
-        "{:?}",
-        probed.write()
-    );
-    assert_eq!(
-        probed.warnings(),
-        [Warning::Superseded {
-            host: 0,
-            timeline: 1,
-            newest: 2
-        }]
-    );
+    probed.assert_waits();
+    let (host, timeline, newest) = (0, 1, 2);
+    let superseded = Warning::Superseded {
+        host,
+        timeline,
+        newest,
+    };
+    assert_eq!(probed.warnings(), [superseded]);
     probed.rounds(40);
     assert!(matches!(probed.write(), Choice::None(_)), "{:?}", probed.write());
     assert_eq!(probed.reads(), [2]);

@@ -7,19 +7,21 @@ use std::time::Duration;
 use crate::common::assert_contains;
 use crate::common::child::signal;
 use crate::common::driver::{block_on, connect};
+use crate::common::fixture::received;
 use crate::common::raw::Raw;
 use crate::common::replicated::{FILL, PLACE, Replicated};
-use crate::common::wait::wait;
+use crate::common::wait::{wait, wait_for, wait_until};
 
 /// The port of the server a read runs on, by a view of the tests' own: what tells servers apart by its name runs on the primary.
 const WHERE: &str = "select port from place";
 
-fn start(corun: &str) -> Replicated {
-    Replicated::start(
-        &["create table t (a int, b text)", PLACE],
-        &format!("bind_backends = \"off\"\n{corun}"),
-        "",
-    )
+/// Starts all, and a client whose reads run on both replicas.
+fn start(corun: &str) -> (Replicated, Raw) {
+    let corun = format!("bind_backends = \"off\"\n{corun}");
+    let replicated = Replicated::start(&["create table t (a int, b text)", PLACE], &corun, "");
+    let mut client = replicated.client();
+    replicated.wait_reads(&mut client, &[1, 2]);
+    (replicated, client)
 }
 
 impl Replicated {
@@ -36,13 +38,14 @@ impl Replicated {
 
     /// Waits until a client's reads run on these servers and no others.
     fn wait_reads(&self, client: &mut Raw, expected: &[usize]) {
-        wait(|| {
-            let reads = self.reads(client);
-            match reads.iter().eq(expected) {
-                true => Ok(()),
-                false => Err(format!("reads run on {reads:?}, not on {expected:?}")),
-            }
-        });
+        wait_for(expected.iter().copied().collect(), || self.reads(client));
+    }
+
+    /// Both replicas stop replaying, or go on.
+    fn replay(&self, how: &str) {
+        for replica in &self.servers[1..] {
+            replica.sql(&format!("select pg_wal_replay_{how}()"));
+        }
     }
 }
 
@@ -54,9 +57,7 @@ fn insert(client: &mut Raw, a: u32) -> String {
 
 #[test]
 fn reads_run_on_replicas_and_everything_else_on_the_primary() {
-    let replicated = start("read_your_writes = false");
-    let mut client = replicated.client();
-    replicated.wait_reads(&mut client, &[1, 2]);
+    let (replicated, mut client) = start("read_your_writes = false");
     for n in 0..10 {
         let port = insert(&mut client, n);
         assert_eq!(replicated.index(&port), 0);
@@ -89,23 +90,13 @@ fn reads_run_on_replicas_and_everything_else_on_the_primary() {
 
 #[test]
 fn prepared_statements_and_pipelines_are_split_too() {
-    let replicated = start("");
-    let mut warm = replicated.client();
-    replicated.wait_reads(&mut warm, &[1, 2]);
+    let (replicated, _) = start("");
     block_on(async {
         let client = connect(&replicated.login()).await.expect("connects");
-        let read = client
-            .prepare("select port from place where $1::int > 0")
-            .await
-            .expect("prepares");
-        let write = client
-            .prepare("insert into t values ($1, 'p') returning inet_server_port()")
-            .await
-            .expect("prepares");
-        let count = client
-            .prepare("select count(*) from t where a >= $1")
-            .await
-            .expect("prepares");
+        let prepare = async |text| client.prepare(text).await.expect("prepares");
+        let read = prepare("select port from place where $1::int > 0").await;
+        let write = prepare("insert into t values ($1, 'p') returning inet_server_port()").await;
+        let count = prepare("select count(*) from t where a >= $1").await;
         let port = |row: &tokio_postgres::Row| replicated.index(&row.get::<_, i32>(0).to_string());
         for n in 1..20 {
             // Sent without waiting for one another.
@@ -117,24 +108,17 @@ fn prepared_statements_and_pipelines_are_split_too() {
             );
             assert!(port(&before.expect("reads")) < 3);
             assert_eq!(port(&wrote.expect("writes")), 0);
-            assert_eq!(
-                counted.expect("counts").get::<_, i64>(0),
-                i64::from(n),
-                "its own writes"
-            );
+            let counted: i64 = counted.expect("counts").get(0);
+            assert_eq!(counted, i64::from(n), "its own writes");
         }
     });
 }
 
 #[test]
 fn sessions_see_their_own_writes_however_far_replicas_are_behind() {
-    let replicated = start("");
-    let mut client = replicated.client();
+    let (replicated, mut client) = start("");
     let mut other = replicated.client();
-    replicated.wait_reads(&mut client, &[1, 2]);
-    for replica in [1, 2] {
-        replicated.servers[replica].sql("select pg_wal_replay_pause()");
-    }
+    replicated.replay("pause");
     for n in 0..40 {
         insert(&mut client, n);
         let seen = client.value("select count(*) from t");
@@ -144,18 +128,14 @@ fn sessions_see_their_own_writes_however_far_replicas_are_behind() {
     // Who wrote nothing reads what replicas show.
     assert_eq!(other.value("select count(*) from t"), "0");
     assert_eq!(replicated.reads(&mut client), BTreeSet::from([0]));
-    for replica in [1, 2] {
-        replicated.servers[replica].sql("select pg_wal_replay_resume()");
-    }
+    replicated.replay("resume");
     replicated.wait_reads(&mut client, &[1, 2]);
     assert_eq!(client.value("select count(*) from t"), "40");
 }
 
 #[test]
 fn replicas_behind_the_limit_answer_nothing_until_they_have_caught_up() {
-    let replicated = start("lag_bytes_max = \"64kB\"");
-    let mut client = replicated.client();
-    replicated.wait_reads(&mut client, &[1, 2]);
+    let (replicated, mut client) = start("lag_bytes_max = \"64kB\"");
     replicated.servers[1].sql("select pg_wal_replay_pause()");
     replicated.servers[0].sql(FILL);
     replicated.servers[2].wait_replayed(&replicated.servers[0]);
@@ -167,9 +147,7 @@ fn replicas_behind_the_limit_answer_nothing_until_they_have_caught_up() {
 
 #[test]
 fn writes_wait_for_the_promotion_and_no_committed_write_is_lost() {
-    let mut replicated = start("");
-    let mut client = replicated.client();
-    replicated.wait_reads(&mut client, &[1, 2]);
+    let (mut replicated, mut client) = start("");
     for n in 0..10 {
         insert(&mut client, n);
     }
@@ -181,23 +159,32 @@ fn writes_wait_for_the_promotion_and_no_committed_write_is_lost() {
     // Reads go on, also of clients that come only now.
     let mut reader = replicated.client();
     assert_eq!(reader.value("select count(*) from t"), "10");
+    let mut console = replicated.pooler.console();
+    let before = received(&mut console, "app");
     let writer = std::thread::spawn(move || {
         let port = insert(&mut client, 10);
         (port, client.value("select count(*) from t"))
     });
-    std::thread::sleep(Duration::from_millis(700));
-    assert!(
-        !writer.is_finished(),
-        "there is no primary that could have taken it"
-    );
+    // The write has come, and its host is known to be gone.
+    wait_until("the write is sent", || received(&mut console, "app") > before);
+    wait_state(&replicated, &mut console, 0, "banned");
+    wait_until("the writer is seen to wait", || {
+        let clients = console.table("show clients");
+        let pools = console.table("show pools");
+        clients
+            .iter()
+            .any(|row| row["database"] == "app" && row["state"] == "waiting")
+            && pools
+                .iter()
+                .any(|row| row["database"] == "app" && row["cl_waiting"] == "1")
+    });
+    assert!(!writer.is_finished(), "no primary could have taken it");
     replicated.servers[1].sql("select pg_promote()");
     let (port, seen) = writer.join().expect("the write is answered");
     assert_eq!(replicated.index(&port), 1);
     assert_eq!(seen, "11");
-    assert_eq!(
-        replicated.servers[1].value("select count(distinct a) from t"),
-        "11"
-    );
+    let kept = replicated.servers[1].value("select count(distinct a) from t");
+    assert_eq!(kept, "11");
     // The old primary comes back as if nothing had happened, and gets nothing.
     replicated.servers[0].start_again();
     for n in 11..40 {
@@ -210,9 +197,7 @@ fn writes_wait_for_the_promotion_and_no_committed_write_is_lost() {
 
 #[test]
 fn a_stopped_replica_costs_no_read() {
-    let mut replicated = start("");
-    let mut client = replicated.client();
-    replicated.wait_reads(&mut client, &[1, 2]);
+    let (mut replicated, mut client) = start("");
     replicated.servers[2].stop();
     for _ in 0..100 {
         client.value(WHERE);
@@ -248,21 +233,15 @@ impl Drop for Stopped {
 }
 
 fn wait_state(replicated: &Replicated, console: &mut Raw, server: usize, expected: &str) {
-    wait(|| {
-        let state = host_column(replicated, console, server, "state");
-        match state == expected {
-            true => Ok(()),
-            false => Err(format!("the host is {state}, not {expected}")),
-        }
+    wait_for(expected.to_owned(), || {
+        host_column(replicated, console, server, "state")
     });
 }
 
 #[test]
 fn a_host_that_does_not_answer_in_time_is_left_alone_until_it_does() {
-    let replicated = start("health_check_timeout = \"300ms\"\nfailures_before_ban = 2");
-    let mut client = replicated.client();
+    let (replicated, mut client) = start("health_check_timeout = \"300ms\"\nfailures_before_ban = 2");
     let mut console = replicated.pooler.console();
-    replicated.wait_reads(&mut client, &[1, 2]);
     let hung = &replicated.servers[2];
     // It accepts nothing and answers nothing, and its connections stay open.
     let mut pids: Vec<u32> = hung
@@ -291,12 +270,8 @@ fn a_host_that_does_not_answer_in_time_is_left_alone_until_it_does() {
 
 #[test]
 fn reads_are_refused_where_they_may_not_go_to_the_primary() {
-    let replicated = start("lag_bytes_max = \"64kB\"\nread_fallback_to_primary = false");
-    let mut client = replicated.client();
-    replicated.wait_reads(&mut client, &[1, 2]);
-    for replica in [1, 2] {
-        replicated.servers[replica].sql("select pg_wal_replay_pause()");
-    }
+    let (replicated, mut client) = start("lag_bytes_max = \"64kB\"\nread_fallback_to_primary = false");
+    replicated.replay("pause");
     replicated.servers[0].sql(FILL);
     let error = wait(|| match client.try_rows(WHERE) {
         Err(error) => Ok(error),

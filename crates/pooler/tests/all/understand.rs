@@ -1,13 +1,15 @@
 //! What texts are understood to do, statement by statement.
 
 use corun_pooler::understand::{
-    Access, Dialect, Discard, Hint, Isolation, Limits, Pins, Shape, StatementKind as Kind, TransactionEffect,
+    Access, Discard, Hint, Isolation, Limits, Pins, Shape, StatementKind as Kind, TransactionEffect,
     Understanding, Understood,
 };
 use std::sync::Arc;
 
-fn of(text: &str) -> Arc<Understood> {
-    Understanding::new(Limits::default()).of(text.as_bytes())
+use crate::common::cases::cases;
+
+fn of(text: impl AsRef<[u8]>) -> Arc<Understood> {
+    Understanding::new(Limits::default()).of(text.as_ref())
 }
 
 #[test]
@@ -122,11 +124,7 @@ fn settings_that_outlive_the_transaction() {
     let check = |text: &str, settings: bool, names: &[&str]| {
         let understood = of(text);
         let found: Vec<&str> = understood.setting_names.iter().map(|name| &**name).collect();
-        assert_eq!(
-            (understood.settings, found.as_slice()),
-            (settings, names),
-            "{text}"
-        );
+        assert_eq!((understood.settings, &found[..]), (settings, names), "{text}");
     };
     check("set work_mem = '1MB'", true, &[]);
     check("set session datestyle to iso", true, &[]);
@@ -166,109 +164,100 @@ fn settings_that_outlive_the_transaction() {
     check("explain select set_config('a.b', 'x', false)", false, &["a.b"]);
     check("select 'set_config'", false, &[]);
     assert!(of("select set_config($1, $2, false)").pins.contains(Pins::OTHER));
-    assert!(
-        of("set search_path = pg_temp, public")
-            .pins
-            .contains(Pins::TEMP_TABLE)
-    );
+    let temporary = of("set search_path = pg_temp, public");
+    assert!(temporary.pins.contains(Pins::TEMP_TABLE));
 }
 
 #[test]
 fn pins_and_what_undoes_them() {
-    let check = |text: &str, pins: Pins, unpins: Pins| {
-        let understood = of(text);
-        assert_eq!((understood.pins, understood.unpins), (pins, unpins), "{text}");
+    let check = |pins: Pins, unpins: Pins, texts: &[&str]| {
+        for text in texts {
+            let understood = of(text);
+            assert_eq!((understood.pins, understood.unpins), (pins, unpins), "{text}");
+        }
     };
     let none = Pins::NONE;
-    check("create temp table x (a int)", Pins::TEMP_TABLE, none);
-    check("create temporary table x as select 1", Pins::TEMP_TABLE, none);
-    check("create temp table x (a int) on commit drop", none, none);
-    check("create temp table x on commit drop as select 1", none, none);
     check(
-        "create temp table x (a int) on commit delete rows",
         Pins::TEMP_TABLE,
         none,
+        &[
+            "create temp table x (a int)",
+            "create temporary table x as select 1",
+            "create temp table x (a int) on commit delete rows",
+            "create table pg_temp.x (a int)",
+            "create temp view v as select 1",
+            "create temp sequence s",
+            "select 1 into temp x",
+            "select 1 as a into temporary x union select 2",
+            "create function pg_temp.f() returns int language sql as 'select 1'",
+            "create type pg_temp.t as (a int)",
+            // Grammar unknown: by words.
+            "frobnicate temporary things",
+        ],
     );
-    check("create table pg_temp.x (a int)", Pins::TEMP_TABLE, none);
-    check("create temp view v as select 1", Pins::TEMP_TABLE, none);
-    check("create temp sequence s", Pins::TEMP_TABLE, none);
-    check("select 1 into temp x", Pins::TEMP_TABLE, none);
     check(
-        "select 1 as a into temporary x union select 2",
-        Pins::TEMP_TABLE,
         none,
-    );
-    check(
-        "create function pg_temp.f() returns int language sql as 'select 1'",
-        Pins::TEMP_TABLE,
         none,
+        &[
+            "create temp table x (a int) on commit drop",
+            "create temp table x on commit drop as select 1",
+            "create table x (a int)",
+            "select pg_advisory_xact_lock(1)",
+            "select pg_advisory_unlock(1)",
+            // It may not run: the server is asked.
+            "select pg_advisory_unlock_all()",
+            "explain select pg_advisory_lock(1)",
+            "unlisten c",
+            "declare c cursor for select 1",
+            "close c",
+            "deallocate p",
+            "discard plans",
+            "select * from t",
+        ],
     );
-    check("create type pg_temp.t as (a int)", Pins::TEMP_TABLE, none);
-    check("create table x (a int)", none, none);
-    check("select pg_advisory_lock(1)", Pins::ADVISORY_LOCK, none);
     check(
-        "select a from t where pg_try_advisory_lock_shared(1, a)",
         Pins::ADVISORY_LOCK,
         none,
+        &[
+            "select pg_advisory_lock(1)",
+            "select a from t where pg_try_advisory_lock_shared(1, a)",
+            "select pg_catalog.pg_advisory_lock(1)",
+            "insert into t select pg_try_advisory_lock(1)",
+            "explain analyze select pg_advisory_lock(1)",
+            // In doubt for the pin: the lock stays when a later statement fails.
+            "select pg_advisory_lock(1); select pg_advisory_unlock_all()",
+            "select json_object('a': pg_advisory_lock(1))",
+        ],
     );
-    check("select pg_catalog.pg_advisory_lock(1)", Pins::ADVISORY_LOCK, none);
+    check(Pins::LISTEN, none, &["listen c"]);
+    check(none, Pins::LISTEN, &["unlisten *"]);
     check(
-        "insert into t select pg_try_advisory_lock(1)",
-        Pins::ADVISORY_LOCK,
+        Pins::HOLD_CURSOR,
         none,
+        &["declare c cursor with hold for select 1"],
     );
-    check("select pg_advisory_xact_lock(1)", none, none);
-    check("select pg_advisory_unlock(1)", none, none);
-    // It may not run: the server is asked.
-    check("select pg_advisory_unlock_all()", none, none);
-    check("explain select pg_advisory_lock(1)", none, none);
+    check(none, Pins::HOLD_CURSOR, &["close all"]);
+    check(Pins::SQL_PREPARE, none, &["prepare p as select 1"]);
     check(
-        "explain analyze select pg_advisory_lock(1)",
-        Pins::ADVISORY_LOCK,
-        none,
-    );
-    check("listen c", Pins::LISTEN, none);
-    check("unlisten c", none, none);
-    check("unlisten *", none, Pins::LISTEN);
-    check("declare c cursor with hold for select 1", Pins::HOLD_CURSOR, none);
-    check("declare c cursor for select 1", none, none);
-    check("close c", none, none);
-    check("close all", none, Pins::HOLD_CURSOR);
-    check("prepare p as select 1", Pins::SQL_PREPARE, none);
-    check(
-        "prepare p as select pg_advisory_lock(1)",
         Pins::SQL_PREPARE | Pins::ADVISORY_LOCK,
         none,
+        &["prepare p as select pg_advisory_lock(1)"],
     );
-    check("deallocate p", none, none);
-    check("deallocate all", none, Pins::SQL_PREPARE);
-    check("set session authorization joe", Pins::SESSION_AUTHORIZATION, none);
+    check(none, Pins::SQL_PREPARE, &["deallocate all"]);
     check(
-        "set session authorization default",
+        Pins::SESSION_AUTHORIZATION,
+        none,
+        &["set session authorization joe"],
+    );
+    check(
         none,
         Pins::SESSION_AUTHORIZATION,
+        &["set session authorization default", "reset session authorization"],
     );
-    check("reset session authorization", none, Pins::SESSION_AUTHORIZATION);
-    check("load 'x'", Pins::LOAD, none);
-    check("select setseed(0.5)", Pins::OTHER, none);
-    check("set seed to 0.5", Pins::OTHER, none);
-    check("discard temp", none, Pins::TEMP_TABLE);
-    check("discard plans", none, none);
-    check("discard all", none, Pins::DISCARDED);
-    check("select * from t", none, none);
-    // In doubt for the pin: the lock stays when a later statement fails.
-    check(
-        "select pg_advisory_lock(1); select pg_advisory_unlock_all()",
-        Pins::ADVISORY_LOCK,
-        none,
-    );
-    // Grammar unknown: by words.
-    check("frobnicate temporary things", Pins::TEMP_TABLE, none);
-    check(
-        "select json_object('a': pg_advisory_lock(1))",
-        Pins::ADVISORY_LOCK,
-        none,
-    );
+    check(Pins::LOAD, none, &["load 'x'"]);
+    check(Pins::OTHER, none, &["select setseed(0.5)", "set seed to 0.5"]);
+    check(none, Pins::TEMP_TABLE, &["discard temp"]);
+    check(none, Pins::DISCARDED, &["discard all"]);
 }
 
 #[test]
@@ -313,6 +302,16 @@ fn transactions() {
     check("select 1; select 2", Effect::None);
 }
 
+/// Statements, and the tables they name.
+const TABLES: &str = r#"
+    select * from b, A, s.c x where exists (select 1 from "D") and b.x in (select a from b) => D a b s.c
+    with q as (select * from t) select * from q, u => t u
+    with q as (select 1) insert into t select * from q => t
+    update t set a = (select 1 from u) from v where t.x = v.x => t u v
+    delete from t using u returning (select 1 from v) => t u v
+    copy t (a, b) to stdout => t
+"#;
+
 #[test]
 fn kinds_tables_and_the_rest() {
     let tables = |text: &str| {
@@ -323,21 +322,9 @@ fn kinds_tables_and_the_rest() {
         };
         understood.tables.iter().map(name).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(
-        tables("select * from b, A, s.c x where exists (select 1 from \"D\") and b.x in (select a from b)"),
-        "D a b s.c"
-    );
-    assert_eq!(tables("with q as (select * from t) select * from q, u"), "t u");
-    assert_eq!(tables("with q as (select 1) insert into t select * from q"), "t");
-    assert_eq!(
-        tables("update t set a = (select 1 from u) from v where t.x = v.x"),
-        "t u v"
-    );
-    assert_eq!(
-        tables("delete from t using u returning (select 1 from v)"),
-        "t u v"
-    );
-    assert_eq!(tables("copy t (a, b) to stdout"), "t");
+    for (text, expected) in cases(TABLES) {
+        assert_eq!(tables(&text), expected, "{text}");
+    }
     assert_eq!(of("select 1").kind, Kind::Select);
     assert_eq!(of("select 1; select 2").kind, Kind::Select);
     assert_eq!(of("select 1; delete from t").kind, Kind::Several);
@@ -421,33 +408,11 @@ fn shapes_ignore_literals_and_normalised_texts_hold_none() {
 }
 
 #[test]
-fn strings_with_escapes_are_read_as_the_session_reads_them() {
-    let mut understanding = Understanding::new(Limits::default());
-    // Standard strings: the string ends before `; `. Escapes: it goes on to the end.
-    let text = br"select 'a\'; create temp table x (a int); --'";
-    let escapes = Dialect {
-        escapes_in_strings: true,
-    };
-    for _ in 0..2 {
-        assert_eq!(understanding.of(text).pins, Pins::TEMP_TABLE);
-        let understood = understanding.of_in(text, escapes);
-        assert_eq!(
-            (understood.pins, understood.statements, understood.kind),
-            (Pins::NONE, 1, Kind::Select)
-        );
-    }
-}
-
-#[test]
 fn texts_that_are_no_utf8_are_understood_all_the_same() {
     let mut text = b"create temp table t\xe4glich (a int); select '".to_vec();
     text.extend_from_slice(b"\xfc\xff' from pg_class");
-    let understood = of_bytes(&text);
+    let understood = of(&text);
     assert_eq!((understood.pins, understood.statements), (Pins::TEMP_TABLE, 2));
-}
-
-fn of_bytes(text: &[u8]) -> Arc<Understood> {
-    Understanding::new(Limits::default()).of(text)
 }
 
 #[test]
@@ -487,27 +452,20 @@ fn long_and_deep_texts_are_unknown_and_harmless() {
             .expect(&head);
         assert_ne!(understood.access, Access::Read, "{head}");
     }
-    let long = format!(
-        "insert into t values ('{}'); create temp table x (a int)",
-        "y".repeat(300_000)
-    );
-    let understood = of(&long);
-    assert_eq!(
-        (understood.kind, understood.pins),
-        (Kind::Unknown, Pins::TEMP_TABLE)
-    );
-    let long = format!(
-        "insert into t values ('{}', 'please hold and prepare')",
-        "y".repeat(300_000)
-    );
-    let understood = of(&long);
-    assert_eq!((understood.kind, understood.pins), (Kind::Unknown, Pins::NONE));
-    let wide = format!("select * from t where a in ({}1)", "1, ".repeat(50_000));
-    assert_eq!(of(&wide).access, Access::Read);
-    let wide = format!("select a{} from t", "[1]".repeat(10_000));
-    assert_eq!(of(&wide).access, Access::Read);
-    let wide = format!("select * from t where a = 1{}", " or a = 1".repeat(1_000));
-    assert_eq!(of(&wide).access, Access::Read);
+    for (end, pins) in [
+        ("); create temp table x (a int)", Pins::TEMP_TABLE),
+        (", 'please hold and prepare')", Pins::NONE),
+    ] {
+        let understood = of(&format!("insert into t values ('{}'{end}", "y".repeat(300_000)));
+        assert_eq!((understood.kind, understood.pins), (Kind::Unknown, pins), "{end}");
+    }
+    for wide in [
+        format!("select * from t where a in ({}1)", "1, ".repeat(50_000)),
+        format!("select a{} from t", "[1]".repeat(10_000)),
+        format!("select * from t where a = 1{}", " or a = 1".repeat(1_000)),
+    ] {
+        assert_eq!(of(&wide).access, Access::Read, "{}", &wide[..40]);
+    }
 }
 
 #[test]

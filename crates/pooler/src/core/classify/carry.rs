@@ -32,12 +32,12 @@ impl<R: Reactor> Way<'_, R> {
             return Some(violation("invalid message format"));
         };
         self.server.query.counts.client_parses += 1;
-        let utf8 = self.is_utf8(parsed.sql);
+        let alike = self.reads_alike(parsed.sql);
         let mut under = read_when_parsed(&self.client.settings, !parsed.sql.is_ascii());
-        if !utf8 {
+        if !alike {
             under.push(0);
         }
-        let statement = self.classifier.intern(&parsed, &under, utf8, self.first.take());
+        let statement = self.classifier.intern(&parsed, &under, alike, self.first.take());
         if self.rules.mode == PoolMode::Statement
             && statement.understood.transaction != TransactionEffect::None
         {

@@ -57,17 +57,18 @@ impl Classifier {
         self.catalogues.of(database)
     }
 
-    /// What a text of a client means; `known`: what was looked up already. `utf8`: that is its encoding for certain.
-    pub fn understood(&mut self, sql: &[u8], utf8: bool, known: Option<Arc<Understood>>) -> Arc<Understood> {
-        understood(&mut self.understanding, sql, utf8, known)
+    /// What a text of a client means; `known`: what was looked up already. `alike`: the client's server reads it as it
+    /// is read here, for certain.
+    pub fn understood(&mut self, sql: &[u8], alike: bool, known: Option<Arc<Understood>>) -> Arc<Understood> {
+        understood(&mut self.understanding, sql, alike, known)
     }
 
-    /// The statement of a Parse. `utf8` and `known`: as above.
+    /// The statement of a Parse. `alike` and `known`: as above.
     pub fn intern(
         &mut self,
         parsed: &read::Parse<'_>,
         under: &[u8],
-        utf8: bool,
+        alike: bool,
         known: Option<Arc<Understood>>,
     ) -> Arc<Statement> {
         let Self {
@@ -76,7 +77,7 @@ impl Classifier {
             ..
         } = self;
         statements.intern(parsed.sql, parsed.types, under, || {
-            understood(understanding, parsed.sql, utf8, known)
+            understood(understanding, parsed.sql, alike, known)
         })
     }
 }
@@ -84,15 +85,21 @@ impl Classifier {
 fn understood(
     understanding: &mut Understanding,
     sql: &[u8],
-    utf8: bool,
+    alike: bool,
     known: Option<Arc<Understood>>,
 ) -> Arc<Understood> {
     let found = known.unwrap_or_else(|| understanding.of(sql));
-    if utf8 || !found.ambiguous {
+    if alike || !found.ambiguous {
         return found;
     }
     let mut understood = Understood::clone(&found);
     understood.unreadable = true;
+    if sql.contains(&b'\\') {
+        // Where its strings end is not known.
+        understood.access = Access::Unknown;
+        understood.plain = false;
+        understood.keys = None;
+    }
     Arc::new(understood)
 }
 

@@ -270,8 +270,8 @@ impl<R: Reactor> Way<'_, R> {
         let Some(sql) = read::query(body) else {
             return Some(violation("invalid message format"));
         };
-        let utf8 = self.is_utf8(sql);
-        let understood = self.classifier.understood(sql, utf8, self.first.take());
+        let alike = self.reads_alike(sql);
+        let understood = self.classifier.understood(sql, alike, self.first.take());
         if self.rules.mode == PoolMode::Statement && understood.transaction != TransactionEffect::None {
             return self.refuse_block(end);
         }
@@ -366,11 +366,14 @@ impl<R: Reactor> Way<'_, R> {
         Some(None)
     }
 
-    /// Whether a text is in UTF-8 for certain; one in ASCII alone is.
-    pub(in crate::core) fn is_utf8(&self, text: &[u8]) -> bool {
-        // A change of settings that the server has not told yet may be one of the encoding.
-        text.is_ascii()
-            || !self.client.doubt.read_back && self.server.session.reported("client_encoding") == Some("UTF8")
+    /// Whether the server reads a text as it is read here, for certain: its bytes beyond ASCII are UTF-8, and backslashes in its strings
+    /// stand for themselves.
+    pub(in crate::core) fn reads_alike(&self, text: &[u8]) -> bool {
+        // A change of settings that the server has not told yet may be one of these.
+        let told =
+            |name, value| !self.client.doubt.read_back && self.server.session.reported(name) == Some(value);
+        (text.is_ascii() || told("client_encoding", "UTF8"))
+            && (!text.contains(&b'\\') || told("standard_conforming_strings", "on"))
     }
 
     /// Notes what a text does to the session.

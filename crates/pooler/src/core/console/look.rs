@@ -115,18 +115,18 @@ impl<R: Reactor> EventLoop<R> {
                 .local
                 .map(|address| address.to_string())
                 .unwrap_or_default(),
-            state: match (&client.phase, client.wait.pool(), client.server) {
+            state: match (&client.phase, client.wait.waits(), client.server) {
                 (Phase::Console, _, _) => "console",
-                (Phase::Ready | Phase::Greeting(_), Some(_), _) => "waiting",
-                (Phase::Ready, None, Some(_)) => "active",
-                (Phase::Ready, None, None) => "idle",
+                (Phase::Ready | Phase::Greeting(_), true, _) => "waiting",
+                (Phase::Ready, false, Some(_)) => "active",
+                (Phase::Ready, false, None) => "idle",
                 _ => "login",
             },
             connected: self.now.saturating_sub(client.connected),
             quiet: self.now.saturating_sub(client.since),
-            waited: match client.wait.pool() {
-                Some(_) => self.now.saturating_sub(client.wait.since),
-                None => Duration::ZERO,
+            waited: match client.wait.waits() {
+                true => self.now.saturating_sub(client.wait.since),
+                false => Duration::ZERO,
             },
             server: client
                 .server
@@ -225,7 +225,7 @@ impl<R: Reactor> EventLoop<R> {
                 mode: pool.effective.pool_mode.word(),
                 clients: pool.clients,
                 clients_active: 0,
-                clients_waiting: pool.waiting.len(),
+                clients_waiting: pool.waiting.len() + self.parked_of(index),
                 servers_active: 0,
                 servers_idle: pool.idle.len(),
                 servers_login: pool.connecting,

@@ -12,7 +12,6 @@ use crate::core::server::raw_reply::Reply;
 use crate::core::server::{Task, TaskKind};
 use crate::core::stages::StageTask;
 use crate::split::{Refusal, plan};
-use crate::understand::Dialect;
 use crate::wire::{backend, build};
 
 /// Memory for answers to questions.
@@ -28,7 +27,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let text = String::from_utf8_lossy(&job.asked.sql).into_owned();
-        match plan(&text, Dialect::default(), &rule.key) {
+        match plan(&text, &rule.key) {
             Err(refusal) => {
                 self.know(&job, Err(refusal));
                 false

@@ -4,7 +4,7 @@ use corun_net::reactor::Reactor;
 
 use crate::core::event_loop::EventLoop;
 use crate::split::plan;
-use crate::understand::{Dialect, Understood};
+use crate::understand::Understood;
 
 impl<R: Reactor> EventLoop<R> {
     /// Whether it runs in parts.
@@ -21,7 +21,7 @@ impl<R: Reactor> EventLoop<R> {
             return "Split: no [splits.NAME] names this query".to_owned();
         };
         let rule = &self.splits.rules[rule];
-        let parts = match plan(text, Dialect::default(), &rule.key) {
+        let parts = match plan(text, &rule.key) {
             Err(refusal) => return format!("Split: \"{}\", but it runs whole: {refusal}", rule.name),
             Ok(_) if !rule.why.is_empty() => {
                 return format!("Split: \"{}\", but it ran whole lately: {}", rule.name, rule.why);

@@ -3,12 +3,13 @@
 mod talk;
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::common::assert_contains;
 use crate::common::postgres::{Options, Postgres};
 use corun_pooler::auth::md5::Md5Secret;
-use corun_pooler::auth::scram::client::ChannelBinding::{self, Disable, Prefer, Require};
+use corun_pooler::auth::scram::client::ChannelBinding::{Disable, Prefer, Require};
 use corun_pooler::auth::scram::{ClientKeys, ITERATIONS_DEFAULT, Verifier};
 use corun_pooler::auth::{Credentials, Method, Secret};
 use corun_pooler::tls::{TlsClient, TlsFiles, TlsMode, TlsServer};
@@ -99,7 +100,7 @@ fn our_client_side_logs_in_to_postgresql() {
         "create role scram login password 'geheim'; create role clear login password 'geheim'; create role free login;
          create role ada login; set password_encryption = 'md5'; create role md5 login password 'geheim';",
     );
-    let port = postgres.port();
+    let log_in = |user, credentials, way, binding| login(postgres.port(), user, credentials, way, binding);
     let tls = TlsClient::load(&certificates.files(TlsMode::VerifyFull, None)).unwrap();
     let ada = TlsClient::load(&certificates.files(TlsMode::VerifyFull, Some("client"))).unwrap();
     let md5 = Credentials {
@@ -115,40 +116,38 @@ fn our_client_side_logs_in_to_postgresql() {
             ("clear", password("geheim")),
             ("free", Credentials::default()),
         ] {
-            let result = login(port, user, credentials, way, Prefer);
+            let result = log_in(user, credentials, way, Prefer);
             assert!(result.is_ok(), "{user} {}: {result:?}", way.is_some());
         }
         for user in ["scram", "md5", "clear"] {
-            let error = login(port, user, password("falsch"), way, Prefer).unwrap_err();
+            let error = log_in(user, password("falsch"), way, Prefer).unwrap_err();
             assert_eq!(
                 error,
                 format!("28P01 password authentication failed for user \"{user}\"")
             );
         }
     }
-    assert!(login(port, "ada", Credentials::default(), Some(&ada), Prefer).is_ok());
-    assert!(
-        login(port, "ada", Credentials::default(), Some(&tls), Prefer)
-            .unwrap_err()
-            .starts_with("28000")
-    );
-
+    assert!(log_in("ada", Credentials::default(), Some(&ada), Prefer).is_ok());
     // Bound to the channel, and unbound though it could be.
-    assert!(login(port, "scram", password("geheim"), Some(&tls), Require).is_ok());
-    assert!(login(port, "scram", password("geheim"), Some(&tls), Disable).is_ok());
-    assert!(
-        login(port, "scram", password("geheim"), None, Require)
-            .unwrap_err()
-            .contains("no TLS")
-    );
-    assert!(
-        login(port, "md5", password("geheim"), Some(&tls), Require)
-            .unwrap_err()
-            .contains("did not ask for SCRAM")
-    );
+    for binding in [Require, Disable] {
+        assert!(log_in("scram", password("geheim"), Some(&tls), binding).is_ok());
+    }
+    for (user, credentials, way, binding, part) in [
+        ("ada", Credentials::default(), Some(&tls), Prefer, "28000"),
+        ("scram", password("geheim"), None, Require, "no TLS"),
+        (
+            "md5",
+            password("geheim"),
+            Some(&tls),
+            Require,
+            "did not ask for SCRAM",
+        ),
+    ] {
+        assert_contains(&log_in(user, credentials, way, binding).unwrap_err(), part);
+    }
 
     // With keys and no password, which is what the proxy has after a client logged in to it with the same verifier.
-    let keys = login(port, "scram", password("geheim"), None, Prefer)
+    let keys = log_in("scram", password("geheim"), None, Prefer)
         .unwrap()
         .unwrap();
     let stored = postgres.value("select rolpassword from pg_authid where rolname = 'scram'");
@@ -158,19 +157,16 @@ fn our_client_side_logs_in_to_postgresql() {
         ..Credentials::default()
     };
     for (way, binding) in [(None, Prefer), (Some(&tls), Require)] {
-        assert!(login(port, "scram", with_keys(&keys), way, binding).is_ok());
+        assert!(log_in("scram", with_keys(&keys), way, binding).is_ok());
     }
     postgres.sql("alter role scram password 'geheim'"); // another salt
-    assert!(
-        login(port, "scram", with_keys(&keys), None, Prefer)
-            .unwrap_err()
-            .contains("verifier")
-    );
+    let refused = log_in("scram", with_keys(&keys), None, Prefer).unwrap_err();
+    assert_contains(&refused, "verifier");
     let both = Credentials {
         keys: Some(keys),
         ..password("geheim")
     };
-    assert!(login(port, "scram", both, None, Prefer).is_ok());
+    assert!(log_in("scram", both, None, Prefer).is_ok());
 }
 
 /// Passwords outside ASCII: what PostgreSQL stores for them is what we would have stored.
@@ -239,14 +235,11 @@ fn passwords_are_prepared_as_postgresql_does() {
     );
 }
 
-/// Runs psql against a server of ours; gives its rows, or what it says.
-fn psql(
-    server: Server,
-    user: &str,
-    password: &str,
-    more: &str,
-    certificates: &Path,
-) -> (Result<String, String>, Result<Option<ClientKeys>, String>) {
+/// What psql says, or the rows it has, and what the server learnt of it.
+type Talk = (Result<String, String>, Result<Option<ClientKeys>, String>);
+
+/// Runs psql against a server of ours, with a user and a password.
+fn psql(server: Server, (user, password): (&str, &str), more: &str, certificates: &Certificates) -> Talk {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let serving = std::thread::spawn(move || server.serve(listener.accept().unwrap().0));
@@ -256,7 +249,7 @@ fn psql(
             "host=127.0.0.1 port={port} user={user} dbname=d connect_timeout=15 gssencmode=disable {more}"
         ))
         .env("PGPASSWORD", password)
-        .env("HOME", certificates)
+        .env("HOME", certificates.folder.path())
         .stdin(Stdio::null())
         .output()
         .unwrap();
@@ -268,22 +261,23 @@ fn psql(
     (told, serving.join().unwrap())
 }
 
+/// What psql was refused with ends so.
+#[track_caller]
+fn assert_ends(told: Result<String, String>, end: &str) {
+    assert!(told.as_ref().is_err_and(|told| told.ends_with(end)), "{told:?}");
+}
+
 #[test]
 fn libpq_logs_in_to_our_server_side() {
     let certificates = Certificates::new();
-    let home = certificates.folder.path();
+    let home = &certificates;
+    let right = ("u", "geheim");
     let verifier = Verifier::derive(b"geheim", b"sixteen bytes ok", ITERATIONS_DEFAULT);
     let plain = || Secret::parse(b"geheim");
     let scram = || Some(Secret::Scram(verifier.clone()));
     let md5 = || Some(Secret::Md5(Md5Secret::of(b"geheim", "u")));
     let load = |mode| Some(TlsServer::load(&certificates.files(mode, Some("server"))).unwrap());
-    let server = |method, secret, tls| Server {
-        user: "u",
-        secret,
-        method,
-        tls,
-        binds: true,
-    };
+    let server = |method, secret, tls| Server::new("u", method, secret, tls);
     let full = format!(
         "sslmode=verify-full sslrootcert={}",
         certificates.path("ca.crt").display()
@@ -306,45 +300,26 @@ fn libpq_logs_in_to_our_server_side() {
             (Method::Password, md5()),
             (Method::Trust, None),
         ] {
-            let (told, served) = psql(
-                server(method, secret.clone(), tls.clone()),
-                "u",
-                "geheim",
-                more,
-                home,
-            );
+            let (told, served) = psql(server(method, secret.clone(), tls.clone()), right, more, home);
             assert_eq!(told.as_deref(), Ok("in"), "{method:?} {secret:?} {served:?}");
             if method == Method::ScramSha256 {
                 assert!(served.unwrap().unwrap().verifier().matches(b"geheim"));
             }
             if method != Method::Trust {
-                let (told, _) = psql(server(method, secret, tls.clone()), "u", "falsch", more, home);
-                assert!(
-                    told.unwrap_err()
-                        .ends_with("FATAL:  password authentication failed for user \"u\"")
-                );
+                let (told, _) = psql(server(method, secret, tls.clone()), ("u", "falsch"), more, home);
+                assert_ends(told, "FATAL:  password authentication failed for user \"u\"");
             }
         }
-        let nobody = psql(
-            server(Method::ScramSha256, scram(), tls),
-            "v",
-            "geheim",
-            more,
-            home,
-        )
-        .0
-        .unwrap_err();
-        assert!(
-            nobody.ends_with("FATAL:  password authentication failed for user \"v\""),
-            "{nobody}"
-        );
+        let server = server(Method::ScramSha256, scram(), tls);
+        let (nobody, _) = psql(server, ("v", "geheim"), more, home);
+        assert_ends(nobody, "FATAL:  password authentication failed for user \"v\"");
     }
 
     let tls = || load(TlsMode::Require);
     let unbound = format!("{full} channel_binding=disable");
     for (secret, more) in [(scram(), &bound), (plain(), &bound), (scram(), &unbound)] {
         let server = server(Method::ScramSha256, secret, tls());
-        let told = psql(server, "u", "geheim", more, home).0;
+        let told = psql(server, right, more, home).0;
         assert_eq!(told.as_deref(), Ok("in"), "{more}");
     }
     for refused in [
@@ -354,12 +329,8 @@ fn libpq_logs_in_to_our_server_side() {
             ..server(Method::ScramSha256, scram(), tls())
         },
     ] {
-        assert!(
-            psql(refused, "u", "geheim", &bound, home)
-                .0
-                .unwrap_err()
-                .contains("channel binding")
-        );
+        let told = psql(refused, right, &bound, home).0.unwrap_err();
+        assert_contains(&told, "channel binding");
     }
 
     // Certificates of clients.
@@ -369,30 +340,16 @@ fn libpq_logs_in_to_our_server_side() {
         own("client.crt"),
         own("client.key")
     );
-    let ada = |mode| Server {
-        user: "ada",
-        secret: None,
-        method: Method::Cert,
-        tls: load(mode),
-        binds: true,
-    };
+    let ada = |mode| Server::new("ada", Method::Cert, None, load(mode));
     for mode in [TlsMode::Require, TlsMode::VerifyCa] {
-        assert_eq!(
-            psql(ada(mode), "ada", "", &with_cert, home).0.as_deref(),
-            Ok("in")
-        );
-        let other = psql(ada(mode), "u", "", &with_cert, home).0.unwrap_err();
-        assert!(
-            other.ends_with("FATAL:  certificate authentication failed for user \"u\""),
-            "{other}"
-        );
+        let (told, _) = psql(ada(mode), ("ada", ""), &with_cert, home);
+        assert_eq!(told.as_deref(), Ok("in"));
+        let (other, _) = psql(ada(mode), ("u", ""), &with_cert, home);
+        assert_ends(other, "FATAL:  certificate authentication failed for user \"u\"");
     }
-    let without = psql(ada(TlsMode::Require), "ada", "", &full, home).0.unwrap_err();
-    assert!(
-        without.ends_with("FATAL:  connection requires a valid client certificate"),
-        "{without}"
-    );
-    assert!(psql(ada(TlsMode::VerifyCa), "ada", "", &full, home).0.is_err());
+    let (without, _) = psql(ada(TlsMode::Require), ("ada", ""), &full, home);
+    assert_ends(without, "FATAL:  connection requires a valid client certificate");
+    assert!(psql(ada(TlsMode::VerifyCa), ("ada", ""), &full, home).0.is_err());
 }
 
 /// The whole way of a pooler that knows only the verifier: a client logs in to it, and it logs in to the server as that client.
@@ -404,27 +361,18 @@ fn a_client_s_proof_opens_the_server_s_door() {
     let stored = postgres.value("select rolpassword from pg_authid where rolname = 'u'");
     let secret = Secret::parse(stored.as_bytes());
     let tls = Some(TlsServer::load(&certificates.files(TlsMode::Require, Some("server"))).unwrap());
-    let server = Server {
-        user: "u",
-        secret: secret.clone(),
-        method: Method::ScramSha256,
-        tls,
-        binds: true,
-    };
+    let server = Server::new("u", Method::ScramSha256, secret.clone(), tls);
     let more = format!(
         "sslmode=verify-full sslrootcert={} channel_binding=require",
         certificates.path("ca.crt").display()
     );
-    let (told, served) = psql(server, "u", "geheim IX", &more, certificates.folder.path());
+    let (told, served) = psql(server, ("u", "geheim IX"), &more, &certificates);
     assert_eq!(told.as_deref(), Ok("in"), "{served:?}");
     let credentials = Credentials::new(secret.as_ref(), served.unwrap());
     let to_server = TlsClient::load(&certificates.files(TlsMode::VerifyFull, None)).unwrap();
-    let bindings: [(Option<&TlsClient>, ChannelBinding); 2] = [(Some(&to_server), Require), (None, Prefer)];
-    for (way, binding) in bindings {
-        assert_eq!(
-            login(postgres.port(), "u", credentials.clone(), way, binding).map(|keys| keys.is_some()),
-            Ok(true)
-        );
+    for (way, binding) in [(Some(&to_server), Require), (None, Prefer)] {
+        let keys = login(postgres.port(), "u", credentials.clone(), way, binding);
+        assert_eq!(keys.map(|keys| keys.is_some()), Ok(true));
     }
 }
 
@@ -432,17 +380,16 @@ fn a_client_s_proof_opens_the_server_s_door() {
 /// decides what a login is bound to. Both sides in turn are PostgreSQL's.
 #[test]
 fn every_certificate_binds() {
-    let openssl = |args: &str, folder: &Path| {
+    let certificates = Certificates::new();
+    let openssl = |args: &str| {
         Command::new("openssl")
             .args(args.split(' '))
-            .current_dir(folder)
+            .current_dir(certificates.folder.path())
             .stdin(Stdio::null())
             .output()
             .is_ok_and(|out| out.status.success())
     };
-    let certificates = Certificates::new();
-    let home = certificates.folder.path();
-    if !openssl("version", home) {
+    if !openssl("version") {
         skipped("openssl is not installed");
         return;
     }
@@ -465,23 +412,15 @@ fn every_certificate_binds() {
         ("ed25519", false),
         ("version 1", true),
     ] {
-        let made = if kind == "version 1" {
-            openssl(
-                "req -new -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout made.key -out made.csr",
-                home,
-            ) && openssl(
-                "x509 -req -in made.csr -signkey made.key -days 3 -out made.crt",
-                home,
-            )
-        } else {
-            openssl(
-                &format!(
-                    "req -x509 -nodes -days 3 -subj /CN=127.0.0.1 -keyout made.key -out made.crt -newkey {kind}"
-                ),
-                home,
-            )
+        let own = "-nodes -subj /CN=127.0.0.1 -keyout made.key";
+        let commands = match kind {
+            "version 1" => vec![
+                format!("req -new -newkey rsa:2048 {own} -out made.csr"),
+                "x509 -req -in made.csr -signkey made.key -days 3 -out made.crt".to_owned(),
+            ],
+            kind => vec![format!("req -x509 -days 3 {own} -out made.crt -newkey {kind}")],
         };
-        assert!(made, "{kind}");
+        assert!(commands.iter().all(|command| openssl(command)), "{kind}");
         // PostgreSQL shows it to our client side.
         postgres.put("server.crt", &certificates.text("made.crt"));
         postgres.put("server.key", &certificates.text("made.key"));
@@ -498,22 +437,12 @@ fn every_certificate_binds() {
             })
             .unwrap(),
         );
-        let server = |tls| Server {
-            user: "u",
-            secret: Secret::parse(b"geheim"),
-            method: Method::ScramSha256,
-            tls,
-            binds: true,
-        };
-        let (told, _) = psql(
-            server(tls.clone()),
-            "u",
-            "geheim",
-            "sslmode=require channel_binding=require",
-            home,
-        );
+        let secret = Secret::parse(b"geheim");
+        let server = |tls| Server::new("u", Method::ScramSha256, secret.clone(), tls);
+        let more = "sslmode=require channel_binding=require";
+        let (told, _) = psql(server(tls.clone()), ("u", "geheim"), more, &certificates);
         assert_eq!(told.is_ok(), binds, "{kind}: {told:?}");
-        let (told, _) = psql(server(tls), "u", "geheim", "sslmode=require", home);
+        let (told, _) = psql(server(tls), ("u", "geheim"), "sslmode=require", &certificates);
         assert_eq!(told.as_deref(), Ok("in"), "{kind}");
     }
 }

@@ -12,7 +12,7 @@ use corun_pooler::auth::{
 };
 use corun_pooler::tls::negotiate::{self, Answer};
 use corun_pooler::tls::{Progress, TlsClient, TlsServer, TlsSession};
-use corun_pooler::wire::error::{Refusal, Reported};
+use corun_pooler::wire::error::Reported;
 use corun_pooler::wire::startup::Packet;
 use corun_pooler::wire::{self, TransactionStatus, backend, build, frontend};
 use ring::rand::SystemRandom;
@@ -165,6 +165,17 @@ pub struct Server {
 }
 
 impl Server {
+    /// One that offers channel binding where it has TLS.
+    pub fn new(user: &'static str, method: Method, secret: Option<Secret>, tls: Option<TlsServer>) -> Server {
+        Server {
+            user,
+            secret,
+            method,
+            tls,
+            binds: true,
+        }
+    }
+
     /// Serves one connection to its end; gives what was learnt of a client that logged in.
     pub fn serve(&self, socket: TcpStream) -> Result<Option<ClientKeys>, String> {
         let mut wire = Wire::new(socket);
@@ -184,12 +195,8 @@ impl Server {
                 Packet::Startup(startup) => break startup,
             }
         };
-        let asked = startup
-            .parameters
-            .iter()
-            .find(|(name, _)| name == "user")
-            .map(|(_, user)| user.as_str());
-        let user = asked.unwrap_or_default();
+        let asked = startup.parameters.iter().find(|(name, _)| name == "user");
+        let user = asked.map_or("", |(_, user)| user.as_str());
         let lookup = match &self.secret {
             _ if user != self.user => Lookup::Unknown,
             Some(secret) => Lookup::Found(secret),
@@ -226,7 +233,9 @@ impl Server {
                     break learnt;
                 }
                 Step::Denied(denial) => {
-                    say(&mut wire, &denial.refusal);
+                    let mut last = Vec::new();
+                    build::fatal(&mut last, &denial.refusal);
+                    wire.send(&last);
                     return Err(denial.reason);
                 }
             }
@@ -255,10 +264,4 @@ impl Server {
         }
         Ok(keys)
     }
-}
-
-fn say(wire: &mut Wire, refusal: &Refusal) {
-    let mut out = Vec::new();
-    build::fatal(&mut out, refusal);
-    wire.send(&out);
 }

@@ -1,6 +1,6 @@
 //! A client that keeps of an answer what the comparison is about.
 
-use crate::common::message::{Message, describe, message, parse, sync};
+use crate::common::message::{Message, bind_as, describe, execute, parse, sync};
 use crate::common::raw::Raw;
 
 /// What came back for one statement.
@@ -20,6 +20,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The error, and where in the text it lies.
+    pub fn failure(&self) -> (&Option<Vec<String>>, Option<usize>) {
+        (&self.error, self.position)
+    }
+
     fn of(messages: Vec<Message>) -> Answer {
         let mut answer = Answer::default();
         for message in messages {
@@ -57,16 +62,9 @@ impl Client {
 
     /// Bind, Execute. Values are bytes in the format of text.
     pub fn execute(&mut self, name: &str, values: &[impl AsRef<[u8]>]) -> Answer {
-        let mut body = [b"\0", name.as_bytes(), b"\0", &[0, 0]].concat();
-        body.extend((values.len() as u16).to_be_bytes());
-        for value in values {
-            let value = value.as_ref();
-            body.extend((value.len() as u32).to_be_bytes());
-            body.extend(value);
-        }
-        body.extend([0, 0]);
-        let execute = crate::common::message::execute("", 0);
-        self.0.send(&[message(b'B', &body), execute, sync()].concat());
+        let values: Vec<_> = values.iter().map(Some).collect();
+        let run = [bind_as("", name, &values, &[]), execute("", 0), sync()];
+        self.0.send(&run.concat());
         Answer::of(self.0.until_ready())
     }
 }

@@ -4,7 +4,7 @@ use super::message::cancel_request;
 use super::postgres::{self, Postgres};
 use super::raw::{Login, Raw, Rows, number};
 use super::target::{Mode, Pooling, Target};
-use super::wait::wait;
+use super::wait::wait_for;
 
 /// A database that only this test uses, and a target in front of it.
 pub struct Fixture {
@@ -105,6 +105,13 @@ impl Fixture {
         self.server().value_in(&self.database, text)
     }
 
+    /// Waits until no server process of the database fulfils a condition on `pg_stat_activity`.
+    pub fn wait_for_no_server(&self, condition: &str) {
+        self.wait_until(&format!(
+            "select count(*) = 0 from pg_stat_activity where datname = current_database() and {condition}"
+        ));
+    }
+
     /// Waits until a query of the superuser returns `t`.
     pub fn wait_until(&self, query: &str) {
         self.server().wait_until_in(&self.database, query);
@@ -126,13 +133,16 @@ pub fn cancel(login: &Login, (pid, secret): &(u32, Vec<u8>)) -> Vec<u8> {
 
 /// Waits until the console says that so many clients of a database wait for a server.
 pub fn wait_for_waiting(console: &mut Raw, database: &str, count: usize) {
-    wait(|| {
-        let mut pools = console.table("show pools");
-        pools.retain(|pool| pool["database"] == database);
-        let waiting: usize = pools.iter().map(|pool| number::<usize>(pool, "cl_waiting")).sum();
-        match waiting == count {
-            true => Ok(()),
-            false => Err(format!("{waiting} wait, not {count}: {pools:#?}")),
-        }
+    wait_for(count, || {
+        let pools = console.table("show pools");
+        let pools = pools.iter().filter(|pool| pool["database"] == database);
+        pools.map(|pool| number::<usize>(pool, "cl_waiting")).sum()
     });
+}
+
+/// Bytes that the proxy has read of clients of a database.
+pub fn received(console: &mut Raw, database: &str) -> u64 {
+    let rows = console.table("show stats");
+    let row = rows.iter().find(|row| row["database"] == database);
+    row.map_or(0, |row| number(row, "total_received"))
 }

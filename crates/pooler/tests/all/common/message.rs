@@ -56,6 +56,11 @@ pub fn query(sql: &str) -> Vec<u8> {
     message(b'Q', &body)
 }
 
+/// A simple query of each text.
+pub fn queries(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| query(text)).collect()
+}
+
 /// `Parse`.
 pub fn parse(name: &str, sql: &str, types: &[u32]) -> Vec<u8> {
     let mut body = Vec::new();
@@ -70,23 +75,35 @@ pub fn parse(name: &str, sql: &str, types: &[u32]) -> Vec<u8> {
 
 /// `Bind` with values as text; the result in text or binary.
 pub fn bind(portal: &str, statement: &str, values: &[Option<&str>], binary: bool) -> Vec<u8> {
+    bind_as(portal, statement, values, &[i16::from(binary)])
+}
+
+/// The same with these formats of the result's columns.
+pub fn bind_as(
+    portal: &str,
+    statement: &str,
+    values: &[Option<impl AsRef<[u8]>>],
+    formats: &[i16],
+) -> Vec<u8> {
     let mut body = Vec::new();
     text(&mut body, portal);
     text(&mut body, statement);
-    body.extend_from_slice(&0u16.to_be_bytes());
-    body.extend_from_slice(&(values.len() as u16).to_be_bytes());
-    for value in values {
-        match value {
-            None => body.extend_from_slice(&u32::MAX.to_be_bytes()),
-            Some(value) => {
-                body.extend_from_slice(&(value.len() as u32).to_be_bytes());
-                body.extend_from_slice(value.as_bytes());
-            }
-        }
-    }
-    body.extend_from_slice(&1u16.to_be_bytes());
-    body.extend_from_slice(&u16::from(binary).to_be_bytes());
+    body.extend([0, 0]);
+    body.extend(row(values));
+    body.extend((formats.len() as u16).to_be_bytes());
+    body.extend(formats.iter().flat_map(|format| format.to_be_bytes()));
     message(b'B', &body)
+}
+
+/// The body of a `DataRow`, which is how `Bind` has its values, too.
+pub fn row(values: &[Option<impl AsRef<[u8]>>]) -> Vec<u8> {
+    let mut body = (values.len() as u16).to_be_bytes().to_vec();
+    for value in values {
+        let value = value.as_ref().map(AsRef::as_ref);
+        body.extend(value.map_or(u32::MAX, |value| value.len() as u32).to_be_bytes());
+        body.extend(value.unwrap_or_default());
+    }
+    body
 }
 
 /// `Describe` of a statement (`S`) or portal (`P`).
@@ -176,6 +193,44 @@ pub fn statement(sql: &str, values: &[Option<&str>]) -> Vec<u8> {
     [parse("", sql, &[]), bind_execute("", values)].concat()
 }
 
+/// Takes the message at the start of some bytes, if it is there to its end.
+pub fn take(bytes: &mut Vec<u8>) -> Option<Message> {
+    let head = bytes.get(1..5)?;
+    let length = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    if bytes.len() < length + 1 {
+        return None;
+    }
+    let whole: Vec<u8> = bytes.drain(..=length).collect();
+    Some(Message {
+        tag: whole[0],
+        body: whole.get(5..).unwrap_or_default().to_vec(),
+    })
+}
+
+/// The messages in some bytes, in which there is nothing else.
+pub fn all(bytes: &[u8]) -> Vec<Message> {
+    let mut rest = bytes.to_vec();
+    let all = std::iter::from_fn(|| take(&mut rest)).collect();
+    assert!(rest.is_empty(), "no message: {rest:02x?}");
+    all
+}
+
+/// The values in the body of a `DataRow`; what is missing is empty.
+pub fn values(mut row: &[u8]) -> Vec<Option<Vec<u8>>> {
+    let mut taken = |count: usize| {
+        let (taken, rest) = row.split_at(count.min(row.len()));
+        row = rest;
+        taken
+    };
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+    (0..number(taken(2)))
+        .map(|_| match number(taken(4)) {
+            0xFFFF_FFFF => None,
+            length => Some(taken(length).to_vec()),
+        })
+        .collect()
+}
+
 /// SQLSTATEs of the errors among messages.
 pub fn errors(messages: &[Message]) -> Vec<String> {
     let errors = messages.iter().filter(|message| message.tag == b'E');
@@ -208,6 +263,14 @@ pub fn shown(messages: &[Message]) -> Vec<String> {
     messages.iter().filter_map(Message::show).collect()
 }
 
+/// Texts that end in a zero byte.
+fn texts(bytes: &[u8]) -> Vec<String> {
+    let parts = bytes.split(|byte| *byte == 0);
+    parts
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
 /// What identifies an object made during the test, whose number may differ from server to server.
 const FIRST_OWN_OBJECT: u32 = 16_384;
 
@@ -228,10 +291,7 @@ impl Message {
 
     /// Texts of the body that end in a zero byte.
     pub fn texts(&self) -> Vec<String> {
-        self.body
-            .split(|byte| *byte == 0)
-            .map(|part| String::from_utf8_lossy(part).into_owned())
-            .collect()
+        texts(&self.body)
     }
 
     /// One field of an error or notice.
@@ -248,17 +308,29 @@ impl Message {
         format!("{} {}", field(b'C'), field(b'M'))
     }
 
-    /// Names of the columns of a `RowDescription`.
-    pub fn column_names(&self) -> Vec<String> {
+    /// Names of the columns of a `RowDescription`, and where the rest of each stands.
+    fn described(&self) -> Vec<(String, usize)> {
         let mut at = 2;
         (0..self.u16_at(0))
             .map(|_| {
                 let rest = self.body.get(at..).unwrap_or_default();
                 let name = rest.split(|byte| *byte == 0).next().unwrap_or_default();
-                at += name.len() + 1 + 18;
-                String::from_utf8_lossy(name).into_owned()
+                let place = at + name.len() + 1;
+                at = place + 18;
+                (String::from_utf8_lossy(name).into_owned(), place)
             })
             .collect()
+    }
+
+    /// Names of the columns of a `RowDescription`.
+    pub fn column_names(&self) -> Vec<String> {
+        self.described().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Types of the columns of a `RowDescription`.
+    pub fn column_types(&self) -> Vec<u32> {
+        let described = self.described().into_iter();
+        described.map(|(_, at)| self.u32_at(at + 6)).collect()
     }
 
     /// Types in a `ParameterDescription`.
@@ -269,22 +341,12 @@ impl Message {
 
     /// Columns of a `DataRow`.
     pub fn columns(&self) -> Vec<Option<String>> {
-        let mut at = 2;
-        (0..self.u16_at(0))
-            .map(|_| {
-                let length = self.u32_at(at);
-                at += 4;
-                if length == u32::MAX {
-                    return None;
-                }
-                let bytes = self.body.get(at..at + length as usize).unwrap_or_default();
-                at += length as usize;
-                Some(match std::str::from_utf8(bytes) {
-                    Ok(text) if !text.contains('\0') => text.to_owned(),
-                    _ => format!("{bytes:02x?}"),
-                })
-            })
-            .collect()
+        let shown = |bytes: Vec<u8>| match std::str::from_utf8(&bytes) {
+            Ok(text) if !text.contains('\0') => text.to_owned(),
+            _ => format!("{bytes:02x?}"),
+        };
+        let values = values(&self.body).into_iter();
+        values.map(|value| value.map(shown)).collect()
     }
 
     /// One line that is the same for two servers that did the same. `None` for what may differ: the cancel key.
@@ -295,29 +357,15 @@ impl Message {
             b'D' => format!("row {:?}", self.columns()),
             b'T' => format!("columns {}", self.show_columns()),
             b'E' | b'N' => {
-                let fields: Vec<String> = self
-                    .body
-                    .split(|byte| *byte == 0)
-                    .filter(|part| !part.is_empty())
-                    .map(|part| String::from_utf8_lossy(part).into_owned())
-                    .collect();
-                format!(
-                    "{} {}",
-                    if self.tag == b'E' { "error" } else { "notice" },
-                    fields.join(" | ")
-                )
+                let mut fields = self.texts();
+                fields.retain(|field| !field.is_empty());
+                let kind = if self.tag == b'E' { "error" } else { "notice" };
+                format!("{kind} {}", fields.join(" | "))
             }
             b'Z' => format!("ready {}", String::from_utf8_lossy(&self.body)),
             b'C' => format!("complete {}", self.texts()[0]),
             b'S' => format!("parameter {:?}", &self.texts()[..2]),
-            b'A' => format!(
-                "notification {:?}",
-                Message {
-                    tag: b'A',
-                    body: self.body[4..].to_vec()
-                }
-                .texts()
-            ),
+            b'A' => format!("notification {:?}", texts(&self.body[4..])),
             b't' => {
                 let types = self.type_oids();
                 let types: Vec<u32> = types.into_iter().map(|oid| oid.min(FIRST_OWN_OBJECT)).collect();
@@ -329,15 +377,8 @@ impl Message {
     }
 
     fn show_columns(&self) -> String {
-        let mut at = 2;
-        let mut shown = Vec::new();
-        for _ in 0..self.u16_at(0) {
-            let Some(end) = self.body[at..].iter().position(|byte| *byte == 0) else {
-                return "cut off".to_owned();
-            };
-            let name = String::from_utf8_lossy(&self.body[at..at + end]).into_owned();
-            at += end + 1;
-            shown.push(format!(
+        let shown = self.described().into_iter().map(|(name, at)| {
+            format!(
                 "{name}: table {} column {} type {} length {} modifier {} format {}",
                 self.u32_at(at).min(FIRST_OWN_OBJECT),
                 self.u16_at(at + 4),
@@ -345,10 +386,9 @@ impl Message {
                 self.u16_at(at + 10) as i16,
                 self.u32_at(at + 12) as i32,
                 self.u16_at(at + 16)
-            ));
-            at += 18;
-        }
-        shown.join(", ")
+            )
+        });
+        shown.collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -6,6 +6,7 @@
 #![allow(dead_code)] // Each test program uses another part.
 #![allow(clippy::print_stderr)] // A test that failed shows the logs.
 
+pub mod cases;
 pub mod child;
 pub mod driver;
 pub mod fixture;

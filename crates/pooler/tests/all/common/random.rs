@@ -29,6 +29,11 @@ impl Random {
         self.below(100) < percent
     }
 
+    /// One of these texts.
+    pub fn text(&mut self, from: &[&str]) -> String {
+        self.pick(from).to_owned()
+    }
+
     /// One of these.
     pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]

@@ -416,8 +416,12 @@ impl Raw {
 
     /// Runs a simple query: its rows, or code and message of the first error.
     pub fn try_rows(&mut self, sql: &str) -> Result<Rows, String> {
-        self.try_send(&message::query(sql))
-            .map_err(|error| error.to_string())?;
+        self.try_ask(&message::query(sql))
+    }
+
+    /// Sends bytes that end in one `ReadyForQuery`: the rows of the answer, or code and message of the first error.
+    pub fn try_ask(&mut self, bytes: &[u8]) -> Result<Rows, String> {
+        self.try_send(bytes).map_err(|error| error.to_string())?;
         let mut rows = Vec::new();
         let mut failed = None;
         loop {

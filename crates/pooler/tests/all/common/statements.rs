@@ -93,42 +93,34 @@ impl Statements {
     }
 
     fn end_of_failed(&mut self) -> String {
-        self.random
-            .pick(&[
-                "rollback",
-                "rollback",
-                "commit",
-                "rollback to s1",
-                "rollback to s2",
-                "rollback and chain",
-            ])
-            .to_owned()
+        self.random.text(&[
+            "rollback",
+            "rollback",
+            "commit",
+            "rollback to s1",
+            "rollback to s2",
+            "rollback and chain",
+        ])
     }
 
     fn transaction_or_setting(&mut self) -> String {
         match self.random.below(10) {
-            0..=3 => self
-                .random
-                .pick(&[
-                    "begin",
-                    "begin",
-                    "begin",
-                    "start transaction read only",
-                    "begin isolation level repeatable read",
-                    "begin isolation level serializable, read write",
-                ])
-                .to_owned(),
-            4..=5 => self
-                .random
-                .pick(&[
-                    "savepoint s1",
-                    "savepoint s2",
-                    "rollback to s1",
-                    "release s1",
-                    "release s2",
-                    "rollback to s2",
-                ])
-                .to_owned(),
+            0..=3 => self.random.text(&[
+                "begin",
+                "begin",
+                "begin",
+                "start transaction read only",
+                "begin isolation level repeatable read",
+                "begin isolation level serializable, read write",
+            ]),
+            4..=5 => self.random.text(&[
+                "savepoint s1",
+                "savepoint s2",
+                "rollback to s1",
+                "release s1",
+                "release s2",
+                "rollback to s2",
+            ]),
             _ => self.setting(),
         }
     }
@@ -275,15 +267,12 @@ impl Statements {
             ),
             12 => format!("set {local}statement_timeout to '{}s'", 30 + self.id()),
             13 => format!("select sets('app.mine', 'inside {}')", self.id()),
-            14 => self
-                .random
-                .pick(&[
-                    "set no.such.thing to 1",
-                    "set timezone to 'Nowhere'",
-                    "set client_min_messages to warning",
-                    "set standard_conforming_strings to off",
-                ])
-                .to_owned(),
+            14 => self.random.text(&[
+                "set no.such.thing to 1",
+                "set timezone to 'Nowhere'",
+                "set client_min_messages to warning",
+                "set standard_conforming_strings to off",
+            ]),
             _ => self.show(),
         }
     }
@@ -347,7 +336,7 @@ impl Statements {
             3 => format!("execute p1({})", self.id()),
             4 => "execute p2".to_owned(),
             5 => "deallocate p1".to_owned(),
-            _ => self.random.pick(&["deallocate all", "deallocate p2", "select name, statement from pg_prepared_statements where not from_sql and name not like 'corun%' order by name limit 0"]).to_owned(),
+            _ => self.random.text(&["deallocate all", "deallocate p2", "select name, statement from pg_prepared_statements where not from_sql and name not like 'corun%' order by name limit 0"]),
         }
     }
 
@@ -384,8 +373,7 @@ impl Statements {
             8 => "discard all".to_owned(),
             9 => self
                 .random
-                .pick(&["discard plans", "discard temp", "discard sequences"])
-                .to_owned(),
+                .text(&["discard plans", "discard temp", "discard sequences"]),
             10 => "select pg_listening_channels() order by 1".to_owned(),
             11 => format!("select nextval('b{n}_id_seq')"),
             12 => format!("select currval('b{n}_id_seq')"),

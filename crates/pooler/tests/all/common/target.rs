@@ -13,8 +13,9 @@ use super::raw::{Login, Raw};
 use super::wait::wait;
 
 /// When a client lets its server go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
+    #[default]
     Session,
     Transaction,
     Statement,
@@ -31,7 +32,7 @@ impl Mode {
 }
 
 /// The settings of a test, by PgBouncer's names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pooling {
     pub mode: Mode,
     /// Servers a database and user may have.
@@ -54,11 +55,7 @@ impl Pooling {
         Pooling {
             mode,
             pool_size,
-            settings: Vec::new(),
-            ours: String::new(),
-            corun: String::new(),
-            files: Vec::new(),
-            partitioner: None,
+            ..Pooling::default()
         }
     }
 
@@ -210,17 +207,12 @@ impl Target {
         match &self.pooler {
             Some(pooler) => pooler.reload(&pooler.text),
             None => {
-                let database = if self.kind == Kind::Direct {
-                    "app"
-                } else {
-                    "pgbouncer"
+                let (database, reload) = match self.kind {
+                    Kind::Direct => ("app", "select pg_reload_conf()"),
+                    _ => ("pgbouncer", "reload"),
                 };
                 let mut console = self.client_as(&self.login("postgres").database(database));
-                console.lines(if self.kind == Kind::Direct {
-                    "select pg_reload_conf()"
-                } else {
-                    "reload"
-                });
+                console.lines(reload);
             }
         }
     }
@@ -260,10 +252,8 @@ impl Drop for Target {
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
-            eprintln!(
-                "log of the target:\n{}",
-                lines[lines.len().saturating_sub(60)..].join("\n")
-            );
+            let last = &lines[lines.len().saturating_sub(60)..];
+            eprintln!("log of the target:\n{}", last.join("\n"));
         }
     }
 }

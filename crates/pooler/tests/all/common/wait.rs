@@ -1,6 +1,6 @@
 //! Waiting for a state, with a limit that only a lost cause reaches.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::time::{Duration, Instant};
 
 /// How long anything may take before a test calls it lost.
@@ -29,4 +29,12 @@ pub fn wait_at_most<T, E: Display>(limit: Duration, mut look: impl FnMut() -> Re
 /// Waits until a condition holds; `lost` is what the panic says if it never does.
 pub fn wait_until(lost: &str, mut condition: impl FnMut() -> bool) {
     wait(|| if condition() { Ok(()) } else { Err(lost) });
+}
+
+/// Waits until `find` returns this value; the panic says what it returned last.
+pub fn wait_for<T: PartialEq + Debug>(expected: T, mut find: impl FnMut() -> T) {
+    wait(|| match find() {
+        found if found == expected => Ok(()),
+        found => Err(format!("{found:#?}, not {expected:#?}")),
+    });
 }

@@ -1,11 +1,10 @@
 //! Clients that vanish in the worst moment: the server is not lost, and what they had begun is undone.
 
-use std::time::Duration;
-
-use crate::common::fixture::Fixture;
+use crate::common::fixture::{Fixture, received};
 use crate::common::message;
 use crate::common::raw::Raw;
-use crate::common::target::{Mode, Pooling, Target};
+use crate::common::target::{Kind, Mode, Pooling, Target, kind};
+use crate::common::wait::wait_for;
 
 /// The only server of the pool must come back.
 fn others_go_on(fixture: &Fixture, about: &str) {
@@ -67,9 +66,16 @@ fn clients_vanish_in_the_middle() {
         ];
         for (about, messages) in cases {
             let mut client = fixture.client();
+            let mut console = (kind() == Kind::Corun).then(|| fixture.console());
+            let received = |console: &mut Raw| received(console, &fixture.database);
+            let mut sent = console.as_mut().map_or(0, received);
             for bytes in messages {
+                // Each is with the target before the next is sent.
+                sent += bytes.len() as u64;
                 client.send(&bytes);
-                std::thread::sleep(Duration::from_millis(20));
+                if let Some(console) = &mut console {
+                    wait_for(sent, || received(console));
+                }
             }
             drop(client);
             others_go_on(&fixture, about);
@@ -138,17 +144,7 @@ fn half_open_connections_are_closed_in_time() {
     if fixture.target.shares_servers() {
         for client in &mut silent[..9] {
             // An `N` for TLS, perhaps an error, and the end.
-            let mut seen = Vec::new();
-            let error = loop {
-                match client.read() {
-                    Ok(message) => seen.push(message),
-                    Err(error) => break error,
-                }
-            };
-            assert!(
-                error.kind() != std::io::ErrorKind::WouldBlock,
-                "still open after {seen:?}"
-            );
+            let seen = client.until_closed();
             assert!(
                 seen.iter().all(|message| !matches!(message.tag, b'R' | b'Z')),
                 "{seen:?}"

@@ -97,9 +97,7 @@ fn reconnect_under_load() {
             std::thread::sleep(Duration::from_millis(50));
         }
     });
-    fixture.wait_until(&format!(
-        "select count(*) = 0 from pg_stat_activity where pid = {before}"
-    ));
+    fixture.wait_for_no_server(&format!("pid = {before}"));
 }
 
 #[test]

@@ -52,9 +52,7 @@ fn an_idle_server_that_died_is_not_given_to_anybody() {
     for round in 0..5 {
         let pid = a.value("select pg_backend_pid()");
         fixture.sql(&format!("select pg_terminate_backend({pid})"));
-        fixture.wait_until(&format!(
-            "select count(*) = 0 from pg_stat_activity where pid = {pid}"
-        ));
+        fixture.wait_for_no_server(&format!("pid = {pid}"));
         // The end of the connection may be on its way still.
         let mut console = fixture.console();
         wait_until("the target notices the end of a server", || {
@@ -129,34 +127,15 @@ fn insert(
             }),
             1 => raw.try_rows(&format!("{insert}; {insert}")),
             _ => {
-                let mut bytes =
-                    message::parse("ins", "insert into log values ($1::int, $2::int), ($1, $2)", &[]);
-                bytes.extend(message::bind(
-                    "",
-                    "ins",
-                    &[Some(&client.to_string()), Some(&number.to_string())],
-                    false,
-                ));
-                bytes.extend(
-                    [
-                        message::execute("", 0),
-                        message::close(b'S', "ins"),
-                        message::sync(),
-                    ]
-                    .concat(),
-                );
-                raw.try_send(&bytes)
-                    .map_err(|error| error.to_string())
-                    .and_then(|()| {
-                        loop {
-                            let answer = raw.read().map_err(|error| error.to_string())?;
-                            match answer.tag {
-                                b'E' => return Err(format!("{answer:?}")),
-                                b'Z' => return Ok(Vec::new()),
-                                _ => {}
-                            }
-                        }
-                    })
+                let values = [client.to_string(), number.to_string()];
+                let values = values.each_ref().map(|value| Some(value.as_str()));
+                let text = "insert into log values ($1::int, $2::int), ($1, $2)";
+                let batch = [
+                    message::parse("ins", text, &[]),
+                    message::bind_execute("ins", &values),
+                    message::close(b'S', "ins"),
+                ];
+                raw.try_ask(&[batch.concat(), message::sync()].concat())
             }
         };
         match done {
@@ -228,13 +207,7 @@ fn restarts(mode: Mode, crash: bool) {
     });
     let mut seen = vec![BTreeSet::new(); CLIENTS];
     for row in server.sql("select client, number, count(*) from log group by 1, 2") {
-        let number = |n: usize| {
-            row[n]
-                .as_deref()
-                .expect("not null")
-                .parse::<usize>()
-                .expect("a number")
-        };
+        let number = |n: usize| -> usize { row[n].as_deref().expect("not null").parse().expect("a number") };
         assert_eq!(number(2), 2, "half a transaction, or one done twice: {row:?}");
         seen[number(0)].insert(number(1) as u32);
     }
@@ -292,8 +265,7 @@ fn a_server_that_is_away_is_an_error_and_not_a_hang() {
     server.stop();
     let answer = client.try_rows("select 2");
     assert!(answer.is_err(), "{answer:?}");
-    let mut login = target.login("app");
-    login.database = "postgres".to_owned();
+    let login = target.login("app").database("postgres");
     let refused =
         Raw::connect(&login).and_then(|mut raw| raw.try_rows("select 3").map_err(std::io::Error::other));
     assert!(refused.is_err(), "{:?}", refused.ok());

@@ -1,38 +1,9 @@
 //! Queries of the queue give what they would have given without it, whatever the session, the server or somebody else does meanwhile.
 
-use crate::common::message::{bind, close, describe, execute, flush, parse, prepare, run_described, sync};
-use crate::common::raw::Raw;
-use crate::heavy_queue::fixture::{HINT, JOIN, QueueFixture};
-
-/// A client through the queue and one past the proxy.
-struct Pair {
-    ours: Raw,
-    direct: Raw,
-}
-
-impl Pair {
-    fn of(fixture: &QueueFixture) -> Pair {
-        Pair {
-            ours: fixture.client(),
-            direct: fixture.direct(),
-        }
-    }
-
-    /// Both run these, with the same answers.
-    fn both(&mut self, texts: &[&str]) {
-        for text in texts {
-            assert_eq!(self.ours.lines(text), self.direct.lines(text), "{text}");
-        }
-    }
-
-    /// Both run each text with the hint three times, as often as it takes to be asked about and queued, with the same answers.
-    fn alike(&mut self, texts: &[&str]) {
-        for text in texts {
-            let text = format!("{HINT}{text}");
-            (0..3).for_each(|_| self.both(&[&text]));
-        }
-    }
-}
+use crate::common::message::{
+    bind, close, describe, execute, flush, parse, prepare, query, run_described, sync,
+};
+use crate::heavy_queue::fixture::{HINT, JOIN, Pair, QueueFixture};
 
 #[test]
 fn rights_by_table_row_and_function() {
@@ -95,9 +66,7 @@ fn what_is_defined_changes_between_the_question_and_the_run() {
     ];
     pair.alike(&texts);
     let prepared = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and d_id <= $1");
-    for client in [&mut pair.ours, &mut pair.direct] {
-        client.ask(&prepare("kept", &prepared, &[23]));
-    }
+    pair.ask(&prepare("kept", &prepared, &[23]), &prepared);
     let run = run_described("kept", &[Some("50")], false);
     for change in [
         "drop index fact_d",
@@ -115,16 +84,12 @@ fn what_is_defined_changes_between_the_question_and_the_run() {
         for _ in 0..2 {
             for text in &texts {
                 let text = format!("{HINT}{text}");
-                assert_eq!(
-                    pair.ours.lines(&text),
-                    pair.direct.lines(&text),
-                    "after {change}: {text}"
-                );
+                pair.ask(&query(&text), &format!("after {change}: {text}"));
             }
         }
         // Servers that a statement was prepared on later have no old result to keep to.
         if !change.contains("f_v") && !change.contains("drop table") {
-            assert_eq!(pair.ours.ask(&run), pair.direct.ask(&run), "after {change}");
+            pair.ask(&run, &format!("after {change}"));
         }
     }
     fixture.wait_for_queue(0, 0);
@@ -181,18 +146,12 @@ fn prepared_statements_that_become_generic() {
     let text = format!("{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1");
     for mode in ["auto", "force_generic_plan", "force_custom_plan"] {
         let mut pair = Pair::of(&fixture);
-        for client in [&mut pair.ours, &mut pair.direct] {
-            client.rows(&format!("set plan_cache_mode = {mode}"));
-            client.ask(&prepare("kept", &text, &[23]));
-        }
+        pair.both(&[&format!("set plan_cache_mode = {mode}")]);
+        pair.ask(&prepare("kept", &text, &[23]), mode);
         for round in 0..9 {
             for value in [Some("10"), Some("19000"), None, Some("many")] {
                 let run = run_described("kept", &[value], false);
-                assert_eq!(
-                    pair.ours.ask(&run),
-                    pair.direct.ask(&run),
-                    "{mode}, {round}, {value:?}"
-                );
+                pair.ask(&run, &format!("{mode}, {round}, {value:?}"));
             }
         }
         pair.both(&["show plan_cache_mode"]);
@@ -245,21 +204,19 @@ fn cursors_and_results_that_are_fetched_in_part() {
         [begin(""), execute("", 3), flush(), execute("", 40000), sync()].concat(),
     ] {
         for _ in 0..2 {
-            assert_eq!(pair.ours.ask(&bytes), pair.direct.ask(&bytes));
+            pair.ask(&bytes, "fetched in part");
         }
         assert_eq!(fixture.queue(), Vec::new());
     }
     // In a block it stays for the next request.
-    for client in [&mut pair.ours, &mut pair.direct] {
-        client.rows("begin");
-    }
+    pair.both(&["begin"]);
     let first = [begin("p"), execute("p", 3), sync()].concat();
     let next = [execute("p", 2), sync()].concat();
     for bytes in [&first, &next, &next] {
-        assert_eq!(pair.ours.ask(bytes), pair.direct.ask(bytes));
+        pair.ask(bytes, "in a block");
     }
     pair.both(&["commit"]);
-    assert_eq!(pair.ours.ask(&next), pair.direct.ask(&next), "it is gone");
+    pair.ask(&next, "it is gone");
     fixture.wait_for_queue(0, 0);
 }
 

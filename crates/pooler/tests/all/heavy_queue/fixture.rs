@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::common::fixture::Fixture;
+use crate::common::message::{code, query};
 use crate::common::postgres::Postgres;
 use crate::common::raw::{Login, Raw, Row};
 use crate::common::target::{Mode, Pooling};
@@ -140,10 +141,51 @@ impl QueueFixture {
         self.wait_until(waiting);
     }
 
+    /// Ends a lock, and what has waited for it succeeds.
+    pub fn open(&self, mut gate: Raw, client: &mut Raw) {
+        gate.rows("commit");
+        assert_eq!(code(&client.until_ready()), "");
+    }
+
     /// Server connections in use.
     pub fn active(&self) -> Vec<Row> {
         let mut rows = self.console().table("show servers");
         rows.retain(|row| row["database"] == self.database && row["state"] == "active");
         rows
+    }
+}
+
+/// A client through the queue and one past the proxy.
+pub struct Pair {
+    pub ours: Raw,
+    pub direct: Raw,
+}
+
+impl Pair {
+    pub fn of(fixture: &QueueFixture) -> Pair {
+        Pair {
+            ours: fixture.client(),
+            direct: fixture.direct(),
+        }
+    }
+
+    /// Both send these bytes, with the same answers.
+    pub fn ask(&mut self, bytes: &[u8], about: &str) {
+        assert_eq!(self.ours.ask(bytes), self.direct.ask(bytes), "{about}");
+    }
+
+    /// Both run these, with the same answers.
+    pub fn both(&mut self, texts: &[&str]) {
+        for text in texts {
+            self.ask(&query(text), text);
+        }
+    }
+
+    /// Both run each text with the hint three times, as often as it takes to be asked about and queued, with the same answers.
+    pub fn alike(&mut self, texts: &[&str]) {
+        for text in texts {
+            let text = format!("{HINT}{text}");
+            (0..3).for_each(|_| self.both(&[&text]));
+        }
     }
 }

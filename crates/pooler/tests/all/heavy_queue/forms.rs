@@ -1,9 +1,9 @@
 //! Queries that run with other joins than PostgreSQL prefers: the same answers and errors, and nothing left behind.
 
 use crate::common::assert_contains;
-use crate::common::message::{bind, code, describe, error, execute, parse, query, sync};
+use crate::common::message::{code, describe, error, parse, query, run_described, shown, sync};
 use crate::common::raw::Raw;
-use crate::heavy_queue::fixture::QueueFixture;
+use crate::heavy_queue::fixture::{Pair, QueueFixture};
 
 /// The hash tables here are small beside this cache, so a hash join is preferred where it costs about as much as the index join that
 /// PostgreSQL takes.
@@ -44,21 +44,17 @@ fn limit(fixture: &QueueFixture) -> u32 {
         .expect("plans of about the same cost")
 }
 
-/// A query of which another form is chosen, once it is known, and the fixture.
-fn chosen() -> (QueueFixture, Raw, u32) {
+/// The fixture, its clients, the limit, and a query of which another form is chosen, as it is known.
+fn chosen() -> (QueueFixture, Pair, u32, String) {
     let fixture = fixture();
     let limit = limit(&fixture);
-    let mut client = fixture.client();
+    let mut pair = Pair::of(&fixture);
     let sql = join("count(*), sum(f_v)", &limit.to_string());
-    client.rows(&sql);
-    assert_eq!(client.rows(&sql), fixture.direct().rows(&sql));
-    let form = with_lock(
-        &fixture,
-        &mut client,
-        &join("count(*), sum(f_v)", &limit.to_string()),
-    );
+    pair.ours.rows(&sql);
+    assert_eq!(pair.ours.rows(&sql), pair.direct.rows(&sql));
+    let form = with_lock(&fixture, &mut pair.ours, &sql);
     assert_contains(&form, "enable_nestloop=off");
-    (fixture, client, limit)
+    (fixture, pair, limit, sql)
 }
 
 /// The form in which a query runs that must wait for a lock.
@@ -75,10 +71,19 @@ fn with_lock(fixture: &QueueFixture, client: &mut Raw, sql: &str) -> String {
     form
 }
 
+/// Both send these bytes, with the same answers but for the order of rows, which is that of the plan.
+fn same_rows(pair: &mut Pair, bytes: &[u8], about: &str) {
+    let [got, expected] = [&mut pair.ours, &mut pair.direct].map(|client| {
+        let mut lines = client.ask(bytes);
+        lines.sort();
+        lines
+    });
+    assert_eq!(got, expected, "{about}");
+}
+
 #[test]
 fn answers_and_settings_are_as_if_nothing_was() {
-    let (fixture, mut ours, limit) = chosen();
-    let mut direct = fixture.direct();
+    let (fixture, mut pair, limit, _) = chosen();
     for columns in [
         "count(*), sum(f_v)",
         "f_id, d_name",
@@ -86,39 +91,25 @@ fn answers_and_settings_are_as_if_nothing_was() {
         "f_id::text || d_name",
     ] {
         let sql = join(columns, &limit.to_string());
-        let (mut expected, mut got) = (Vec::new(), Vec::new());
         for _ in 0..3 {
-            expected = direct.lines(&sql);
-            got = ours.lines(&sql);
-            // The order of rows is that of the plan.
-            expected.sort();
-            got.sort();
-            assert_eq!(got, expected, "{sql}");
+            same_rows(&mut pair, &query(&sql), &sql);
         }
-        assert_eq!(got.last(), expected.last());
-        assert_eq!(
-            ours.lines("show enable_nestloop"),
-            direct.lines("show enable_nestloop")
-        );
-        assert_eq!(
-            ours.value("select current_setting('transaction_isolation')"),
-            "read committed"
-        );
+        pair.both(&["show enable_nestloop"]);
+        let isolation = pair.ours.value("select current_setting('transaction_isolation')");
+        assert_eq!(isolation, "read committed");
     }
     // No transaction is left open: each statement has its own.
-    let first = ours.value("select pg_current_xact_id()");
-    assert_ne!(ours.value("select pg_current_xact_id()"), first);
+    let transaction = "select pg_current_xact_id()";
+    assert_ne!(pair.ours.value(transaction), pair.ours.value(transaction));
     fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn prepared_statements_text_and_binary() {
-    let (fixture, mut ours, limit) = chosen();
-    let mut direct = fixture.direct();
+    let (fixture, mut pair, limit, _) = chosen();
     let text = join("f_id, d_name", "$1");
-    for client in [&mut ours, &mut direct] {
-        client.ask(&[parse("mine", &text, &[23]), describe(b'S', "mine"), sync()].concat());
-    }
+    let prepare = [parse("mine", &text, &[23]), describe(b'S', "mine"), sync()].concat();
+    pair.ask(&prepare, &text);
     let limit = limit.to_string();
     for round in 0..8 {
         for (value, binary) in [
@@ -126,25 +117,14 @@ fn prepared_statements_text_and_binary() {
             (None, false),
             (Some("wrong"), false),
         ] {
-            let run = |name: &str, parse: Vec<u8>| {
-                [
-                    parse,
-                    bind("", name, &[value], binary),
-                    describe(b'P', ""),
-                    execute("", 0),
-                    sync(),
-                ]
-                .concat()
-            };
-            for bytes in [run("mine", Vec::new()), run("", parse("", &text, &[23]))] {
-                let (mut got, mut expected) = (ours.ask(&bytes), direct.ask(&bytes));
-                got.sort();
-                expected.sort();
-                assert_eq!(got, expected, "round {round}, {value:?}");
+            let named = run_described("mine", &[value], binary);
+            let unnamed = [parse("", &text, &[23]), run_described("", &[value], binary)].concat();
+            for bytes in [named, unnamed] {
+                same_rows(&mut pair, &bytes, &format!("round {round}, {value:?}"));
             }
         }
     }
-    assert_eq!(ours.value("show plan_cache_mode"), "auto");
+    assert_eq!(pair.ours.value("show plan_cache_mode"), "auto");
     let metrics = fixture.console().table("show heavy_queue");
     assert_eq!(metrics.len(), 9);
     fixture.wait_for_queue(0, 0);
@@ -152,8 +132,7 @@ fn prepared_statements_text_and_binary() {
 
 #[test]
 fn cancelled_and_left_in_the_middle() {
-    let (fixture, mut ours, limit) = chosen();
-    let sql = join("count(*), sum(f_v)", &limit.to_string());
+    let (fixture, Pair { mut ours, .. }, _, sql) = chosen();
     let mut gate = fixture.direct();
     gate.rows("begin");
     gate.rows("lock table fact in access exclusive mode");
@@ -163,10 +142,7 @@ fn cancelled_and_left_in_the_middle() {
     fixture.cancel(&ours);
     let answer = ours.until_ready();
     assert_eq!(error(&answer), "57014 canceling statement due to user request");
-    assert_eq!(
-        answer.last().and_then(|message| message.show()),
-        Some("ready I".to_owned())
-    );
+    assert_eq!(shown(&answer).last().map(String::as_str), Some("ready I"));
     assert_eq!(ours.value("show enable_nestloop"), "on");
     let mut leaves = fixture.client();
     leaves.send_query(&sql);
@@ -182,33 +158,20 @@ fn cancelled_and_left_in_the_middle() {
     }
     let open =
         "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in%'";
-    assert_eq!(fixture.sql(open)[0][0].as_deref(), Some("0"));
+    assert_eq!(fixture.value(open), "0");
 }
 
 #[test]
 fn what_follows_in_one_write_is_answered_in_order() {
-    let (fixture, mut ours, limit) = chosen();
-    let mut direct = fixture.direct();
-    let sql = join("count(*), sum(f_v)", &limit.to_string());
-    let bytes = [
-        query(&sql),
-        query("select 2"),
-        query(&sql),
-        query("begin"),
-        query(&sql),
-        query("commit"),
-    ]
-    .concat();
-    let run = |client: &mut Raw| {
+    let (fixture, mut pair, _, sql) = chosen();
+    let texts = [&sql, "select 2", &sql, "begin", &sql, "commit"];
+    let bytes = texts.map(query).concat();
+    let run = |client: &mut Raw| -> Vec<String> {
         client.send(&bytes);
-        let answers: Vec<String> = (0..6)
-            .flat_map(|_| client.until_ready())
-            .filter_map(|message| message.show())
-            .collect();
-        answers
+        texts.iter().flat_map(|_| shown(&client.until_ready())).collect()
     };
     for _ in 0..3 {
-        assert_eq!(run(&mut ours), run(&mut direct));
+        assert_eq!(run(&mut pair.ours), run(&mut pair.direct));
     }
     fixture.wait_for_queue(0, 0);
 }

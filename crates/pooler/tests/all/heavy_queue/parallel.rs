@@ -6,7 +6,7 @@ use corun_net::process::{Processes, SystemProcesses};
 use crate::common::message::{code, shown};
 use crate::common::postgres::{Options, Postgres};
 use crate::common::raw::{Raw, Row};
-use crate::common::wait::wait;
+use crate::common::wait::{wait, wait_for};
 use crate::heavy_queue::fixture::{HINT, QueueFixture};
 use crate::heavy_queue::resctrl::Resctrl;
 use crate::skipped::skipped;
@@ -78,14 +78,8 @@ impl Shop {
             "select pid from pg_stat_activity where leader_pid = {leader} and pid <> {leader} order by pid"
         );
         let rows = self.fixture.sql(&text);
-        rows.iter()
-            .map(|row| {
-                row[0]
-                    .as_deref()
-                    .and_then(|pid| pid.parse().ok())
-                    .expect("a number")
-            })
-            .collect()
+        let pid = |row: &Vec<Option<String>>| row[0].as_deref()?.parse().ok();
+        rows.iter().map(|row| pid(row).expect("a number")).collect()
     }
 
     /// Waits until a leader is on this core and its workers are on those, all in one class.
@@ -130,13 +124,9 @@ fn workers_share_the_only_core_of_the_queue() {
     let (mut client, leader) = shop.run(1);
     let core = cores()[0];
     shop.are_at(leader, 2, core, &[core]);
-    wait(|| {
+    wait_for(("2".to_owned(), core.0.to_string()), || {
         let row = shop.fixture.queue().remove(0);
-        if (&*row["workers"], &*row["cpu"]) == ("2", &*core.0.to_string()) {
-            Ok(())
-        } else {
-            Err(format!("{row:?}"))
-        }
+        (row["workers"].clone(), row["cpu"].clone())
     });
     shop.stop(&mut client);
     shop.fixture.wait_for_queue(0, 0);
@@ -203,11 +193,7 @@ fn answers_are_the_same_wherever_workers_run() {
         format!("{HINT}select count(*), sum(a.f_id) from fact a, dim where a.f_d = d_id and a.f_id > $1");
     let mut direct = shop.fixture.direct();
     let sql = |limit: u32| text.replace("$1", &limit.to_string());
-    let mut clients = [
-        shop.fixture.client(),
-        shop.fixture.client(),
-        shop.fixture.client(),
-    ];
+    let mut clients = [(); 3].map(|()| shop.fixture.client());
     for round in 0..10 {
         for client in &mut clients {
             client.send_query(&sql(round));

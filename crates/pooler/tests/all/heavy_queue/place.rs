@@ -6,9 +6,9 @@ use corun_net::process::{Processes, SystemProcesses};
 
 use crate::common::message::code;
 use crate::common::postgres::Postgres;
-use crate::common::raw::{Raw, Row};
+use crate::common::raw::Raw;
 use crate::common::target::{Mode, Pooling, Target};
-use crate::common::wait::wait;
+use crate::common::wait::{wait, wait_for};
 use crate::heavy_queue::fixture::{HINT, QueueFixture, held};
 use crate::heavy_queue::resctrl::Resctrl;
 
@@ -20,8 +20,7 @@ const NO_PROCESS: i32 = 3;
 const NO_ACCESS: i32 = 13;
 const NO_SPACE: i32 = 28;
 
-/// A fixture whose cache is divided, and a client that keeps the first server to itself: the next one's home is another core than the
-/// queue's, where there is one.
+/// A fixture whose cache is divided, and a client that keeps the first server to itself.
 struct Divided {
     fixture: QueueFixture,
     resctrl: Resctrl,
@@ -45,7 +44,18 @@ impl Divided {
     fn weak(&self) -> (Raw, Raw, Process) {
         let mut client = self.fixture.client();
         self.fixture.known(&mut client, &[held(1)]);
-        let pid = client.number("select pg_backend_pid()");
+        let mut pid = client.number("select pg_backend_pid()");
+        // Its home shall be another core than the queue's, where there is one: other servers are kept busy.
+        let mut keepers = Vec::new();
+        while SystemProcesses.cpus(pid).expect("it is there") == self.queue_cpus()
+            && corun_topology::affinity::allowed_cpus().expect("cores").len() > 1
+        {
+            let mut keeper = self.fixture.client();
+            keeper.rows("begin");
+            keepers.push(keeper);
+            assert!(keepers.len() < 4, "every server is on the core of the queue");
+            pid = client.number("select pg_backend_pid()");
+        }
         let gate = self.fixture.lock();
         let process = Process {
             pid,
@@ -69,13 +79,8 @@ impl Divided {
     }
 
     fn is_at(&self, pid: u32, cpus: &[CpuId], group: &str) {
-        wait(|| {
-            let found = (SystemProcesses.cpus(pid).ok(), self.resctrl.group_of(pid));
-            if found == (Some(cpus.to_vec()), Some(group.to_owned())) {
-                Ok(())
-            } else {
-                Err(format!("{pid} is at {found:?}, not {cpus:?} and {group}"))
-            }
+        wait_for((Some(cpus.to_vec()), Some(group.to_owned())), || {
+            (SystemProcesses.cpus(pid).ok(), self.resctrl.group_of(pid))
         });
     }
 
@@ -85,10 +90,7 @@ impl Divided {
     }
 
     fn has_ended(&self, pid: u32) {
-        wait(|| match self.resctrl.group_of(pid) {
-            None => Ok(()),
-            Some(group) => Err(format!("{pid} is still there, in {group:?}")),
-        });
+        wait_for(None, || self.resctrl.group_of(pid));
         assert!(self.resctrl.in_group(WEAK).is_empty());
     }
 }
@@ -102,13 +104,8 @@ struct Process {
 fn a_weak_query_is_kept_to_its_part_and_core_while_it_runs() {
     let divided = Divided::start(None, "");
     for _ in 0..2 {
-        let (mut gate, mut client, process) = divided.weak();
-        assert!(
-            divided.queue_cpus() != process.home
-                || corun_topology::affinity::allowed_cpus().expect("cores").len() == 1
-        );
-        gate.rows("commit");
-        assert_eq!(code(&client.until_ready()), "");
+        let (gate, mut client, process) = divided.weak();
+        divided.fixture.open(gate, &mut client);
         divided.is_home(&process);
         // What is not of the queue stays there.
         assert_eq!(client.value("select 7"), "7");
@@ -124,14 +121,13 @@ fn a_query_that_reuses_its_tables_has_the_rest() {
     divided.fixture.known(&mut client, std::slice::from_ref(&join));
     let pid = client.number("select pg_backend_pid()");
     let home = SystemProcesses.cpus(pid).expect("it is there");
-    let mut gate = divided.fixture.lock();
+    let gate = divided.fixture.lock();
     client.send_query(&join);
     divided.fixture.wait_for_queue(0, 1);
     divided.is_at(pid, &divided.queue_cpus(), DEFAULT);
     let row = &divided.fixture.queue()[0];
     assert_eq!((&*row["class"], &*row["cache"]), ("strong", DEFAULT));
-    gate.rows("commit");
-    assert_eq!(code(&client.until_ready()), "");
+    divided.fixture.open(gate, &mut client);
     divided.is_home(&Process { pid, home });
 }
 
@@ -181,16 +177,15 @@ fn a_process_that_is_terminated_leaves_nothing_behind() {
     divided.has_ended(process.pid);
     drop(gate);
     // The next one begins where everybody does.
-    let (mut gate, mut client, process) = divided.weak();
-    gate.rows("commit");
-    assert_eq!(code(&client.until_ready()), "");
+    let (gate, mut client, process) = divided.weak();
+    divided.fixture.open(gate, &mut client);
     divided.is_home(&process);
 }
 
 #[test]
 fn a_configuration_without_the_queue_moves_it_back_at_its_end() {
     let divided = Divided::start(None, "heavy_queue_policy = \"mls\"");
-    let (mut gate, mut client, process) = divided.weak();
+    let (gate, mut client, process) = divided.weak();
     let target = &divided.fixture.target;
     target.reload_with(&[("heavy_queue_policy = \"mls\"", "heavy_queue_policy = \"fifo\"")]);
     assert_eq!(
@@ -200,8 +195,7 @@ fn a_configuration_without_the_queue_moves_it_back_at_its_end() {
     );
     target.reload_with(&[("heavy_queue = \"on\"", "heavy_queue = \"off\"")]);
     divided.is_at(process.pid, &divided.queue_cpus(), WEAK);
-    gate.rows("commit");
-    assert_eq!(code(&client.until_ready()), "");
+    divided.fixture.open(gate, &mut client);
     divided.is_home(&process);
     client.rows(&held(1));
     divided.is_home(&process);
@@ -231,14 +225,13 @@ fn what_the_kernel_refuses_is_said_once_and_queries_run_on() {
             assert_eq!(client.rows(&held(1)), expected);
         }
         assert_eq!(logged(&divided, text), before + 1, "{text}");
-        let mut gate = divided.fixture.lock();
+        let gate = divided.fixture.lock();
         client.send_query(&held(1));
         divided.fixture.wait_for_queue(0, 1);
         let row = divided.fixture.queue().remove(0);
         assert_eq!((&*row["class"], &*row["cache"]), ("weak", ""));
         assert!(!row["cpu"].is_empty(), "its core has nothing to do with it");
-        gate.rows("commit");
-        assert_eq!(code(&client.until_ready()), "");
+        divided.fixture.open(gate, &mut client);
         assert!(divided.resctrl.in_group(WEAK).is_empty());
     }
 }
@@ -257,10 +250,9 @@ fn a_task_that_ends_meanwhile_is_no_matter() {
 #[test]
 fn what_could_not_be_moved_back_is_moved_later() {
     let divided = Divided::start(None, "");
-    let (mut gate, mut client, process) = divided.weak();
+    let (gate, mut client, process) = divided.weak();
     divided.resctrl.refuse(NO_ACCESS);
-    gate.rows("commit");
-    assert_eq!(code(&client.until_ready()), "");
+    divided.fixture.open(gate, &mut client);
     divided.is_at(process.pid, &process.home, WEAK);
     divided.resctrl.refuse(0);
     divided.is_home(&process);
@@ -269,26 +261,20 @@ fn what_could_not_be_moved_back_is_moved_later() {
 #[test]
 fn a_partition_that_goes_away_takes_its_classes_along() {
     let divided = Divided::start(None, "");
-    let (mut gate, mut client, process) = divided.weak();
+    let (gate, mut client, process) = divided.weak();
     divided.resctrl.unmount();
-    gate.rows("commit");
-    assert_eq!(code(&client.until_ready()), "");
+    divided.fixture.open(gate, &mut client);
     // Where the kernel puts it.
     divided.is_at(process.pid, &process.home, "");
     let expected = divided.fixture.direct().rows(&held(1));
     for _ in 0..3 {
         assert_eq!(client.rows(&held(1)), expected);
     }
-    let row: Row = {
-        let mut gate = divided.fixture.lock();
-        client.send_query(&held(1));
-        divided.fixture.wait_for_queue(0, 1);
-        let row = divided.fixture.queue().remove(0);
-        gate.rows("commit");
-        assert_eq!(code(&client.until_ready()), "");
-        row
-    };
-    assert_eq!(&*row["cache"], "");
+    let gate = divided.fixture.lock();
+    client.send_query(&held(1));
+    divided.fixture.wait_for_queue(0, 1);
+    assert_eq!(divided.fixture.queue()[0]["cache"], "");
+    divided.fixture.open(gate, &mut client);
 }
 
 #[test]
@@ -306,25 +292,15 @@ fn who_is_not_certainly_the_backend_is_never_moved() {
     for _ in 0..3 {
         assert_eq!(client.rows(&held(1)), expected);
     }
-    let mut gate = inner.lock();
+    let gate = inner.lock();
     client.send_query(&held(1));
-    let row = {
-        let mut console = outer.client_as(&outer.login("postgres").database("pgbouncer"));
-        let mut rows = Vec::new();
-        wait(|| {
-            rows = console.table("show queue");
-            rows.first()
-                .map(|_| ())
-                .ok_or_else(|| "it does not run".to_owned())
-        });
-        rows.remove(0)
-    };
+    let mut console = outer.client_as(&outer.login("postgres").database("pgbouncer"));
+    let row = wait(|| console.table("show queue").pop().ok_or("it does not run"));
     assert_eq!(
         (&*row["state"], &*row["cpu"], &*row["cache"]),
         ("running", "", "")
     );
-    gate.rows("commit");
-    assert_eq!(code(&client.until_ready()), "");
+    inner.open(gate, &mut client);
     for group in [WEAK, DEFAULT] {
         assert!(resctrl.in_group(group).is_empty());
     }

@@ -1,11 +1,12 @@
 //! Who waits, who runs, and what may happen to them.
 
 use crate::common::assert_contains;
-use crate::common::message::{code, error, parse, prepare, run, run_described};
+use crate::common::message::{Message, code, error, parse, prepare, run, run_described};
 use crate::common::postgres::Postgres;
 use crate::common::raw::Raw;
-use crate::common::wait::wait;
-use crate::heavy_queue::fixture::{HINT, JOIN, QueueFixture, held};
+use crate::common::target::{Mode, Pooling};
+use crate::common::wait::{wait, wait_for};
+use crate::heavy_queue::fixture::{HINT, JOIN, Pair, QueueFixture, held};
 
 /// Both in the queue answer once the gate is open, and nobody is left.
 fn open(fixture: &QueueFixture, mut gate: Raw, waiting: Vec<&mut Raw>) {
@@ -136,11 +137,8 @@ fn what_takes_long_is_learnt() {
     let fixture = QueueFixture::start("heavy_queue_min = \"1ms\"");
     let slow = "select count(*) from fact a, fact b where a.f_v = b.f_v and a.f_id <= 3000";
     let mut client = fixture.client();
-    assert!(
-        fixture
-            .heavy_queue(&mut client, slow)
-            .contains("not known to take long")
-    );
+    let asked = fixture.heavy_queue(&mut client, slow);
+    assert_contains(&asked, "not known to take long");
     let expected = fixture.direct().rows(slow);
     assert_eq!(client.rows(slow), expected);
     let asked = fixture.heavy_queue(&mut client, slow);
@@ -161,8 +159,7 @@ fn what_takes_long_is_learnt() {
 fn what_cannot_be_explained_runs_all_the_same() {
     let fixture = QueueFixture::start("");
     fixture.sql("create table secret (s int)");
-    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
-    for text in [
+    Pair::of(&fixture).alike(&[
         "select * from secret",
         "select * from nowhere",
         "select 1 / (f_id - f_id) from fact",
@@ -172,25 +169,18 @@ fn what_cannot_be_explained_runs_all_the_same() {
         "select 1;",
         "select 1 -- with a comment",
         "select current_setting('enable_hashjoin')",
-    ] {
-        let text = format!("{HINT}{text}");
-        for _ in 0..3 {
-            assert_eq!(ours.lines(&text), direct.lines(&text), "{text}");
-        }
-    }
+    ]);
     fixture.wait_for_queue(0, 0);
 }
 
 #[test]
 fn values_of_prepared_statements_are_asked_about_as_they_came() {
     let fixture = QueueFixture::start("");
-    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
+    let mut pair = Pair::of(&fixture);
     let text = format!(
         "{HINT}select count(*), sum(f_v) from fact, dim where f_d = d_id and f_id <= $1 and d_id > $2"
     );
-    for client in [&mut ours, &mut direct] {
-        client.ask(&prepare("mine", &text, &[23]));
-    }
+    pair.ask(&prepare("mine", &text, &[23]), &text);
     for (values, binary) in [
         ([Some("100"), Some("5")], false),
         ([Some("15000"), Some("5")], true),
@@ -200,11 +190,11 @@ fn values_of_prepared_statements_are_asked_about_as_they_came() {
     ] {
         let named = run_described("mine", &values, binary && values[0] != Some("wrong"));
         let unnamed = [parse("", &text, &[23]), run("", &values)].concat();
-        assert_eq!(ours.ask(&named), direct.ask(&named), "{values:?}");
-        assert_eq!(ours.ask(&unnamed), direct.ask(&unnamed), "{values:?}");
+        for bytes in [named, unnamed] {
+            pair.ask(&bytes, &format!("{values:?}"));
+        }
     }
-    let join = format!("{HINT}{JOIN}");
-    assert_eq!(ours.lines(&join), direct.lines(&join));
+    pair.both(&[&format!("{HINT}{JOIN}")]);
     fixture.wait_for_queue(0, 0);
 }
 
@@ -240,11 +230,7 @@ fn who_waits_for_what_does_not_end_goes_on_without() {
     wait(|| {
         clients[0].rows(&text(1));
         let said = fixture.heavy_queue(&mut clients[0], &text(1));
-        if said.contains("queues as") {
-            Ok(())
-        } else {
-            Err(said)
-        }
+        said.contains("queues as").then_some(()).ok_or(said)
     });
     fixture.wait_for_queue(0, 0);
     let mut gate = fixture.lock();
@@ -252,10 +238,7 @@ fn who_waits_for_what_does_not_end_goes_on_without() {
     fixture.wait_for_queue(0, 1);
     clients[1].send_query(&text(1));
     // Its core is taken by one that waits for a lock itself.
-    wait(|| match fixture.active().len() {
-        2 => Ok(()),
-        active => Err(format!("{active} run, {:#?}", fixture.queue())),
-    });
+    wait_for(2, || fixture.active().len());
     gate.rows("commit");
     for client in &mut clients {
         assert_eq!(code(&client.until_ready()), "");
@@ -276,16 +259,10 @@ fn a_server_that_ends_while_queries_wait() {
     fixture.own_mut().start_again();
     drop(gate);
     // As one that comes when its server is away: told so, or served when it is back.
-    let answer = waits.until(|seen| {
-        seen.iter().any(|message| message.tag == b'Z')
-            || code(seen).starts_with("08")
-            || code(seen).starts_with("57")
-    });
-    let told = code(&answer);
-    assert!(
-        told.is_empty() || told.starts_with("08") || told.starts_with("57"),
-        "{told}"
-    );
+    let told = |seen: &[Message]| code(seen).get(..2).unwrap_or_default().to_owned();
+    let ends = |seen: &[Message]| ["08", "57"].contains(&told(seen).as_str());
+    let answer = waits.until(|seen| ends(seen) || seen.iter().any(|message| message.tag == b'Z'));
+    assert!(ends(&answer) || code(&answer).is_empty(), "{answer:?}");
     fixture.wait_for_queue(0, 0);
     let login = fixture.login();
     wait(|| {
@@ -297,10 +274,8 @@ fn a_server_that_ends_while_queries_wait() {
 
 #[test]
 fn session_mode_has_no_queue() {
-    let fixture = QueueFixture::with(None, "", |pooling| crate::common::target::Pooling {
-        mode: crate::common::target::Mode::Session,
-        ..pooling
-    });
+    let mode = Mode::Session;
+    let fixture = QueueFixture::with(None, "", |pooling| Pooling { mode, ..pooling });
     let mut client = fixture.client();
     let join = format!("{HINT}{JOIN}");
     assert_eq!(client.lines(&join), fixture.direct().lines(&join));
@@ -326,15 +301,7 @@ fn queries_with_cores_use_the_connections_of_all_event_loops() {
         client.send_query(&held(number));
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from).min(2);
-    let servers = |state: &str| {
-        let rows = fixture.console().table("show servers");
-        let own = rows.iter().filter(|row| row["database"] == fixture.database);
-        own.filter(|row| row["state"] == state).count()
-    };
-    wait(|| match servers("active") {
-        active if active == cores => Ok(()),
-        other => Err(format!("{other} servers are at work")),
-    });
+    wait_for(cores, || fixture.active().len());
     let [one, other] = &mut clients;
     open(&fixture, gate, vec![one, other]);
 }

@@ -1,15 +1,14 @@
 //! Dispatch of every kind, with several event loops: whatever core pool a statement gets, its answer is the same.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::common::fixture::Fixture;
-use crate::common::message::{copy_data, copy_done, errors, query, shown, statement, sync};
+use crate::common::message::{all, copy_data, copy_done, errors, queries, query, shown, statement, sync};
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
-use crate::common::raw::Raw;
+use crate::common::raw::{Raw, number};
 use crate::common::target::{Mode, Pooling};
-use crate::common::wait::{PATIENCE, wait};
+use crate::common::wait::{PATIENCE, wait, wait_for, wait_until};
 
 const RANGES: &str = "[ranges.account]\ndatabase = \"{database}\"\ncolumns = [\"account.id\", \"entry.account_id\"]\nminimum = 1\nmaximum = 1000\n";
 
@@ -58,24 +57,22 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
             ]
             .concat(),
         ],
-        2 => vec![
-            query("begin"),
-            query("set local work_mem to '3MB'"),
-            query(&format!(
-                "update account set balance = balance + 2 where id = {a} returning balance"
-            )),
-            query("show work_mem"),
-            query("commit"),
-            query("show work_mem"),
-        ],
-        3 => vec![
-            query("begin isolation level repeatable read"),
-            query("savepoint s"),
-            query(&format!("insert into entry values (2, {a}, 7)")),
-            query("rollback to s"),
-            query(&entries),
-            query("end"),
-        ],
+        2 => queries(&[
+            "begin",
+            "set local work_mem to '3MB'",
+            &format!("update account set balance = balance + 2 where id = {a} returning balance"),
+            "show work_mem",
+            "commit",
+            "show work_mem",
+        ]),
+        3 => queries(&[
+            "begin isolation level repeatable read",
+            "savepoint s",
+            &format!("insert into entry values (2, {a}, 7)"),
+            "rollback to s",
+            &entries,
+            "end",
+        ]),
         // COPY begins a transaction's work.
         4 => vec![
             query("begin"),
@@ -91,14 +88,8 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
         5 => vec![query(&format!(
             "select balance from account where id = {a}; update account set balance = 0 where id = {b}; {entries}"
         ))],
-        6 => vec![
-            query("begin"),
-            query("select 1 / 0"),
-            query(&entries),
-            query("rollback"),
-            query(&entries),
-        ],
-        7 => vec![query("begin"), query("begin"), query("commit"), query("commit")],
+        6 => queries(&["begin", "select 1 / 0", &entries, "rollback", &entries]),
+        7 => queries(&["begin", "begin", "commit", "commit"]),
         8 => vec![
             query("begin"),
             sync(),
@@ -106,15 +97,15 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
             query("rollback"),
         ],
         // Empty texts, and an error before anything ran.
-        9 => vec![
-            query("begin"),
-            query(""),
-            query("selekt"),
-            query("commit"),
-            query("begin read only"),
-            query(&format!("delete from entry where account_id = {a}")),
-            query("abort"),
-        ],
+        9 => queries(&[
+            "begin",
+            "",
+            "selekt",
+            "commit",
+            "begin read only",
+            &format!("delete from entry where account_id = {a}"),
+            "abort",
+        ]),
         _ => vec![
             [
                 statement(read, &[Some(&a)]),
@@ -131,12 +122,11 @@ fn requests(random: &mut Random, own: usize) -> Vec<Vec<u8>> {
 
 /// How many times a request is answered by ReadyForQuery.
 fn ends(request: &[u8]) -> usize {
-    let (mut at, mut ends) = (0, 0);
-    while at < request.len() {
-        ends += usize::from(matches!(request[at], b'Q' | b'S'));
-        at += 1 + u32::from_be_bytes(request[at + 1..at + 5].try_into().expect("four bytes")) as usize;
-    }
-    ends
+    let messages = all(request);
+    let ends = messages
+        .iter()
+        .filter(|message| matches!(message.tag, b'Q' | b'S'));
+    ends.count()
 }
 
 fn ask(client: &mut Raw, request: &[u8]) -> Vec<String> {
@@ -175,7 +165,7 @@ fn every_dispatch_answers_as_the_server_does() {
         });
         let sums = "select (select sum(balance) from account), (select sum(amount) from entry)";
         assert_eq!(fixture.sql(sums), shared().sql_in(&copy, sums));
-        fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
+        fixture.wait_for_no_server("state like 'idle in%'");
     }
 }
 
@@ -214,17 +204,17 @@ fn clients_that_leave_before_their_transaction_began_leave_nothing() {
     }
     let mut client = fixture.client();
     wait(|| client.try_rows("select 1"));
-    fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
+    fixture.wait_for_no_server("usename = 'app' and state <> 'idle'");
     assert_eq!(client.value("select balance from account where id = 500"), "0");
 }
 
 #[test]
 fn ranges_and_pools_change_while_clients_run() {
     let fixture = start("range", |pooling| pooling);
-    let stop = AtomicBool::new(false);
+    let (stop, statements) = (AtomicBool::new(false), AtomicUsize::new(0));
     let all = 6;
     std::thread::scope(|scope| {
-        let (fixture, stop) = (&fixture, &stop);
+        let (fixture, stop, statements) = (&fixture, &stop, &statements);
         let clients: Vec<_> = (0..all)
             .map(|own| {
                 scope.spawn(move || {
@@ -236,6 +226,7 @@ fn ranges_and_pools_change_while_clients_run() {
                     while !stop.load(Ordering::Relaxed) || rounds <= 10 {
                         let id = 1 + random.below(1000);
                         rounds += 1;
+                        statements.fetch_add(1, Ordering::Relaxed);
                         if random.percent(50) {
                             let row = client.rows(&format!(
                                 "select id, current_setting('app.mine') from account where id = {id}"
@@ -276,7 +267,10 @@ fn ranges_and_pools_change_while_clients_run() {
                 &[],
             ] {
                 fixture.target.reload_with(change);
-                std::thread::sleep(Duration::from_millis(60));
+                let before = statements.load(Ordering::Relaxed);
+                wait_until("clients go on under it", || {
+                    statements.load(Ordering::Relaxed) >= before + 20 * all as usize
+                });
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -290,16 +284,10 @@ fn ranges_and_pools_change_while_clients_run() {
         );
     });
     // No core pool is left over, and no server.
-    wait(|| {
+    wait_for(true, || {
         let servers = fixture.console().table("show servers");
-        let count = servers
-            .iter()
-            .filter(|row| row["database"] == fixture.database)
-            .count();
-        match count <= 6 {
-            true => Ok(()),
-            false => Err(format!("{count} servers")),
-        }
+        let own = servers.iter().filter(|row| row["database"] == fixture.database);
+        own.count() <= 6
     });
     let mut clients: Vec<Raw> = (0..6).map(|_| fixture.client()).collect();
     for client in &mut clients {
@@ -321,20 +309,11 @@ fn ranges_are_counted_on_all_loops() {
             client.rows(&format!("select balance from account where id = {}", 1 + id * 20));
         }
     }
-    wait(|| {
-        let rows = fixture.console().table("show ranges");
-        let rows: Vec<_> = rows
-            .into_iter()
-            .filter(|row| row["database"] == fixture.database)
-            .collect();
-        let counted: u64 = rows
-            .iter()
-            .map(|row| row["query_count"].parse::<u64>().unwrap_or(0))
-            .sum();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        match (rows.len() == cores, counted) {
-            (true, 200) => Ok(()),
-            _ => Err(format!("{counted}: {rows:#?}")),
-        }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    wait_for((cores, 200), || {
+        let mut rows = fixture.console().table("show ranges");
+        rows.retain(|row| row["database"] == fixture.database);
+        let counted = rows.iter().map(|row| number::<u64>(row, "query_count"));
+        (rows.len(), counted.sum())
     });
 }

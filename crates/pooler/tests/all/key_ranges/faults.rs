@@ -211,7 +211,7 @@ fn a_leader_that_waits_for_others_is_not_idle() {
     assert_eq!(client.rows(&sql), expected);
     // It is the client's own again.
     client.rows("begin");
-    fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'idle in transaction'");
+    fixture.wait_for_no_server("usename = 'app' and state = 'idle in transaction'");
     assert!(client.try_rows("select 1").is_err());
     let mut client = fixture.warm_client();
     fixture.all_is_well(&mut client);

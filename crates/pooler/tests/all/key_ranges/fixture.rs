@@ -8,7 +8,7 @@ use crate::common::fixture::Fixture;
 use crate::common::postgres::Postgres;
 use crate::common::raw::{Raw, Row, number};
 use crate::common::target::{Mode, Pooling};
-use crate::common::wait::wait;
+use crate::common::wait::{wait, wait_for};
 
 /// How long a query is watched for its parts before it begins again.
 const BEGIN: Duration = Duration::from_secs(5);
@@ -124,26 +124,20 @@ impl SplitFixture {
 
     /// Servers that run something: process, and whether a client is behind it.
     pub fn active(&self) -> Vec<(u32, bool)> {
-        let mut rows = self.servers();
-        rows.retain(|row| !row["link"].is_empty() || row["state"] == "active");
-        rows.iter()
-            .map(|row| (number(row, "remote_pid"), !row["link"].is_empty()))
+        let all = self.servers().into_iter();
+        let active = all.filter(|row| !row["link"].is_empty() || row["state"] == "active");
+        active
+            .map(|row| (number(&row, "remote_pid"), !row["link"].is_empty()))
             .collect()
     }
 
     /// The process of the part without a client, or of the leader.
     pub fn member(&self, leads: bool) -> u32 {
         let running = self.sql("select pid from pg_stat_activity where datname = current_database() and usename = 'app' and state = 'active' and query like '%tick%'");
-        let running: Vec<u32> = running
-            .iter()
-            .filter_map(|row| row[0].as_deref()?.parse().ok())
-            .collect();
-        let linked: Vec<u32> = self
-            .active()
-            .into_iter()
-            .filter(|(_, linked)| *linked)
-            .map(|(pid, _)| pid)
-            .collect();
+        let pids = running.iter().filter_map(|row| row[0].as_deref()?.parse().ok());
+        let running: Vec<u32> = pids.collect();
+        let linked = self.active().into_iter().filter(|(_, linked)| *linked);
+        let linked: Vec<u32> = linked.map(|(pid, _)| pid).collect();
         let found = running.iter().find(|pid| linked.contains(pid) == leads);
         *found.unwrap_or_else(|| panic!("running {running:?}, with a client {linked:?}"))
     }
@@ -156,14 +150,11 @@ impl SplitFixture {
 
     /// Nothing is left of what ran: no server works or is in a transaction, here and there.
     pub fn quiet(&self) {
-        self.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app' and state <> 'idle'");
-        wait(|| {
+        self.wait_for_no_server("usename = 'app' and state <> 'idle'");
+        wait_for(Vec::new(), || {
             let mut busy = self.servers();
             busy.retain(|row| !row["link"].is_empty() || !["idle", "used"].contains(&row["state"].as_str()));
-            match busy.is_empty() {
-                true => Ok(()),
-                false => Err(format!("{busy:#?}")),
-            }
+            busy
         });
         assert!(self.servers().len() <= POOL_SIZE, "{:#?}", self.servers());
         let pools = self.console().table("show pools");

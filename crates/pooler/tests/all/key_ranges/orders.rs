@@ -58,9 +58,7 @@ fn a_kill_ends_all_parts() {
     fixture.console().rows(&format!("kill {}", fixture.database));
     let messages = client.until_closed();
     assert_eq!(errors(&messages).len(), 1, "{messages:?}");
-    fixture.wait_until(
-        "select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app'",
-    );
+    fixture.wait_for_no_server("usename = 'app'");
     fixture.console().rows(&format!("resume {}", fixture.database));
     let mut client = fixture.warm_client();
     fixture.all_is_well(&mut client);
@@ -106,9 +104,7 @@ fn servers_that_are_to_be_replaced_are_when_their_part_is_done() {
     assert_eq!(answer(&mut client), expected);
     fixture.quiet();
     for (pid, _) in before {
-        fixture.wait_until(&format!(
-            "select count(*) = 0 from pg_stat_activity where pid = {pid}"
-        ));
+        fixture.wait_for_no_server(&format!("pid = {pid}"));
     }
     fixture.all_is_well(&mut client);
 }
@@ -121,9 +117,7 @@ fn a_shutdown_waits_for_the_answer() {
     fixture.console().send_query("shutdown wait_for_servers");
     assert_eq!(answer(&mut client), expected);
     client.until_closed();
-    fixture.wait_until(
-        "select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app'",
-    );
+    fixture.wait_for_no_server("usename = 'app'");
 }
 
 #[test]
@@ -135,7 +129,5 @@ fn a_shutdown_at_once_ends_all_parts() {
     let messages = client.until_closed();
     assert_eq!(errors(&messages).len(), 1, "{messages:?}");
     // A server notices that its client is gone when it has something to say; the cancel request comes first.
-    fixture.wait_until(
-        "select count(*) = 0 from pg_stat_activity where datname = current_database() and usename = 'app'",
-    );
+    fixture.wait_for_no_server("usename = 'app'");
 }

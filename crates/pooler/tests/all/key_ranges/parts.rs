@@ -51,7 +51,7 @@ fn best_seller_in_parts_is_best_seller() {
         }
     });
     // Nothing is left behind.
-    fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
+    fixture.wait_for_no_server("state like 'idle in%'");
 }
 
 #[test]

@@ -2,14 +2,13 @@
 //! `CORUN_CARIC_SEEDS` runs more seeds, `CORUN_CARIC_SEED` begins at one.
 
 use crate::common::fixture::Fixture;
-use crate::common::message::{Message, errors, parse, prepare, query, run_described, shown};
+use crate::common::message::{Message, errors, parse, prepare, query, run_described, shown, values};
 use crate::common::number_from_environment;
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
 use crate::common::raw::{Raw, number};
 use crate::common::target::{Mode, Pooling};
 use crate::split::data;
-use crate::split::executor::values;
 use crate::split::queries::{self, Query};
 
 const SEEDS: u64 = 4;

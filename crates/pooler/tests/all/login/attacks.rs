@@ -6,7 +6,7 @@ use crate::common::message::{self, Message, message};
 use crate::common::raw::Raw;
 use crate::common::scram::Scram;
 use crate::common::target::Target;
-use crate::login::asking;
+use crate::login::{asking, user_of};
 
 fn started(target: &Target, user: &str) -> (Raw, Message) {
     let mut raw = Raw::started(&target.login(user));
@@ -41,50 +41,25 @@ fn password(text: &str) -> Vec<u8> {
 fn the_exchange_cannot_be_skipped() {
     for auth_type in ["scram-sha-256", "md5", "plain"] {
         let target = asking(auth_type);
-        let user = if auth_type == "md5" {
-            "app_md5"
-        } else {
-            "app_scram"
-        };
+        let user = user_of(auth_type);
         let query = message::query("select 'inside'");
         let whole = [message::statement("select 'inside'", &[]), message::sync()].concat();
-        let cases: Vec<(&str, Vec<u8>)> = vec![
+        let alone = [
             ("a query in place of the password", query.clone()),
             ("a pipeline in place of the password", whole),
-            (
-                "an empty password and a query",
-                [password(""), query.clone()].concat(),
-            ),
-            (
-                "a wrong password and a query",
-                [password("wrong"), query.clone()].concat(),
-            ),
-            (
-                "a password message without an end",
-                [message(b'p', b"wrong"), query.clone()].concat(),
-            ),
-            (
-                "an empty password message",
-                [message(b'p', b""), query.clone()].concat(),
-            ),
-            (
-                "a second startup",
-                [message::startup(0, &[("user", "postgres")]), query.clone()].concat(),
-            ),
-            (
-                "a request for TLS now",
-                [message::ssl_request(), query.clone()].concat(),
-            ),
-            (
-                "a message of a server",
-                [message(b'R', &[0; 4]), query.clone()].concat(),
-            ),
-            (
-                "a long password message",
-                [message(b'p', &vec![b'x'; 70_000]), query].concat(),
-            ),
         ];
-        for (about, bytes) in cases {
+        let before_a_query = [
+            ("an empty password", password("")),
+            ("a wrong password", password("wrong")),
+            ("a password message without an end", message(b'p', b"wrong")),
+            ("an empty password message", message(b'p', b"")),
+            ("a second startup", message::startup(0, &[("user", "postgres")])),
+            ("a request for TLS now", message::ssl_request()),
+            ("a message of a server", message(b'R', &[0; 4])),
+            ("a long password message", message(b'p', &vec![b'x'; 70_000])),
+        ]
+        .map(|(about, bytes)| (about, [bytes, query.clone()].concat()));
+        for (about, bytes) in alone.into_iter().chain(before_a_query) {
             let (raw, question) = started(&target, user);
             assert_eq!(question.tag, b'R', "{question:?}");
             assert_ne!(question.u32_at(0), 0);
@@ -128,42 +103,35 @@ fn a_recorded_login_cannot_be_played_again() {
 #[test]
 fn a_manipulated_proof_is_refused() {
     let target = asking("scram-sha-256");
-    type Change = fn(&str) -> String;
+    // The last message up to its proof, and the proof.
+    type Change = fn(&str, &str) -> String;
     let change: [(&str, Change); 9] = [
-        ("another nonce", |last| last.replacen("r=", "r=x", 1)),
-        ("the client's nonce only", |last| {
-            let start = last.find("r=").expect("a nonce");
-            let end = last.find(",p=").expect("a proof");
-            format!("{}r=n{}", &last[..start], &last[end..])
+        ("another nonce", |head, proof| {
+            head.replacen("r=", "r=x", 1) + proof
         }),
-        ("no proof", |last| {
-            last[..last.find(",p=").expect("a proof")].to_owned()
+        ("the client's nonce only", |head, proof| {
+            let start = head.find("r=").expect("a nonce");
+            format!("{}r=n{proof}", &head[..start])
         }),
-        ("an empty proof", |last| {
-            format!("{},p=", &last[..last.find(",p=").expect("a proof")])
+        ("no proof", |head, _| head.to_owned()),
+        ("an empty proof", |head, _| format!("{head},p=")),
+        ("a proof of zeros", |head, _| {
+            format!("{head},p={}=", "A".repeat(43))
         }),
-        ("a proof of zeros", |last| {
-            format!(
-                "{},p={}=",
-                &last[..last.find(",p=").expect("a proof")],
-                "A".repeat(43)
-            )
+        ("a short proof", |head, _| format!("{head},p=AAAA")),
+        ("a proof that is not base64", |head, _| format!("{head},p=???")),
+        ("another binding", |head, proof| {
+            head.replacen("c=biws", "c=eSws", 1) + proof
         }),
-        ("a short proof", |last| {
-            format!("{},p=AAAA", &last[..last.find(",p=").expect("a proof")])
-        }),
-        ("a proof that is not base64", |last| {
-            format!("{},p=???", &last[..last.find(",p=").expect("a proof")])
-        }),
-        ("another binding", |last| last.replacen("c=biws", "c=eSws", 1)),
-        ("nothing", |_| String::new()),
+        ("nothing", |_, _| String::new()),
     ];
     for (about, change) in change {
         let scram = Scram::new("n", "n,,");
         let (mut raw, _) = started(&target, "app_scram");
         let first = first_answer(&mut raw, &scram, "SCRAM-SHA-256").expect("the server's first");
         let (last, _) = scram.last(&first, "secret").expect("a proof");
-        let changed = change(&last);
+        let (head, proof) = last.split_at(last.find(",p=").expect("a proof"));
+        let changed = change(head, proof);
         assert_ne!(changed, last);
         fails(raw, &message(b'p', changed.as_bytes()), about);
     }

@@ -20,6 +20,14 @@ fn asking(auth_type: &str) -> Target {
     )
 }
 
+/// A user whose password is stored so that it can be asked for in this way.
+fn user_of(auth_type: &str) -> &'static str {
+    match auth_type {
+        "md5" => "app_md5",
+        _ => "app_scram",
+    }
+}
+
 /// Logs in and says who it is to the server; otherwise code and text of the error.
 fn who(login: &Login) -> Result<String, String> {
     let mut raw = Raw::connect(login).map_err(|error| error.to_string())?;

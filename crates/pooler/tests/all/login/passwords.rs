@@ -3,7 +3,7 @@
 use crate::common::postgres::{PASSWORD, shared};
 use crate::common::raw::{Login, Raw};
 use crate::common::target::{Mode, Pooling, Target};
-use crate::login::{asking, who};
+use crate::login::{asking, user_of, who};
 
 fn refused(login: &Login, about: &str) {
     let answer = who(login);
@@ -50,11 +50,7 @@ fn only_the_right_password_gets_in() {
 fn an_unknown_user_is_told_what_a_wrong_password_is_told() {
     for auth_type in ["scram-sha-256", "md5", "plain"] {
         let target = asking(auth_type);
-        let user = if auth_type == "md5" {
-            "app_md5"
-        } else {
-            "app_scram"
-        };
+        let user = user_of(auth_type);
         let known = who(&target.login(user).password("wrong")).expect_err("a wrong password");
         for name in ["nobody", "", " app_scram", "APP_SCRAM", "app_scram\u{200b}"] {
             let unknown = who(&target.login(name).password("wrong")).expect_err("an unknown user");
@@ -150,11 +146,7 @@ fn passwords_may_come_from_a_query() {
                 "select usename, passwd from pg_shadow where usename = $1",
             );
         let target = Target::start(server, &pooling);
-        let user = if auth_type == "md5" {
-            "app_md5"
-        } else {
-            "app_scram"
-        };
+        let user = user_of(auth_type);
         assert_eq!(who(&target.login(user)), Ok(format!("{user} {user} off")));
         refused(&target.login(user).password("wrong"), "by query");
         refused(&target.login("nobody"), "by query");

@@ -3,7 +3,7 @@
 use corun_model::cache::locality::Footprint;
 use corun_pooler::plans::{Corrections, Explained, Memory};
 
-use super::data::{Session, plq, relations};
+use super::data::{Session, plq};
 
 /// Three columns that say the same, taken for independent: PostgreSQL expects `n / 8` rows where there are `n / 2`.
 fn correlated(limit: u32) -> String {
@@ -20,17 +20,19 @@ fn counted(plan: &Explained, memory: &Memory, corrections: &Corrections) -> f64 
     tables[0].built.counted.0 as f64
 }
 
+/// Bytes that the only hash table of an executed plan took.
+fn peak(plan: &Explained, memory: &Memory) -> f64 {
+    let tables = plan.tables(memory, &Corrections::default());
+    tables[0].seen.expect("executed").peak.0 as f64
+}
+
 #[test]
 fn correlated_columns_before_and_after() {
     let mut session = Session::hashing(&[]);
     let memory = session.memory();
     let mut corrections = Corrections::default();
     let plan = session.analyze(&correlated(25));
-    let real = plan.tables(&memory, &corrections)[0]
-        .seen
-        .expect("executed")
-        .peak
-        .0 as f64;
+    let real = peak(&plan, &memory);
     let before = counted(&plan, &memory, &corrections) / real - 1.0;
     assert!(before < -0.5, "{before}");
 
@@ -46,8 +48,7 @@ fn correlated_columns_before_and_after() {
 
     // Other values of the same shape, planned only: corrected by what was learnt of these.
     let other = session.explain(&correlated(20));
-    let executed = session.analyze(&correlated(20)).tables(&memory, &corrections);
-    let real = executed[0].seen.expect("executed").peak.0 as f64;
+    let real = peak(&session.analyze(&correlated(20)), &memory);
     let uncorrected = counted(&other, &memory, &Corrections::default()) / real - 1.0;
     let by_shape = counted(&other, &memory, &corrections) / real - 1.0;
     println!(
@@ -168,9 +169,7 @@ fn corrections_are_bounded_and_age() {
     assert!(!corrections.knows(&key), "too old to be believed");
     assert!(corrections.knows(&other));
     // The size of the table corrects alternatives before anything is learnt.
-    let statistics = session.statistics(&relations(&["part"]));
-    let mut known = Corrections::default();
-    known.set_tables(&statistics);
+    let (statistics, known) = session.known(&["part"]);
     let plan = session.explain(&plq(9));
     let rows = plan.tables(&statistics.memory, &known)[0].rows;
     assert!((rows / 36_000.0 - 1.0).abs() < 0.03, "{rows}");
@@ -183,11 +182,7 @@ fn what_rows_take_is_learnt_too() {
     // Strings, numbers and NULLs: widths are means, and what alignment adds is not in them.
     let sql = "select count(k + a + n + length(b) + c2 + c3 + length(c4)) from odd right join lineorder on k = lo_orderkey";
     let plan = session.analyze(sql);
-    let real = plan.tables(&memory, &Corrections::default())[0]
-        .seen
-        .expect("executed")
-        .peak
-        .0 as f64;
+    let real = peak(&plan, &memory);
     let mut corrections = Corrections::default();
     let before = counted(&plan, &memory, &corrections) / real - 1.0;
     for observation in plan.observations() {

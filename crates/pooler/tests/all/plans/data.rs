@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use corun_pooler::plans::{Corrections, Explained, HashTable, Memory, QUESTION, Relation, Statistics};
+use corun_pooler::plans::{Corrections, Explained, Form, HashTable, Memory, QUESTION, Relation, Statistics};
 
 use crate::common::number_from_environment;
 use crate::common::postgres::{Options, Postgres};
@@ -98,6 +98,14 @@ impl Session {
         corun_pooler::plans::read(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
     }
 
+    /// What a form of a statement gives: in a transaction with its settings.
+    pub fn in_form<T>(&mut self, form: &Form, look: impl FnOnce(&mut Session) -> T) -> T {
+        self.0.rows(&format!("begin; {}", form.statements()));
+        let found = look(self);
+        self.0.rows("commit");
+        found
+    }
+
     /// The plan of a text that was executed.
     pub fn analyze(&mut self, sql: &str) -> Explained {
         let answer = self.0.value(&format!(
@@ -109,6 +117,14 @@ impl Session {
     pub fn statistics(&mut self, relations: &[Relation]) -> Statistics {
         let rows = self.0.rows(&Statistics::question(relations));
         Statistics::read(&rows).unwrap_or_else(|| panic!("{rows:?}"))
+    }
+
+    /// Statistics of tables, and what their sizes alone correct.
+    pub fn known(&mut self, tables: &[&str]) -> (Statistics, Corrections) {
+        let statistics = self.statistics(&relations(tables));
+        let mut known = Corrections::default();
+        known.set_tables(&statistics);
+        (statistics, known)
     }
 
     pub fn memory(&mut self) -> Memory {

@@ -16,9 +16,7 @@ fn estimate(session: &mut Session, sql: &str) -> Estimate {
     let mut forms = own.alternatives();
     assert!(forms.len() <= 3);
     while let Some(form) = forms.pop() {
-        session.0.rows(&format!("begin; {}", form.statements()));
-        let plan = session.explain(sql);
-        session.0.rows("commit");
+        let plan = session.in_form(&form, |session| session.explain(sql));
         forms.extend(plan.refined(&form));
         estimate.add(form, &plan, &memory, &corrections);
     }
@@ -57,10 +55,9 @@ fn a_form_changes_the_plan_and_not_the_answer() {
     let found = estimate(&mut session, &plq(2));
     assert!(found.candidates().len() > 1);
     for candidate in &found.candidates()[1..] {
-        session.0.rows(&format!("begin; {}", candidate.form.statements()));
-        let answer = session.0.value(&plq(2));
-        let plan = session.explain(&plq(2));
-        session.0.rows("commit");
+        let (answer, plan) = session.in_form(&candidate.form, |session| {
+            (session.0.value(&plq(2)), session.explain(&plq(2)))
+        });
         assert_eq!(answer, own);
         assert_eq!(plan.fingerprint(), candidate.fingerprint);
         // The setting ends with its transaction.
@@ -106,15 +103,10 @@ fn kept_answers_of_an_index_join_are_a_table() {
         .iter()
         .find(|form| form.settings() == [("enable_memoize", "off")])
         .unwrap_or_else(|| panic!("{forms:?}"));
-    session.0.rows(&format!("begin; {}", without.statements()));
-    let plan = session.explain(sql);
-    session.0.rows("commit");
+    let plan = session.in_form(without, |session| session.explain(sql));
     assert_ne!(plan.fingerprint(), kept.fingerprint());
-    assert_eq!(
-        plan.footprint(&memory, &Corrections::default()),
-        Footprint::Streams,
-        "{plan:?}"
-    );
+    let footprint = plan.footprint(&memory, &Corrections::default());
+    assert_eq!(footprint, Footprint::Streams, "{plan:?}");
 }
 
 #[test]
@@ -130,16 +122,12 @@ fn hints_are_a_comment() {
     let hinted = own.hinted();
     assert_eq!(hinted.len(), 1, "{hinted:?}");
     let hints = hinted[0].hints().expect("hints");
-    assert_eq!(
-        hints,
-        "/*+ NestLoop(lineorder part) Leading((lineorder part)) */ "
-    );
+    let expected = "/*+ NestLoop(lineorder part) Leading((lineorder part)) */ ";
+    assert_eq!(hints, expected);
     assert_eq!(hinted[0].statements(), "");
     // A server without the extension reads past them.
-    assert_eq!(
-        session.explain(&format!("{hints}{}", plq(1))).fingerprint(),
-        own.fingerprint()
-    );
+    let plan = session.explain(&format!("{hints}{}", plq(1)));
+    assert_eq!(plan.fingerprint(), own.fingerprint());
     // Two joins: three combinations beside its own.
     let two = session.explain(
         "select count(*) from lineorder, part, supplier where lo_partkey = p_partkey and lo_suppkey = s_suppkey",

@@ -7,6 +7,7 @@ use corun_pooler::plans::{Corrections, Memory, PlanError, read};
 use proptest::prelude::*;
 
 use super::data::{SSB, Session, plq};
+use crate::common::cases::cases;
 
 /// A plan as letters: `S` scan, `H(build,probe)`, `I(outer)`, `G(input)`, `O(input)` for a sort, `M(..)` merge.
 fn letters(shape: &PlanShape) -> String {
@@ -22,103 +23,61 @@ fn letters(shape: &PlanShape) -> String {
     }
 }
 
+/// Statements and the shapes of their plans, by what is off.
+const OPERATORS: [(&str, &str); 5] = [
+    (
+        "enable_nestloop enable_mergejoin",
+        "
+        select count(*) from part => S
+        select * from part where p_partkey = 5 => S
+        select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey => H(S,S)
+        select d_year, count(*) from dates group by d_year => G(S)
+        select * from dates order by d_year limit 5 => O(S)
+        select count(*) from part where p_partkey in (select lo_partkey from lineorder) => H(G(S),S)
+        select count(*) from part where p_partkey not in (select lo_partkey from skewed where lo_revenue < 1000) => H(S,S)
+        select s_suppkey, (select count(*) from lineorder where lo_partkey = s_suppkey) from supplier => I(S)
+        select count(*) from part where p_partkey > (select avg(lo_partkey) from lineorder) => S
+        with c as materialized (select * from dates) select count(*) from c a where d_year = 1995 => S
+        select count(*) from measurement => S
+        select rank() over (order by at) from measurement => O(S)
+        select d_year from dates except select value from measurement => G(S)
+        insert into measurement select d_year - 1900, 1 from dates, supplier where s_suppkey = d_year => H(S,S)",
+    ),
+    (
+        "enable_hashjoin enable_mergejoin enable_memoize",
+        "
+        select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey => I(S)
+        select count(*) from supplier a, supplier b where a.s_nation < b.s_nation => H(S,S)",
+    ),
+    (
+        "enable_hashjoin enable_mergejoin enable_indexscan enable_indexonlyscan enable_memoize",
+        "select sum(lo_revenue) from supplier, lineorder where s_suppkey = lo_partkey and s_region = 'REGION 1' => I(S)",
+    ),
+    (
+        "enable_hashjoin enable_nestloop",
+        "select count(*) from supplier a, odd b where a.s_suppkey = b.a => M(S,O(S))",
+    ),
+    (
+        "enable_hashagg",
+        "select d_year, count(*) from dates group by d_year => O(S)",
+    ),
+];
+
 #[test]
 fn operators_of_a_server() {
-    let hash = &["enable_nestloop = off", "enable_mergejoin = off"][..];
-    let index = &[
-        "enable_hashjoin = off",
-        "enable_mergejoin = off",
-        "enable_memoize = off",
-    ][..];
-    let merge = &["enable_hashjoin = off", "enable_nestloop = off"][..];
-    let cases: [(&[&str], &str, &str); 19] = [
-        (hash, "select count(*) from part", "S"),
-        (hash, "select * from part where p_partkey = 5", "S"),
-        (
-            hash,
-            "select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey",
-            "H(S,S)",
-        ),
-        (
-            index,
-            "select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey",
-            "I(S)",
-        ),
-        (
-            &[
-                "enable_hashjoin = off",
-                "enable_mergejoin = off",
-                "enable_indexscan = off",
-                "enable_indexonlyscan = off",
-                "enable_memoize = off",
-            ],
-            "select sum(lo_revenue) from supplier, lineorder where s_suppkey = lo_partkey and s_region = 'REGION 1'",
-            "I(S)",
-        ),
-        (
-            merge,
-            "select count(*) from supplier a, odd b where a.s_suppkey = b.a",
-            "M(S,O(S))",
-        ),
-        (
-            index,
-            "select count(*) from supplier a, supplier b where a.s_nation < b.s_nation",
-            "H(S,S)",
-        ),
-        (hash, "select d_year, count(*) from dates group by d_year", "G(S)"),
-        (
-            &["enable_hashagg = off"],
-            "select d_year, count(*) from dates group by d_year",
-            "O(S)",
-        ),
-        (hash, "select * from dates order by d_year limit 5", "O(S)"),
-        (
-            hash,
-            "select count(*) from part where p_partkey in (select lo_partkey from lineorder)",
-            "H(G(S),S)",
-        ),
-        (
-            hash,
-            "select count(*) from part where p_partkey not in (select lo_partkey from skewed where lo_revenue < 1000)",
-            "H(S,S)",
-        ),
-        (
-            hash,
-            "select s_suppkey, (select count(*) from lineorder where lo_partkey = s_suppkey) from supplier",
-            "I(S)",
-        ),
-        (
-            hash,
-            "select count(*) from part where p_partkey > (select avg(lo_partkey) from lineorder)",
-            "S",
-        ),
-        (
-            hash,
-            "with c as materialized (select * from dates) select count(*) from c a where d_year = 1995",
-            "S",
-        ),
-        (hash, "select count(*) from measurement", "S"),
-        (hash, "select rank() over (order by at) from measurement", "O(S)"),
-        (
-            hash,
-            "select d_year from dates except select value from measurement",
-            "G(S)",
-        ),
-        (
-            hash,
-            "insert into measurement select d_year - 1900, 1 from dates, supplier where s_suppkey = d_year",
-            "H(S,S)",
-        ),
-    ];
-    for (settings, sql, expected) in cases {
-        let mut session = Session::new(settings);
+    for (settings, table) in OPERATORS {
+        let settings: Vec<String> = settings.split(' ').map(|name| format!("{name} = off")).collect();
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let mut session = Session::new(&settings);
         let memory = session.memory();
-        let plan = session.explain(sql);
-        assert_eq!(
-            letters(&plan.shape(&memory, &Corrections::default())),
-            expected,
-            "{sql}\n{plan:#?}"
-        );
+        for (sql, expected) in cases(table) {
+            let plan = session.explain(&sql);
+            assert_eq!(
+                letters(&plan.shape(&memory, &Corrections::default())),
+                expected,
+                "{sql}\n{plan:#?}"
+            );
+        }
     }
 }
 
@@ -164,20 +123,15 @@ fn settings_in_the_answer_go_before_those_known() {
         work_mem: Bytes::gib(1),
         hash_mem_multiplier: 9.0,
     };
+    let memory = plan.memory(&known);
     assert_eq!(
-        plan.memory(&known),
-        Memory {
-            work_mem: Bytes::kib(96),
-            hash_mem_multiplier: 1.5
-        }
+        (memory.work_mem, memory.hash_mem_multiplier),
+        (Bytes::kib(96), 1.5)
     );
     assert!(plan.tables(&known, &Corrections::default())[0].built.batches > 1);
     assert_eq!(plan.workers(), 0);
-    let names: Vec<String> = plan
-        .relations()
-        .into_iter()
-        .map(|relation| relation.name)
-        .collect();
+    let relations = plan.relations();
+    let names: Vec<&str> = relations.iter().map(|relation| &*relation.name).collect();
     assert_eq!(names, ["lineorder", "part"]);
 }
 
@@ -206,28 +160,22 @@ fn answers_of_other_versions() {
         ", \"Parent Relationship\": \"Outer\", \"Relation Name\": \"a\", \"Alias\": \"a\", \"Disabled\": false, \"Actual Rows\": 12.50, \"Actual Loops\": 2",
         &[],
     );
-    let join = node(
-        "Nested Loop",
-        ", \"Disabled\": true",
-        &[outer.clone(), inner.clone()],
-    );
-    let plan = read(&answer(&join)).expect("a plan");
-    assert!(plan.is_forced());
-    let join = node(
-        "Nested Loop",
-        ", \"Disabled\": false",
-        &[outer.clone(), inner.clone()],
-    );
-    assert!(!read(&answer(&join)).expect("a plan").is_forced());
+    let sides = [outer.clone(), inner];
+    let [_, join] = [true, false].map(|disabled| {
+        let join = node("Nested Loop", &format!(", \"Disabled\": {disabled}"), &sides);
+        let plan = read(&answer(&join)).expect("a plan");
+        assert_eq!(plan.is_forced(), disabled);
+        join
+    });
+    let shape = |plan: &str| {
+        let plan = read(&answer(plan)).expect("a plan");
+        letters(&plan.shape(&Memory::default(), &Corrections::default()))
+    };
     // Operators nobody knows yet.
     let strange = node("Quantum Scan", ", \"New Thing\": {\"x\": [1, null]}", &[]);
-    let plan = read(&answer(&strange)).expect("a plan");
-    let shape = plan.shape(&Memory::default(), &Corrections::default());
-    assert_eq!(letters(&shape), "S");
+    assert_eq!(shape(&strange), "S");
     let strange = node("Quantum Join", "", &[outer, join]);
-    let plan = read(&answer(&strange)).expect("a plan");
-    let shape = plan.shape(&Memory::default(), &Corrections::default());
-    assert_eq!(letters(&shape), "M(S,H(S,S))");
+    assert_eq!(shape(&strange), "M(S,H(S,S))");
     // Joins without what they need are passed.
     for kind in [
         "Hash Join",
@@ -249,12 +197,13 @@ fn answers_of_other_versions() {
 
 #[test]
 fn what_is_no_answer_is_an_error() {
-    assert_eq!(read("[]").expect_err("empty"), PlanError::Missing("plan"));
-    assert_eq!(read("[{}]").expect_err("no plan"), PlanError::Missing("Plan"));
-    assert_eq!(
-        read("[{\"Plan\": {}}]").expect_err("nothing in it"),
-        PlanError::Missing("Node Type")
-    );
+    for (text, missing) in [
+        ("[]", "plan"),
+        ("[{}]", "Plan"),
+        ("[{\"Plan\": {}}]", "Node Type"),
+    ] {
+        assert_eq!(read(text).expect_err(text), PlanError::Missing(missing));
+    }
     assert!(matches!(read("ERROR"), Err(PlanError::Json { .. })));
     let mut deep = node("Limit", "", &[]);
     for _ in 0..200 {
@@ -277,10 +226,8 @@ fn what_is_no_answer_is_an_error() {
     };
     assert!(bytes.0 > 0);
     let many = vec![node("Seq Scan", "", &[]); 21_000];
-    assert_eq!(
-        read(&answer(&node("Append", "", &many))).expect_err("many"),
-        PlanError::TooMany
-    );
+    let many = read(&answer(&node("Append", "", &many)));
+    assert_eq!(many.expect_err("many"), PlanError::TooMany);
 }
 
 proptest! {

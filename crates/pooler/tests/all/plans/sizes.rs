@@ -5,7 +5,7 @@ use corun_model::pooler::pg_hash::{Frequent, Input, Planned, Stored};
 use corun_model::units::Bytes;
 use corun_pooler::plans::{Corrections, HashTable, Seen};
 
-use super::data::{SSB, Session, plq, relations};
+use super::data::{SSB, Session, plq};
 
 /// The paper's largest error over its three queries (002, section 4.1).
 const ERROR_MAX: f64 = 0.12;
@@ -61,10 +61,8 @@ fn check_with_rows(table: &HashTable, data: f64, frequent: Frequent) {
 #[test]
 fn plq_from_1_to_25_within_the_papers_error() {
     let mut session = Session::hashing(&[]);
-    let statistics = session.statistics(&relations(&["part", "lineorder"]));
+    let (statistics, known) = session.known(&["part", "lineorder"]);
     let nothing = Corrections::default();
-    let mut known = Corrections::default();
-    known.set_tables(&statistics);
     let mut lines = vec![
         "k   rows: PostgreSQL  alternatives    real   KiB: PostgreSQL  difference  alternatives  difference    real"
             .to_owned(),
@@ -98,9 +96,7 @@ fn plq_from_1_to_25_within_the_papers_error() {
 #[test]
 fn lists_of_values_are_estimated_well_already() {
     let mut session = Session::hashing(&[]);
-    let statistics = session.statistics(&relations(&["part", "lineorder"]));
-    let mut known = Corrections::default();
-    known.set_tables(&statistics);
+    let (statistics, known) = session.known(&["part", "lineorder"]);
     for k in [1, 5, 9, 13, 20, 23] {
         let list: Vec<String> = (0..k)
             .map(|c| format!("'MFGR#{}{}'", c / 5 + 1, c % 5 + 1))
@@ -119,9 +115,7 @@ fn lists_of_values_are_estimated_well_already() {
 fn ssb_queries_within_the_papers_error() {
     let mut session = Session::hashing(&[]);
     let names = ["part", "lineorder", "supplier", "customer", "dates"];
-    let statistics = session.statistics(&relations(&names));
-    let mut known = Corrections::default();
-    known.set_tables(&statistics);
+    let (statistics, known) = session.known(&names);
     println!("query  table                              rows: est.   real  KiB: est.   real  difference");
     for (name, sql) in SSB {
         let tables = session.analyze(sql).tables(&statistics.memory, &known);
@@ -260,16 +254,12 @@ fn parallel_hash_shares_one_table() {
     // Rows of a process are printed rounded.
     assert!((rows - super::data::PARTS as f64).abs() <= 3.0);
     check_planned(&tables[0], "parallel");
-    assert_eq!(
-        (tables[0].built.buckets, tables[0].built.batches),
-        (shared.buckets, shared.batches)
-    );
+    let built = &tables[0].built;
+    assert_eq!((built.buckets, built.batches), (shared.buckets, shared.batches));
     check_error(&tables[0], "");
 
     // Alternatives are put right for rows that processes divide among themselves as well.
-    let statistics = session.statistics(&relations(&["part"]));
-    let mut known = Corrections::default();
-    known.set_tables(&statistics);
+    let (statistics, known) = session.known(&["part"]);
     let plan = session.analyze(&plq(9));
     assert!(plan.workers() >= 1);
     let table = &plan.tables(&statistics.memory, &known)[0];

@@ -32,20 +32,6 @@ pub struct Actor {
     sent: usize,
 }
 
-/// The message at the start of `bytes`, taken out.
-fn take_message(bytes: &mut Vec<u8>) -> Option<Message> {
-    let head = bytes.get(1..5)?;
-    let length = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
-    if bytes.len() < length + 1 {
-        return None;
-    }
-    let whole: Vec<u8> = bytes.drain(..=length).collect();
-    Some(Message {
-        tag: whole[0],
-        body: whole.get(5..).unwrap_or_default().to_vec(),
-    })
-}
-
 impl Actor {
     pub fn new(remote: Remote, script: Vec<Step>, seed: u64) -> Actor {
         let mut random = Random::new(seed);
@@ -81,7 +67,7 @@ impl Actor {
             moved |= !bytes.is_empty();
             self.received.extend(bytes);
         }
-        while let Some(message) = take_message(&mut self.received) {
+        while let Some(message) = message::take(&mut self.received) {
             self.readies += usize::from(message.tag == b'Z');
             self.messages.push(message);
         }
@@ -189,12 +175,7 @@ impl Actor {
                 session.wake();
             }
         }
-        let mut output = session.take_output();
-        let mut messages = Vec::new();
-        while let Some(message) = take_message(&mut output) {
-            messages.push(message);
-        }
-        shown(&messages)
+        shown(&message::all(&session.take_output()))
     }
 }
 
@@ -213,4 +194,24 @@ pub fn log_in(user: &str, parameters: &[(&str, &str)]) -> Step {
         after: 0,
         bytes: message::startup(0, &all),
     }
+}
+
+/// A script that logs in and sends each of these texts when all before it is answered.
+pub fn texts(texts: &[impl AsRef<str>]) -> Vec<Step> {
+    let sent = texts.iter().enumerate().map(|(at, text)| Step {
+        after: 1 + at,
+        bytes: message::query(text.as_ref()),
+    });
+    std::iter::once(log_in("app", &[])).chain(sent).collect()
+}
+
+/// A client with statements that last until somebody ends them; each begins with `hint`.
+pub fn sleeper(hint: &str, name: &str, statements: usize) -> Vec<Step> {
+    let sleep = |at| format!("{hint}select '{name}:{at}' sleep");
+    let mut steps = texts(&(0..statements).map(sleep).collect::<Vec<_>>());
+    steps.push(Step {
+        after: 1 + statements,
+        bytes: message::terminate(),
+    });
+    steps
 }

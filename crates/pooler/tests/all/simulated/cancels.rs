@@ -1,25 +1,9 @@
 //! Cancel requests, on time and late, right and wrong: none reaches a statement of another client.
 
-use super::actor::{Step, log_in};
-use super::message::{query, shown, terminate};
+use super::actor::sleeper;
+use super::message::shown;
 use super::scene::{Scene, files};
-use super::script::script;
 use super::seeds;
-
-/// A client that runs statements long enough to be cancelled.
-fn sleeper(name: &str, statements: usize) -> Vec<Step> {
-    let step = |at: usize| Step {
-        after: 1 + at,
-        bytes: query(&format!("select '{name}:{at}' sleep")),
-    };
-    let mut steps = vec![log_in("app", &[])];
-    steps.extend((0..statements).map(step));
-    steps.push(Step {
-        after: 1 + statements,
-        bytes: terminate(),
-    });
-    steps
-}
 
 #[test]
 fn cancels_strike_their_own_client_or_nobody() {
@@ -29,12 +13,9 @@ fn cancels_strike_their_own_client_or_nobody() {
         let mut scene = Scene::new(seed, files(mode, 2, ""));
         let sleepers = 2;
         for client in 0..sleepers {
-            scene.actor(sleeper(&format!("sleeper{client}"), 12));
+            scene.actor(sleeper("", &format!("sleeper{client}"), 12));
         }
-        for client in 0..3 {
-            let script = script(seed * 100 + client, &format!("c{client}"), 10);
-            scene.actor(script);
-        }
+        scene.scripts(seed, 3, 10);
         scene.run(|scene| {
             if scene.random.percent(96) {
                 return;
@@ -65,10 +46,7 @@ fn cancels_strike_their_own_client_or_nobody() {
             }
             assert_eq!(at, 13, "seed {seed}: statements without an answer");
         }
-        for actor in &scene.actors[sleepers..] {
-            actor.check(&format!("seed {seed}, beside cancels"));
-            assert!(actor.is_done(), "seed {seed}: a client is still there");
-        }
+        scene.check_answers(seed, sleepers);
         struck.set(struck.get() + scene.server.cancelled);
         late.set(late.get() + scene.server.late);
         scene.check_empty();

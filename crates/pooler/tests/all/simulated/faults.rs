@@ -1,11 +1,11 @@
 //! Clients that vanish and servers that die, in the middle of anything: nobody else notices, and nothing is left behind.
 
-use super::actor::{Actor, Step, log_in, same};
-use super::message::shown;
-use super::message::{message, query};
+use super::actor::{Actor, same, texts};
+use super::message::{message, shown};
 use super::scene::{Scene, files};
 use super::script::script;
 use super::seeds;
+use crate::common::assert_contains;
 
 #[test]
 fn clients_that_vanish_are_noticed_by_nobody() {
@@ -21,22 +21,12 @@ fn clients_that_vanish_are_noticed_by_nobody() {
                 scene.actors[actor].leaves_after = Some(after);
             }
         }
-        let mut vanished = Vec::new();
+        let mut vanished = 0;
         scene.run(|scene| {
-            while let Some(at) = scene.actors.iter().position(Actor::leaves) {
-                let actor = scene.actors.remove(at);
-                if scene.random.percent(50) {
-                    actor.remote.reset();
-                }
-                // The others leave in an orderly way, within whatever they were.
-                vanished.push(actor.lines());
-            }
+            vanished += scene.leave();
         });
-        assert!(!vanished.is_empty(), "seed {seed}: nobody has left");
-        for actor in &scene.actors {
-            actor.check(&format!("seed {seed}"));
-            assert!(actor.is_done(), "seed {seed}: a client is still there");
-        }
+        assert!(vanished > 0, "seed {seed}: nobody has left");
+        scene.check_answers(seed, 0);
         scene.check_empty();
     });
 }
@@ -48,10 +38,7 @@ fn clients_of_servers_that_die_get_the_truth_up_to_then() {
         let mode = ["session", "transaction"][(seed % 2) as usize];
         let mut scene = Scene::new(seed, files(mode, 2, "server_login_retry = 0"));
         scene.server.deaths = 8;
-        for client in 0..5 {
-            let script = script(seed * 100 + client, &format!("c{client}"), 10);
-            scene.actor(script);
-        }
+        scene.scripts(seed, 5, 10);
         scene.run(|_| {});
         for (number, actor) in scene.actors.iter().enumerate() {
             let about = format!("seed {seed}, client {number}");
@@ -75,13 +62,8 @@ fn check_lost(actor: &Actor, about: &str) {
         "{about}: not told that its server is gone"
     );
     let (expected, mut got) = (actor.expected(), shown(&actor.messages));
+    let whole = actor.lines().len() == got.len();
     let why = got.pop_if(|last| last.starts_with("error SFATAL"));
-    let whole = actor.lines().len()
-        == actor
-            .messages
-            .iter()
-            .filter_map(super::message::Message::show)
-            .count();
     assert!(
         why.is_some() || !whole,
         "{about}: it ended without a word, with {} of {} messages: {:?}, {:?}",
@@ -158,24 +140,10 @@ fn a_server_that_answers_what_was_not_asked_is_closed() {
 fn what_a_client_did_wrong_is_told_to_no_other() {
     seeds(20, |seed| {
         let mut scene = Scene::new(seed, files("transaction", 1, ""));
-        let script = |text| {
-            vec![
-                log_in("app", &[]),
-                Step {
-                    after: 1,
-                    bytes: query(text),
-                },
-            ]
-        };
-        let first = scene.actor(script("select 'fail of the first'"));
+        let first = scene.actor(texts(&["select 'fail of the first'"]));
         scene.run(|_| {});
-        assert!(
-            scene.actors[first]
-                .lines()
-                .iter()
-                .any(|line| line.contains("fail of the first"))
-        );
-        let second = scene.actor(script("select 'second'"));
+        assert_contains(&scene.actors[first].lines().join("\n"), "fail of the first");
+        let second = scene.actor(texts(&["select 'second'"]));
         scene.run(|scene| {
             // The server dies within the answer to the second.
             let begun = scene.actors[second].messages.len() > 3;

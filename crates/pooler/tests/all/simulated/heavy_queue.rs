@@ -5,8 +5,7 @@ use std::cell::Cell;
 
 use corun_pooler::ConfigFiles;
 
-use super::actor::{Actor, Step, log_in};
-use super::message::{query, terminate};
+use super::actor::{self, Step, log_in};
 use super::scene::{Scene, files};
 use super::script::heavy_script;
 use super::seeds;
@@ -28,20 +27,9 @@ fn scene(seed: u64) -> Scene {
     Scene::new(seed, heavy(size, cores, "server_login_retry = 0"))
 }
 
-/// A client with statements that last until somebody ends them.
+/// A client with heavy statements that last until somebody ends them.
 fn sleeper(name: &str, statements: usize) -> Vec<Step> {
-    let mut steps = vec![log_in("app", &[])];
-    steps.extend((0..statements).map(|at| Step {
-        after: 1 + at,
-        bytes: query(&format!(
-            "/* corun: heavy_queue=analytic */ select '{name}:{at}' sleep"
-        )),
-    }));
-    steps.push(Step {
-        after: 1 + statements,
-        bytes: terminate(),
-    });
-    steps
+    actor::sleeper("/* corun: heavy_queue=analytic */ ", name, statements)
 }
 
 /// How much went on in the queue.
@@ -74,10 +62,7 @@ fn clients_with_heavy_queries_get_their_own_answers() {
             scene.actor(script);
         }
         scene.run(|scene| seen.look(scene, 2));
-        for (number, actor) in scene.actors.iter().enumerate() {
-            actor.check(&format!("seed {seed}, client {number}"));
-            assert!(actor.is_done(), "seed {seed}, client {number} is still there");
-        }
+        scene.check_answers(seed, 0);
         scene.check_empty();
     });
     assert!(
@@ -107,12 +92,7 @@ fn whatever_happens_nobody_stays_in_the_queue() {
         }
         scene.run(|scene| {
             seen.look(scene, 2);
-            while let Some(at) = scene.actors.iter().position(Actor::leaves) {
-                let actor = scene.actors.remove(at);
-                if scene.random.percent(50) {
-                    actor.remote.reset();
-                }
-            }
+            scene.leave();
             match scene.random.below(400) {
                 0..8 => {
                     let who = scene.random.below(scene.actors.len());
@@ -166,16 +146,8 @@ fn the_end_of_the_proxy_ends_the_queue() {
         for client in 0..5 {
             scene.actor(heavy_script(seed * 100 + client, &format!("c{client}"), 10));
         }
-        let (mut steps, at_once) = (20 + scene.random.below(200), scene.random.percent(50));
-        scene.run(|scene| {
-            steps = steps.saturating_sub(1);
-            if steps == 1 {
-                scene.proxy.stop(at_once);
-            }
-        });
-        if steps > 1 {
-            scene.proxy.stop(at_once);
-        }
+        let (steps, at_once) = (20 + scene.random.below(200), scene.random.percent(50));
+        scene.run_and_stop(steps, at_once);
         scene.pass(6.0);
         assert!(scene.proxy.has_ended(), "seed {seed}: {:?}", scene.proxy.census());
         assert_eq!(scene.proxy.census().queued, (0, 0), "seed {seed}");
@@ -296,12 +268,9 @@ fn a_query_that_waits_can_be_cancelled_at_once() {
     assert_eq!(scene.proxy.census().queued, (1, 1));
     scene.cancel(scene.actors[waiter].key().expect("a key"));
     scene.run(|_| {});
-    let lines = scene.actors[waiter].lines();
-    let error = &lines[lines.len() - 2];
-    assert!(
-        error.contains("C57014") && error.contains("Mcanceling statement due to user request"),
-        "{lines:?}"
-    );
+    let error = told(&scene, waiter);
+    assert_contains(&error, "C57014");
+    assert_contains(&error, "Mcanceling statement due to user request");
     assert_eq!(scene.last(waiter), "ready I");
     assert_eq!(scene.proxy.census().queued, (0, 1), "the other still runs");
 }

@@ -1,7 +1,6 @@
 //! How often a text is looked up on its way: once, whatever may change that way, and however long its client waits.
 
-use super::actor::{Step, log_in};
-use super::message::query;
+use super::actor::texts;
 use super::scene::{Scene, files};
 use super::seeds;
 
@@ -13,14 +12,8 @@ fn check(size: usize, more: &str, text: &str) {
         let mut scene = Scene::new(seed, files("transaction", size, more));
         let before = scene.proxy.look_ups();
         for client in 0..CLIENTS {
-            let mut steps = vec![log_in("app", &[])];
-            for at in 0..TEXTS {
-                steps.push(Step {
-                    after: 1 + at,
-                    bytes: query(&format!("{text} '{client}:{at}'")),
-                });
-            }
-            scene.actor(steps);
+            let own = (0..TEXTS).map(|at| format!("{text} '{client}:{at}'"));
+            scene.actor(texts(&own.collect::<Vec<_>>()));
         }
         scene.run(|_| {});
         for actor in &scene.actors {

@@ -2,17 +2,13 @@
 
 use super::actor::log_in;
 use super::scene::{Scene, files};
-use super::script::script;
 use super::seeds;
 
 #[test]
 fn another_configuration_under_load_changes_no_answer() {
     seeds(60, |seed| {
         let mut scene = Scene::new(seed, files("transaction", 2, ""));
-        for client in 0..4 {
-            let script = script(seed * 100 + client, &format!("c{client}"), 10);
-            scene.actor(script);
-        }
+        scene.scripts(seed, 4, 10);
         scene.run(|scene| {
             if scene.random.percent(10) {
                 let size = 1 + scene.random.below(3);
@@ -21,10 +17,7 @@ fn another_configuration_under_load_changes_no_answer() {
                 scene.proxy.reload(files("transaction", size, more));
             }
         });
-        for actor in &scene.actors {
-            actor.check(&format!("seed {seed}"));
-            assert!(actor.is_done(), "seed {seed}: a client is still there");
-        }
+        scene.check_answers(seed, 0);
         scene.check_empty();
     });
 }
@@ -34,20 +27,9 @@ fn the_end_waits_for_transactions() {
     let (early, late) = (std::cell::Cell::new(0), std::cell::Cell::new(0));
     let enough = seeds(60, |seed| {
         let mut scene = Scene::new(seed, files("transaction", 2, ""));
-        for client in 0..4 {
-            let script = script(seed * 100 + client, &format!("c{client}"), 10);
-            scene.actor(script);
-        }
-        let mut steps = 20 + scene.random.below(200);
-        scene.run(|scene| {
-            steps = steps.saturating_sub(1);
-            if steps == 1 {
-                scene.proxy.stop(false);
-            }
-        });
-        if steps > 1 {
-            scene.proxy.stop(false);
-        }
+        scene.scripts(seed, 4, 10);
+        let steps = 20 + scene.random.below(200);
+        scene.run_and_stop(steps, false);
         // Who reads slowly has time for the last words.
         scene.pass(6.0);
         assert!(scene.proxy.has_ended(), "seed {seed}: {:?}", scene.proxy.census());

@@ -9,6 +9,7 @@ use corun_pooler::{Census, ConfigFiles, Simulated};
 use super::actor::{Actor, Step};
 use super::message::cancel_request;
 use super::random::Random;
+use super::script::script;
 use super::server::{FOLDER, SimulatedServer};
 use crate::common::pooler;
 
@@ -81,6 +82,47 @@ impl Scene {
         let seed = self.random.bits();
         self.actors.push(Actor::new(self.connect(), script, seed));
         self.actors.len() - 1
+    }
+
+    /// So many clients with random scripts of so many steps.
+    pub fn scripts(&mut self, seed: u64, clients: u64, steps: usize) {
+        for client in 0..clients {
+            self.actor(script(seed * 100 + client, &format!("c{client}"), steps));
+        }
+    }
+
+    /// Clients from this number on have sent all and got the answers of a server of their own.
+    pub fn check_answers(&self, seed: u64, first: usize) {
+        for (number, actor) in self.actors.iter().enumerate().skip(first) {
+            actor.check(&format!("seed {seed}, client {number}"));
+            assert!(actor.is_done(), "seed {seed}, client {number} is still there");
+        }
+    }
+
+    /// Clients that have sent all they want leave, half of them in an orderly way, within whatever they were. Returns how many.
+    pub fn leave(&mut self) -> usize {
+        let mut left = 0;
+        while let Some(at) = self.actors.iter().position(Actor::leaves) {
+            let actor = self.actors.remove(at);
+            if self.random.percent(50) {
+                actor.remote.reset();
+            }
+            left += 1;
+        }
+        left
+    }
+
+    /// Runs to the end and tells the proxy to end after so many steps, or when nothing is left to do.
+    pub fn run_and_stop(&mut self, mut steps: usize, at_once: bool) {
+        self.run(|scene| {
+            steps = steps.saturating_sub(1);
+            if steps == 1 {
+                scene.proxy.stop(at_once);
+            }
+        });
+        if steps > 1 {
+            self.proxy.stop(at_once);
+        }
     }
 
     /// The last line that a client was sent.

@@ -2,7 +2,8 @@
 
 use super::actor::{Step, log_in};
 use super::message::{
-    bind, close, copy_data, copy_done, copy_fail, describe, execute, flush, parse, query, sync, terminate,
+    bind, close, copy_data, copy_done, copy_fail, describe, execute, flush, parse, query, statement, sync,
+    terminate,
 };
 use super::random::Random;
 
@@ -248,18 +249,11 @@ impl Script {
                 } else {
                     format!("select 'fail {tag}'")
                 };
-                [parse("", &sql, &[]), bind("", "", &[], false), execute("", 0)].concat()
+                statement(&sql, &[])
             }
             8 => {
                 let sql = format!("copy t from stdin -- {tag}");
-                [
-                    parse("", &sql, &[]),
-                    bind("", "", &[], false),
-                    execute("", 0),
-                    copy_data(b"some\n"),
-                    copy_done(),
-                ]
-                .concat()
+                [statement(&sql, &[]), copy_data(b"some\n"), copy_done()].concat()
             }
             _ => {
                 let sql = self.select();

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use super::message::message;
+use super::message::{self, message};
 use super::plan::{Plan, plan, statements};
 
 /// Writes that were committed, in their order, of all sessions.
@@ -29,8 +29,9 @@ struct Portal {
 }
 
 /// What keeps a session from its next message.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 enum Busy {
+    #[default]
     No,
     /// Copies in: bytes so far.
     Copy(usize),
@@ -39,7 +40,7 @@ enum Busy {
 }
 
 /// One backend.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Session {
     pub pid: u32,
     pub secret: Vec<u8>,
@@ -91,17 +92,7 @@ fn number(body: &mut &[u8], bytes: usize) -> usize {
 }
 
 fn row(columns: &[Option<String>]) -> Vec<u8> {
-    let mut body = (columns.len() as u16).to_be_bytes().to_vec();
-    for column in columns {
-        match column {
-            None => body.extend([0xff; 4]),
-            Some(value) => {
-                body.extend((value.len() as u32).to_be_bytes());
-                body.extend(value.as_bytes());
-            }
-        }
-    }
-    message(b'D', &body)
+    message(b'D', &message::row(columns))
 }
 
 /// How many values a text takes.
@@ -117,29 +108,10 @@ impl Session {
         Session {
             pid,
             secret,
-            closed: false,
-            cancels: None,
-            struck: false,
             ledger: Rc::clone(ledger),
-            input: Vec::new(),
-            output: Vec::new(),
-            started: false,
             status: b'I',
-            busy: Busy::No,
-            simple: None,
-            skipping: false,
-            defaults: BTreeMap::new(),
-            settings: BTreeMap::new(),
-            before: None,
-            written: Vec::new(),
-            reported: String::new(),
-            temporary: false,
-            local: BTreeMap::new(),
             refuses: pid.is_multiple_of(3),
-            place: None,
-            hinted: 0,
-            prepared: BTreeMap::new(),
-            portals: BTreeMap::new(),
+            ..Session::default()
         }
     }
 
@@ -231,13 +203,9 @@ impl Session {
         }
         self.started = true;
         self.output.extend(message(b'R', &[0; 4]));
-        for (name, value) in [
-            ("server_version", "15.0"),
-            ("client_encoding", "UTF8"),
-            ("standard_conforming_strings", "on"),
-        ] {
-            self.report(name, value);
-        }
+        self.report("server_version", "15.0");
+        self.report("client_encoding", "UTF8");
+        self.report("standard_conforming_strings", "on");
         let key = [&self.pid.to_be_bytes()[..], &self.secret].concat();
         let zone = self.zone();
         self.report("TimeZone", &zone);
@@ -538,12 +506,7 @@ impl Session {
                 name => self.value(name).unwrap_or_default(),
             })]),
             Plan::ReadBack(names) => {
-                let digits = |value: &str| {
-                    value
-                        .bytes()
-                        .map(|byte| format!("{byte:02x}"))
-                        .collect::<String>()
-                };
+                let digits = |value: &str| value.bytes().map(|byte| format!("{byte:02x}")).collect();
                 for (name, value) in &self.settings {
                     if !name.contains('.') && name != "role" {
                         rows.push(vec![Some(name.clone()), Some(digits(value))]);
@@ -587,8 +550,8 @@ impl Session {
             Plan::CopyOut => {
                 self.output.extend(message(b'H', &[0, 0, 0]));
                 for at in 0..3 {
-                    self.output
-                        .extend(message(b'd', format!("{sql}\t{at}\n").as_bytes()));
+                    let line = format!("{sql}\t{at}\n");
+                    self.output.extend(message(b'd', line.as_bytes()));
                 }
                 self.output.extend(message(b'c', &[]));
             }

@@ -1,7 +1,6 @@
 //! Nothing that comes in makes the planner or the merger panic: texts, answers of a catalog, rows.
 
 use corun_pooler::split::{Confirmed, KeyColumn, Merger, plan};
-use corun_pooler::understand::Dialect;
 use proptest::prelude::*;
 
 const WORDS: &[&str] = &[
@@ -88,7 +87,7 @@ fn catalog(tables: usize) -> Vec<Vec<Option<String>>> {
 }
 
 fn confirmed(text: &str, original: &[u32], part: &[u32], leader: &[u32]) -> Option<Confirmed> {
-    let plan = plan(text, Dialect::default(), &key()).ok()?;
+    let plan = plan(text, &key()).ok()?;
     let tables = 1 + usize::from(text.contains(" u"));
     plan.resolve(&catalog(tables))
         .ok()?
@@ -107,7 +106,7 @@ proptest! {
         } else {
             format!("select {} from t {}", words[..words.len() / 3].join(" "), words[words.len() / 3..].join(" "))
         };
-        if let Ok(plan) = plan(&text, Dialect::default(), &key()) {
+        if let Ok(plan) = plan(&text, &key()) {
             prop_assert!(plan.questions().starts_with("with"));
             for tables in 0..3 {
                 if let Ok(resolved) = plan.resolve(&catalog(tables)) {
@@ -122,7 +121,7 @@ proptest! {
     fn any_answer(rows in proptest::collection::vec(
         proptest::collection::vec(proptest::option::of(prop_oneof!["table|column|key|type|casts|path|collation", "[0-9]{1,3}", ".*"]), 0..8), 0..6,
     )) {
-        let plan = plan("select t.id from t, u", Dialect::default(), &key()).expect("a plan");
+        let plan = plan("select t.id from t, u", &key()).expect("a plan");
         let mut all = catalog(2);
         all.extend(rows.clone());
         let _ = plan.resolve(&all);

@@ -3,7 +3,6 @@
 use corun_pooler::split::MergeKind;
 
 use super::executor::{Client, Outcome, Team, key, prepare};
-use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
 
 const TABLES: &str = "
@@ -31,9 +30,7 @@ fn best_seller(order: &str) -> String {
 
 #[test]
 fn best_seller_split_by_item_is_best_seller() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run(TABLES);
+    let (login, mut admin) = Client::in_new_database(TABLES);
     let mut team = Team::connect(&login, 5);
     let mut random = Random::new(1);
     let text = best_seller(", i_id");

@@ -111,14 +111,13 @@ pub fn fill(random: &mut Random) -> Vec<String> {
             or_null(random, nulls, |r| (skewed(r, 30) * 3_000_000_000).to_string()),
             or_null(random, nulls, |r| skewed(r, 30).to_string()),
             or_null(random, nulls, |r| {
-                r.pick(&["'nan'", "0", "'infinity'", "1.5", "-2.25", "1e20"])
-                    .to_string()
+                r.text(&["'nan'", "0", "'infinity'", "1.5", "-2.25", "1e20"])
             }),
             or_null(random, nulls, |r| {
                 format!("'\\x{:02x}{:02x}'", r.below(3), r.below(3) * 127)
             }),
             or_null(random, nulls, |r| {
-                r.pick(&[
+                r.text(&[
                     "'nan'",
                     "'infinity'",
                     "0",
@@ -129,7 +128,6 @@ pub fn fill(random: &mut Random) -> Vec<String> {
                     "-99999.5",
                     "1e-9",
                 ])
-                .to_string()
             }),
         ];
         format!("({})", columns.join(", "))

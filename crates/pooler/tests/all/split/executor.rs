@@ -1,9 +1,9 @@
 //! Runs plans over plain connections that wait, as an executor would, and the same query whole on the same snapshot.
 
 use corun_pooler::split::{Confirmed, KeyColumn, LeadError, MergeKind, Merger, Refusal, plan};
-use corun_pooler::understand::Dialect;
 
-use crate::common::message;
+use crate::common::message::{self, Message};
+use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
 use crate::common::raw::{Login, Raw};
 
@@ -27,12 +27,20 @@ impl Client {
         Client(Raw::connect(login).expect("logged in"))
     }
 
+    /// A client of a new database in which these statements were run, and its login.
+    pub fn in_new_database(statements: &str) -> (Login, Client) {
+        let login = shared().login("app").database(&new_database());
+        let mut client = Client::connect(&login);
+        client.run(statements);
+        (login, client)
+    }
+
     /// Runs simple statements that must succeed.
     pub fn run(&mut self, sql: &str) -> Vec<Vec<Option<String>>> {
         self.0.rows(sql)
     }
 
-    fn ask(&mut self, bytes: &[u8]) -> Result<Vec<message::Message>, Failed> {
+    fn ask(&mut self, bytes: &[u8]) -> Result<Vec<Message>, Failed> {
         self.0.send(bytes);
         let answer = self.0.until_ready();
         match message::first_error(&answer) {
@@ -52,7 +60,8 @@ impl Client {
         let answer = self.ask(&bytes)?;
         let of = |tag: u8| answer.iter().find(|message| message.tag == tag);
         let parameters = of(b't').expect("a description of parameters");
-        Ok((parameters.type_oids(), of(b'T').map(columns).unwrap_or_default()))
+        let columns = of(b'T').map(Message::column_types).unwrap_or_default();
+        Ok((parameters.type_oids(), columns))
     }
 
     /// Runs a text with these values, as text, and result formats.
@@ -63,24 +72,9 @@ impl Client {
         values: &[Option<String>],
         formats: &[i16],
     ) -> Result<Answer, Failed> {
-        let mut bind = vec![0, 0, 0, 0];
-        bind.extend((values.len() as u16).to_be_bytes());
-        for value in values {
-            match value {
-                None => bind.extend((-1i32).to_be_bytes()),
-                Some(value) => {
-                    bind.extend((value.len() as u32).to_be_bytes());
-                    bind.extend(value.as_bytes());
-                }
-            }
-        }
-        bind.extend((formats.len() as u16).to_be_bytes());
-        formats
-            .iter()
-            .for_each(|format| bind.extend(format.to_be_bytes()));
         let bytes = [
             message::parse("", sql, types),
-            message::message(b'B', &bind),
+            message::bind_as("", "", values, formats),
             message::describe(b'P', ""),
             message::execute("", 0),
             message::sync(),
@@ -90,31 +84,13 @@ impl Client {
         let mut found = Answer::default();
         for message in answer {
             match message.tag {
-                b'T' => found.columns = columns(&message),
+                b'T' => found.columns = message.column_types(),
                 b'D' => found.rows.push(message.body),
                 _ => {}
             }
         }
         Ok(found)
     }
-}
-
-/// Types in a RowDescription.
-fn columns(message: &message::Message) -> Vec<u32> {
-    let mut at = 2;
-    let count = u16::from_be_bytes([message.body[0], message.body[1]]);
-    (0..count)
-        .map(|_| {
-            at += message.body[at..]
-                .iter()
-                .position(|byte| *byte == 0)
-                .expect("a name")
-                + 1;
-            let kind = message.u32_at(at + 6);
-            at += 18;
-            kind
-        })
-        .collect()
 }
 
 /// `table.column` as a key.
@@ -146,7 +122,7 @@ pub enum Unprepared {
 
 /// Asks the server what is to be known.
 pub fn prepare(client: &mut Client, text: &str, key: &KeyColumn) -> Result<Prepared, Unprepared> {
-    let plan = plan(text, Dialect::default(), key).map_err(Unprepared::Refused)?;
+    let plan = plan(text, key).map_err(Unprepared::Refused)?;
     let (parameters, original) = client.describe(text, &[]).map_err(Unprepared::Failed)?;
     let answer = client.0.try_rows(&plan.questions()).map_err(Unprepared::Wrong)?;
     let resolved = plan.resolve(&answer).map_err(Unprepared::Refused)?;
@@ -242,12 +218,10 @@ impl Team {
             parameters,
             ..
         } = prepared;
-        let led = self.leader.execute(
-            confirmed.leader(),
-            parameters,
-            values,
-            &confirmed.leader_formats(),
-        )?;
+        let formats_led = confirmed.leader_formats();
+        let led = self
+            .leader
+            .execute(confirmed.leader(), parameters, values, &formats_led)?;
         let lead = confirmed
             .lead(&led.rows[0])
             .map_err(|error: LeadError| error.to_string())?;
@@ -299,38 +273,14 @@ impl Team {
         }
         assert_eq!(merger.bytes(), if merger.is_done() { merger.bytes() } else { 0 });
         assert_eq!(merger.command_tag(), format!("SELECT {}", merger.sent()));
-        let rows = messages(&out);
+        let rows: Vec<_> = message::all(&out)
+            .into_iter()
+            .map(|message| message.body)
+            .collect();
         assert_eq!(rows.len() as u64, merger.sent());
         Ok(Answer {
             columns: confirmed.columns().to_vec(),
             rows,
         })
     }
-}
-
-/// Bodies of a row of DataRow messages.
-fn messages(mut bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut rows = Vec::new();
-    while !bytes.is_empty() {
-        assert_eq!(bytes[0], b'D');
-        let length = u32::from_be_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]) as usize;
-        rows.push(bytes[5..=length].to_vec());
-        bytes = &bytes[length + 1..];
-    }
-    rows
-}
-
-/// The columns of a row.
-pub fn values(row: &[u8]) -> Vec<Option<Vec<u8>>> {
-    let mut at = 2;
-    let count = u16::from_be_bytes([row[0], row[1]]);
-    (0..count)
-        .map(|_| {
-            let length = i32::from_be_bytes(row[at..at + 4].try_into().expect("a length"));
-            at += 4;
-            let length = usize::try_from(length).ok()?;
-            at += length;
-            Some(row[at - length..at].to_vec())
-        })
-        .collect()
 }

@@ -3,18 +3,11 @@
 use corun_pooler::split::{MergeError, MergeKind, Merger, SplitsError};
 
 use super::executor::{Client, Outcome, Team, key, prepare};
-use crate::common::postgres::{new_database, shared};
+use crate::common::message;
 use crate::common::random::Random;
 
-fn check(
-    team: &mut Team,
-    admin: &mut Client,
-    key_name: &str,
-    text: &str,
-    values: &[Option<&str>],
-    merge: MergeKind,
-) {
-    let prepared = prepare(admin, text, &key(key_name)).unwrap_or_else(|why| panic!("{text}: {why:?}"));
+fn check(team: &mut Team, admin: &mut Client, text: &str, values: &[Option<&str>], merge: MergeKind) {
+    let prepared = prepare(admin, text, &key("t.id")).unwrap_or_else(|why| panic!("{text}: {why:?}"));
     assert_eq!(prepared.confirmed.merge(), merge, "{text}");
     let values: Vec<Option<String>> = values.iter().map(|value| value.map(str::to_owned)).collect();
     let mut random = Random::new(3);
@@ -29,9 +22,7 @@ fn check(
 
 #[test]
 fn values_of_every_type_are_handed_on_exactly() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run(
+    let (login, mut admin) = Client::in_new_database(
         "create table t (id int not null, b bool, i2 int2, i4 int4, i8 int8, n numeric, d date, ts timestamp, tz timestamptz, u uuid,
            by bytea, o oid, c text collate \"C\", f4 float4, f8 float8);
          insert into t values
@@ -56,45 +47,44 @@ fn values_of_every_type_are_handed_on_exactly() {
     for column in [
         "b", "i2", "i4", "i8", "n", "d", "ts", "tz", "u", "by", "o", "c", "f4", "f8",
     ] {
-        for (text, merge) in [
+        let has_least = !["b", "u", "by"].contains(&column);
+        let of_all = [
             (
-                format!("select {column} from t where id <> 4 group by {column} order by {column}"),
+                "select % from t where id <> 4 group by % order by %",
                 MergeKind::Final,
             ),
+            ("select distinct % from t order by 1 desc", MergeKind::Final),
             (
-                format!("select distinct {column} from t order by 1 desc"),
-                MergeKind::Final,
-            ),
-            (
-                format!("select id, {column} from t order by {column} desc nulls last, id"),
+                "select id, % from t order by % desc nulls last, id",
                 MergeKind::Sorted,
             ),
+            ("select count(distinct %) from t", MergeKind::Final),
+        ];
+        let of_those = [
+            ("select min(%), max(%) from t where id <> 1", MergeKind::Final),
             (
-                format!("select count(distinct {column}) from t"),
-                MergeKind::Final,
+                "select id from t where % >= (select min(%) from t where id > 2) order by id, %",
+                MergeKind::Sorted,
             ),
-        ] {
-            check(&mut team, &mut admin, "t.id", &text, &[], merge);
-        }
-        if !["b", "u", "by"].contains(&column) {
-            let text = format!("select min({column}), max({column}) from t where id <> 1");
-            check(&mut team, &mut admin, "t.id", &text, &[], MergeKind::Final);
-            let text = format!(
-                "select id from t where {column} >= (select min({column}) from t where id > 2) order by id, {column}"
-            );
-            check(&mut team, &mut admin, "t.id", &text, &[], MergeKind::Sorted);
+        ];
+        for (text, merge) in of_all
+            .into_iter()
+            .chain(of_those.into_iter().filter(|_| has_least))
+        {
+            check(&mut team, &mut admin, &text.replace('%', column), &[], merge);
         }
     }
 }
 
 #[test]
 fn limits_at_their_bounds() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run("create table t (id int, v int); insert into t select n, n % 4 from generate_series(1, 12) n");
+    let (login, mut admin) = Client::in_new_database(
+        "create table t (id int, v int); insert into t select n, n % 4 from generate_series(1, 12) n",
+    );
     let mut team = Team::connect(&login, 3);
     let great = "9223372036854775807";
     let query = "select id, v from t order by v desc, id limit $1 offset $2";
+    let groups = "select v, count(*) from t group by v order by v limit $1 offset $2";
     for values in [
         [Some("3"), Some("2")],
         [Some("0"), Some("0")],
@@ -105,15 +95,8 @@ fn limits_at_their_bounds() {
         [Some(great), Some(great)],
         [Some("3"), Some("100")],
     ] {
-        check(&mut team, &mut admin, "t.id", query, &values, MergeKind::Sorted);
-        check(
-            &mut team,
-            &mut admin,
-            "t.id",
-            "select v, count(*) from t group by v order by v limit $1 offset $2",
-            &values,
-            MergeKind::Final,
-        );
+        check(&mut team, &mut admin, query, &values, MergeKind::Sorted);
+        check(&mut team, &mut admin, groups, &values, MergeKind::Final);
     }
     for text in [
         "select id from t order by id limit 0",
@@ -122,7 +105,7 @@ fn limits_at_their_bounds() {
         "select id from t order by id limit 9223372036854775807 offset 9223372036854775807",
         "select id from t order by id limit null",
     ] {
-        check(&mut team, &mut admin, "t.id", text, &[], MergeKind::Sorted);
+        check(&mut team, &mut admin, text, &[], MergeKind::Sorted);
     }
     // The server has an error for that, so the query runs whole.
     let prepared = prepare(&mut admin, query, &key("t.id")).expect("prepared");
@@ -133,25 +116,11 @@ fn limits_at_their_bounds() {
 
 #[test]
 fn what_does_not_fit() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run("create table t (id int, v int)");
+    let (_, mut admin) = Client::in_new_database("create table t (id int, v int)");
     let prepared = prepare(&mut admin, "select v, count(*) from t group by v", &key("t.id"))
         .expect("prepared")
         .confirmed;
-    let row = |value: &str| {
-        let mut body = vec![0, 3];
-        for value in [Some(value), None, None] {
-            match value {
-                None => body.extend((-1i32).to_be_bytes()),
-                Some(value) => {
-                    body.extend((value.len() as u32).to_be_bytes());
-                    body.extend(value.as_bytes());
-                }
-            }
-        }
-        body
-    };
+    let row = |value: &str| message::row(&[Some(value), None, None]);
     let lead = prepared.lead(&row("00000003-00000001-1")).expect("a row");
     let split = |values: &[&str]| {
         prepared.parts(

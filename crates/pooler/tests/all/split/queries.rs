@@ -150,47 +150,50 @@ impl Maker<'_> {
     }
 
     fn from(&mut self, line_first: bool) -> (String, Vec<String>) {
-        let mut conditions = Vec::new();
-        let choice = self.random.below(9);
-        let from = match (choice, line_first) {
-            (0..=2, false) => {
-                self.has = [true, false, false];
-                "item"
-            }
-            (0..=2, true) => {
-                self.has = [false, true, false];
-                "line"
-            }
-            (3, _) => {
-                self.has = [true, true, false];
-                conditions.push("item.i_id = line.i_id".to_owned());
-                "item, line"
-            }
-            (4, _) => {
-                self.has = [true, true, false];
-                "item join line on item.i_id = line.i_id"
-            }
-            (5, false) => {
-                self.has = [true, true, false];
-                "item left join line on item.i_id = line.i_id and l_qty > 2"
-            }
-            (5, true) => {
-                self.has = [true, true, false];
-                "line left join item on item.i_id = line.i_id"
-            }
-            (6, _) => {
-                self.has = [true, true, true];
-                "item join line using (i_id) join author on i_a_id = a_id"
-            }
-            (7, _) => {
-                self.has = [true, true, true];
-                conditions.push("line.i_id = item.i_id and (i_a_id = a_id)".to_owned());
-                "author cross join line, item"
-            }
-            _ => {
-                self.has = [true, true, true];
-                "(item inner join line on line.i_id = item.i_id) left join author on a_id = i_a_id"
-            }
+        // What stands behind FROM, a condition beside, and whether items, lines and authors are in it.
+        let joins: [(&str, &str, [bool; 3]); 9] = [
+            ("item", "", [true, false, false]),
+            ("line", "", [false, true, false]),
+            ("item, line", "item.i_id = line.i_id", [true, true, false]),
+            ("item join line on item.i_id = line.i_id", "", [true, true, false]),
+            (
+                "item left join line on item.i_id = line.i_id and l_qty > 2",
+                "",
+                [true, true, false],
+            ),
+            (
+                "line left join item on item.i_id = line.i_id",
+                "",
+                [true, true, false],
+            ),
+            (
+                "item join line using (i_id) join author on i_a_id = a_id",
+                "",
+                [true; 3],
+            ),
+            (
+                "author cross join line, item",
+                "line.i_id = item.i_id and (i_a_id = a_id)",
+                [true; 3],
+            ),
+            (
+                "(item inner join line on line.i_id = item.i_id) left join author on a_id = i_a_id",
+                "",
+                [true; 3],
+            ),
+        ];
+        let at = match self.random.below(9) {
+            0..=2 => usize::from(line_first),
+            5 => 4 + usize::from(line_first),
+            choice @ 3..=4 => choice - 1,
+            choice => choice,
+        };
+        let (from, condition, has) = joins[at];
+        self.has = has;
+        let conditions = if condition.is_empty() {
+            vec![]
+        } else {
+            vec![condition.to_owned()]
         };
         (from.to_owned(), conditions)
     }
@@ -254,7 +257,7 @@ impl Maker<'_> {
                 self.random.pick(&["'a'", "'B'", "'it''s'", "'M'"])
             ),
             12 if self.has[0] => {
-                let value = self.random.pick(&["2000-01-01", "1999-12-30"]).to_owned();
+                let value = self.random.text(&["2000-01-01", "1999-12-30"]);
                 let parameter = self.parameter(value);
                 format!("i_day >= {parameter}")
             }
@@ -292,24 +295,22 @@ impl Maker<'_> {
         ][self.random.below(6)]
     }
 
+    /// A number below `end`, or a parameter that is one.
+    fn count(&mut self, end: usize) -> String {
+        let count = self.random.below(end).to_string();
+        if self.percent(30) {
+            self.parameter(count)
+        } else {
+            count
+        }
+    }
+
     fn limit(&mut self) -> String {
         let mut text = String::new();
         if self.percent(50) {
-            let limit = self.random.below(12).to_string();
-            let limit = if self.percent(30) {
-                self.parameter(limit)
-            } else {
-                limit
-            };
-            text.push_str(&format!(" limit {limit}"));
+            text.push_str(&format!(" limit {}", self.count(12)));
             if self.percent(40) {
-                let offset = self.random.below(8).to_string();
-                let offset = if self.percent(30) {
-                    self.parameter(offset)
-                } else {
-                    offset
-                };
-                text.push_str(&format!(" offset {offset}"));
+                text.push_str(&format!(" offset {}", self.count(8)));
             }
         } else if self.percent(10) {
             text.push_str(" offset 3");
@@ -450,7 +451,7 @@ impl Maker<'_> {
             7 => format!("max({plain}){filter}"),
             8 => format!("count(distinct {column})"),
             9 => {
-                let function = self.random.pick(&["sum", "avg", "min"]).to_owned();
+                let function = self.random.text(&["sum", "avg", "min"]);
                 format!("{function}(distinct {number})")
             }
             10 => format!("bool_or({number} > 4){filter}"),

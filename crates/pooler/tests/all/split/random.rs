@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::data;
-use super::executor::{Answer, Client, Outcome, Team, Unprepared, key, prepare, values};
+use super::executor::{Answer, Client, Outcome, Team, Unprepared, key, prepare};
 use super::queries;
+use crate::common::message::values;
 use crate::common::postgres::{new_database, shared};
 use crate::common::random::Random;
 use crate::common::{number_from_environment, raw::Login};

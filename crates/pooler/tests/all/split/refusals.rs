@@ -3,7 +3,8 @@
 use corun_pooler::split::Refusal;
 
 use super::executor::{Client, Unprepared, key, prepare};
-use crate::common::postgres::{new_database, shared};
+use crate::common::cases::cases;
+use crate::common::postgres::shared;
 
 const TABLES: &str = "
     create type mood as enum ('sad', 'happy');
@@ -18,11 +19,67 @@ const TABLES: &str = "
     alter table guarded force row level security;
     create table \"Odd \"\"Name\"\"\" (\"Key Col\" int, v int)";
 
+/// What is refused, and the refusal. `Failed`: the server does not run it either.
+const REFUSED: &str = r#"
+    insert into t values (1) => NotPlainSelect
+    select 1; select 2 => NotPlainSelect
+    select id from t union select uid from u => NotPlainSelect
+    with q as (select 1) select id from t => NotPlainSelect
+    select id from t for update => NotPlainSelect
+    select id into z from t => NotPlainSelect
+    select distinct on (g) g, id from t order by g, id => NotPlainSelect
+    select a.id from t a, t b => KeyTable
+    select uid from u => KeyTable
+    select uid from u left join t on t.id = u.t_id => KeyOptional
+    select uid from t right join u on t.id = u.t_id => From
+    select uid from t full join u on t.id = u.t_id => From
+    select t.id from t natural join u => From
+    select q.id from (select id from t) q => From
+    select id from t, generate_series(1, 3) => From
+    select id from t tablesample system (10) => From
+    select a from t as t (a) => From
+    select id, row_number() over (order by id) from t => Function
+    select id, sum(g) over () from t => Construct
+    select g, count(*) from t group by rollup (g) => Construct
+    select id, generate_series(1, g) from t => Function
+    select id from t where d < now() => Function
+    select id from t where d < current_date => Construct
+    select id from t where d < 'today' => Clock
+    select id from t where random() < 0.5 => Function
+    select id from t limit 3 => LimitWithoutOrder
+    select g from t group by g offset 3 => LimitWithoutOrder
+    select id from t order by id limit 1 + 1 => LimitExpression
+    select id from t order by g fetch first 2 rows with ties => WithTies
+    select string_agg(x, ',') from t => Function
+    select array_agg(id) from t => Function
+    select public.abs(id) from t => Function
+    select id from t where id operator(public.=) 3 => Operator
+    select g, sum(f) from t group by g => MergeType
+    select avg(f) from t => MergeType
+    select sum(p) from t => MergeType
+    select p from t order by p => MergeType
+    select m from t order by m => MergeType
+    select x, count(*) from t group by x order by x collate "und-x-icu" => Collation
+    select id from t order by tx => Collation
+    select id from t where x in (select w from u limit 3) => SubSelect
+    select id from t where x = (select w from u limit 1) => SubSelect
+    select id from t where f in (select sum(t.f) from t) => SubSelect
+    select array(select uid from u) from t => Construct
+    select id from seen => KeyTable
+    select t.id from t, seen => TableKind
+    select t.id from t, guarded => TableKind
+    select t from t => Column
+    select ctid from t => Column
+    select g, x from t group by g => Failed
+    select g::regclass from t => Cast
+    select g::mood from t => Cast
+    select j['a'] from t => Construct
+    select (select max(uid) from u), id from t order by max => SortName
+"#;
+
 #[test]
 fn refused_and_not() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run(TABLES);
+    let (_, mut admin) = Client::in_new_database(TABLES);
     for text in [
         "select * from t",
         "select id, x from t where g = 3 and f < 2 and p > '1 day'",
@@ -64,93 +121,11 @@ fn refused_and_not() {
         table: "Odd \"Name\"".to_owned(),
         column: "Key Col".to_owned(),
     };
-    assert!(
-        prepare(
-            &mut admin,
-            "select o.v from \"Odd \"\"Name\"\"\" o order by 1",
-            &odd
-        )
-        .is_ok()
-    );
+    let text = "select o.v from \"Odd \"\"Name\"\"\" o order by 1";
+    assert!(prepare(&mut admin, text, &odd).is_ok());
 
-    for (text, why) in [
-        ("insert into t values (1)", "NotPlainSelect"),
-        ("select 1; select 2", "NotPlainSelect"),
-        ("select id from t union select uid from u", "NotPlainSelect"),
-        ("with q as (select 1) select id from t", "NotPlainSelect"),
-        ("select id from t for update", "NotPlainSelect"),
-        ("select id into z from t", "NotPlainSelect"),
-        (
-            "select distinct on (g) g, id from t order by g, id",
-            "NotPlainSelect",
-        ),
-        ("select a.id from t a, t b", "KeyTable"),
-        ("select uid from u", "KeyTable"),
-        ("select uid from u left join t on t.id = u.t_id", "KeyOptional"),
-        ("select uid from t right join u on t.id = u.t_id", "From"),
-        ("select uid from t full join u on t.id = u.t_id", "From"),
-        ("select t.id from t natural join u", "From"),
-        ("select q.id from (select id from t) q", "From"),
-        ("select id from t, generate_series(1, 3)", "From"),
-        ("select id from t tablesample system (10)", "From"),
-        ("select a from t as t (a)", "From"),
-        ("select id, row_number() over (order by id) from t", "Function"),
-        ("select id, sum(g) over () from t", "Construct"),
-        ("select g, count(*) from t group by rollup (g)", "Construct"),
-        ("select id, generate_series(1, g) from t", "Function"),
-        ("select id from t where d < now()", "Function"),
-        ("select id from t where d < current_date", "Construct"),
-        ("select id from t where d < 'today'", "Clock"),
-        ("select id from t where random() < 0.5", "Function"),
-        ("select id from t limit 3", "LimitWithoutOrder"),
-        ("select g from t group by g offset 3", "LimitWithoutOrder"),
-        ("select id from t order by id limit 1 + 1", "LimitExpression"),
-        (
-            "select id from t order by g fetch first 2 rows with ties",
-            "WithTies",
-        ),
-        ("select string_agg(x, ',') from t", "Function"),
-        ("select array_agg(id) from t", "Function"),
-        ("select public.abs(id) from t", "Function"),
-        ("select id from t where id operator(public.=) 3", "Operator"),
-        ("select g, sum(f) from t group by g", "MergeType"),
-        ("select avg(f) from t", "MergeType"),
-        ("select sum(p) from t", "MergeType"),
-        ("select p from t order by p", "MergeType"),
-        ("select m from t order by m", "MergeType"),
-        (
-            "select x, count(*) from t group by x order by x collate \"und-x-icu\"",
-            "Collation",
-        ),
-        ("select id from t order by tx", "Collation"),
-        (
-            "select id from t where x in (select w from u limit 3)",
-            "SubSelect",
-        ),
-        (
-            "select id from t where x = (select w from u limit 1)",
-            "SubSelect",
-        ),
-        (
-            "select id from t where f in (select sum(t.f) from t)",
-            "SubSelect",
-        ),
-        ("select array(select uid from u) from t", "Construct"),
-        ("select id from seen", "KeyTable"),
-        ("select t.id from t, seen", "TableKind"),
-        ("select t.id from t, guarded", "TableKind"),
-        ("select t from t", "Column"),
-        ("select ctid from t", "Column"),
-        ("select g, x from t group by g", "Failed"),
-        ("select g::regclass from t", "Cast"),
-        ("select g::mood from t", "Cast"),
-        ("select j['a'] from t", "Construct"),
-        (
-            "select (select max(uid) from u), id from t order by max",
-            "SortName",
-        ),
-    ] {
-        let outcome = prepare(&mut admin, text, &key("t.id"));
+    for (text, why) in cases(REFUSED) {
+        let outcome = prepare(&mut admin, &text, &key("t.id"));
         let named = match &outcome {
             Ok(_) => "nothing".to_owned(),
             Err(Unprepared::Failed(_)) => "Failed".to_owned(),
@@ -168,9 +143,7 @@ fn refused_and_not() {
 /// Names that stand for something else here than they usually do.
 #[test]
 fn what_the_database_has_of_its_own() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run(TABLES);
+    let (login, mut admin) = Client::in_new_database(TABLES);
     let text = "select id from t where id > 3 and abs(g) = 2";
     let refused = |admin: &mut Client, sql: &str, expected: &dyn Fn(&Refusal) -> bool| {
         admin.run(sql);
@@ -237,9 +210,7 @@ fn what_the_database_has_of_its_own() {
 
 #[test]
 fn names_of_the_output_are_the_servers() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run("create table t (id int, g int, x text)");
+    let (_, mut admin) = Client::in_new_database("create table t (id int, g int, x text)");
     // Each is ordered by the name the server gives it, which is found where the query is split; a column of that name would be
     // another one.
     for expression in [
@@ -261,11 +232,9 @@ fn names_of_the_output_are_the_servers() {
         "case when true then 1 else abs(g) end::numeric",
         "1::int2",
     ] {
-        admin.0.send(&crate::common::message::query(&format!(
-            "select {expression}, 1 as one from t group by g, x limit 0"
-        )));
-        let answer = admin.0.until_ready();
-        let name = answer[0].column_names()[0].clone();
+        let whole = format!("select {expression}, 1 as one from t group by g, x limit 0");
+        admin.0.send_query(&whole);
+        let name = admin.0.until_ready()[0].column_names()[0].clone();
         let text = format!("select {expression}, g as one from t group by id, g, x order by \"{name}\", id");
         let outcome = prepare(&mut admin, &text, &key("t.id"));
         assert!(outcome.is_ok(), "{text}: {:?}", outcome.err());

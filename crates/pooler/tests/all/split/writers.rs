@@ -2,17 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::executor::{Client, Outcome, Team, key, prepare, values};
-use crate::common::postgres::{new_database, shared};
+use super::executor::{Client, Outcome, Team, key, prepare};
+use crate::common::message::values;
 use crate::common::random::Random;
 
 const ROWS: usize = 200;
 
 #[test]
 fn a_sum_that_writers_keep_is_the_same_in_every_split() {
-    let login = shared().login("app").database(&new_database());
-    let mut admin = Client::connect(&login);
-    admin.run(&format!(
+    let (login, mut admin) = Client::in_new_database(&format!(
         "create table account (id int primary key, branch int not null, amount int not null);
          insert into account select n, n % 7, 100 from generate_series(0, {}) n",
         ROWS - 1
@@ -39,17 +37,11 @@ fn a_sum_that_writers_keep_is_the_same_in_every_split() {
         }
         let mut team = Team::connect(&login, 4);
         let mut random = Random::new(7);
-        let total = prepare(
-            &mut admin,
+        let [total, grouped] = [
             "select sum(amount), count(*) from account",
-            &key("account.id"),
-        );
-        let grouped = prepare(
-            &mut admin,
             "select branch, sum(amount) from account group by branch order by branch",
-            &key("account.id"),
-        );
-        let (total, grouped) = (total.expect("prepared"), grouped.expect("prepared"));
+        ]
+        .map(|text| prepare(&mut admin, text, &key("account.id")).expect("prepared"));
         let splits: Vec<String> = [50, 100, 150].map(|split| split.to_string()).into();
         for round in 0..120 {
             let query = if round % 2 == 0 { &total } else { &grouped };

@@ -142,3 +142,53 @@ fn what_only_another_encoding_shows_reaches_nobody_else() {
         }
     }
 }
+
+#[test]
+fn texts_that_backslashes_make_others_leave_nothing_to_others() {
+    // With standard strings each selects two texts; without, the first ends behind the comma.
+    const SET: &str = r"select 'x\', '; set app.leak = shared; --'";
+    const CALL: &str = r"select 'x\', ', set_config($$app.leak$$, $$shared$$, false) --'";
+    const OFF: &str = "set standard_conforming_strings = off";
+    const ON: &str = "set standard_conforming_strings = on";
+    let call = || [message::statement(CALL, &[]), message::sync()].concat();
+    let fixture = fixture("UTF8");
+    for (name, steps) in [
+        (
+            "a text of its own",
+            vec![message::query(OFF), message::query(SET)],
+        ),
+        (
+            "within the transaction",
+            vec![
+                message::query("begin"),
+                message::query(OFF),
+                message::query(SET),
+                message::query("commit"),
+            ],
+        ),
+        ("the extended protocol", vec![message::query(OFF), call()]),
+        (
+            "a statement that others have with standard strings",
+            vec![message::query(ON), call(), message::query(OFF), call()],
+        ),
+    ] {
+        let mut client = fixture.client();
+        for step in steps {
+            let errors = message::errors(&{
+                client.send(&step);
+                client.until_ready()
+            });
+            assert!(errors.is_empty(), "{name}: {errors:?}");
+        }
+        assert_eq!(
+            client.value("select current_setting('app.leak')"),
+            "shared",
+            "{name}"
+        );
+        drop(client);
+        let found = fixture
+            .client()
+            .value("select coalesce(current_setting('app.leak', true), '')");
+        assert_eq!(found, "", "{name}");
+    }
+}

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::common::fixture::Fixture;
-use crate::common::message::{first_error, query, statement, sync};
+use crate::common::message::{first_error, queries, query, statement, sync};
 use crate::common::postgres::{new_database, shared};
 use crate::common::raw::Raw;
 use crate::common::target::{Mode, Pooling};
@@ -165,12 +165,12 @@ fn definition(form: Form, number: usize, change: &str) -> Option<String> {
         )
     };
     let text = format!("execute {};", quoted(change));
+    let returns_one = function("int", &body(change), "return 1;");
     Some(match form {
-        Form::Function => function("int", &body(change), "return 1;"),
+        Form::Function => returns_one,
         Form::FunctionOfText => function("int", &text, "return 1;"),
         Form::FunctionInFunction => format!(
-            "{}; create function g{number}() returns int language sql as 'select f{number}()'",
-            function("int", &body(change), "return 1;")
+            "{returns_one}; create function g{number}() returns int language sql as 'select f{number}()'"
         ),
         Form::SqlFunction => {
             format!("create function f{number}() returns int language sql as $f$ {change}; select 1 $f$")
@@ -180,24 +180,16 @@ fn definition(form: Form, number: usize, change: &str) -> Option<String> {
              create trigger t before insert on t{number} for each row execute function f{number}()",
             function("trigger", &body(change), "return new;")
         ),
-        Form::View => format!(
-            "{}; create view v{number} as select f{number}() as v",
-            function("int", &body(change), "return 1;")
-        ),
+        Form::View => format!("{returns_one}; create view v{number} as select f{number}() as v"),
         Form::Rule => format!(
-            "{}; create table t{number} (v int); create rule r as on insert to t{number} do also select f{number}()",
-            function("int", &body(change), "return 1;")
+            "{returns_one}; create table t{number} (v int); create rule r as on insert to t{number} do also select f{number}()"
         ),
         Form::Policy => format!(
-            "{}; create table t{number} (v int); insert into t{number} values (1); alter table t{number} enable row level security; \
+            "{returns_one}; create table t{number} (v int); insert into t{number} values (1); alter table t{number} enable row level security; \
              alter table t{number} force row level security; create policy p on t{number} using (f{number}() = 1); \
-             alter table t{number} owner to plain; grant all on t{number} to public",
-            function("int", &body(change), "return 1;")
+             alter table t{number} owner to plain; grant all on t{number} to public"
         ),
-        Form::Default => format!(
-            "{}; create table t{number} (v int default f{number}(), w int)",
-            function("int", &body(change), "return 1;")
-        ),
+        Form::Default => format!("{returns_one}; create table t{number} (v int default f{number}(), w int)"),
         Form::Procedure => {
             format!(
                 "create procedure p{number}() language plpgsql as $f$ begin {} end $f$",
@@ -228,6 +220,15 @@ fn quoted(text: &str) -> String {
 fn requests(form: Form, number: usize, change: &str) -> Vec<Vec<u8>> {
     let extended = |sql: &str| statement(sql, &[]);
     let each = || change.split("; ");
+    let block = |end| {
+        queries(
+            &["begin"]
+                .into_iter()
+                .chain(each())
+                .chain([end])
+                .collect::<Vec<_>>(),
+        )
+    };
     match form {
         Form::Simple => each().map(query).collect(),
         Form::Extended => each().map(|one| [extended(one), sync()].concat()).collect(),
@@ -246,18 +247,8 @@ fn requests(form: Form, number: usize, change: &str) -> Vec<Vec<u8>> {
             "(".repeat(220),
             ")".repeat(220)
         ))],
-        Form::Committed => [
-            vec![query("begin")],
-            each().map(query).collect(),
-            vec![query("commit")],
-        ]
-        .concat(),
-        Form::RolledBack => [
-            vec![query("begin")],
-            each().map(query).collect(),
-            vec![query("rollback")],
-        ]
-        .concat(),
+        Form::Committed => block("commit"),
+        Form::RolledBack => block("rollback"),
         Form::Block => vec![query(&format!("do $d$ begin {} end $d$", body(change)))],
         Form::BlockOfText => vec![query(&format!(
             "do $d$ begin execute {}; end $d$",
@@ -269,24 +260,18 @@ fn requests(form: Form, number: usize, change: &str) -> Vec<Vec<u8>> {
         Form::FunctionInFunction => vec![[extended(&format!("select g{number}()")), sync()].concat()],
         Form::Trigger | Form::Rule => vec![query(&format!("insert into t{number} values (1)"))],
         Form::View | Form::PlainView => vec![query(&format!("select * from v{number}"))],
-        Form::Executed => [
-            format!("prepare later as {change}"),
-            "execute later".to_owned(),
-            "deallocate later".to_owned(),
-        ]
-        .iter()
-        .map(|sql| query(sql))
-        .collect(),
-        Form::Made => [
-            "begin".to_owned(),
-            made(number, change),
-            format!("select made{number}()"),
-            format!("drop function made{number}()"),
-            "commit".to_owned(),
-        ]
-        .iter()
-        .map(|sql| query(sql))
-        .collect(),
+        Form::Executed => queries(&[
+            &format!("prepare later as {change}"),
+            "execute later",
+            "deallocate later",
+        ]),
+        Form::Made => queries(&[
+            "begin",
+            &made(number, change),
+            &format!("select made{number}()"),
+            &format!("drop function made{number}()"),
+            "commit",
+        ]),
         Form::MadeAtOnce => vec![query(&format!("{}; select made{number}()", made(number, change)))],
         Form::Policy => vec![query(&format!("set local role plain; select v from t{number}"))],
         Form::Default | Form::PlainDefault => vec![query(&format!("insert into t{number} (w) values (1)"))],

@@ -21,6 +21,12 @@ fn kinds(client: &mut Raw, messages: &[Vec<u8>], readies: usize) -> Vec<String> 
         .collect()
 }
 
+/// Prepares a statement, which succeeds.
+fn prepare(client: &mut Raw, name: &str, sql: &str) {
+    let answer = kinds(client, &[parse(name, sql, &[]), sync()], 1);
+    assert_eq!(answer, ["1", "ZI"], "{name}: {sql}");
+}
+
 /// What a client gets that runs a statement without parameters and rows of one column.
 const RUNS: [&str; 4] = ["2", "D", "C", "ZI"];
 
@@ -32,10 +38,7 @@ fn run(client: &mut Raw, name: &str) -> Vec<String> {
 fn nobody_gets_the_unnamed_statement_of_another() {
     let fixture = Fixture::transactions(1);
     let (mut a, mut b) = fixture.two();
-    assert_eq!(
-        kinds(&mut a, &[parse("", "select 'mine'", &[]), sync()], 1),
-        ["1", "ZI"]
-    );
+    prepare(&mut a, "", "select 'mine'");
     assert_eq!(run(&mut b, ""), ["26000", "ZI"]);
     assert_eq!(kinds(&mut b, &[describe(b'S', ""), sync()], 1), ["26000", "ZI"]);
     assert_eq!(run(&mut a, ""), RUNS);
@@ -63,10 +66,7 @@ fn a_name_that_was_given_and_closed_behind_an_error_is_free() {
     ];
     assert_eq!(kinds(&mut a, &pipeline, 1), ["1", "26000", "ZI"]);
     b.rows("select 1");
-    assert_eq!(
-        kinds(&mut a, &[parse("s", "select 's'", &[]), sync()], 1),
-        ["1", "ZI"]
-    );
+    prepare(&mut a, "s", "select 's'");
     assert_eq!(run(&mut a, "s"), RUNS);
     let answer = a.ask(&message::run("kept", &[]));
     assert_eq!(answer[1], "row [Some(\"kept\")]");
@@ -115,10 +115,7 @@ fn what_is_prepared_behind_a_discard_stays() {
     let fixture = Fixture::transactions(1);
     let (mut a, mut b) = fixture.two();
     for discard in ["discard all", "deallocate all"] {
-        assert_eq!(
-            kinds(&mut a, &[parse("old", "select 1", &[]), sync()], 1),
-            ["1", "ZI"]
-        );
+        prepare(&mut a, "old", "select 1");
         // As drivers do that take a connection from their pool.
         let pipeline = [
             query(discard),
@@ -164,10 +161,7 @@ fn what_is_prepared_behind_a_discard_stays() {
         a.rows("begin; deallocate all; rollback");
         assert_eq!(run(&mut a, "newer"), ["26000", "ZI"]);
         // Where it fails nothing is gone.
-        assert_eq!(
-            kinds(&mut a, &[parse("new", "select 5", &[]), sync()], 1),
-            ["1", "ZI"]
-        );
+        prepare(&mut a, "new", "select 5");
         assert!(a.try_rows("begin; select 1 / 0; deallocate all").is_err());
         a.rows("rollback");
         assert_eq!(run(&mut a, "new"), RUNS);
@@ -181,10 +175,7 @@ fn errors_name_the_statement_that_was_used_of_two_with_one_text() {
     let (mut a, _) = fixture.two();
     let names = ["one", "two", "three"];
     for name in names {
-        assert_eq!(
-            kinds(&mut a, &[parse(name, "select 1", &[]), sync()], 1),
-            ["1", "ZI"]
-        );
+        prepare(&mut a, name, "select 1");
     }
     for name in names {
         let wrong = bind("", name, &[Some("too many")], false);
@@ -201,10 +192,7 @@ fn errors_name_the_statement_that_was_used_of_two_with_one_text() {
 fn a_query_within_an_open_batch_is_answered() {
     let fixture = Fixture::transactions(1);
     let (mut a, _) = fixture.two();
-    assert_eq!(
-        kinds(&mut a, &[parse("s", "select 1", &[]), sync()], 1),
-        ["1", "ZI"]
-    );
+    prepare(&mut a, "s", "select 1");
     for (text, last) in [
         ("select 2", "C"),
         ("deallocate never", "26000"),

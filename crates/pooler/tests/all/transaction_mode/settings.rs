@@ -5,6 +5,13 @@ use crate::common::message;
 use crate::common::raw::Raw;
 use crate::common::target::{Mode, Pooling};
 
+/// Asserts what a client finds set.
+fn sees(client: &mut Raw, settings: &[(&str, &str)]) {
+    for (name, value) in settings {
+        assert_eq!(show(client, name), *value, "{name}");
+    }
+}
+
 fn show(client: &mut Raw, name: &str) -> String {
     client.value(&format!("select nullif(current_setting('{name}', true), '')"))
 }
@@ -42,12 +49,9 @@ fn each_client_keeps_what_it_set() {
             assert_eq!(show(&mut a, &plain), of_a, "{name}");
             continue;
         }
-        let value = |client: &str| {
-            if name == "search_path" {
-                client.to_owned()
-            } else {
-                literal(client)
-            }
+        let value = |value: &str| match name {
+            "search_path" => value.to_owned(),
+            _ => literal(value),
         };
         a.rows(&format!("set {name} to {}", value(of_a)));
         b.rows(&format!("set {name} to {}", value(of_b)));
@@ -75,8 +79,7 @@ fn set_local_ends_with_the_transaction() {
         a.rows(end);
         assert_ne!(show(&mut b, "timezone"), "Asia/Tokyo");
         assert_eq!(show(&mut b, "app.mine"), "null");
-        assert_eq!(show(&mut a, "timezone"), "Asia/Tokyo");
-        assert_eq!(show(&mut a, "app.mine"), "null");
+        sees(&mut a, &[("timezone", "Asia/Tokyo"), ("app.mine", "null")]);
     }
     // A SET LOCAL after a SET hides what the end of the transaction brings out.
     a.rows("begin; set timezone to 'Europe/Paris'; set local timezone to 'Europe/Rome'; commit");
@@ -91,8 +94,7 @@ fn what_is_rolled_back_was_not_set() {
     a.rows("set timezone to 'Asia/Tokyo'; set app.mine to 'before'");
     a.rows("begin; set timezone to 'Europe/Rome'; set app.mine to 'after'; rollback");
     assert_eq!(show(&mut b, "app.mine"), "null");
-    assert_eq!(show(&mut a, "timezone"), "Asia/Tokyo");
-    assert_eq!(show(&mut a, "app.mine"), "before");
+    sees(&mut a, &[("timezone", "Asia/Tokyo"), ("app.mine", "before")]);
 
     a.rows("begin");
     a.rows("set timezone to 'Europe/Rome'");
@@ -113,8 +115,7 @@ fn savepoints_keep_and_undo_settings() {
     let (mut a, mut b) = fixture.two();
     a.rows("begin; set app.kept to '1'; savepoint s; set app.mine to 'undone'; set app.kept to '2'; rollback to s; commit");
     b.rows("select 1");
-    assert_eq!(show(&mut a, "app.mine"), "null");
-    assert_eq!(show(&mut a, "app.kept"), "1");
+    sees(&mut a, &[("app.mine", "null"), ("app.kept", "1")]);
     a.rows("begin; savepoint s; set app.mine to 'released'; release s");
     a.rows("commit");
     assert_eq!(show(&mut b, "app.mine"), "null");
@@ -139,8 +140,7 @@ fn settings_made_by_functions_count() {
     a.rows("select hidden('inside')");
     assert_eq!(show(&mut b, "app.mine"), "null");
     assert_ne!(show(&mut b, "timezone"), "Asia/Tokyo");
-    assert_eq!(show(&mut a, "app.mine"), "inside");
-    assert_eq!(show(&mut a, "timezone"), "Asia/Tokyo");
+    sees(&mut a, &[("app.mine", "inside"), ("timezone", "Asia/Tokyo")]);
     a.rows("do $$ begin execute 'set app.mine to ' || quote_literal('from a block'); end $$");
     assert_eq!(show(&mut b, "app.mine"), "null");
     assert_eq!(show(&mut a, "app.mine"), "from a block");
@@ -160,8 +160,7 @@ fn settings_made_by_the_extended_protocol_count() {
     a.ask(&run("select set_config('app.mine', $1, false)", &[Some("bound")]));
     assert_ne!(show(&mut b, "timezone"), "Asia/Tokyo");
     assert_eq!(show(&mut b, "app.mine"), "null");
-    assert_eq!(show(&mut a, "timezone"), "Asia/Tokyo");
-    assert_eq!(show(&mut a, "app.mine"), "bound");
+    sees(&mut a, &[("timezone", "Asia/Tokyo"), ("app.mine", "bound")]);
 }
 
 #[test]
@@ -207,8 +206,7 @@ fn discard_all_is_only_for_the_client_that_says_it() {
     a.rows("set app.mine to 'a''s'; set timezone to 'Asia/Tokyo'");
     b.rows("set app.mine to 'b''s'; set timezone to 'Europe/Rome'");
     b.rows("discard all");
-    assert_eq!(show(&mut a, "app.mine"), "a's");
-    assert_eq!(show(&mut a, "timezone"), "Asia/Tokyo");
+    sees(&mut a, &[("app.mine", "a's"), ("timezone", "Asia/Tokyo")]);
     assert_eq!(show(&mut b, "app.mine"), "null");
     assert_ne!(show(&mut b, "timezone"), "Europe/Rome");
 }
@@ -234,14 +232,9 @@ fn nobody_runs_as_the_role_of_another() {
     let (mut root, mut second) = (fixture.target.client_as(&login), fixture.target.client_as(&login));
     root.rows("set session authorization app");
     for _ in 0..3 {
-        assert_eq!(
-            second.value("select session_user || ' ' || current_user"),
-            "postgres postgres"
-        );
-        assert_eq!(
-            root.value("select session_user || ' ' || current_user"),
-            "app app"
-        );
+        let who = "select session_user || ' ' || current_user";
+        assert_eq!(second.value(who), "postgres postgres");
+        assert_eq!(root.value(who), "app app");
     }
     root.rows("reset session authorization");
     assert_eq!(second.value("select session_user"), "postgres");

@@ -60,7 +60,7 @@ fn a_transaction_open_when_its_client_goes_is_rolled_back() {
     a.rows("begin; insert into t values (1)");
     drop(a);
     assert_eq!(b.value("select count(*) from t"), "0");
-    fixture.wait_until("select count(*) = 0 from pg_stat_activity where datname = current_database() and state like 'idle in%'");
+    fixture.wait_for_no_server("state like 'idle in%'");
 }
 
 #[test]

@@ -124,17 +124,13 @@ impl Writer {
                 return number.map_or("null".to_owned(), |halves| format!("'{}'", decimal(halves)));
             }
             Form::Cast => {
-                return match number {
-                    None => "null::int".to_owned(),
-                    Some(halves) if halves % 4 == 0 => format!("cast({} as int)", decimal(halves)),
-                    Some(halves) => format!("'{}'::int8", decimal(halves)),
-                };
+                return number.map_or("null::int".to_owned(), |halves| match halves % 4 {
+                    0 => format!("cast({} as int)", decimal(halves)),
+                    _ => format!("'{}'::int8", decimal(halves)),
+                });
             }
             Form::Negated => {
-                return match number {
-                    None => "- null".to_owned(),
-                    Some(halves) => format!("- ( {})", decimal(-halves)),
-                };
+                return number.map_or("- null".to_owned(), |halves| format!("- ( {})", decimal(-halves)));
             }
             Form::Text => (0, number.map(|halves| decimal(halves).into_bytes())),
             Form::Int2 => (1, whole.map(|whole| (whole as i16).to_be_bytes().to_vec())),

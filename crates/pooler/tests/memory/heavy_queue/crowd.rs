@@ -1,9 +1,9 @@
 //! Many clients at once, and requests that follow each other without waiting for answers.
 
-use crate::common::message::{code, parse, query, run_described, statement, sync};
+use crate::common::message::{code, parse, query, rows, run_described, shown, statement, sync};
 use crate::common::raw::Raw;
-use crate::common::wait::wait;
-use crate::heavy_queue::fixture::{HINT, QueueFixture, held};
+use crate::common::wait::{wait, wait_for};
+use crate::heavy_queue::fixture::{HINT, Pair, QueueFixture, held};
 
 /// Clients at once.
 const CLIENTS: usize = 300;
@@ -27,23 +27,14 @@ fn three_hundred_clients_on_two_cores() {
     }
     fixture.wait_for_queue(CLIENTS - 2, 2);
     // Those that wait have no server, and what is kept for each is little.
-    wait(|| match fixture.active().len() {
-        2 => Ok(()),
-        active => Err(format!("{active} have a server")),
-    });
+    wait_for(2, || fixture.active().len());
     let grown = fixture.target.resident_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes for {CLIENTS} clients");
     assert_eq!(fixture.client().value("select 1"), "1", "short ones pass");
     gate.rows("commit");
     for (number, client) in clients.iter_mut().enumerate() {
-        let answer: Vec<String> = client
-            .until_ready()
-            .iter()
-            .filter(|message| message.tag == b'D')
-            .flat_map(|message| message.columns())
-            .flatten()
-            .collect();
-        assert_eq!(answer.get(1), Some(&(number % 5).to_string()), "client {number}");
+        let answer = rows(&client.until_ready());
+        assert_eq!(answer[0][1], Some((number % 5).to_string()), "client {number}");
         if number % 50 == 0 {
             for row in fixture.queue() {
                 let overtaken: u32 = row["overtaken"].parse().expect("a number");
@@ -66,10 +57,7 @@ fn a_full_queue_is_no_reason_to_wait() {
         client.send_query(&held(1));
     }
     fixture.wait_for_queue(2, 1);
-    wait(|| match fixture.active().len() {
-        3 => Ok(()),
-        active => Err(format!("{active} have a server")),
-    });
+    wait_for(3, || fixture.active().len());
     gate.rows("commit");
     for client in &mut clients {
         assert_eq!(code(&client.until_ready()), "");
@@ -107,12 +95,8 @@ fn a_second_heavy_request_behind_the_first_has_its_own_place() {
         });
         other.rows("commit");
         direct.send(&bytes);
-        let answers = |client: &mut Raw| -> Vec<String> {
-            (0..3)
-                .flat_map(|_| client.until_ready())
-                .filter_map(|message| message.show())
-                .collect()
-        };
+        let answers =
+            |client: &mut Raw| -> Vec<String> { (0..3).flat_map(|_| shown(&client.until_ready())).collect() };
         assert_eq!(answers(&mut ours), answers(&mut direct));
         fixture.wait_for_queue(0, 0);
     }
@@ -122,16 +106,10 @@ fn a_second_heavy_request_behind_the_first_has_its_own_place() {
 fn a_statement_that_gets_its_name_with_its_first_run() {
     let _alone = crate::alone();
     let fixture = QueueFixture::start("");
-    let (mut ours, mut direct) = (fixture.client(), fixture.direct());
+    let mut pair = Pair::of(&fixture);
     let text = format!("{HINT}select count(*), $1::int from gate, dim where d_id > g + $1");
-    let first = |name: &str, text: &str, value: &str| {
-        [
-            parse(name, text, &[23]),
-            run_described(name, &[Some(value)], false),
-        ]
-        .concat()
-    };
     let again = |name: &str, value: &str| run_described(name, &[Some(value)], false);
+    let first = |name: &str, text: &str, value: &str| [parse(name, text, &[23]), again(name, value)].concat();
     let steps = [
         first("one", &text, "5"),
         again("one", "6"),
@@ -150,18 +128,16 @@ fn a_statement_that_gets_its_name_with_its_first_run() {
         again("two", "9"),
     ];
     for (number, bytes) in steps.iter().enumerate() {
-        assert_eq!(ours.ask(bytes), direct.ask(bytes), "step {number}");
+        pair.ask(bytes, &format!("step {number}"));
     }
     fixture.wait_for_queue(0, 0);
     // It is in the queue while it runs.
     let gate = fixture.lock();
-    ours.send(&first("three", &text, "5"));
+    pair.ours.send(&first("three", &text, "5"));
     fixture.wait_for_queue(0, 1);
     drop(gate);
-    assert_eq!(code(&ours.until_ready()), "");
-    assert_eq!(
-        ours.ask(&again("three", "5")),
-        direct.ask(&first("", &text, "5"))[1..]
-    );
+    assert_eq!(code(&pair.ours.until_ready()), "");
+    let expected = pair.direct.ask(&first("", &text, "5"));
+    assert_eq!(pair.ours.ask(&again("three", "5")), expected[1..]);
     fixture.wait_for_queue(0, 0);
 }
