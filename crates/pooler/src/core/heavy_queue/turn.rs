@@ -225,12 +225,9 @@ impl<R: Reactor> EventLoop<R> {
         let mut estimate = match fact {
             None | Some(Fact::Due(_)) if may_ask => return false,
             Some(Fact::Plans(estimate) | Fact::Due(estimate)) => estimate,
-            Some(Fact::Refused) => {
-                turn.stage = Stage::Free;
-                return true;
-            }
-            None => {
-                heavy_queue.counts.unasked.fetch_add(1, Ordering::Relaxed);
+            refused => {
+                let unasked = u64::from(refused.is_none());
+                heavy_queue.counts.unasked.fetch_add(unasked, Ordering::Relaxed);
                 turn.stage = Stage::Free;
                 return true;
             }

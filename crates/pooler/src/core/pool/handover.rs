@@ -28,6 +28,12 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// Whether clients wait for servers of a pool.
+    pub(in crate::core) fn has_waiting(&self, index: usize) -> bool {
+        let pool = self.pools.get(index);
+        pool.is_some_and(|pool| !pool.waiting.is_empty())
+    }
+
     fn is_alone(&self) -> bool {
         self.shared.mailboxes.len() == 1
     }
@@ -54,12 +60,8 @@ impl<R: Reactor> EventLoop<R> {
         else {
             return;
         };
-        let waits = |index: &usize| {
-            self.pools
-                .get(*index)
-                .is_some_and(|pool| !pool.waiting.is_empty())
-        };
-        if !self.pools_of(&pool.key.servers()).iter().any(waits) {
+        let pools = self.pools_of(&pool.key.servers());
+        if !pools.into_iter().any(|index| self.has_waiting(index)) {
             pool.all.hunger(self.index, None);
         }
     }

@@ -198,7 +198,6 @@ impl<R: Reactor> EventLoop<R> {
             tls: session.is_some(),
             end_point: session.and_then(tls::TlsSession::end_point_hash),
             clear_text: local,
-            ..LoginOptions::default()
         };
         match ServerLogin::new(user, credentials, options, &self.shared.random) {
             Ok(attempt) => {
