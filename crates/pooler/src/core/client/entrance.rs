@@ -22,7 +22,7 @@ use crate::core::shared::{Full, Login};
 use crate::tls;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
-use crate::wire::startup::{MINOR_MAX, Packet, Startup};
+use crate::wire::startup::{MINOR_MAX, Packet, Startup, StartupError};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
 
 /// Bytes of a client that is not logged in that are kept at most.
@@ -56,45 +56,39 @@ impl<R: Reactor> EventLoop<R> {
                 Phase::Console => self.console_bytes(reactor, index),
                 Phase::Ready => {
                     self.serve_soon(index);
-                    false
+                    Ok(false)
                 }
-                Phase::Looking(_) | Phase::Greeting(_) | Phase::Closing => false,
+                Phase::Looking(_) | Phase::Greeting(_) | Phase::Closing => Ok(false),
             };
-            if !went_on {
-                return;
+            match went_on {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(refusal) => return self.refuse_client(reactor, index, &refusal),
             }
         }
     }
 
-    fn first_packet(&mut self, reactor: &mut R, index: usize) -> bool {
+    fn first_packet(&mut self, reactor: &mut R, index: usize) -> Result<bool, Refusal> {
         let Some(client) = self.clients.get_mut(index) else {
-            return false;
+            return Ok(false);
         };
         let tcp = !matches!(client.peer, Some(Peer::Unix { .. }));
         if client.transport.tls.is_none()
             && client.asked_for_tls == AskedForTls::No
             && tls::negotiate::is_direct(&client.inbox)
         {
-            return self.direct_tls(reactor, index);
+            return Ok(self.direct_tls(reactor, index));
         }
-        let (packet, used) = match Packet::read(&client.inbox) {
-            Ok(Some(found)) => found,
-            Ok(None) => return false,
-            Err(error) => {
-                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, error.to_string());
-                self.refuse_client(reactor, index, &refusal);
-                return false;
-            }
+        let broken = |error: StartupError| Refusal::new(code::PROTOCOL_VIOLATION, error.to_string());
+        let Some((packet, used)) = Packet::read(&client.inbox).map_err(broken)? else {
+            return Ok(false);
         };
         client.inbox.drain(..used);
         match packet {
             Packet::Gss | Packet::Ssl
                 if client.transport.tls.is_none() && client.asked_for_tls == AskedForTls::No =>
             {
-                if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
-                    self.refuse_client(reactor, index, &refusal);
-                    return false;
-                }
+                tls::negotiate::after_request(&client.inbox)?;
                 let mut offered = None;
                 if let Packet::Ssl = packet {
                     client.asked_for_tls = AskedForTls::Yes;
@@ -112,24 +106,27 @@ impl<R: Reactor> EventLoop<R> {
                         client.transport.send(reactor, b"N");
                     }
                 }
-                true
             }
             Packet::Gss | Packet::Ssl => {
                 let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "encryption was asked for twice");
-                self.refuse_client(reactor, index, &refusal);
-                false
+                return Err(refusal);
             }
             Packet::Cancel { pid, secret } => {
                 self.cancel_requested(reactor, pid, &secret);
                 // The end of the connection tells the client that its request was taken.
                 self.remove_client(reactor, index, true);
-                false
+                return Ok(false);
             }
             Packet::Startup(startup) => {
-                self.startup(reactor, index, startup);
-                true
+                self.admit(index, startup)?;
+                // The one that asks is the next to be looked at.
+                let client = self.clients.get_mut(index);
+                if let Some(entrance) = client.and_then(|client| client.take_entrance()) {
+                    self.who_is_it(reactor, index, entrance);
+                }
             }
         }
+        Ok(true)
     }
 
     /// A client begins with TLS at once.
@@ -159,19 +156,6 @@ impl<R: Reactor> EventLoop<R> {
             client.inbox = plain;
         }
         true
-    }
-
-    /// A client asks for a session.
-    fn startup(&mut self, reactor: &mut R, index: usize, startup: Startup) {
-        if let Err(refusal) = self.admit(index, startup) {
-            self.refuse_client(reactor, index, &refusal);
-            return;
-        }
-        // The one that asks is the next to be looked at.
-        let client = self.clients.get_mut(index);
-        if let Some(entrance) = client.and_then(|client| client.take_entrance()) {
-            self.who_is_it(reactor, index, entrance);
-        }
     }
 
     /// Checks what must be right before anything is asked. Leaves the client in `Looking`.
@@ -329,36 +313,32 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A message of a client that proves who it is.
-    fn password(&mut self, reactor: &mut R, index: usize) -> bool {
+    fn password(&mut self, reactor: &mut R, index: usize) -> Result<bool, Refusal> {
         let Some(client) = self.clients.get_mut(index) else {
-            return false;
+            return Ok(false);
         };
         let head = match header(&client.inbox) {
             Ok(Some(head)) => head,
-            Ok(None) => return false,
-            Err(_) => {
-                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length");
-                self.refuse_client(reactor, index, &refusal);
-                return false;
-            }
+            Ok(None) => return Ok(false),
+            Err(_) => return Err(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length")),
         };
         let Phase::Authenticating(_, authenticator) = &mut client.phase else {
-            return false;
+            return Ok(false);
         };
         let step = if head.tag == frontend::TERMINATE {
             self.said_goodbye(reactor, index);
-            return false;
+            return Ok(false);
         } else if head.tag != frontend::PASSWORD || head.total > BODY_BYTES_MAX + HEADER_BYTES {
             Step::Denied(authenticator.unexpected(head.tag))
         } else if client.inbox.len() < head.total {
-            return false;
+            return Ok(false);
         } else {
             let step = authenticator.message(&client.inbox[HEADER_BYTES..head.total]);
             client.inbox.drain(..head.total);
             step
         };
         self.step(reactor, index, step);
-        true
+        Ok(true)
     }
 
     fn step(&mut self, reactor: &mut R, index: usize, step: Step) {
