@@ -208,9 +208,7 @@ impl<R: Reactor> EventLoop<R> {
             pools: self.look_at_pools(),
             splits: self.look_at_splits(),
             buffers: self.buffers(reactor),
-            prepared: Vec::new(),
-            queries: Vec::new(),
-            touched: 0,
+            ..Part::default()
         }
     }
 
@@ -224,15 +222,9 @@ impl<R: Reactor> EventLoop<R> {
                 host: pool.key.host,
                 mode: pool.effective.pool_mode.word(),
                 clients: pool.clients,
-                clients_active: 0,
                 clients_waiting: pool.waiting.len() + self.parked_of(index),
-                servers_active: 0,
                 servers_idle: pool.idle.len(),
                 servers_login: pool.connecting,
-                servers_cancelled: 0,
-                servers_tested: 0,
-                cancels: 0,
-                cancels_waiting: 0,
                 waited: pool.waited(self.now),
                 totals: pool.totals,
                 queries_of: pool.queries_of.clone(),
@@ -240,6 +232,7 @@ impl<R: Reactor> EventLoop<R> {
                 cohorts: pool.waiting.forms(),
                 taken: pool.waiting.taken,
                 alike: pool.waiting.alike,
+                ..PoolView::default()
             };
             for (_, server) in mine {
                 let works = server.is_used();
@@ -248,16 +241,10 @@ impl<R: Reactor> EventLoop<R> {
                 view.servers_tested += usize::from(!works && server.task.is_some());
                 view.cancels += server.process.cancels.under_way() as usize;
             }
-            view.clients_active = self
-                .clients
-                .iter()
-                .filter(|(_, client)| client.pool == index && client.server.is_some())
-                .count();
-            view.cancels_waiting = self
-                .clients
-                .iter()
-                .filter(|(_, client)| client.pool == index && client.cancel_wanted)
-                .count();
+            for (_, client) in self.clients.iter().filter(|(_, client)| client.pool == index) {
+                view.clients_active += usize::from(client.server.is_some());
+                view.cancels_waiting += usize::from(client.cancel_wanted);
+            }
             view
         });
         pools.collect()
