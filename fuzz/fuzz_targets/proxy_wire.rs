@@ -159,6 +159,6 @@ fuzz_target!(|data: &[u8]| {
                 let _ = config.set(key, value);
             }
         }
-        _ => understand(*more, bytes),
+        _ => understand(bytes),
     }
 });
