@@ -5,8 +5,8 @@
 
 #[path = "../../crates/pooler/tests/all/simulated/actor.rs"]
 mod actor;
-#[path = "../../crates/pooler/tests/all/simulated/fixture.rs"]
-mod fixture;
+#[path = "../../crates/pooler/tests/all/common/configuration.rs"]
+mod configuration;
 #[path = "proxy/input.rs"]
 mod input;
 #[path = "../../crates/pooler/tests/all/common/message.rs"]
@@ -19,6 +19,8 @@ mod random;
 mod scene;
 #[path = "../../crates/pooler/tests/all/simulated/script.rs"]
 mod script;
+#[path = "../../crates/pooler/tests/all/simulated/server.rs"]
+mod server;
 #[path = "../../crates/pooler/tests/all/simulated/session.rs"]
 mod session;
 

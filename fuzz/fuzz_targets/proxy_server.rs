@@ -5,8 +5,8 @@
 
 #[path = "../../crates/pooler/tests/all/simulated/actor.rs"]
 mod actor;
-#[path = "../../crates/pooler/tests/all/simulated/fixture.rs"]
-mod fixture;
+#[path = "../../crates/pooler/tests/all/common/configuration.rs"]
+mod configuration;
 #[path = "proxy/input.rs"]
 mod input;
 #[path = "../../crates/pooler/tests/all/common/message.rs"]
@@ -19,6 +19,8 @@ mod random;
 mod scene;
 #[path = "../../crates/pooler/tests/all/simulated/script.rs"]
 mod script;
+#[path = "../../crates/pooler/tests/all/simulated/server.rs"]
+mod server;
 #[path = "../../crates/pooler/tests/all/simulated/session.rs"]
 mod session;
 
@@ -113,7 +115,7 @@ fuzz_target!(|data: &[u8]| {
         "{more}{corun}\n[databases.bad]\nhost = \"{FOLDER}\"\nport = 5432\nuser = \"app\"\n{credentials}"
     );
     let mut scene = Scene::new(seed, scene::files(mode, 2, &more));
-    let server = scene.network.serve(fixture::socket(FOLDER));
+    let server = scene.network.serve(server::socket(FOLDER));
     scene.actor(script::script(seed, "good", 3));
     let mut victims = Vec::new();
     for client in 0..3 {

@@ -243,3 +243,25 @@ fn the_walk_of_a_query_is_as_architecture_tells_it() {
     }
     assert!((6..=HOPS_MAX).contains(&walked.len()), "{walked:?}");
 }
+
+#[test]
+fn files_that_fuzz_targets_share_exist() {
+    let mut looked_at = 0;
+    for file in files()
+        .into_iter()
+        .filter(|file| file.starts_with("fuzz/") && file.ends_with(".rs"))
+    {
+        let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for path in read(&file)
+            .lines()
+            .filter_map(|line| line.strip_prefix("#[path = \"")?.strip_suffix("\"]"))
+        {
+            looked_at += 1;
+            assert!(
+                root().join(folder).join(path).is_file(),
+                "{file} shares {path}, which is not there"
+            );
+        }
+    }
+    assert!(looked_at > 6, "only {looked_at} shared files");
+}

@@ -642,8 +642,7 @@ mod tests {
             }
             let most = points.iter().map(|point| median(&point.ns)).fold(0.0, f64::max);
             let answer = effective_llc(own, &points);
-            // The level of the cache is fitted a little off even without noise.
-            if most < 15.0 * RISE_MIN * (1.01 + 3.0 * noise_percent / 100.0) && matches!(answer, EffectiveLlc::NotFound { .. }) {
+            if most < 15.0 * RISE_MIN * (1.0 + 3.0 * noise_percent / 100.0) && matches!(answer, EffectiveLlc::NotFound { .. }) {
                 return Ok(());
             }
             let off = found(&answer).0 / capacity;

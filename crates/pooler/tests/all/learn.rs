@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::common::assert_contains;
 use crate::common::child::free_port;
+use crate::common::configuration::files;
 use crate::common::message::{bind_execute, prepare, run, sync};
-use crate::common::pooler::{TestPooler, files};
+use crate::common::pooler::TestPooler;
 use crate::common::postgres::{self, Options as Server, Postgres};
 use crate::common::raw::{Raw, Row, number};
 use crate::common::wait::wait_until;

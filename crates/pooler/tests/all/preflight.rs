@@ -4,14 +4,14 @@ use crate::common;
 use std::time::Duration;
 
 use crate::common::assert_contains;
-use crate::common::pooler;
+use crate::common::configuration;
 use crate::common::postgres::{self, Options, PASSWORD, Postgres};
 use corun_pooler::ConfigFiles;
 use corun_pooler::preflight::{self, Level, Line};
 
 /// The files of a configuration; `proxy` are lines of `[proxy]`, `rest` what follows.
 fn files(proxy: &str, rest: &str) -> ConfigFiles {
-    pooler::files(&format!("[proxy]\nunix_socket_dir = \"/tmp\"\n{proxy}\n{rest}"))
+    configuration::files(&format!("[proxy]\nunix_socket_dir = \"/tmp\"\n{proxy}\n{rest}"))
 }
 
 /// What it said of a configuration.

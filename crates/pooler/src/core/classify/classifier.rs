@@ -57,13 +57,8 @@ impl Classifier {
         self.catalogues.of(database)
     }
 
-    /// What a text of a client means; `known`: what was looked up already. `alike`: the client's server reads it as it
-    /// is read here, for certain.
-    pub fn understood(&mut self, sql: &[u8], alike: bool, known: Option<Arc<Understood>>) -> Arc<Understood> {
-        understood(&mut self.understanding, sql, alike, known)
-    }
-
-    /// The statement of a Parse. `alike` and `known`: as above.
+    /// The statement of a Parse. `alike`: the client's server reads its text as it is read here, for certain. `known`: what was looked up
+    /// already.
     pub fn intern(
         &mut self,
         parsed: &read::Parse<'_>,
@@ -77,22 +72,18 @@ impl Classifier {
             ..
         } = self;
         statements.intern(parsed.sql, parsed.types, under, || {
-            understood(understanding, parsed.sql, alike, known)
+            let found = known.unwrap_or_else(|| understanding.of(parsed.sql));
+            match alike || !found.ambiguous {
+                true => found,
+                false => doubted(&found, parsed.sql),
+            }
         })
     }
 }
 
-fn understood(
-    understanding: &mut Understanding,
-    sql: &[u8],
-    alike: bool,
-    known: Option<Arc<Understood>>,
-) -> Arc<Understood> {
-    let found = known.unwrap_or_else(|| understanding.of(sql));
-    if alike || !found.ambiguous {
-        return found;
-    }
-    let mut understood = Understood::clone(&found);
+/// What an ambiguous text means to a session that may read it otherwise.
+pub(in crate::core) fn doubted(found: &Understood, sql: &[u8]) -> Arc<Understood> {
+    let mut understood = found.clone();
     understood.unreadable = true;
     if sql.contains(&b'\\') {
         // Where its strings end is not known.

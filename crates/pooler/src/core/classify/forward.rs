@@ -13,7 +13,7 @@ use corun_net::reactor::Reactor;
 
 use crate::config::PoolMode;
 use crate::core::classify::batch;
-use crate::core::classify::classifier::{Classifier, Rules, may_unpin};
+use crate::core::classify::classifier::{Classifier, Rules, doubted, may_unpin};
 use crate::core::classify::request::{First, Request};
 use crate::core::client::Client;
 use crate::core::reply::change::Change;
@@ -270,8 +270,11 @@ impl<R: Reactor> Way<'_, R> {
         let Some(sql) = read::query(body) else {
             return Some(violation("invalid message format"));
         };
-        let alike = self.reads_alike(sql);
-        let understood = self.classifier.understood(sql, alike, self.first.take());
+        let known = self.first.take();
+        let mut understood = known.unwrap_or_else(|| self.classifier.understanding.of(sql));
+        if understood.ambiguous && !self.reads_alike(sql) {
+            understood = doubted(&understood, sql);
+        }
         if self.rules.mode == PoolMode::Statement && understood.transaction != TransactionEffect::None {
             return self.refuse_block(end);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 
 use crate::core::client::Phase;
+use crate::core::client::wait::WaitsIn;
 use crate::core::console::ask::Part;
 use crate::core::console::statistics::{Times, Totals};
 use crate::core::event_loop::EventLoop;
@@ -225,7 +226,7 @@ impl<R: Reactor> EventLoop<R> {
                 mode: pool.effective.pool_mode.word(),
                 clients: pool.clients,
                 clients_active: 0,
-                clients_waiting: pool.waiting.len() + self.parked_of(index),
+                clients_waiting: pool.waiting.len(),
                 servers_active: 0,
                 servers_idle: pool.idle.len(),
                 servers_login: pool.connecting,
@@ -248,16 +249,11 @@ impl<R: Reactor> EventLoop<R> {
                 view.servers_tested += usize::from(!works && server.task.is_some());
                 view.cancels += server.process.cancels.under_way() as usize;
             }
-            view.clients_active = self
-                .clients
-                .iter()
-                .filter(|(_, client)| client.pool == index && client.server.is_some())
-                .count();
-            view.cancels_waiting = self
-                .clients
-                .iter()
-                .filter(|(_, client)| client.pool == index && client.cancel_wanted)
-                .count();
+            for (_, client) in self.clients.iter().filter(|(_, client)| client.pool == index) {
+                view.clients_active += usize::from(client.server.is_some());
+                view.clients_waiting += usize::from(client.wait.place == WaitsIn::NoHost);
+                view.cancels_waiting += usize::from(client.cancel_wanted);
+            }
             view
         });
         pools.collect()

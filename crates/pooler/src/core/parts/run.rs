@@ -205,9 +205,9 @@ impl<R: Reactor> EventLoop<R> {
                     sql: &asked.sql,
                     types: &asked.types,
                 };
-                let (utf8, known) = (parsed.sql.is_ascii(), Some(Arc::clone(&job.understood)));
+                let (alike, known) = (parsed.sql.is_ascii(), Some(Arc::clone(&job.understood)));
                 Some(Prepared {
-                    statement: self.classifier.intern(&parsed, &under, utf8, known),
+                    statement: self.classifier.intern(&parsed, &under, alike, known),
                     stamp: self.classifier.statements.stamp(),
                 })
             }

@@ -338,15 +338,6 @@ impl<R: Reactor> EventLoop<R> {
         self.hosts.parked.push((index, client.id));
     }
 
-    /// How many clients of a pool wait for a host.
-    pub(in crate::core) fn parked_of(&self, pool: usize) -> usize {
-        let waits = |&&(index, id): &&(usize, u64)| {
-            let client = self.clients.get(index).filter(|client| client.id == id);
-            client.is_some_and(|client| client.pool == pool && client.wait.place == WaitsIn::NoHost)
-        };
-        self.hosts.parked.iter().filter(waits).count()
-    }
-
     /// A client has its server: it waits for nothing more.
     pub(in crate::core) fn arrived(client: &mut Client) {
         client.wait.ends();

@@ -252,8 +252,11 @@ pub fn error(messages: &[Message]) -> String {
     first_error(messages).map(Message::error).unwrap_or_default()
 }
 
+/// Rows of values, null as nothing.
+pub type Rows = Vec<Vec<Option<String>>>;
+
 /// The rows among messages.
-pub fn rows(messages: &[Message]) -> super::raw::Rows {
+pub fn rows(messages: &[Message]) -> Rows {
     let rows = messages.iter().filter(|message| message.tag == b'D');
     rows.map(Message::columns).collect()
 }

@@ -8,6 +8,7 @@
 
 pub mod cases;
 pub mod child;
+pub mod configuration;
 pub mod driver;
 pub mod fixture;
 pub mod log;

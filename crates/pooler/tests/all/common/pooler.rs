@@ -3,18 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use corun_pooler::config::Config;
-use corun_pooler::{ConfigFiles, Pooler};
+use corun_pooler::Pooler;
 use corun_resctrl::partition::Partitioner;
 
+use super::configuration::files;
 use super::raw::{Login, Raw};
 use super::wait::wait_at_most;
-
-/// The files of a configuration that must be right.
-pub fn files(text: &str) -> ConfigFiles {
-    let loaded = Config::parse(text, "corun.toml").unwrap_or_else(|error| panic!("{error}\n{text}"));
-    ConfigFiles::of(loaded.config).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
 
 /// A pooler that runs.
 pub struct TestPooler {

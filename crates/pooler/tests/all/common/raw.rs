@@ -11,14 +11,12 @@ use std::time::{Duration, Instant};
 
 use md5::{Digest as _, Md5};
 
+pub use super::message::Rows;
 use super::message::{self, Message, errors};
 use super::scram::Scram;
 
 /// How long a test waits for an answer before it calls the connection hung.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Rows of values, null as nothing.
-pub type Rows = Vec<Vec<Option<String>>>;
 
 /// A row by the names of its columns, null as the empty text.
 pub type Row = BTreeMap<String, String>;

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use super::{KeysFixture, Lines};
+use crate::common::configuration::files;
 use crate::common::message::code;
-use crate::common::pooler::files;
 use crate::common::raw::Raw;
 use crate::common::wait::wait_until;
 use corun_pooler::Pooler;

@@ -11,7 +11,7 @@ use super::script::heavy_script;
 use super::seeds;
 use super::server::FOLDER;
 use crate::common::assert_contains;
-use crate::common::pooler;
+use crate::common::configuration;
 
 /// A configuration whose queue has so many cores.
 fn heavy(size: usize, cores: usize, more: &str) -> ConfigFiles {
@@ -115,7 +115,7 @@ fn whatever_happens_nobody_stays_in_the_queue() {
                         "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\n[corun]\nheavy_queue = \"on\"\n[databases.other]\nhost = \"{FOLDER}\"\nuser = \"app\"\n"
                     );
                     if scene.random.percent(20) {
-                        scene.proxy.reload(pooler::files(&text));
+                        scene.proxy.reload(configuration::files(&text));
                     }
                 }
                 _ => {}

@@ -17,7 +17,7 @@ mod script;
 mod server;
 mod session;
 
-use crate::common::{message, random};
+use crate::common::{configuration, message, random};
 
 /// Runs a test for some seeds. Returns whether these were enough to say what luck must have brought about.
 #[allow(clippy::print_stdout)]

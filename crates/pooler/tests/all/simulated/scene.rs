@@ -7,11 +7,11 @@ use corun_net::reactor::twin::{Network, Remote};
 use corun_pooler::{Census, ConfigFiles, Simulated};
 
 use super::actor::{Actor, Step};
+use super::configuration;
 use super::message::cancel_request;
 use super::random::Random;
 use super::script::script;
 use super::server::{FOLDER, SimulatedServer};
-use crate::common::pooler;
 
 /// Turns after which an event loop that still has something to do does it for ever.
 const TURNS_MAX: usize = 200_000;
@@ -36,7 +36,7 @@ pub fn files(pool_mode: &str, size: usize, more: &str) -> ConfigFiles {
         "[proxy]\nunix_socket_dir = \"/simulated\"\nauth_type = \"any\"\nserver_tls_sslmode = \"disable\"\npool_mode = \"{pool_mode}\"\n\
          default_pool_size = {size}\nadmin_users = [\"admin\"]\n{more}\n[databases.app]\nhost = \"{FOLDER}\"\nport = 5432\nuser = \"app\"\n"
     );
-    pooler::files(&text)
+    configuration::files(&text)
 }
 
 /// A local process.
