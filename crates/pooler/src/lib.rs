@@ -42,7 +42,7 @@ pub mod wire;
 // For tests and fuzz targets only.
 #[doc(hidden)]
 pub use crate::core::{Census, Simulated};
-pub use crate::core::{ConfigFiles, ConfigFilesError, Pooler, StartError, Totals};
+pub use crate::core::{ConfigFiles, ConfigFilesError, Pooler, StartError};
 
 // The Rust block of this crate's README runs as a doctest.
 #[cfg(doctest)]

@@ -6,7 +6,7 @@
 
 use ring::rand::SecureRandom;
 
-use super::scram::client::{ChannelBinding, ScramClient, ScramClientError};
+use super::scram::client::{ScramClient, ScramClientError};
 use super::scram::{ClientKeys, NONCE_BYTES};
 use super::secret::Credentials;
 use crate::wire::{build, frontend};
@@ -36,9 +36,6 @@ pub enum LoginError {
     /// The server broke the protocol.
     #[error("unexpected authentication message from the server: {0}")]
     Malformed(&'static str),
-    /// Channel binding is required, and the server logged us in without.
-    #[error("channel binding is required, but the server did not ask for SCRAM")]
-    NotBound,
     /// SCRAM failed on our side.
     #[error(transparent)]
     Scram(#[from] ScramClientError),
@@ -68,8 +65,6 @@ pub struct LoginOptions {
     pub tls: bool,
     /// Hash of the server's certificate, where it is defined.
     pub end_point: Option<Vec<u8>>,
-    /// Whether to bind the login to the TLS connection.
-    pub channel_binding: ChannelBinding,
     /// Whether the password may be sent in clear text where there is no TLS (to a Unix socket, to this machine).
     pub clear_text: bool,
 }
@@ -172,9 +167,6 @@ impl ServerLogin {
 
     fn accepted(&mut self, state: State) -> Result<LoginStep, LoginError> {
         match state {
-            State::Fresh | State::Sent if self.options.channel_binding == ChannelBinding::Require => {
-                Err(LoginError::NotBound)
-            }
             State::Fresh | State::Sent => Ok(LoginStep::Done { learnt: None }),
             State::Proved(keys) => Ok(LoginStep::Done { learnt: Some(keys) }),
             State::Scram(_) => Err(LoginError::Malformed(
@@ -185,9 +177,6 @@ impl ServerLogin {
     }
 
     fn sent(&mut self, answer: Vec<u8>) -> Result<LoginStep, LoginError> {
-        if self.options.channel_binding == ChannelBinding::Require {
-            return Err(LoginError::NotBound);
-        }
         self.state = State::Sent;
         Ok(LoginStep::Send(answer))
     }
@@ -207,7 +196,6 @@ impl ServerLogin {
             &offered,
             self.options.tls,
             self.options.end_point.as_deref(),
-            self.options.channel_binding,
             self.credentials.clone(),
             &self.nonce,
         )?;

@@ -21,7 +21,7 @@ use slab::Slab;
 
 use crate::config::PoolMode;
 use crate::core::classify::classifier::{Classifier, Rules};
-use crate::core::client::{Client, Phase};
+use crate::core::client::{Client, Phase, log_client};
 use crate::core::config_files::ConfigFiles;
 use crate::core::console::queries::Queries;
 use crate::core::console::stats_log::StatsLog;
@@ -368,15 +368,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         if self.files.config.proxy.log_pooler_errors {
-            tracing::info!(
-                client = client.id,
-                user = &*client.user,
-                database = &*client.database,
-                from = client.origin(),
-                code = refusal.code,
-                "closing: {}",
-                refusal.message
-            );
+            log_client!(client, code = refusal.code, "closing: {}", refusal.message);
         }
         *self.errors.entry(refusal.code).or_default() += 1;
         let server = client.server.and_then(|server| self.servers.get(server));
@@ -400,19 +392,17 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Lets a client go without a word.
     pub(super) fn close_client(&mut self, reactor: &mut R, index: usize, why: &str) {
+        self.log_end(index, why);
+        self.remove_client(reactor, index, true);
+    }
+
+    fn log_end(&self, index: usize, why: &str) {
         if let Some(client) = self.clients.get(index)
             && self.files.config.proxy.log_disconnections
             && !client.user.is_empty()
         {
-            tracing::info!(
-                client = client.id,
-                user = &*client.user,
-                database = &*client.database,
-                from = client.origin(),
-                "closing: {why}"
-            );
+            log_client!(client, "closing: {why}");
         }
-        self.remove_client(reactor, index, true);
     }
 
     /// Takes a client out of everything. `open`: its socket is still in the reactor.
@@ -493,21 +483,9 @@ impl<R: Reactor> Handler<R> for EventLoop<R> {
 
 impl<R: Reactor> EventLoop<R> {
     fn client_closed(&mut self, reactor: &mut R, index: usize, error: Option<std::io::Error>) {
-        if let Some(client) = self.clients.get(index)
-            && self.files.config.proxy.log_disconnections
-            && !client.user.is_empty()
-        {
-            let why = error.map_or_else(
-                || "client closed the connection".to_owned(),
-                |error| error.to_string(),
-            );
-            tracing::info!(
-                client = client.id,
-                user = &*client.user,
-                database = &*client.database,
-                from = client.origin(),
-                "closing: {why}"
-            );
+        match error {
+            Some(error) => self.log_end(index, &error.to_string()),
+            None => self.log_end(index, "client closed the connection"),
         }
         self.remove_client(reactor, index, false);
     }

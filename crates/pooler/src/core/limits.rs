@@ -50,15 +50,13 @@ impl<R: Reactor> EventLoop<R> {
         let mut over: Vec<(usize, Refusal)> = Vec::new();
         let mut told: Vec<usize> = Vec::new();
         for (index, client) in &self.clients {
+            let mut end = |code, limit: &str| over.push((index, Refusal::new(code, limit)));
             let quiet = self.now.saturating_sub(client.since);
             let passed = |limit: Duration, time: Duration| !limit.is_zero() && time > limit;
             if !client.is_ready() && client.wait.pool().is_none() && !matches!(client.phase, Phase::Console) {
                 let entering = self.now.saturating_sub(client.connected);
                 if passed(login, entering) {
-                    over.push((
-                        index,
-                        Refusal::new(code::CANNOT_CONNECT_NOW, "client_login_timeout"),
-                    ));
+                    end(code::CANNOT_CONNECT_NOW, "client_login_timeout");
                     continue;
                 }
             }
@@ -86,14 +84,12 @@ impl<R: Reactor> EventLoop<R> {
                 if let Some(begun) = &client.begun {
                     let lasted = self.now.saturating_sub(begun.since);
                     if passed(effective.transaction_timeout, lasted) {
-                        over.push((index, Refusal::new(code::QUERY_CANCELED, "transaction_timeout")));
+                        end(code::QUERY_CANCELED, "transaction_timeout");
                     } else if passed(effective.idle_transaction_timeout, quiet) {
-                        let refusal =
-                            Refusal::new(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
-                        over.push((index, refusal));
+                        end(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
                     }
                 } else if client.is_ready() && passed(effective.client_idle_timeout, quiet) {
-                    over.push((index, Refusal::new(code::IDLE_TIMEOUT, "client_idle_timeout")));
+                    end(code::IDLE_TIMEOUT, "client_idle_timeout");
                 }
                 continue;
             };
@@ -105,28 +101,19 @@ impl<R: Reactor> EventLoop<R> {
                 server.stages.job.is_some() || server.expects.outstanding() > 0 || server.expects.open();
             let in_transaction =
                 server.session.status != TransactionStatus::Idle || working || client.transaction.began;
-            if working
-                && passed(
-                    effective.query_timeout,
-                    self.now.saturating_sub(server.query.since),
-                )
-            {
-                over.push((index, Refusal::new(code::QUERY_CANCELED, "query_timeout")));
-            } else if in_transaction
-                && passed(
-                    effective.transaction_timeout,
-                    self.now.saturating_sub(server.query.transaction_since),
-                )
-            {
-                over.push((index, Refusal::new(code::QUERY_CANCELED, "transaction_timeout")));
+            let query = self.now.saturating_sub(server.query.since);
+            let transaction = self.now.saturating_sub(server.query.transaction_since);
+            if working && passed(effective.query_timeout, query) {
+                end(code::QUERY_CANCELED, "query_timeout");
+            } else if in_transaction && passed(effective.transaction_timeout, transaction) {
+                end(code::QUERY_CANCELED, "transaction_timeout");
             } else if server.expects.outstanding() == 0
                 && in_transaction
                 && passed(effective.idle_transaction_timeout, quiet)
             {
-                let refusal = Refusal::new(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
-                over.push((index, refusal));
+                end(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
             } else if !in_transaction && passed(effective.client_idle_timeout, quiet) {
-                over.push((index, Refusal::new(code::IDLE_TIMEOUT, "client_idle_timeout")));
+                end(code::IDLE_TIMEOUT, "client_idle_timeout");
             }
         }
         for index in told {

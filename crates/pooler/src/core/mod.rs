@@ -32,6 +32,5 @@ mod simulated;
 mod stages;
 
 pub use config_files::{ConfigFiles, ConfigFilesError};
-pub use console::statistics::Totals;
 pub use run::{Pooler, StartError};
 pub use simulated::{Census, Simulated};

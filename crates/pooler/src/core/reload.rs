@@ -1,5 +1,6 @@
 //! A changed configuration, as an event loop takes it over.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
@@ -19,6 +20,8 @@ impl<R: Reactor> EventLoop<R> {
         self.hosts.fleets.clear();
         let mut refused = Vec::new();
         let mut sizes = Vec::new();
+        // Why servers of which pools must go.
+        let mut closing = HashMap::new();
         let disabled = self.shared.stopped.lock().disabled.clone();
         for (index, pool) in &mut self.pools {
             let effective = self.files.effective_as(&pool.key.database, &pool.key.user);
@@ -32,11 +35,7 @@ impl<R: Reactor> EventLoop<R> {
                     .iter()
                     .filter_map(|&server| self.servers.get(server));
                 refused.extend(lingering.filter_map(|server| server.user.client));
-                for (_, server) in &mut self.servers {
-                    if server.pool == index {
-                        server.life.closing = Some("the database is not configured any more");
-                    }
-                }
+                closing.insert(index, "the database is not configured any more");
                 self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
                 continue;
             };
@@ -53,12 +52,13 @@ impl<R: Reactor> EventLoop<R> {
                 sizes.push((index, size, reserve));
             }
             if moved {
-                for (_, server) in &mut self.servers {
-                    if server.pool == index {
-                        server.life.closing = Some("settings of the database changed");
-                    }
-                }
+                closing.insert(index, "settings of the database changed");
                 self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
+            }
+        }
+        for (_, server) in &mut self.servers {
+            if let Some(&why) = closing.get(&server.pool) {
+                server.life.closing = Some(why);
             }
         }
         self.forget_ranges();

@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::core::console::metrics;
 use crate::core::event_loop::{EventLoop, listener_token};
 use crate::core::heavy_queue::Machine;
 use crate::core::route::places::{Place, places};
-use crate::core::shared::{Message, Shared};
+use crate::core::shared::Shared;
 
 /// A proxy that runs.
 pub struct Pooler {
@@ -169,10 +168,7 @@ impl Pooler {
 
     /// Ends: no new clients, and those there are when their transactions have ended, or at once.
     pub fn stop(&self, at_once: bool) {
-        self.shared.stopping.store(true, Ordering::Relaxed);
-        for mailbox in &self.shared.mailboxes {
-            let _ = mailbox.post(Message::Shutdown { at_once });
-        }
+        self.shared.stop(at_once);
     }
 
     /// Whether every event loop has ended.

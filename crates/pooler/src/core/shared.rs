@@ -304,9 +304,32 @@ impl Shared {
     /// Changes it for all loops.
     pub fn change_config(&self, files: Arc<ConfigFiles>) {
         *self.files.write() = Arc::clone(&files);
-        for mailbox in &self.mailboxes {
-            let _ = mailbox.post(Message::Config(Arc::clone(&files)));
+        self.tell_all(|| Message::Config(Arc::clone(&files)));
+    }
+
+    /// Leaves a message, which is no stream, for an event loop.
+    pub fn tell(&self, event_loop: usize, message: Message) {
+        if let Some(mailbox) = self.mailboxes.get(event_loop) {
+            let _ = mailbox.post(message);
         }
+    }
+
+    /// The same for every event loop.
+    pub fn tell_all(&self, message: impl Fn() -> Message) {
+        self.tell_others(usize::MAX, message);
+    }
+
+    /// The same for every event loop but one.
+    pub fn tell_others(&self, but: usize, message: impl Fn() -> Message) {
+        for event_loop in (0..self.mailboxes.len()).filter(|&event_loop| event_loop != but) {
+            self.tell(event_loop, message());
+        }
+    }
+
+    /// Ends all event loops: `false` waits for clients to finish their transactions.
+    pub fn stop(&self, at_once: bool) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.tell_all(|| Message::Shutdown { at_once });
     }
 
     /// Clients of all loops.

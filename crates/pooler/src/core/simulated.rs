@@ -8,7 +8,6 @@
 //! folders of unix sockets, so that no name is looked up.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use corun_net::reactor::twin::{Entrance, Network};
 use corun_net::reactor::{Reactor, Twin};
@@ -18,7 +17,7 @@ use crate::core::config_files::ConfigFiles;
 use crate::core::event_loop::{EventLoop, listener_token};
 use crate::core::heavy_queue::Machine;
 use crate::core::run::StartError;
-use crate::core::shared::{Message, Shared};
+use crate::core::shared::Shared;
 
 /// Event loops of its own: as many as the configuration's `event_loops` says, one where that is `auto`. They take turns.
 pub struct Simulated {
@@ -135,10 +134,7 @@ impl Simulated {
 
     /// As [`super::Pooler::stop`].
     pub fn stop(&self, at_once: bool) {
-        self.shared.stopping.store(true, Ordering::Relaxed);
-        for mailbox in &self.shared.mailboxes {
-            let _ = mailbox.post(Message::Shutdown { at_once });
-        }
+        self.shared.stop(at_once);
     }
 
     /// Whether every event loop has ended.

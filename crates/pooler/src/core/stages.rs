@@ -235,7 +235,7 @@ impl<R: Reactor> EventLoop<R> {
     /// A client went away while it had this server. `true`: a stage has seen to both.
     pub(super) fn stages_deserted(&mut self, reactor: &mut R, server: usize) -> bool {
         let job = self.servers.get(server).and_then(|server| server.stages.job);
-        if let Some(job) = job {
+        if let Some(job) = job.and_then(|id| self.splits.jobs.remove(&id)) {
             self.end_job(reactor, job, parts::After::Nothing);
         }
         job.is_some()

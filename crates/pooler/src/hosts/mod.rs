@@ -23,7 +23,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub use probe::{LSN_SQL, ProbeError, Row, lsn_of_row};
+pub use probe::{ProbeError, Row};
 pub use schedule::{Order, Pace};
 pub use shared::{HostStatus, Hosts, Listener, Report, Settings};
 pub use view::View;

@@ -74,10 +74,6 @@ const LOG: &str = probe!(places!(), "NULL, NULL, NULL", "NULL", sizes!());
 
 const ROLE: &str = probe!("NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL");
 
-/// Run on the primary after a write was committed, it names a place in the log behind the write. [`lsn_of_row`] reads its
-/// row. The insertion place, not the written one: a commit with `synchronous_commit` off is behind neither yet.
-pub const LSN_SQL: &str = concat!("SELECT pg_catalog.pg_current_wal_insert_lsn(), ", sizes!());
-
 /// Why a probe failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
@@ -167,15 +163,6 @@ pub fn read_row(row: &Row<'_>, sent: Duration) -> Result<Probe, ProbeError> {
         system: row.number::<i64>(8)?.map(i64::cast_unsigned),
         paused: row.bool(9)?.unwrap_or(false),
     })
-}
-
-/// The place in the log that the row of [`LSN_SQL`] names.
-///
-/// # Errors
-/// A row of another statement, or of a server that is no longer primary.
-pub fn lsn_of_row(row: &Row<'_>) -> Result<Lsn, ProbeError> {
-    let row = Columns::new(row, 3)?;
-    row.lsn(0, (1, 2))?.ok_or_else(|| row.wrong(0))
 }
 
 struct Columns<'a>(&'a Row<'a>);

@@ -10,7 +10,7 @@ use corun_model::pooler::replicas::{Choice, Lsn, Role, Want};
 use proptest::prelude::*;
 
 use super::probe::{Level, read_row};
-use super::{Hosts, Order, Pace, ProbeError, Report, Row, Settings, ask, lsn_of_row};
+use super::{Hosts, Order, Pace, ProbeError, Report, Row, Settings, ask};
 use crate::understand::{Limits, Understanding};
 
 const READ: Want = Want::Read { min_lsn: None };
@@ -95,19 +95,6 @@ fn rows_of_something_else_are_named() {
         assert_eq!(error, expected);
     }
     assert!(read_row(&[Some(&b"\xff"[..]); 12], ms(0)).is_err());
-}
-
-#[test]
-fn the_end_of_a_write_is_read() {
-    let row = |lsn| [Some(lsn), Some(&b"8192"[..]), Some(&b"1048576"[..])];
-    assert_eq!(lsn_of_row(&row(b"1/48")), Ok(Lsn(1 << 32 | 0x48)));
-    assert_eq!(
-        lsn_of_row(&row(b"1/18")),
-        Ok(Lsn(1 << 32)),
-        "behind the header of an empty page"
-    );
-    assert!(lsn_of_row(&[None; 3]).is_err());
-    assert!(lsn_of_row(&[Some(b"1/48")]).is_err());
 }
 
 fn refused() -> ProbeError {
@@ -337,7 +324,6 @@ proptest! {
     fn any_row_is_read_or_refused(row in proptest::collection::vec(proptest::option::of(".{0,30}"), 0..14)) {
         let row: Vec<Option<&[u8]>> = row.iter().map(|column| column.as_deref().map(str::as_bytes)).collect();
         let row: &Row<'_> = &row;
-        let _ = lsn_of_row(row);
         prop_assert!(read_row(row, ms(0)).is_err() || row.len() == 12);
     }
 

@@ -59,12 +59,6 @@ impl Form {
         self.settings
     }
 
-    /// The same as statements, each with its semicolon; empty where there are none.
-    pub fn statements(&self) -> String {
-        let set = |(name, value): &(&str, &str)| format!("SET LOCAL {name} = {value}; ");
-        self.settings.iter().map(set).collect()
-    }
-
     /// A comment for pg_hint_plan, to stand at the head of the text, before `EXPLAIN` as well.
     pub fn hints(&self) -> Option<&str> {
         self.hints.as_deref()

@@ -22,7 +22,6 @@ mod corrections;
 mod estimate;
 mod fingerprint;
 mod forms;
-mod json;
 mod node;
 mod shape;
 mod statistics;
@@ -39,14 +38,17 @@ pub use statistics::{Changed, HINTS_SETTING, Relation, Statistics, has_hints};
 use corun_model::cache::locality::Footprint;
 use corun_model::cache::pipeline::PlanShape;
 use corun_model::units::Bytes;
+use serde_json::Value;
 
 use fingerprint::Fingerprint;
-use json::Json;
 use node::Node;
 
 /// Goes before the text of a statement, or before `EXECUTE name (values)` of a prepared one. Nothing is executed. With `VERBOSE` conditions name their tables, and outputs are
 /// listed; with `SETTINGS` memory limits come along.
 pub const QUESTION: &str = "EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) ";
+
+/// Longest answer that is read, in bytes, so that no plan of a client takes the proxy's memory.
+const ANSWER_MAX: usize = 4 << 20;
 
 /// What a plan costs at least that the planner was forbidden and took for want of another (up to 17).
 const COST_FORBIDDEN: f64 = 1e10;
@@ -54,20 +56,12 @@ const COST_FORBIDDEN: f64 = 1e10;
 /// Why an answer was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Not JSON.
-    #[error("EXPLAIN returned no JSON: wanted {wanted} at byte {at}")]
-    Json {
-        /// What should have been there.
-        wanted: &'static str,
-        /// Where.
-        at: usize,
-    },
+    /// Not JSON, or nested beyond 128 levels, of which each operator takes two.
+    #[error("EXPLAIN returned no JSON that can be read: {0}")]
+    Json(String),
     /// Too long to be looked at.
     #[error("EXPLAIN returned {0} bytes, more than corun reads")]
     TooLarge(usize),
-    /// Nested too deeply.
-    #[error("the plan is nested too deeply to be read")]
-    TooDeep,
     /// Too many operators.
     #[error("the plan has too many operators to be read")]
     TooMany,
@@ -88,27 +82,24 @@ pub struct Explained {
 /// # Errors
 /// [`PlanError`] for what is no such answer, and for plans beyond the bounds of the reader. It never panics.
 pub fn read(json: &str) -> Result<Explained, PlanError> {
-    let answer = Json::read(json)?;
+    if json.len() > ANSWER_MAX {
+        return Err(PlanError::TooLarge(json.len()));
+    }
+    let answer: Value = serde_json::from_str(json).map_err(|error| PlanError::Json(error.to_string()))?;
     let first = match &answer {
-        Json::List(plans) => plans.first(),
-        Json::Object(_) => Some(&answer),
-        _ => None,
+        Value::Array(plans) => plans.first(),
+        one => Some(one),
     };
     let first = first.ok_or(PlanError::Missing("plan"))?;
     let plan = first.get("Plan").ok_or(PlanError::Missing("Plan"))?;
-    let settings = match first.get("Settings") {
-        Some(Json::Object(members)) => members
-            .iter()
-            .filter_map(|(name, value)| match value {
-                Json::Text(value) => Some((name.clone(), value.clone())),
-                _ => None,
-            })
-            .collect(),
-        _ => Vec::new(),
-    };
+    let settings = first.get("Settings").and_then(Value::as_object);
+    let settings = settings
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
     Ok(Explained {
         root: Node::read(plan)?,
-        settings,
+        settings: settings.collect(),
     })
 }
 

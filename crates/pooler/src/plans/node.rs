@@ -1,9 +1,9 @@
 //! [`Node`]: one operator of a plan, with what later steps ask for.
 
 use corun_model::units::Bytes;
+use serde_json::Value;
 
 use super::PlanError;
-use super::json::Json;
 
 /// Most operators of a plan; partitions count each.
 const NODES_MAX: usize = 20_000;
@@ -88,7 +88,7 @@ pub(super) struct Node {
 
 impl Node {
     /// Reads a plan.
-    pub fn read(plan: &Json) -> Result<Node, PlanError> {
+    pub fn read(plan: &Value) -> Result<Node, PlanError> {
         let mut left = NODES_MAX;
         node(plan, 0, &mut left)
     }
@@ -143,70 +143,71 @@ impl Node {
     }
 }
 
-fn node(plan: &Json, workers_above: u64, left: &mut usize) -> Result<Node, PlanError> {
+/// Which input of its parent PostgreSQL calls a node.
+fn relationship(plan: &Value) -> Option<&str> {
+    plan.get("Parent Relationship")?.as_str()
+}
+
+fn node(plan: &Value, workers_above: u64, left: &mut usize) -> Result<Node, PlanError> {
     *left = left.checked_sub(1).ok_or(PlanError::TooMany)?;
-    let text = |name: &str| plan.text(name).map(str::to_owned);
-    let texts = |name: &str| -> Vec<String> {
-        let texts = plan.list(name).iter().filter_map(|value| match value {
-            Json::Text(text) => Some(text.clone()),
-            _ => None,
-        });
-        texts.collect()
+    let text = |name: &str| plan.get(name)?.as_str().map(str::to_owned);
+    let list = |name: &str| plan.get(name).and_then(Value::as_array).into_iter().flatten();
+    let texts = |name: &str| {
+        let texts = list(name).filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
     };
-    let number = |name: &'static str| {
-        plan.number(name)
-            .filter(|number| *number >= 0.0)
-            .ok_or(PlanError::Missing(name))
-    };
-    let role = match plan.text("Parent Relationship") {
+    let number = |name: &str| plan.get(name)?.as_f64().filter(|number| *number >= 0.0);
+    let needed = |name: &'static str| number(name).ok_or(PlanError::Missing(name));
+    let count = |name: &str| plan.get(name)?.as_u64();
+    let flag = |name: &str| plan.get(name) == Some(&Value::Bool(true));
+    let role = match relationship(plan) {
         Some("Inner") => Role::Inner,
         Some("Member") => Role::Member,
         Some("InitPlan") => Role::InitPlan,
         Some("SubPlan") => Role::SubPlan,
         _ => Role::Outer,
     };
-    let actual = match (plan.number("Actual Rows"), plan.number("Actual Loops")) {
-        (Some(rows), Some(loops)) if rows >= 0.0 && loops > 0.0 => Some(Actual { rows, loops }),
+    let actual = match (number("Actual Rows"), number("Actual Loops")) {
+        (Some(rows), Some(loops)) if loops > 0.0 => Some(Actual { rows, loops }),
         _ => None,
     };
     let seen = match (
-        plan.count("Hash Buckets"),
-        plan.count("Hash Batches"),
-        plan.count("Peak Memory Usage"),
+        count("Hash Buckets"),
+        count("Hash Batches"),
+        count("Peak Memory Usage"),
     ) {
         (Some(buckets), Some(batches), Some(peak)) => Some(Seen {
             buckets,
-            buckets_planned: plan.count("Original Hash Buckets").unwrap_or(buckets),
+            buckets_planned: count("Original Hash Buckets").unwrap_or(buckets),
             batches,
-            batches_planned: plan.count("Original Hash Batches").unwrap_or(batches),
+            batches_planned: count("Original Hash Batches").unwrap_or(batches),
             peak: Bytes(peak.saturating_mul(1024)),
         }),
         _ => None,
     };
-    let workers_planned = plan.count("Workers Planned").unwrap_or(0).min(WORKERS_MAX);
+    let workers_planned = count("Workers Planned").unwrap_or(0).min(WORKERS_MAX);
     // Plans computed once, or for a row, run in one process; what gathers says how many run below.
-    let below = |input: &Json| match input.text("Parent Relationship") {
+    let below = |input: &Value| match relationship(input) {
         Some("InitPlan" | "SubPlan") => 0,
         _ if workers_planned > 0 => workers_planned,
         _ => workers_above,
     };
-    let inputs = plan.list("Plans").iter();
-    let inputs = inputs.map(|input| node(input, below(input), left));
+    let inputs = list("Plans").map(|input| node(input, below(input), left));
     Ok(Node {
         kind: text("Node Type").ok_or(PlanError::Missing("Node Type"))?,
         role,
         subplan: text("Subplan Name"),
-        parallel_aware: plan.flag("Parallel Aware"),
-        disabled: plan.flag("Disabled"),
+        parallel_aware: flag("Parallel Aware"),
+        disabled: flag("Disabled"),
         join_type: text("Join Type"),
         strategy: text("Strategy"),
         schema: text("Schema"),
         relation: text("Relation Name"),
         alias: text("Alias"),
         index: text("Index Name"),
-        cost: number("Total Cost")?,
-        rows: number("Plan Rows")?,
-        width: plan.count("Plan Width").ok_or(PlanError::Missing("Plan Width"))?,
+        cost: needed("Total Cost")?,
+        rows: needed("Plan Rows")?,
+        width: count("Plan Width").ok_or(PlanError::Missing("Plan Width"))?,
         outputs: texts("Output"),
         index_cond: text("Index Cond"),
         recheck_cond: text("Recheck Cond"),

@@ -137,11 +137,6 @@ impl<'a> Merger<'a> {
         self.parts.iter().all(|part| part.ended)
     }
 
-    /// Bytes of rows that are held, roughly.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Appends the DataRow messages that are certain by now; none where there is a final statement.
     pub fn drain(&mut self, out: &mut Vec<u8>) {
         let confirmed = self.confirmed;
@@ -195,11 +190,6 @@ impl<'a> Merger<'a> {
             out.extend(columns.to_be_bytes());
             out.extend(&row.body[2..row.visible]);
         });
-    }
-
-    /// Rows that went to the client.
-    pub fn sent(&self) -> u64 {
-        self.sent
     }
 
     /// The tag of CommandComplete, once everything has been drained.

@@ -61,7 +61,6 @@ impl Conversation {
             tls: line.tls.is_some(),
             end_point: line.tls.as_deref().and_then(TlsSession::end_point_hash),
             clear_text: line.is_local(),
-            ..LoginOptions::default()
         };
         let mut login = ServerLogin::new(
             &target.user,

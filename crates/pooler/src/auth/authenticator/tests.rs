@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::auth::scram::client::{ChannelBinding, ScramClient};
+use crate::auth::scram::client::ScramClient;
 use crate::auth::scram::{ITERATIONS_DEFAULT, Verifier};
 use crate::auth::secret::{Credentials, PlainSecret};
 
@@ -52,15 +52,7 @@ fn scram(mut login: Authenticator, password: &[u8]) -> (Vec<Vec<u8>>, Step) {
         .split(|&b| b == 0)
         .filter(|name| !name.is_empty())
         .collect();
-    let mut client = ScramClient::choose(
-        &names,
-        false,
-        None,
-        ChannelBinding::Prefer,
-        secret,
-        &[2; NONCE_BYTES],
-    )
-    .unwrap();
+    let mut client = ScramClient::choose(&names, false, None, secret, &[2; NONCE_BYTES]).unwrap();
     let first = client.first();
     let body = [
         client.mechanism().as_bytes(),

@@ -14,27 +14,12 @@ use super::{
 };
 use crate::auth::Credentials;
 
-/// Whether the login is to be bound to the TLS connection (libpq's `channel_binding`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ChannelBinding {
-    /// Never.
-    Disable,
-    /// Where server and connection allow it.
-    #[default]
-    Prefer,
-    /// Or not at all.
-    Require,
-}
-
 /// Why a login towards a server failed on our side.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScramClientError {
     /// The server does not speak a SCRAM mechanism we do.
     #[error("the server offers none of the SASL mechanisms SCRAM-SHA-256 and SCRAM-SHA-256-PLUS")]
     NoMechanism,
-    /// The configuration wants a bound login, and it cannot be had.
-    #[error("channel binding is required, but {0}")]
-    NotBound(&'static str),
     /// The server broke the protocol.
     #[error("malformed SCRAM message from the server: {0}")]
     Malformed(&'static str),
@@ -85,32 +70,22 @@ enum State {
 debug_shows!(ScramClient, this => { mechanism: this.mechanism() });
 
 impl ScramClient {
-    /// Chooses a mechanism among those the server offers. `tls` tells whether the connection has TLS, `end_point` the hash of
+    /// Chooses a mechanism among those the server offers, bound to the TLS connection where both sides can. `tls` tells whether the connection has TLS, `end_point` the hash of
     /// the server's certificate where it is defined. Keys in `credentials` that fit are preferred, because they cost no key
     /// derivation.
     ///
     /// # Errors
-    /// No mechanism in common, or a binding is required and cannot be had.
+    /// No mechanism in common.
     pub fn choose(
         offered: &[&[u8]],
         tls: bool,
         end_point: Option<&[u8]>,
-        binding: ChannelBinding,
         credentials: Credentials,
         nonce: &[u8; NONCE_BYTES],
     ) -> Result<Self, ScramClientError> {
         let offers = |name: &str| offered.contains(&name.as_bytes());
-        let hash = end_point.filter(|_| tls && binding != ChannelBinding::Disable);
+        let hash = end_point.filter(|_| tls);
         let plus = hash.is_some() && offers(SCRAM_SHA_256_PLUS);
-        if binding == ChannelBinding::Require && !plus {
-            return Err(ScramClientError::NotBound(match (tls, end_point) {
-                (false, _) => "the connection to the server has no TLS",
-                (true, None) => {
-                    "the server's certificate has a signature algorithm without a hash to bind to"
-                }
-                (true, Some(_)) => "the server does not offer SCRAM-SHA-256-PLUS",
-            }));
-        }
         if !plus && !offers(SCRAM_SHA_256) {
             return Err(ScramClientError::NoMechanism);
         }

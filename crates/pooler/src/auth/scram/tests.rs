@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::client::{ChannelBinding, ScramClient, ScramClientError};
+use super::client::{ScramClient, ScramClientError};
 use super::server::{ScramRefusal, ScramReply, ScramServer};
 use super::*;
 use crate::auth::Credentials;
@@ -32,18 +32,12 @@ fn server(password: &[u8], end_point: Option<&[u8]>) -> ScramServer {
     ScramServer::new(verifier, false, end_point.map(<[u8]>::to_vec), &[1; NONCE_BYTES])
 }
 
-fn client(
-    server: &ScramServer,
-    end_point: Option<&[u8]>,
-    binding: ChannelBinding,
-    secret: Credentials,
-) -> ScramClient {
+fn client(server: &ScramServer, end_point: Option<&[u8]>, secret: Credentials) -> ScramClient {
     let offered: Vec<&[u8]> = server.mechanisms().iter().map(|name| name.as_bytes()).collect();
     ScramClient::choose(
         &offered,
         end_point.is_some(),
         end_point,
-        binding,
         secret,
         &[2; NONCE_BYTES],
     )
@@ -136,45 +130,32 @@ fn saslprep_with_postgresql_s_exceptions() {
 
 #[test]
 fn every_way_to_bind() {
-    use ChannelBinding::{Disable, Prefer, Require};
     let hash = Some(HASH);
-    for (offered, known, binding, header) in [
-        (None, None, Prefer, "n,,"),
-        (None, None, Disable, "n,,"),
-        (None, hash, Prefer, "y,,"),
-        (None, hash, Disable, "n,,"),
-        (hash, None, Prefer, "n,,"),
-        (hash, hash, Prefer, "p=tls-server-end-point,,"),
-        (hash, hash, Require, "p=tls-server-end-point,,"),
-        (hash, hash, Disable, "n,,"),
+    for (offered, known, header) in [
+        (None, None, "n,,"),
+        (None, hash, "y,,"),
+        (hash, None, "n,,"),
+        (hash, hash, "p=tls-server-end-point,,"),
     ] {
         let mechanism = match header.starts_with("p=") {
             true => SCRAM_SHA_256_PLUS,
             false => SCRAM_SHA_256,
         };
         let mut server = server(b"pw", offered);
-        let mut client = client(&server, known, binding, secret(b"pw"));
+        let mut client = client(&server, known, secret(b"pw"));
         assert_eq!(client.mechanism(), mechanism);
         assert!(client.first().starts_with(header.as_bytes()));
         exchange(&mut server, &mut client, |_, _| {}).unwrap();
     }
-    let plain: &[&[u8]] = &[SCRAM_SHA_256.as_bytes()];
-    let choose = |offered: &[&[u8]], tls, hash, binding| {
-        ScramClient::choose(offered, tls, hash, binding, secret(b"pw"), &[0; NONCE_BYTES])
-            .map(|c| c.mechanism())
+    let choose = |offered: &[&[u8]], tls, hash| {
+        ScramClient::choose(offered, tls, hash, secret(b"pw"), &[0; NONCE_BYTES]).map(|c| c.mechanism())
     };
-    for (tls, hash) in [(false, None), (true, None), (true, Some(HASH))] {
-        assert!(matches!(
-            choose(plain, tls, hash, Require),
-            Err(ScramClientError::NotBound(_))
-        ));
-    }
     assert_eq!(
-        choose(&[b"SCRAM-SHA-1"], true, Some(HASH), Prefer),
+        choose(&[b"SCRAM-SHA-1"], true, Some(HASH)),
         Err(ScramClientError::NoMechanism)
     );
     assert_eq!(
-        choose(&[SCRAM_SHA_256_PLUS.as_bytes()], false, None, Prefer),
+        choose(&[SCRAM_SHA_256_PLUS.as_bytes()], false, None),
         Err(ScramClientError::NoMechanism)
     );
 }
@@ -184,22 +165,20 @@ fn somebody_in_between_is_noticed() {
     // The offer of PLUS was taken out on its way: the client says that it could have bound itself.
     let mut there = server(b"pw", Some(HASH));
     let plain: &[&[u8]] = &[SCRAM_SHA_256.as_bytes()];
-    let prefer = ChannelBinding::Prefer;
-    let cheated =
-        ScramClient::choose(plain, true, Some(HASH), prefer, secret(b"pw"), &[0; NONCE_BYTES]).unwrap();
+    let cheated = ScramClient::choose(plain, true, Some(HASH), secret(b"pw"), &[0; NONCE_BYTES]).unwrap();
     let first = initial(SCRAM_SHA_256, &cheated.first());
     assert_eq!(there.respond(&first), Err(ScramRefusal::Downgraded));
 
     // The client speaks TLS with somebody else, who passes its messages on.
     let mut there = server(b"pw", Some(HASH));
-    let mut elsewhere = client(&there, Some(&[8; 32]), prefer, secret(b"pw"));
+    let mut elsewhere = client(&there, Some(&[8; 32]), secret(b"pw"));
     let error = exchange(&mut there, &mut elsewhere, |_, _| {}).unwrap_err();
     assert_eq!(error, ScramRefusal::BoundElsewhere.to_string());
 
     // The flag is rewritten from "y" or "p" to "n": the proof covers it.
     for offered in [None, Some(HASH)] {
         let mut there = server(b"pw", offered);
-        let mut client = client(&there, Some(HASH), prefer, secret(b"pw"));
+        let mut client = client(&there, Some(HASH), secret(b"pw"));
         let rewrite = |at: usize, message: &mut Vec<u8>| {
             if at == 0 {
                 let bare = message.iter().position(|&b| b == b',').unwrap();
@@ -213,7 +192,7 @@ fn somebody_in_between_is_noticed() {
 #[test]
 fn a_recorded_login_is_worth_nothing() {
     let mut there = server(b"pw", None);
-    let mut real = client(&there, None, ChannelBinding::Prefer, secret(b"pw"));
+    let mut real = client(&there, None, secret(b"pw"));
     let mut recorded = Vec::new();
     exchange(&mut there, &mut real, |_, message| recorded.push(message.clone())).unwrap();
     // To the same server once more.
@@ -232,18 +211,18 @@ fn a_recorded_login_is_worth_nothing() {
 #[test]
 fn keys_learnt_from_a_client_open_the_same_verifier_only() {
     let mut there = server(b"pw", None);
-    let mut real = client(&there, None, ChannelBinding::Prefer, secret(b"pw"));
+    let mut real = client(&there, None, secret(b"pw"));
     let (own, learnt) = exchange(&mut there, &mut real, |_, _| {}).unwrap();
     assert_eq!(own, learnt);
 
     let with_keys = || Credentials::new(None, Some(learnt.clone()));
     let mut same = server(b"pw", Some(HASH));
-    let mut pooler = client(&same, Some(HASH), ChannelBinding::Require, with_keys());
+    let mut pooler = client(&same, Some(HASH), with_keys());
     exchange(&mut same, &mut pooler, |_, _| {}).unwrap();
 
     let salted_otherwise = Verifier::derive(b"pw", b"another salt", FEW);
     let mut other = ScramServer::new(salted_otherwise, false, None, &[1; NONCE_BYTES]);
-    let mut pooler = client(&other, None, ChannelBinding::Prefer, with_keys());
+    let mut pooler = client(&other, None, with_keys());
     let error = exchange(&mut other, &mut pooler, |_, _| {}).unwrap_err();
     assert_eq!(error, ScramClientError::OtherVerifier.to_string());
 }
@@ -252,9 +231,7 @@ fn keys_learnt_from_a_client_open_the_same_verifier_only() {
 fn challenges_a_client_does_not_answer() {
     let there = server(b"pw", None);
     let nonce = nonce(&[2; NONCE_BYTES]);
-    let prove = |challenge: &str| {
-        client(&there, None, ChannelBinding::Prefer, secret(b"pw")).prove(challenge.as_bytes())
-    };
+    let prove = |challenge: &str| client(&there, None, secret(b"pw")).prove(challenge.as_bytes());
     assert!(prove(&format!("r={nonce}x,s=YQ==,i=2")).is_ok());
     for wrong in [
         format!("r={nonce},s=YQ==,i=2"),
@@ -274,17 +251,13 @@ fn challenges_a_client_does_not_answer() {
     }
     let absurd = prove(&format!("r={nonce}x,s=YQ==,i=2000000000"));
     assert_eq!(absurd, Err(ScramClientError::Iterations(2_000_000_000)));
-    assert!(
-        client(&there, None, ChannelBinding::Prefer, secret(b"pw"))
-            .check(b"v=AAAA")
-            .is_err()
-    );
+    assert!(client(&there, None, secret(b"pw")).check(b"v=AAAA").is_err());
 }
 
 #[test]
 fn a_client_may_wait_for_an_empty_challenge() {
     let mut there = server(b"pw", None);
-    let client = client(&there, None, ChannelBinding::Prefer, secret(b"pw"));
+    let client = client(&there, None, secret(b"pw"));
     let none = [b"SCRAM-SHA-256\0".as_slice(), &(-1i32).to_be_bytes()].concat();
     assert_eq!(there.respond(&none), Ok(ScramReply::Challenge(Vec::new())));
     assert!(matches!(there.respond(&client.first()), Ok(ScramReply::Challenge(c)) if c.starts_with(b"r=")));
@@ -303,7 +276,7 @@ fn mock_verifiers_keep_their_salt_and_let_nobody_in() {
     );
     // Even one who knows the password behind a verifier is refused where the exchange is doomed.
     let mut doomed = ScramServer::new(Verifier::derive(b"pw", b"s", FEW), true, None, &[0; NONCE_BYTES]);
-    let mut real = client(&doomed, None, ChannelBinding::Prefer, secret(b"pw"));
+    let mut real = client(&doomed, None, secret(b"pw"));
     let error = exchange(&mut doomed, &mut real, |_, _| {}).unwrap_err();
     assert_eq!(error, ScramRefusal::WrongPassword.to_string());
 }
@@ -317,7 +290,7 @@ proptest! {
         prop_assert_eq!(Verifier::parse(&verifier.to_secret_text()), Some(verifier.clone()));
         let login = |typed: &str| {
             let mut server = ScramServer::new(verifier.clone(), false, None, &[1; NONCE_BYTES]);
-            let mut client = client(&server, None, ChannelBinding::Prefer, secret(typed.as_bytes()));
+            let mut client = client(&server, None, secret(typed.as_bytes()));
             exchange(&mut server, &mut client, |_, _| {}).is_ok()
         };
         prop_assert!(login(&password));
@@ -330,7 +303,7 @@ proptest! {
     fn a_changed_byte_is_noticed(bound: bool, which in 0usize..4, at: prop::sample::Index, with in 1u8..=255) {
         let hash = bound.then_some(HASH);
         let mut server = server(b"pw", hash);
-        let mut client = client(&server, hash, ChannelBinding::Prefer, secret(b"pw"));
+        let mut client = client(&server, hash, secret(b"pw"));
         let result = exchange(&mut server, &mut client, |number, message| {
             if number == which {
                 let at = at.index(message.len());
@@ -360,7 +333,7 @@ proptest! {
         let accepted = matches!(server.respond(last.as_bytes()), Ok(ScramReply::Accepted { .. }));
         prop_assert!(!accepted);
         let there = self::server(b"pw", None);
-        let mut client = client(&there, None, ChannelBinding::Prefer, secret(b"pw"));
+        let mut client = client(&there, None, secret(b"pw"));
         let _ = client.prove(first.as_bytes());
         prop_assert!(client.check(last.as_bytes()).is_err());
     }

@@ -40,13 +40,18 @@ impl<R: Reactor> Way<'_, R> {
         prepared
     }
 
+    /// Whether nothing is owed to the client, and its session is one that everything is known of.
+    fn is_plain(&self) -> bool {
+        let client = &*self.client;
+        self.server.expects.settled()
+            && client.pins.is_empty()
+            && !client.is_doubtful()
+            && !client.transaction.defines
+    }
+
     fn try_prepared(&mut self, sql: &[u8], understood: &Arc<Understood>, end: usize) -> bool {
         let client = &*self.client;
-        if !self.server.expects.settled()
-            || !client.pins.is_empty()
-            || client.is_doubtful()
-            || client.transaction.defines
-        {
+        if !self.is_plain() {
             return false;
         }
         let in_block = match self.server.session.status {
@@ -96,12 +101,7 @@ impl<R: Reactor> Way<'_, R> {
     /// Sends a question about a text with lifted literals ahead of what the client asks, if one waits and an error does no harm.
     fn prove(&mut self) {
         let client = &*self.client;
-        if !self.server.expects.settled()
-            || self.server.session.status != TransactionStatus::Idle
-            || !client.pins.is_empty()
-            || client.is_doubtful()
-            || client.transaction.defines
-        {
+        if !self.is_plain() || self.server.session.status != TransactionStatus::Idle {
             return;
         }
         let Some(check) = self.classifier.ask(whose(client)) else {

@@ -13,7 +13,7 @@ use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
 use crate::config::{CONSOLES, PoolMode};
 use crate::core::client::os_users::{Waiter, asked_of_system};
 use crate::core::client::start::begins_alike;
-use crate::core::client::{AskedForTls, Client, Entrance, Phase};
+use crate::core::client::{AskedForTls, Client, Entrance, Phase, log_client};
 use crate::core::event_loop::{EventLoop, Todo, goodbye};
 use crate::core::pool::process::Greeting;
 use crate::core::route::fleet::Way;
@@ -22,7 +22,7 @@ use crate::core::shared::{Full, Login};
 use crate::tls;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
-use crate::wire::startup::{MINOR_MAX, Packet, Startup};
+use crate::wire::startup::{MINOR_MAX, Packet, Startup, StartupError};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
 
 /// Bytes of a client that is not logged in that are kept at most.
@@ -56,83 +56,77 @@ impl<R: Reactor> EventLoop<R> {
                 Phase::Console => self.console_bytes(reactor, index),
                 Phase::Ready => {
                     self.serve_soon(index);
-                    false
+                    Ok(false)
                 }
-                Phase::Looking(_) | Phase::Greeting(_) | Phase::Closing => false,
+                Phase::Looking(_) | Phase::Greeting(_) | Phase::Closing => Ok(false),
             };
-            if !went_on {
-                return;
+            match went_on {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(refusal) => return self.refuse_client(reactor, index, &refusal),
             }
         }
     }
 
-    fn first_packet(&mut self, reactor: &mut R, index: usize) -> bool {
+    fn first_packet(&mut self, reactor: &mut R, index: usize) -> Result<bool, Refusal> {
         let Some(client) = self.clients.get_mut(index) else {
-            return false;
+            return Ok(false);
         };
         let tcp = !matches!(client.peer, Some(Peer::Unix { .. }));
         if client.transport.tls.is_none()
             && client.asked_for_tls == AskedForTls::No
             && tls::negotiate::is_direct(&client.inbox)
         {
-            return self.direct_tls(reactor, index);
+            return Ok(self.direct_tls(reactor, index));
         }
-        let (packet, used) = match Packet::read(&client.inbox) {
-            Ok(Some(found)) => found,
-            Ok(None) => return false,
-            Err(error) => {
-                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, error.to_string());
-                self.refuse_client(reactor, index, &refusal);
-                return false;
-            }
+        let broken = |error: StartupError| Refusal::new(code::PROTOCOL_VIOLATION, error.to_string());
+        let Some((packet, used)) = Packet::read(&client.inbox).map_err(broken)? else {
+            return Ok(false);
         };
         client.inbox.drain(..used);
         match packet {
-            Packet::Gss if client.transport.tls.is_none() && client.asked_for_tls == AskedForTls::No => {
-                if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
-                    self.refuse_client(reactor, index, &refusal);
-                    return false;
+            Packet::Gss | Packet::Ssl
+                if client.transport.tls.is_none() && client.asked_for_tls == AskedForTls::No =>
+            {
+                tls::negotiate::after_request(&client.inbox)?;
+                let mut offered = None;
+                if let Packet::Ssl = packet {
+                    client.asked_for_tls = AskedForTls::Yes;
+                    offered = self.files.tls_server.as_ref().filter(|_| tcp);
                 }
-                client.transport.send(reactor, b"N");
-                true
-            }
-            Packet::Ssl if client.transport.tls.is_none() && client.asked_for_tls == AskedForTls::No => {
-                client.asked_for_tls = AskedForTls::Yes;
-                if let Err(refusal) = tls::negotiate::after_request(&client.inbox) {
-                    self.refuse_client(reactor, index, &refusal);
-                    return false;
-                }
-                match self.files.tls_server.as_ref().filter(|_| tcp) {
-                    Some(server) => match server.accept() {
-                        Ok(session) => {
-                            client.transport.send(reactor, b"S");
-                            client.transport.tls = Some(Box::new(session));
-                        }
-                        Err(error) => {
+                match offered.map(tls::TlsServer::accept) {
+                    Some(Ok(session)) => {
+                        client.transport.send(reactor, b"S");
+                        client.transport.tls = Some(Box::new(session));
+                    }
+                    refused => {
+                        if let Some(Err(error)) = refused {
                             tracing::warn!(%error, "TLS with a client could not begin");
-                            client.transport.send(reactor, b"N");
                         }
-                    },
-                    None => client.transport.send(reactor, b"N"),
+                        client.transport.send(reactor, b"N");
+                    }
                 }
-                true
             }
             Packet::Gss | Packet::Ssl => {
                 let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "encryption was asked for twice");
-                self.refuse_client(reactor, index, &refusal);
-                false
+                return Err(refusal);
             }
             Packet::Cancel { pid, secret } => {
                 self.cancel_requested(reactor, pid, &secret);
                 // The end of the connection tells the client that its request was taken.
                 self.remove_client(reactor, index, true);
-                false
+                return Ok(false);
             }
             Packet::Startup(startup) => {
-                self.startup(reactor, index, startup);
-                true
+                self.admit(index, startup)?;
+                // The one that asks is the next to be looked at.
+                let client = self.clients.get_mut(index);
+                if let Some(entrance) = client.and_then(|client| client.take_entrance()) {
+                    self.who_is_it(reactor, index, entrance);
+                }
             }
         }
+        Ok(true)
     }
 
     /// A client begins with TLS at once.
@@ -162,19 +156,6 @@ impl<R: Reactor> EventLoop<R> {
             client.inbox = plain;
         }
         true
-    }
-
-    /// A client asks for a session.
-    fn startup(&mut self, reactor: &mut R, index: usize, startup: Startup) {
-        if let Err(refusal) = self.admit(index, startup) {
-            self.refuse_client(reactor, index, &refusal);
-            return;
-        }
-        // The one that asks is the next to be looked at.
-        let client = self.clients.get_mut(index);
-        if let Some(entrance) = client.and_then(|client| client.take_entrance()) {
-            self.who_is_it(reactor, index, entrance);
-        }
     }
 
     /// Checks what must be right before anything is asked. Leaves the client in `Looking`.
@@ -269,27 +250,20 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let user = Arc::clone(&client.user);
+        let mut waits = false;
         if let Some(uid) = asked_of_system(client, &entrance) {
             let waiter = Waiter {
                 event_loop: self.index,
                 client: index,
                 id: client.id,
             };
-            if !self.shared.os_users.find(&self.shared, uid, waiter) {
-                if let Some(client) = self.clients.get_mut(index) {
-                    client.phase = Phase::Looking(entrance);
-                }
-                return;
-            }
+            waits = !self.shared.os_users.find(&self.shared, uid, waiter);
         }
         let files = Arc::clone(&self.files);
         let lookup = files.lookup(&user);
         let unknown = matches!(lookup, Lookup::Unknown);
-        if unknown
-            && entrance.method.wants_user()
-            && !entrance.console
-            && self.ask_for_secret(reactor, index, &entrance)
-        {
+        let asks = unknown && entrance.method.wants_user() && !entrance.console;
+        if waits || asks && self.ask_for_secret(reactor, index) {
             if let Some(client) = self.clients.get_mut(index) {
                 client.phase = Phase::Looking(entrance);
             }
@@ -339,36 +313,32 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A message of a client that proves who it is.
-    fn password(&mut self, reactor: &mut R, index: usize) -> bool {
+    fn password(&mut self, reactor: &mut R, index: usize) -> Result<bool, Refusal> {
         let Some(client) = self.clients.get_mut(index) else {
-            return false;
+            return Ok(false);
         };
         let head = match header(&client.inbox) {
             Ok(Some(head)) => head,
-            Ok(None) => return false,
-            Err(_) => {
-                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length");
-                self.refuse_client(reactor, index, &refusal);
-                return false;
-            }
+            Ok(None) => return Ok(false),
+            Err(_) => return Err(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length")),
         };
         let Phase::Authenticating(_, authenticator) = &mut client.phase else {
-            return false;
+            return Ok(false);
         };
         let step = if head.tag == frontend::TERMINATE {
             self.said_goodbye(reactor, index);
-            return false;
+            return Ok(false);
         } else if head.tag != frontend::PASSWORD || head.total > BODY_BYTES_MAX + HEADER_BYTES {
             Step::Denied(authenticator.unexpected(head.tag))
         } else if client.inbox.len() < head.total {
-            return false;
+            return Ok(false);
         } else {
             let step = authenticator.message(&client.inbox[HEADER_BYTES..head.total]);
             client.inbox.drain(..head.total);
             step
         };
         self.step(reactor, index, step);
-        true
+        Ok(true)
     }
 
     fn step(&mut self, reactor: &mut R, index: usize, step: Step) {
@@ -519,25 +489,14 @@ impl<R: Reactor> EventLoop<R> {
         };
         client.settings = Arc::clone(&greeting.settings);
         client.start = Arc::clone(&greeting.settings);
-        let mut out = Vec::with_capacity(512);
         client.pid = pid.unwrap_or_else(|| cancel::pid(self.index, index));
-        welcome(client, &entrance, &self.shared.random, &mut out);
-        for (name, value) in &greeting.parameters {
-            build::parameter_status(&mut out, name, value);
-        }
-        build::key_data(&mut out, client.pid, &client.secret);
-        build::ready(&mut out, TransactionStatus::Idle);
+        let parameters = greeting.parameters.iter();
+        let parameters = parameters.map(|(name, value)| (name.as_str(), value.as_str()));
+        let out = welcome(client, &entrance, &self.shared.random, parameters);
         client.transport.send(reactor, &out);
         client.since = self.now;
         if self.files.config.proxy.log_connections {
-            tracing::info!(
-                client = client.id,
-                user = &*client.user,
-                database = &*client.database,
-                from = client.origin(),
-                tls = client.transport.tls.is_some(),
-                "login"
-            );
+            log_client!(client, tls = client.transport.tls.is_some(), "login");
         }
         if !client.inbox.is_empty() {
             self.serve_soon(index);
@@ -566,10 +525,8 @@ impl<R: Reactor> EventLoop<R> {
         };
         client.admin = admin;
         self.shared.consoles.fetch_add(1, Ordering::Relaxed);
-        let mut out = Vec::with_capacity(256);
         client.pid = cancel::pid(self.index, index);
-        welcome(client, &entrance, &self.shared.random, &mut out);
-        for (name, value) in [
+        let parameters = [
             ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/corun")),
             ("client_encoding", "UTF8"),
             ("server_encoding", "UTF8"),
@@ -577,26 +534,29 @@ impl<R: Reactor> EventLoop<R> {
             ("TimeZone", "GMT"),
             ("standard_conforming_strings", "on"),
             ("is_superuser", "on"),
-        ] {
-            build::parameter_status(&mut out, name, value);
-        }
-        build::key_data(&mut out, client.pid, &client.secret);
-        build::ready(&mut out, TransactionStatus::Idle);
+        ];
+        let out = welcome(client, &entrance, &self.shared.random, parameters.into_iter());
         client.transport.send(reactor, &out);
     }
 }
 
-/// What every client that gets in is told first.
-fn welcome(client: &mut Client, entrance: &Entrance, random: &dyn SecureRandom, out: &mut Vec<u8>) {
+/// What every client that gets in is told: the protocol, parameters by name, and its key.
+fn welcome<'a>(
+    client: &mut Client,
+    entrance: &Entrance,
+    random: &dyn SecureRandom,
+    parameters: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
     let minor = entrance.startup.minor;
     if minor > MINOR_MAX || !entrance.unknown_options.is_empty() {
         build::negotiate(
-            out,
+            &mut out,
             minor.min(MINOR_MAX),
             entrance.unknown_options.iter().map(String::as_str),
         );
     }
-    build::authentication_ok(out);
+    build::authentication_ok(&mut out);
     // Protocol 3.2 allows secrets nobody can guess in a lifetime.
     let bytes = if minor >= 2 { 32 } else { 4 };
     let mut secret = vec![0; bytes];
@@ -604,18 +564,17 @@ fn welcome(client: &mut Client, entrance: &Entrance, random: &dyn SecureRandom, 
         secret.clear();
     }
     client.secret = secret;
+    for (name, value) in parameters {
+        build::parameter_status(&mut out, name, value);
+    }
+    build::key_data(&mut out, client.pid, &client.secret);
+    build::ready(&mut out, TransactionStatus::Idle);
+    out
 }
 
 /// What a client is told of why it does not get in; the log has the rest.
 fn denied(denial: &Denial, client: &Client) -> Refusal {
-    tracing::info!(
-        client = client.id,
-        user = &*client.user,
-        database = &*client.database,
-        from = client.origin(),
-        "login refused: {}",
-        denial.reason
-    );
+    log_client!(client, "login refused: {}", denial.reason);
     denial.refusal.clone()
 }
 

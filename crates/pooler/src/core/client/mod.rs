@@ -32,9 +32,25 @@ use crate::session::settings::Settings;
 use crate::understand::{Pins, Understood};
 use crate::wire::startup::Startup;
 
+/// Logs what becomes of a client, with who it is.
+macro_rules! log_client {
+    ($client:expr, $($told:tt)+) => {
+        tracing::info!(
+            client = $client.id,
+            user = &*$client.user,
+            database = &*$client.database,
+            from = $client.origin(),
+            $($told)+
+        )
+    };
+}
+pub(in crate::core) use log_client;
+
 /// Where a connection stands.
+#[derive(Default)]
 pub(in crate::core) enum Phase {
     /// The first packet is awaited, again after each refusal or handshake of encryption.
+    #[default]
     Startup,
     /// A secret is looked up with `auth_query`.
     Looking(Box<Entrance>),
@@ -64,8 +80,9 @@ pub(in crate::core) struct Entrance {
 }
 
 /// Whether a client has asked for TLS. It may not twice, whatever came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::core) enum AskedForTls {
+    #[default]
     No,
     Yes,
     /// It began with TLS without asking.
@@ -108,6 +125,7 @@ pub(in crate::core) struct Begun {
 }
 
 /// A client.
+#[derive(Default)]
 pub(in crate::core) struct Client {
     // Fixed for its life.
     pub transport: Transport,
@@ -177,42 +195,10 @@ impl Client {
         Self {
             transport: Transport::new(token),
             id,
-            peer: None,
-            local: None,
             connected: now,
-            phase: Phase::Startup,
-            database: Arc::default(),
-            user: Arc::default(),
-            application: Arc::default(),
             pool: usize::MAX,
-            pid: 0,
-            secret: Vec::new(),
-            admin: false,
-            counted: false,
-            asked_for_tls: AskedForTls::No,
-            start: Arc::default(),
-            settings: Arc::default(),
-            statements: ClientStatements::default(),
-            pins: Pins::NONE,
-            unpins: Pins::NONE,
-            doubt: Doubt::default(),
-            sequences: false,
-            transaction: Transaction::default(),
-            split: Split::new(),
-            place: None,
-            begun: None,
-            server: None,
-            wait: Wait::default(),
-            turn: None,
-            held: false,
-            whole: false,
-            inbox: Vec::new(),
-            passing: 0,
-            paused: false,
-            first: None,
             since: now,
-            cancel_wanted: false,
-            console: None,
+            ..Self::default()
         }
     }
 

@@ -81,7 +81,7 @@ impl OsUsers {
             id,
         } in waiters
         {
-            let _ = shared.mailboxes[event_loop].post(Message::OsUser { client, id });
+            shared.tell(event_loop, Message::OsUser { client, id });
         }
     }
 

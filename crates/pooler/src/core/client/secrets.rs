@@ -5,7 +5,6 @@ use std::sync::Arc;
 use corun_net::reactor::Reactor;
 
 use crate::auth::{Lookup, Secret};
-use crate::core::client::Entrance;
 use crate::core::event_loop::EventLoop;
 use crate::core::server::Question;
 use crate::core::shared::Login;
@@ -53,12 +52,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Asks a server for a user's secret. `false`: nobody is there to be asked.
-    pub(in crate::core) fn ask_for_secret(
-        &mut self,
-        reactor: &mut R,
-        index: usize,
-        _entrance: &Entrance,
-    ) -> bool {
+    pub(in crate::core) fn ask_for_secret(&mut self, reactor: &mut R, index: usize) -> bool {
         let Some(client) = self.clients.get(index) else {
             return false;
         };

@@ -16,7 +16,7 @@ use crate::admin::{PreparedRow, QueryRow, SplitRow};
 use crate::core::console::look::{ClientView, PoolView, ServerView};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::memory::Buffers;
-use crate::core::shared::Message;
+use crate::core::shared::{Message, Shared};
 use crate::wire::error::{Refusal, code};
 
 /// What a loop is asked to do.
@@ -101,13 +101,20 @@ pub(crate) struct Part {
 }
 
 impl Answers {
-    /// A place for `expected` parts.
-    pub fn new(expected: usize, tell: Tell) -> Arc<Self> {
-        Arc::new(Self {
+    /// Sends an order to every loop, and makes the place for their parts.
+    pub fn ask(shared: &Shared, order: &Order, tell: Tell) -> Arc<Self> {
+        let answers = Arc::new(Self {
             parts: Mutex::default(),
-            expected,
+            expected: shared.mailboxes.len(),
             tell,
-        })
+        });
+        shared.tell_all(|| {
+            Message::Ask(Ask {
+                order: order.clone(),
+                answers: Arc::clone(&answers),
+            })
+        });
+        answers
     }
 
     /// All parts, by event loop.
@@ -147,34 +154,23 @@ impl<R: Reactor> EventLoop<R> {
             parts.len() == ask.answers.expected
         };
         if all {
+            let answers = Arc::clone(&ask.answers);
             match &ask.answers.tell {
                 Tell::Console(event_loop, slot, id) => {
-                    let (slot, id) = (*slot, *id);
-                    if let Some(mailbox) = self.shared.mailboxes.get(*event_loop) {
-                        let _ = mailbox.post(Message::Answered(slot, id, Arc::clone(&ask.answers)));
-                    }
+                    self.shared
+                        .tell(*event_loop, Message::Answered(*slot, *id, answers));
                 }
                 Tell::Thread(sender) => {
                     let _ = sender.try_send(());
                 }
-                Tell::Log => {
-                    if let Some(mailbox) = self.shared.mailboxes.first() {
-                        let _ = mailbox.post(Message::Counted(Arc::clone(&ask.answers)));
-                    }
-                }
+                Tell::Log => self.shared.tell(0, Message::Counted(answers)),
             }
         }
     }
 
-    /// Sends an order to every loop.
+    /// Sends an order of a console client to every loop.
     pub(in crate::core) fn ask_all(&self, order: &Order, slot: usize, id: u64) {
-        let answers = Answers::new(self.shared.mailboxes.len(), Tell::Console(self.index, slot, id));
-        for mailbox in &self.shared.mailboxes {
-            let _ = mailbox.post(Message::Ask(Ask {
-                order: order.clone(),
-                answers: Arc::clone(&answers),
-            }));
-        }
+        Answers::ask(&self.shared, order, Tell::Console(self.index, slot, id));
     }
 
     fn obey(&mut self, reactor: &mut R, order: &Order) -> usize {

@@ -209,9 +209,7 @@ impl<R: Reactor> EventLoop<R> {
             pools: self.look_at_pools(),
             splits: self.look_at_splits(),
             buffers: self.buffers(reactor),
-            prepared: Vec::new(),
-            queries: Vec::new(),
-            touched: 0,
+            ..Part::default()
         }
     }
 
@@ -225,15 +223,9 @@ impl<R: Reactor> EventLoop<R> {
                 host: pool.key.host,
                 mode: pool.effective.pool_mode.word(),
                 clients: pool.clients,
-                clients_active: 0,
                 clients_waiting: pool.waiting.len(),
-                servers_active: 0,
                 servers_idle: pool.idle.len(),
                 servers_login: pool.connecting,
-                servers_cancelled: 0,
-                servers_tested: 0,
-                cancels: 0,
-                cancels_waiting: 0,
                 waited: pool.waited(self.now),
                 totals: pool.totals,
                 queries_of: pool.queries_of.clone(),
@@ -241,6 +233,7 @@ impl<R: Reactor> EventLoop<R> {
                 cohorts: pool.waiting.forms(),
                 taken: pool.waiting.taken,
                 alike: pool.waiting.alike,
+                ..PoolView::default()
             };
             for (_, server) in mine {
                 let works = server.is_used();

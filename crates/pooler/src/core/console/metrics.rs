@@ -9,12 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::admin::{HttpRequest, Latencies, Snapshot, prometheus, response};
-use crate::core::console::ask::{Answers, Ask, Order, Part, Tell};
+use crate::core::console::ask::{Answers, Order, Part, Tell};
 use crate::core::console::known_rows;
 use crate::core::console::rows;
 use crate::core::console::statistics::Times;
 use crate::core::ranges::range_rows;
-use crate::core::shared::{Message, Shared};
+use crate::core::shared::Shared;
 
 /// How long a scraper may take to ask, and how long the event loops may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -80,16 +80,7 @@ fn scrape(mut stream: TcpStream, shared: &Arc<Shared>, began: Instant) -> io::Re
 /// Asks every event loop what there is.
 fn look(shared: &Shared) -> io::Result<Vec<Part>> {
     let (sender, receiver) = sync_channel(1);
-    let answers = Answers::new(shared.mailboxes.len(), Tell::Thread(sender));
-    for mailbox in &shared.mailboxes {
-        let ask = Ask {
-            order: Order::Look,
-            answers: Arc::clone(&answers),
-        };
-        if mailbox.post(Message::Ask(ask)).is_err() {
-            return Err(io::Error::other("an event loop takes no questions"));
-        }
-    }
+    let answers = Answers::ask(shared, &Order::Look, Tell::Thread(sender));
     receiver
         .recv_timeout(PATIENCE)
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;

@@ -67,29 +67,25 @@ enum Outcome {
 }
 
 impl<R: Reactor> EventLoop<R> {
-    /// Bytes of a console client; returns whether a message was taken.
-    pub(in crate::core) fn console_bytes(&mut self, reactor: &mut R, index: usize) -> bool {
+    /// Bytes of a console client; returns whether a message was taken, or why the client has to go.
+    pub(in crate::core) fn console_bytes(&mut self, reactor: &mut R, index: usize) -> Result<bool, Refusal> {
         let Some(client) = self.clients.get_mut(index) else {
-            return false;
+            return Ok(false);
         };
         let admin = client.admin;
         let session = client
             .console
             .get_or_insert_with(|| Box::new(ConsoleSession::new(admin)));
         if session.running.is_some() {
-            return false;
+            return Ok(false);
         }
         let head = match header(&client.inbox) {
             Ok(Some(head)) if head.total <= MESSAGE_MAX => head,
-            Ok(None) => return false,
-            _ => {
-                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length");
-                self.refuse_client(reactor, index, &refusal);
-                return false;
-            }
+            Ok(None) => return Ok(false),
+            _ => return Err(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length")),
         };
         if client.inbox.len() < head.total {
-            return false;
+            return Ok(false);
         }
         let mut out = Vec::new();
         let step = session
@@ -99,16 +95,14 @@ impl<R: Reactor> EventLoop<R> {
         client.since = self.now;
         client.transport.send(reactor, &out);
         match step {
-            Step::Next => true,
+            Step::Next => {}
             Step::End => {
                 self.close_client(reactor, index, "the console's client left");
-                false
+                return Ok(false);
             }
-            Step::Run(command) => {
-                self.console_runs(reactor, index, command);
-                true
-            }
+            Step::Run(command) => self.console_runs(reactor, index, command),
         }
+        Ok(true)
     }
 
     fn console_runs(&mut self, reactor: &mut R, index: usize, command: Command) {

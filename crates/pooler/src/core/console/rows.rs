@@ -9,8 +9,8 @@ use crate::admin::{
 };
 use crate::config::{Config, Endpoint};
 use crate::core::console::ask::Part;
-use crate::core::console::look::{BufferView, ClientView, PoolView, ServerView};
-use crate::core::console::statistics::Totals;
+use crate::core::console::look::{ClientView, PoolView, ServerView};
+use crate::core::console::statistics::{Totals, micros};
 use crate::core::route::resolve::KnownName;
 use crate::hosts::HostStatus;
 
@@ -167,22 +167,15 @@ fn server(part: &Part, view: &ServerView, unix_now: u64) -> ServerRow {
     }
 }
 
-/// `SHOW SOCKETS`, or only those with something to do.
-pub(in crate::core) fn sockets(parts: &[Part], unix_now: u64, active: bool) -> Vec<SocketRow> {
-    let buffers = |row: SocketRow, view: BufferView| SocketRow {
-        pkt_avail: view.received as u64,
-        pkt_remain: view.to_come as u64,
-        send_avail: view.to_send as u64,
-        paused: view.paused,
-        ..row
-    };
-    let client = |event_loop: usize, view: &ClientView| {
-        let row = client(event_loop, view, unix_now);
-        let row = SocketRow {
+/// The row of `SHOW SOCKETS` for a row of `SHOW CLIENTS` or `SHOW SERVERS`, which have these columns in common.
+macro_rules! socket {
+    ($kind:literal, $row:expr, $buffer:expr) => {{
+        let (row, buffer) = ($row, $buffer);
+        SocketRow {
             r#type: row.r#type,
             user: row.user,
             database: row.database,
-            state: format!("cl_{}", row.state),
+            state: format!(concat!($kind, "_{}"), row.state),
             addr: row.addr,
             port: row.port,
             local_addr: row.local_addr,
@@ -191,45 +184,31 @@ pub(in crate::core) fn sockets(parts: &[Part], unix_now: u64, active: bool) -> V
             request_time: row.request_time,
             wait: row.wait,
             wait_us: row.wait_us,
-            ptr: row.ptr,
-            link: row.link,
-            remote_pid: row.remote_pid,
-            tls: row.tls,
-            application_name: row.application_name,
-            id: row.id,
-            ..SocketRow::default()
-        };
-        buffers(row, view.buffer)
-    };
-    let server = |part: &Part, view: &ServerView| {
-        let row = server(part, view, unix_now);
-        let row = SocketRow {
-            r#type: row.r#type,
-            user: row.user,
-            database: row.database,
-            state: format!("sv_{}", row.state),
-            addr: row.addr,
-            port: row.port,
-            connect_time: row.connect_time,
-            request_time: row.request_time,
             close_needed: row.close_needed,
             ptr: row.ptr,
             link: row.link,
             remote_pid: row.remote_pid,
             tls: row.tls,
             application_name: row.application_name,
+            pkt_avail: buffer.received as u64,
+            pkt_remain: buffer.to_come as u64,
+            send_avail: buffer.to_send as u64,
+            paused: buffer.paused,
             id: row.id,
-            ..SocketRow::default()
-        };
-        buffers(row, view.buffer)
-    };
+        }
+    }};
+}
+
+/// `SHOW SOCKETS`, or only those with something to do.
+pub(in crate::core) fn sockets(parts: &[Part], unix_now: u64, active: bool) -> Vec<SocketRow> {
     let clients = parts.iter().flat_map(|part| {
         let known = part.clients.iter().filter(|view| !view.user.is_empty());
-        known.map(|view| client(part.event_loop, view))
+        known.map(|view| socket!("cl", client(part.event_loop, view, unix_now), view.buffer))
     });
-    let servers = parts
-        .iter()
-        .flat_map(|part| part.servers.iter().map(|view| server(part, view)));
+    let servers = parts.iter().flat_map(|part| {
+        let all = part.servers.iter();
+        all.map(|view| socket!("sv", server(part, view, unix_now), view.buffer))
+    });
     clients
         .chain(servers)
         .filter(|row| !active || !row.state.ends_with("_idle"))
@@ -247,7 +226,6 @@ pub(in crate::core) fn stats(parts: &[Part]) -> BTreeMap<String, Stats> {
 }
 
 fn counters(totals: &Totals) -> Stats {
-    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     Stats {
         server_assignment_count: totals.attached,
         xact_count: totals.transactions,
@@ -279,16 +257,12 @@ pub(in crate::core) fn cores(parts: &[Part]) -> Vec<CoreRow> {
             waiting: sum(part, |pool| pool.clients_waiting as u64),
             servers: part.servers.len() as u64,
             servers_active: sum(part, |pool| pool.servers_active as u64),
-            backends_bound: part
-                .servers
-                .iter()
-                .filter(|server| server.bound.is_some())
-                .count() as u64,
+            backends_bound: part.servers.iter().flat_map(|server| server.bound).count() as u64,
             xact_count: sum(part, |pool| pool.totals.transactions),
             query_count: sum(part, |pool| pool.totals.queries),
             cohort_count: sum(part, |pool| pool.alike),
             unbound_because: part.unbound_because.clone(),
-            busy_us: u64::try_from(part.busy.as_micros()).unwrap_or(u64::MAX),
+            busy_us: micros(part.busy),
             shapes: part.shapes as u64,
         })
         .collect()
@@ -421,7 +395,6 @@ fn queries(parts: &[Part], database: &str, list: bool, host: usize) -> u64 {
 
 fn tell(row: &mut HostRow, status: &HostStatus, now: Duration) {
     let host = &status.host;
-    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     row.role = status.role.as_str().to_owned();
     row.state = match (host.is_banned(), host.known(), host.is_lagging()) {
         (true, _, _) => "banned",

@@ -51,28 +51,6 @@ impl Counts {
     }
 }
 
-impl Totals {
-    /// These and those.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        let mut counts = self.counts;
-        counts.add(other.counts);
-        Self {
-            transactions: self.transactions + other.transactions,
-            queries: self.queries + other.queries,
-            received: self.received + other.received,
-            sent: self.sent + other.sent,
-            transaction_time: self.transaction_time + other.transaction_time,
-            query_time: self.query_time + other.query_time,
-            wait_time: self.wait_time + other.wait_time,
-            attached: self.attached + other.attached,
-            settings_carried: self.settings_carried + other.settings_carried,
-            state_questions: self.state_questions + other.state_questions,
-            counts,
-        }
-    }
-}
-
 /// How long things took, in microseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Times {

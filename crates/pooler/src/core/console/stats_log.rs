@@ -7,10 +7,9 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 
 use crate::admin::Stats;
-use crate::core::console::ask::{Answers, Ask, Order, Tell};
+use crate::core::console::ask::{Answers, Order, Tell};
 use crate::core::console::rows;
 use crate::core::event_loop::EventLoop;
-use crate::core::shared::Message;
 
 /// What was logged last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,13 +30,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         self.stats_log.asked = true;
-        let answers = Answers::new(self.shared.mailboxes.len(), Tell::Log);
-        for mailbox in &self.shared.mailboxes {
-            let _ = mailbox.post(Message::Ask(Ask {
-                order: Order::Count,
-                answers: answers.clone(),
-            }));
-        }
+        Answers::ask(&self.shared, &Order::Count, Tell::Log);
     }
 
     /// All loops have told what they counted.

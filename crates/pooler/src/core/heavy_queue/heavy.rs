@@ -140,6 +140,11 @@ fn nanoseconds(time: Duration) -> u64 {
 }
 
 impl View {
+    /// A statement_timeout passes then.
+    pub(super) fn look_at(&mut self, deadline: Duration) {
+        self.timeouts_at = Some(self.timeouts_at.map_or(deadline, |at| at.min(deadline)));
+    }
+
     /// Whether a statement takes long.
     pub(super) fn is_heavy(&mut self, all: &Heavy, statement: StatementId) -> bool {
         let version = all.version.load(Ordering::Acquire);

@@ -80,15 +80,10 @@ impl HeavyQueue {
 impl<R: Reactor> EventLoop<R> {
     /// A server is about to run a query of the queue.
     pub(super) fn place(&mut self, index: usize) {
-        let Some(server) = self.servers.get(index) else {
-            return;
-        };
-        let Some((id, start)) = server
-            .stages
-            .ticket
-            .as_ref()
-            .and_then(|ticket| Some((ticket.id(), ticket.start()?)))
-        else {
+        let server = self.servers.get(index);
+        let ticket = server.and_then(|server| server.stages.ticket.as_ref());
+        let started = ticket.and_then(|ticket| Some((ticket.id(), ticket.start()?)));
+        let Some((id, start)) = started else {
             return;
         };
         let mut placed = Placed::default();
@@ -100,11 +95,8 @@ impl<R: Reactor> EventLoop<R> {
         placed.class = self.classify(index, class(start.locality));
         let heavy_queue = &self.shared.heavy_queue;
         let parallel = heavy_queue.cpus_of_workers(id).is_some();
-        let bound = self
-            .servers
-            .get(index)
-            .and_then(|server| server.process.bound.as_ref());
-        let backend = bound.filter(|_| parallel).map(|bound| bound.backend());
+        let bound = self.bound(index).filter(|_| parallel);
+        let backend = bound.map(|bound| bound.backend());
         heavy_queue.follow.began(&self.shared, id, placed, backend);
     }
 
@@ -120,13 +112,7 @@ impl<R: Reactor> EventLoop<R> {
             .servers
             .iter()
             .filter(|(_, server)| server.stages.ticket.is_none())
-            .filter(|(_, server)| {
-                server
-                    .process
-                    .bound
-                    .as_ref()
-                    .is_some_and(|bound| bound.class.is_some())
-            })
+            .filter(|(_, server)| matches!(&server.process.bound, Some(bound) if bound.class.is_some()))
             .map(|(index, _)| index)
             .collect();
         for index in weak {
@@ -135,11 +121,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn unclassify(&mut self, index: usize) {
-        let bound = self
-            .servers
-            .get(index)
-            .and_then(|server| server.process.bound.as_ref());
-        if bound.is_some_and(|bound| bound.class.is_some()) {
+        if self.bound(index).is_some_and(|bound| bound.class.is_some()) {
             self.classify(index, Class::Default);
         }
     }

@@ -336,7 +336,7 @@ fn memory(explained: &Explained) -> Memory {
     explained.memory(&Memory::default())
 }
 
-/// What other forms would cost. Answers which more are worth a question.
+/// What other forms would cost. Returns which more are worth a question.
 fn others(estimate: &mut Estimate, forms: &[Form], task: &Task, corrections: &Corrections) -> Vec<Form> {
     let mut more = Vec::new();
     for (row, form) in forms.iter().enumerate() {

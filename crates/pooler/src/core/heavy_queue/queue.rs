@@ -506,9 +506,7 @@ fn messages(queue_state: &QueueState, starts: &[Start]) -> Vec<(usize, Message)>
 
 fn post(shared: &Shared, told: Vec<(usize, Message)>) {
     for (event_loop, message) in told {
-        if let Some(mailbox) = shared.mailboxes.get(event_loop) {
-            let _ = mailbox.post(message);
-        }
+        shared.tell(event_loop, message);
     }
 }
 

@@ -82,6 +82,24 @@ struct Ran {
 }
 
 impl Turn {
+    /// One of a statement that nothing is known of.
+    fn new(stage: Stage, now: Duration) -> Self {
+        Self {
+            stage,
+            statement: StatementId(0),
+            shape: Shape::UNKNOWN,
+            key: 0,
+            values: 0,
+            began: now,
+            since: now,
+            deadline: None,
+            plan: None,
+            given_up: false,
+            hinted: false,
+            carries: false,
+        }
+    }
+
     /// Whether it waits in the queue.
     pub fn waits(&self) -> bool {
         matches!(self.stage, Stage::Waits(_))
@@ -172,18 +190,13 @@ impl<R: Reactor> EventLoop<R> {
         // While nobody gets a server, nobody should have a core.
         let later = pool.paused || pool.failed.is_some();
         let turn = Turn {
-            stage: Stage::Later,
             statement,
             shape: understood.shape,
             key: key_of(client, statement),
             values: values_of(&asked),
-            began: self.now,
-            since: self.now,
-            deadline: None,
-            plan: None,
-            given_up: false,
             hinted,
             carries: may_carry(&asked),
+            ..Turn::new(Stage::Later, self.now)
         };
         if let Some(client) = self.clients.get_mut(index) {
             client.turn = Some(Box::new(turn));
@@ -212,12 +225,9 @@ impl<R: Reactor> EventLoop<R> {
         let mut estimate = match fact {
             None | Some(Fact::Due(_)) if may_ask => return false,
             Some(Fact::Plans(estimate) | Fact::Due(estimate)) => estimate,
-            Some(Fact::Refused) => {
-                turn.stage = Stage::Free;
-                return true;
-            }
-            None => {
-                heavy_queue.counts.unasked.fetch_add(1, Ordering::Relaxed);
+            refused => {
+                let unasked = u64::from(refused.is_none());
+                heavy_queue.counts.unasked.fetch_add(unasked, Ordering::Relaxed);
                 turn.stage = Stage::Free;
                 return true;
             }
@@ -264,7 +274,7 @@ impl<R: Reactor> EventLoop<R> {
         turn.deadline = deadline;
         turn.plan = Some((estimate, choice));
         if let Some(deadline) = deadline {
-            self.heavy.timeouts_at = Some(self.heavy.timeouts_at.map_or(deadline, |at| at.min(deadline)));
+            self.heavy.look_at(deadline);
         }
         true
     }
@@ -372,7 +382,7 @@ impl<R: Reactor> EventLoop<R> {
     fn runs_until(&mut self, server: usize, deadline: Option<Duration>) {
         if let (Some(deadline), Some(server)) = (deadline, self.servers.get_mut(server)) {
             server.query.deadline = Deadline::At(deadline);
-            self.heavy.timeouts_at = Some(self.heavy.timeouts_at.map_or(deadline, |at| at.min(deadline)));
+            self.heavy.look_at(deadline);
         }
     }
 
@@ -499,20 +509,7 @@ impl<R: Reactor> EventLoop<R> {
         let now = self.now;
         if let Some(client) = self.clients.get_mut(index) {
             client.put_back(request);
-            client.turn = Some(Box::new(Turn {
-                stage: Stage::Free,
-                statement: StatementId(0),
-                shape: Shape::UNKNOWN,
-                key: 0,
-                values: 0,
-                began: now,
-                since: now,
-                deadline: None,
-                plan: None,
-                given_up: true,
-                hinted: false,
-                carries: false,
-            }));
+            client.turn = Some(Box::new(Turn::new(Stage::Free, now)));
             self.serve_soon(index);
         }
         self.unplace(server_index);
@@ -600,14 +597,13 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         let now = self.now;
-        let mut next: Option<Duration> = None;
-        let mut sooner = |deadline: Duration| next = Some(next.map_or(deadline, |at| at.min(deadline)));
+        self.heavy.timeouts_at = None;
         let mut waiting = Vec::new();
         for (index, client) in &self.clients {
             let turn = client.turn.as_ref().filter(|_| client.server.is_none());
             match turn.and_then(|turn| turn.deadline) {
                 Some(deadline) if deadline <= now => waiting.push(index),
-                Some(deadline) => sooner(deadline),
+                Some(deadline) => self.heavy.look_at(deadline),
                 None => {}
             }
         }
@@ -618,11 +614,10 @@ impl<R: Reactor> EventLoop<R> {
                     server.query.deadline = Deadline::Passed;
                     running.push(index);
                 }
-                Deadline::At(deadline) => sooner(deadline),
+                Deadline::At(deadline) => self.heavy.look_at(deadline),
                 Deadline::None | Deadline::Passed => {}
             }
         }
-        self.heavy.timeouts_at = next;
         for index in waiting {
             self.cancel_waiting(reactor, index, BY_TIMEOUT);
         }

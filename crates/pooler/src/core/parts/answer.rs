@@ -4,7 +4,7 @@ use corun_net::reactor::Reactor;
 
 use super::asked::{Asked, Form};
 use super::flight;
-use super::job::{After, State, Step};
+use super::job::{After, Job, Member, State, Step};
 use super::rules::How;
 use crate::core::console::queries::SLOW;
 use crate::core::console::statistics::micros;
@@ -17,44 +17,35 @@ use crate::wire::{TransactionStatus, backend, build};
 
 impl<R: Reactor> EventLoop<R> {
     /// A part has answered.
-    pub(super) fn part_answered(&mut self, reactor: &mut R, server: usize, id: u64, task: Task) {
-        let Some(job) = self.splits.jobs.get_mut(&id) else {
-            return;
-        };
+    pub(super) fn part_answered(&mut self, reactor: &mut R, server: usize, mut job: Job, task: Task) {
         let reply = match (task.reply, task.error) {
             (Some(reply), None) if reply.overflowed => {
-                self.know_whole(id, "the parts return more than split_memory_max".to_owned());
-                return self.end_job(reactor, id, After::Whole);
+                return self.refused(reactor, job, "the parts return more than split_memory_max");
             }
             (Some(reply), None) => reply,
             // The whole may fail as well, or not; the client gets what it says.
-            (_, error) => return self.failed(reactor, id, error.as_ref()),
+            (_, error) => return self.failed(reactor, job, error.as_ref()),
         };
         if job.how.as_ref().map(|how| &how.part_types) != described(&reply).as_ref() {
             // Somebody has changed a table.
-            return self.outdated(reactor, id);
+            return self.outdated(reactor, job);
         }
         if let Some(member) = job.member(server) {
             member.state = State::Done(reply);
         }
-        if job
-            .members
-            .iter()
-            .all(|member| matches!(member.state, State::Done(_)))
-        {
-            self.merge(reactor, id);
+        let done = |member: &Member| matches!(member.state, State::Done(_));
+        if job.members.iter().all(done) {
+            self.merge(reactor, job);
+        } else {
+            self.splits.jobs.insert(job.id, job);
         }
     }
 
     /// All parts have answered.
-    fn merge(&mut self, reactor: &mut R, id: u64) {
-        let Some(job) = self.splits.jobs.get(&id) else {
-            return;
-        };
+    fn merge(&mut self, reactor: &mut R, job: Job) {
         let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
-            return;
+            return self.end_job(reactor, job, After::Whole);
         };
-        let how: &How = how;
         let mut merger = Merger::new(&how.confirmed, lead, job.members.len());
         let pushed = job.members.iter().enumerate().try_for_each(|(number, member)| {
             if let State::Done(reply) = &member.state {
@@ -63,30 +54,26 @@ impl<R: Reactor> EventLoop<R> {
             merger.end(number)
         });
         if let Err(error) = pushed {
-            self.know_whole(id, error.to_string());
-            return self.end_job(reactor, id, After::Whole);
+            return self.refused(reactor, job, error);
         }
         if how.confirmed.merge() == MergeKind::Final {
             let Ok(sql) = merger.final_sql() else {
-                return self.end_job(reactor, id, After::Whole);
+                return self.end_job(reactor, job, After::Whole);
             };
             let mut out = Vec::new();
             flight::bound_described(&mut out, &sql, &how.types, &job.asked.values, &job.asked.formats);
             flight::sync(&mut out);
             let memory = self.files.config.corun.split_memory_max.0 as usize;
-            return self.fly(reactor, id, Step::Final, &out, memory);
+            return self.fly(reactor, job, Step::Final, &out, memory);
         }
         let mut rows = Vec::new();
         merger.drain(&mut rows);
         let tag = merger.command_tag();
-        match answer(&job.asked, how, &rows, &tag) {
-            Some(out) => self.answered_in_parts(reactor, id, out),
-            None => self.end_job(reactor, id, After::Whole),
-        }
+        self.answered_in_parts(reactor, job, &rows, &tag);
     }
 
     /// A server refused a text of a job.
-    pub(super) fn failed(&mut self, reactor: &mut R, id: u64, error: Option<&Reported>) {
+    pub(super) fn failed(&mut self, reactor: &mut R, job: Job, error: Option<&Reported>) {
         if let Some(error) = error {
             tracing::debug!(
                 code = error.code,
@@ -96,56 +83,50 @@ impl<R: Reactor> EventLoop<R> {
         }
         match error {
             Some(error) if error.code.starts_with("42") || error.code.starts_with("0A") => {
-                self.outdated(reactor, id);
+                self.outdated(reactor, job);
             }
-            _ => self.end_job(reactor, id, After::Whole),
+            _ => self.end_job(reactor, job, After::Whole),
         }
     }
 
     /// What is known of a text does not hold any more: it is asked anew next time.
-    fn outdated(&mut self, reactor: &mut R, id: u64) {
+    fn outdated(&mut self, reactor: &mut R, job: Job) {
         tracing::debug!("what is known of a query in parts does not hold any more");
-        if let Some(job) = self.splits.jobs.get(&id) {
-            self.splits.known.pop(&job.key);
-        }
-        self.end_job(reactor, id, After::Whole);
+        self.splits.known.pop(&job.key);
+        self.end_job(reactor, job, After::Whole);
     }
 
     /// The statement over what the parts answered has answered.
-    pub(super) fn final_answered(&mut self, reactor: &mut R, id: u64, task: Task) {
-        let Some(job) = self.splits.jobs.get(&id) else {
-            return;
-        };
-        let Some(how) = &job.how else { return };
+    pub(super) fn final_answered(&mut self, reactor: &mut R, job: Job, task: Task) {
         let rows = match (&task.reply, &task.error) {
             (Some(reply), None) if !reply.overflowed => reply,
-            (_, error) => return self.failed(reactor, id, error.as_ref()),
+            (_, error) => return self.failed(reactor, job, error.as_ref()),
         };
         let columns = rows
             .descriptions
             .first()
             .and_then(|(_, body)| flight::column_types(body));
-        if columns.as_deref() != Some(how.confirmed.columns()) {
-            self.know_whole(
-                id,
-                "the statement over the parts has other columns than the whole".to_owned(),
-            );
-            return self.end_job(reactor, id, After::Whole);
+        let expected = job.how.as_ref().map(|how| how.confirmed.columns());
+        if columns.is_none() || columns.as_deref() != expected {
+            let why = "the statement over the parts has other columns than the whole";
+            return self.refused(reactor, job, why);
         }
         let mut out = Vec::new();
         for row in rows.rows() {
             build::message(&mut out, backend::DATA_ROW, |out| out.extend(row));
         }
         let tag = format!("SELECT {}", rows.rows().len());
-        match answer(&job.asked, how, &out, &tag) {
-            Some(out) => self.answered_in_parts(reactor, id, out),
-            None => self.end_job(reactor, id, After::Whole),
-        }
+        self.answered_in_parts(reactor, job, &out, &tag);
     }
 
-    fn answered_in_parts(&mut self, reactor: &mut R, id: u64, out: Vec<u8>) {
-        let Some(job) = self.splits.jobs.get(&id) else {
-            return;
+    /// The rows of the whole are there, and what CommandComplete says of them.
+    fn answered_in_parts(&mut self, reactor: &mut R, job: Job, rows: &[u8], tag: &str) {
+        let answer = job
+            .how
+            .as_ref()
+            .and_then(|how| answer(&job.asked, how, rows, tag));
+        let Some(out) = answer else {
+            return self.end_job(reactor, job, After::Whole);
         };
         let took = self.now.saturating_sub(job.began);
         if let Some(rule) = self.splits.rules.get_mut(job.rule) {
@@ -174,7 +155,7 @@ impl<R: Reactor> EventLoop<R> {
                 self.queries.record(&pool.key.database, &job.understood, took);
             }
         }
-        self.end_job(reactor, id, After::Answer(out));
+        self.end_job(reactor, job, After::Answer(out));
     }
 }
 

@@ -29,7 +29,7 @@ impl<R: Reactor> EventLoop<R> {
         let text = String::from_utf8_lossy(&job.asked.sql).into_owned();
         match plan(&text, &rule.key) {
             Err(refusal) => {
-                self.know(&job, Err(refusal));
+                self.know(&job, Err(refusal.to_string()));
                 false
             }
             Ok(plan) => {
@@ -51,8 +51,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// Remembers how a text is split, or why it is not.
-    fn know(&mut self, job: &Job, how: Result<Arc<How>, Refusal>) {
-        let how = how.map_err(|refusal| refusal.to_string());
+    fn know(&mut self, job: &Job, how: Result<Arc<How>, String>) {
         let Some(rule) = self.splits.rules.get_mut(job.rule) else {
             // Another configuration: another key, perhaps.
             return;
@@ -64,45 +63,26 @@ impl<R: Reactor> EventLoop<R> {
         self.splits.known.put(job.key.clone(), Known { stamp, how });
     }
 
-    /// A text runs whole from now on, until what is known is asked anew.
-    pub(super) fn know_whole(&mut self, id: u64, why: String) {
-        if let Some(job) = self.splits.jobs.get(&id)
-            && let Some(rule) = self.splits.rules.get_mut(job.rule)
-        {
-            rule.why.clone_from(&why);
-            let stamp = job.stamp;
-            self.splits
-                .known
-                .put(job.key.clone(), Known { stamp, how: Err(why) });
-        }
-    }
-
     /// The catalog has answered.
-    pub(super) fn questions_answered(&mut self, reactor: &mut R, id: u64, task: &Task) {
-        let Some(job) = self.splits.jobs.get_mut(&id) else {
-            return;
-        };
+    pub(super) fn questions_answered(&mut self, reactor: &mut R, mut job: Job, task: &Task) {
         let resolved = match (&task.error, job.plan.take()) {
             (None, Some(plan)) => plan.resolve(&task.rows),
             _ => Err(Refusal::CatalogAnswer),
         };
         match resolved {
-            Err(refusal) => self.refused(reactor, id, refusal),
+            Err(refusal) => self.refused(reactor, job, refusal),
             Ok(resolved) => {
                 job.resolved = Some(resolved);
                 let mut out = Vec::new();
                 flight::described(&mut out, &job.asked.sql, &job.asked.types);
                 flight::sync(&mut out);
-                self.fly(reactor, id, Step::Original, &out, ANSWER_MAX);
+                self.fly(reactor, job, Step::Original, &out, ANSWER_MAX);
             }
         }
     }
 
     /// The original is described.
-    pub(super) fn original_described(&mut self, reactor: &mut R, id: u64, task: &Task) {
-        let Some(job) = self.splits.jobs.get_mut(&id) else {
-            return;
-        };
+    pub(super) fn original_described(&mut self, reactor: &mut R, mut job: Job, task: &Task) {
         let described = |tag: u8| {
             let reply = task.reply.as_ref()?;
             reply
@@ -119,7 +99,7 @@ impl<R: Reactor> EventLoop<R> {
         let (Some(types), Some(columns), Some(resolved), None) = (types, columns, &job.resolved, &task.error)
         else {
             // The server has an error for the whole; it shall say so itself.
-            return self.end_job(reactor, id, After::Whole);
+            return self.end_job(reactor, job, After::Whole);
         };
         let mut out = Vec::new();
         flight::described(&mut out, resolved.describe().as_bytes(), &types);
@@ -127,14 +107,11 @@ impl<R: Reactor> EventLoop<R> {
         flight::sync(&mut out);
         job.types = types;
         job.description.clone_from(columns);
-        self.fly(reactor, id, Step::Described, &out, ANSWER_MAX);
+        self.fly(reactor, job, Step::Described, &out, ANSWER_MAX);
     }
 
     /// The parts are described: the proof is complete, or there is none.
-    pub(super) fn parts_described(&mut self, reactor: &mut R, id: u64, task: &Task) {
-        let Some(job) = self.splits.jobs.get_mut(&id) else {
-            return;
-        };
+    pub(super) fn parts_described(&mut self, reactor: &mut R, mut job: Job, task: &Task) {
         let columns: Vec<Vec<u32>> = task
             .reply
             .iter()
@@ -150,7 +127,7 @@ impl<R: Reactor> EventLoop<R> {
             _ => Err(Refusal::Rewrite),
         };
         match confirmed {
-            Err(refusal) => self.refused(reactor, id, refusal),
+            Err(refusal) => self.refused(reactor, job, refusal),
             Ok((confirmed, part)) => {
                 let how = Arc::new(How {
                     confirmed,
@@ -159,45 +136,42 @@ impl<R: Reactor> EventLoop<R> {
                     types: std::mem::take(&mut job.types),
                 });
                 job.how = Some(Arc::clone(&how));
-                let known = Known {
-                    stamp: job.stamp,
-                    how: Ok(how),
-                };
-                if job.rule < self.splits.rules.len() {
-                    self.splits.known.put(job.key.clone(), known);
-                }
-                self.lead(reactor, id);
+                self.know(&job, Ok(how));
+                self.lead(reactor, job);
             }
         }
     }
 
-    fn refused(&mut self, reactor: &mut R, id: u64, refusal: Refusal) {
-        self.know_whole(id, refusal.to_string());
-        self.end_job(reactor, id, After::Whole);
+    /// A text runs whole from now on, until what is known is asked anew.
+    pub(super) fn refused(&mut self, reactor: &mut R, job: Job, why: impl ToString) {
+        self.know(&job, Err(why.to_string()));
+        self.end_job(reactor, job, After::Whole);
     }
 
     /// The leader sends messages of its job.
-    pub(super) fn fly(&mut self, reactor: &mut R, id: u64, step: Step, out: &[u8], limit: usize) {
-        if let Some(leader) = self.splits.jobs.get(&id).and_then(Job::leader) {
-            self.member_flies(reactor, id, leader, step, out, limit);
+    pub(super) fn fly(&mut self, reactor: &mut R, mut job: Job, step: Step, out: &[u8], limit: usize) {
+        if let Some(leader) = job.leader() {
+            self.member_flies(reactor, &mut job, leader, step, out, limit);
         }
+        self.splits.jobs.insert(job.id, job);
     }
 
     /// A member sends messages of its job, and keeps rows of the answer up to `limit` bytes.
     pub(super) fn member_flies(
         &mut self,
         reactor: &mut R,
-        id: u64,
+        job: &mut Job,
         server: usize,
         step: Step,
         out: &[u8],
         limit: usize,
     ) {
-        if let Some(member) = self.splits.jobs.get_mut(&id).and_then(|job| job.member(server)) {
+        if let Some(member) = job.member(server) {
             member.state = super::job::State::Busy;
         }
         if let Some(server) = self.servers.get_mut(server) {
-            server.start_message(reactor, TaskKind::Stage(StageTask::Part { job: id, step }), out);
+            let job = job.id;
+            server.start_message(reactor, TaskKind::Stage(StageTask::Part { job, step }), out);
             // An unnamed statement that is nobody's is left there.
             server.session.statements.unnamed = Some((u64::MAX, 0));
             if let Some(task) = &mut server.task {

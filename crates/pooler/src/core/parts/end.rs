@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 
 use corun_net::reactor::Reactor;
 
-use super::job::{After, State, Step};
+use super::job::{After, Job, State, Step};
 use crate::core::event_loop::{EventLoop, Todo};
+use crate::core::server::cancel::BY_USER;
 use crate::core::server::{Task, TaskKind};
 use crate::core::stages::StageTask;
 use crate::wire::error::{Refusal, Reported, code};
@@ -13,10 +14,7 @@ use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build};
 
 impl<R: Reactor> EventLoop<R> {
     /// Ends a job: the client gets what is its own, servers go back, and those that still work are cancelled.
-    pub(in crate::core) fn end_job(&mut self, reactor: &mut R, id: u64, after: After) {
-        let Some(job) = self.splits.jobs.remove(&id) else {
-            return;
-        };
+    pub(in crate::core) fn end_job(&mut self, reactor: &mut R, job: Job, after: After) {
         self.shared.jobs.fetch_sub(1, Ordering::Relaxed);
         let mut busy = Vec::new();
         let mut free = Vec::new();
@@ -123,18 +121,21 @@ impl<R: Reactor> EventLoop<R> {
         )
         .detail("The server ended abnormally before or while processing the request.")
         .hint("The session goes on. Run the query again, or turn the split off with split = \"off\".");
-        let mut out = Vec::new();
-        build::error(&mut out, &refusal);
-        *self.errors.entry(code::CONNECTION_FAILURE).or_default() += 1;
-        self.end_job(reactor, id, After::Error(out[HEADER_BYTES..].to_vec()));
+        self.refuse_job(reactor, id, &refusal);
     }
 
     /// A client cancels a query that runs in parts.
     pub(in crate::core) fn cancel_job(&mut self, reactor: &mut R, id: u64) {
-        let refusal = Refusal::new(code::QUERY_CANCELED, "canceling statement due to user request");
+        let refusal = Refusal::new(code::QUERY_CANCELED, BY_USER);
+        self.refuse_job(reactor, id, &refusal);
+    }
+
+    fn refuse_job(&mut self, reactor: &mut R, id: u64, refusal: &Refusal) {
         let mut out = Vec::new();
-        build::error(&mut out, &refusal);
-        *self.errors.entry(code::QUERY_CANCELED).or_default() += 1;
-        self.end_job(reactor, id, After::Error(out[HEADER_BYTES..].to_vec()));
+        build::error(&mut out, refusal);
+        *self.errors.entry(refusal.code).or_default() += 1;
+        if let Some(job) = self.splits.jobs.remove(&id) {
+            self.end_job(reactor, job, After::Error(out[HEADER_BYTES..].to_vec()));
+        }
     }
 }

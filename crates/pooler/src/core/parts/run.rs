@@ -160,13 +160,11 @@ impl<R: Reactor> EventLoop<R> {
             self.want_servers(reactor, pool, job.parts - 1);
             return false;
         }
-        let id = job.id;
         match &job.how {
             Some(how) if how.confirmed.same_encoding() && !self.same_encoding(leader) => false,
             Some(_) => {
                 self.adopt(leader, &job);
-                self.splits.jobs.insert(id, job);
-                self.lead(reactor, id);
+                self.lead(reactor, job);
                 true
             }
             None => {
@@ -334,29 +332,22 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// The leader begins its transaction, and others are made ready.
-    pub(super) fn lead(&mut self, reactor: &mut R, id: u64) {
-        let Some(job) = self.splits.jobs.get_mut(&id) else {
-            return;
-        };
-        let (Some(how), Some(leader)) = (job.how.clone(), job.leader()) else {
-            return;
+    pub(super) fn lead(&mut self, reactor: &mut R, mut job: Job) {
+        let leader = job.leader();
+        let leader = leader.and_then(|leader| Some((leader, self.servers.get(leader)?.pool)));
+        let (Some(how), Some((leader, pool))) = (job.how.clone(), leader) else {
+            return self.end_job(reactor, job, After::Whole);
         };
         let wanted = job.parts - 1;
-        let Some(pool) = self.servers.get(leader).map(|server| server.pool) else {
-            return;
-        };
         let others = self.idle_beside(pool, wanted);
         self.want_servers(reactor, pool, wanted - others.len());
         if others.is_empty() {
-            return self.end_job(reactor, id, After::Whole);
+            return self.end_job(reactor, job, After::Whole);
         }
         for &other in &others {
-            self.take_idle(other, id);
+            self.take_idle(other, &mut job);
         }
         self.bind_members(leader, &others);
-        let Some(job) = self.splits.jobs.get_mut(&id) else {
-            return;
-        };
         job.parts = others.len() + 1;
         let mut out = Vec::new();
         flight::plain(&mut out, BEGIN);
@@ -371,32 +362,30 @@ impl<R: Reactor> EventLoop<R> {
             &confirmed.leader_formats(),
         );
         flight::sync(&mut out);
-        self.fly(reactor, id, Step::Lead, &out, LEAD_MAX);
+        self.member_flies(reactor, &mut job, leader, Step::Lead, &out, LEAD_MAX);
         for other in others {
-            self.make_ready(reactor, id, other);
+            self.make_ready(reactor, &mut job, other);
         }
+        self.splits.jobs.insert(job.id, job);
     }
 
     /// Takes a free server out of its pool's list.
-    fn take_idle(&mut self, server: usize, id: u64) {
+    fn take_idle(&mut self, server: usize, job: &mut Job) {
         let Some(found) = self.servers.get_mut(server) else {
             return;
         };
-        found.stages.job = Some(id);
+        found.stages.job = Some(job.id);
         found.life.used = true;
         found.life.since = self.now;
         found.query.since = self.now;
         if let Some(pool) = self.pools.get_mut(found.pool) {
             pool.idle.forget(server);
         }
-        let number = found.id;
-        if let Some(job) = self.splits.jobs.get_mut(&id) {
-            job.members.push(Member {
-                server,
-                id: number,
-                state: State::Ready,
-            });
-        }
+        job.members.push(Member {
+            server,
+            id: found.id,
+            state: State::Ready,
+        });
     }
 
     /// Each member to a core of its own.
@@ -410,10 +399,7 @@ impl<R: Reactor> EventLoop<R> {
         // A member that is on one of them already stays there.
         let mut left: Vec<usize> = Vec::new();
         for &server in std::iter::once(&leader).chain(others) {
-            let now = self
-                .servers
-                .get(server)
-                .and_then(|server| server.process.bound.as_ref());
+            let now = self.bound(server);
             match now.and_then(|bound| cores.iter().position(|&core| core == bound.cpu)) {
                 Some(at) => {
                     let core = cores.remove(at);
@@ -428,10 +414,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// A member takes over the client's settings, if it has others.
-    fn make_ready(&mut self, reactor: &mut R, id: u64, server: usize) {
-        let Some(job) = self.splits.jobs.get(&id) else {
-            return;
-        };
+    fn make_ready(&mut self, reactor: &mut R, job: &mut Job, server: usize) {
         let (Some(client), Some(found)) = (self.clients.get(job.client), self.servers.get(server)) else {
             return;
         };
@@ -441,7 +424,7 @@ impl<R: Reactor> EventLoop<R> {
         let step = Step::Replay(Arc::clone(&client.settings));
         let mut out = Vec::new();
         build::query(&mut out, &sql);
-        self.member_flies(reactor, id, server, step, &out, LEAD_MAX);
+        self.member_flies(reactor, job, server, step, &out, LEAD_MAX);
     }
 
     /// A server has answered what it did for a job.
@@ -456,13 +439,13 @@ impl<R: Reactor> EventLoop<R> {
         if let Step::End = step {
             return self.member_ended(reactor, server, &task);
         }
-        let Some(job) = self.splits.jobs.get_mut(&id) else {
+        let Some(mut job) = self.splits.jobs.remove(&id) else {
             // The job ended before.
             return self.release(reactor, server);
         };
         if let Step::Replay(settings) = &step {
             if task.error.is_some() {
-                return self.end_job(reactor, id, After::Whole);
+                return self.end_job(reactor, job, After::Whole);
             }
             if let Some(found) = self.servers.get_mut(server) {
                 found.session.settings = Arc::clone(settings);
@@ -470,35 +453,34 @@ impl<R: Reactor> EventLoop<R> {
             if let Some(member) = job.member(server) {
                 member.state = State::Ready;
             }
-            return self.begin_parts(reactor, id);
+            return self.begin_parts(reactor, job);
         }
         if let Some(error) = struck(&task) {
-            return self.end_job(reactor, id, After::Error(error));
+            return self.end_job(reactor, job, After::Error(error));
         }
         match step {
-            Step::Questions => self.questions_answered(reactor, id, &task),
-            Step::Original => self.original_described(reactor, id, &task),
-            Step::Described => self.parts_described(reactor, id, &task),
-            Step::Lead => self.led(reactor, id, &task),
-            Step::Part => self.part_answered(reactor, server, id, task),
-            Step::Final => self.final_answered(reactor, id, task),
+            Step::Questions => self.questions_answered(reactor, job, &task),
+            Step::Original => self.original_described(reactor, job, &task),
+            Step::Described => self.parts_described(reactor, job, &task),
+            Step::Lead => self.led(reactor, job, &task),
+            Step::Part => self.part_answered(reactor, server, job, task),
+            Step::Final => self.final_answered(reactor, job, task),
             Step::Replay(_) | Step::End => {}
         }
     }
 
     /// The leader has told the snapshot.
-    fn led(&mut self, reactor: &mut R, id: u64, task: &Task) {
-        let Some(job) = self.splits.jobs.get_mut(&id) else {
-            return;
+    fn led(&mut self, reactor: &mut R, mut job: Job, task: &Task) {
+        let Some(how) = job.how.clone() else {
+            return self.end_job(reactor, job, After::Whole);
         };
-        let Some(how) = job.how.clone() else { return };
         let row = task.reply.as_ref().and_then(|reply| reply.rows().next());
         let lead = match (row, &task.error) {
             (Some(row), None) => how.confirmed.lead(row).ok(),
             _ => None,
         };
         let Some(lead) = lead.filter(|lead| is_snapshot(&lead.snapshot)) else {
-            return self.failed(reactor, id, task.error.as_ref());
+            return self.failed(reactor, job, task.error.as_ref());
         };
         let cuts = self
             .splits
@@ -513,22 +495,17 @@ impl<R: Reactor> EventLoop<R> {
                 if let Some(member) = job.members.first_mut() {
                     member.state = State::Ready;
                 }
-                self.begin_parts(reactor, id);
+                self.begin_parts(reactor, job);
             }
-            Ok(_) => self.end_job(reactor, id, After::Whole),
-            Err(error) => {
-                self.know_whole(id, error.to_string());
-                self.end_job(reactor, id, After::Whole);
-            }
+            Ok(_) => self.end_job(reactor, job, After::Whole),
+            Err(error) => self.refused(reactor, job, error),
         }
     }
 
     /// Members that are ready begin their parts, once the snapshot is known.
-    fn begin_parts(&mut self, reactor: &mut R, id: u64) {
-        let Some(job) = self.splits.jobs.get(&id) else {
-            return;
-        };
+    fn begin_parts(&mut self, reactor: &mut R, mut job: Job) {
         let (Some(how), Some(lead)) = (&job.how, &job.lead) else {
+            self.splits.jobs.insert(job.id, job);
             return;
         };
         let memory = self.files.config.corun.split_memory_max.0 as usize / job.members.len();
@@ -553,8 +530,9 @@ impl<R: Reactor> EventLoop<R> {
             flights.push((member.server, out));
         }
         for (server, out) in flights {
-            self.member_flies(reactor, id, server, Step::Part, &out, memory);
+            self.member_flies(reactor, &mut job, server, Step::Part, &out, memory);
         }
+        self.splits.jobs.insert(job.id, job);
     }
 
     /// What `SHOW SPLITS` tells of this loop.

@@ -28,6 +28,12 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// Whether clients wait for servers of a pool.
+    pub(in crate::core) fn has_waiting(&self, index: usize) -> bool {
+        let pool = self.pools.get(index);
+        pool.is_some_and(|pool| !pool.waiting.is_empty())
+    }
+
     fn is_alone(&self) -> bool {
         self.shared.mailboxes.len() == 1
     }
@@ -40,10 +46,8 @@ impl<R: Reactor> EventLoop<R> {
         let oldest = pool.waiting.iter().next();
         let since = oldest.map_or(self.now, |waiting| waiting.since) + self.hosts.clock_ahead;
         if let Some(other) = pool.all.hunger(self.index, Some(since)) {
-            let _ = self.shared.mailboxes[other].post(Message::Give {
-                key: pool.key.servers(),
-                to: self.index,
-            });
+            let key = pool.key.servers();
+            self.shared.tell(other, Message::Give { key, to: self.index });
         }
     }
 
@@ -56,12 +60,8 @@ impl<R: Reactor> EventLoop<R> {
         else {
             return;
         };
-        let waits = |index: &usize| {
-            self.pools
-                .get(*index)
-                .is_some_and(|pool| !pool.waiting.is_empty())
-        };
-        if !self.pools_of(&pool.key.servers()).iter().any(waits) {
+        let pools = self.pools_of(&pool.key.servers());
+        if !pools.into_iter().any(|index| self.has_waiting(index)) {
             pool.all.hunger(self.index, None);
         }
     }
@@ -133,7 +133,7 @@ impl<R: Reactor> EventLoop<R> {
             reconnects: self.reconnects,
             server,
         };
-        let _ = self.shared.mailboxes[to].post(Message::Server(Box::new(given)));
+        self.shared.tell(to, Message::Server(Box::new(given)));
         true
     }
 
@@ -184,7 +184,7 @@ impl<R: Reactor> EventLoop<R> {
         let all = self.shared.pools.of(key.clone());
         self.shared.server_counts.uncount(&key.database, &key.user);
         if let Some(hungry) = all.closed(false) {
-            let _ = self.shared.mailboxes[hungry].post(Message::Room(key.clone()));
+            self.shared.tell(hungry, Message::Room(key.clone()));
         }
     }
 
@@ -203,22 +203,18 @@ impl<R: Reactor> EventLoop<R> {
         if self.evict(reactor, full, &key) {
             self.todo.push_back(Todo::Connect(index));
         } else if asks {
-            for (other, mailbox) in self.shared.mailboxes.iter().enumerate() {
-                if other != self.index {
-                    let _ = mailbox.post(Message::Evict {
-                        of: full,
-                        key: key.clone(),
-                        to: self.index,
-                    });
-                }
-            }
+            self.shared.tell_others(self.index, || Message::Evict {
+                of: full,
+                key: key.clone(),
+                to: self.index,
+            });
         }
     }
 
     /// Another loop needs room.
     pub(in crate::core) fn evict_for(&mut self, reactor: &mut R, full: Full, key: &ServerKey, to: usize) {
         if self.evict(reactor, full, key) {
-            let _ = self.shared.mailboxes[to].post(Message::Room(key.clone()));
+            self.shared.tell(to, Message::Room(key.clone()));
         }
     }
 

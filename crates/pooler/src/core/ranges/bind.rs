@@ -85,23 +85,21 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// Moves a backend to a core for a while, if it may be moved. Answers whether it is there: it has ended, or stays where it was, as a
+    /// Where the process of a server is bound, if it is.
+    pub(in crate::core) fn bound(&self, index: usize) -> Option<&Bound> {
+        self.servers.get(index)?.process.bound.as_ref()
+    }
+
+    /// Moves a backend to a core for a while, if it may be moved. Returns whether it is there: it has ended, or stays where it was, as a
     /// hint is a hint.
     pub(in crate::core) fn bind_for_now(&mut self, index: usize, cpu: CpuId) -> bool {
-        let bound = self
-            .servers
-            .get(index)
-            .and_then(|server| server.process.bound.as_ref());
+        let bound = self.bound(index);
         bound.is_some_and(|bound| process::bind(&SystemProcesses, &bound.backend, cpu).is_ok())
     }
 
     /// Moves it back.
     pub(in crate::core) fn bind_home(&mut self, index: usize) {
-        if let Some(bound) = self
-            .servers
-            .get(index)
-            .and_then(|server| server.process.bound.as_ref())
-        {
+        if let Some(bound) = self.bound(index) {
             let _ = process::bind(&SystemProcesses, &bound.backend, bound.cpu);
         }
     }

@@ -469,13 +469,7 @@ impl<R: Reactor> EventLoop<R> {
     /// A server of a core pool has become free: those that wait in others may take it once they have waited long enough. Their own may
     /// have no server, and never get one while the pool is full.
     pub(in crate::core) fn offer_to_waiting(&mut self, pool: usize) {
-        let waits = |&core_pool: &usize| {
-            core_pool != pool
-                && self
-                    .pools
-                    .get(core_pool)
-                    .is_some_and(|pool| !pool.waiting.is_empty())
-        };
+        let waits = |&core_pool: &usize| core_pool != pool && self.has_waiting(core_pool);
         if self.core_pools_beside(pool).iter().any(waits) {
             self.look_for_overflow(self.now + self.overflow_after(pool));
         }

@@ -129,8 +129,8 @@ impl Shared {
         let hosts = Hosts::new(database, names, &[], &settings, now);
         let shared = Arc::downgrade(self);
         hosts.on_primary_change(Box::new(move || {
-            for mailbox in shared.upgrade().iter().flat_map(|shared| &shared.mailboxes) {
-                let _ = mailbox.post(Message::Primary);
+            if let Some(shared) = shared.upgrade() {
+                shared.tell_all(|| Message::Primary);
             }
         }));
         fleets.insert(Arc::clone(database), Arc::clone(&hosts));

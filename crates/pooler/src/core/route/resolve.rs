@@ -155,9 +155,7 @@ fn look_up(shared: Arc<Shared>, name: String) {
             .map(|found| found.map(|address| address.ip()).collect())
             .map_err(|error| error.to_string());
         shared.resolver.answer(&name, addresses);
-        for mailbox in &shared.mailboxes {
-            let _ = mailbox.post(Message::Resolved);
-        }
+        shared.tell_all(|| Message::Resolved);
     };
     if std::thread::Builder::new()
         .name("corun-resolve".to_owned())

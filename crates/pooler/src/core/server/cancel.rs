@@ -96,14 +96,10 @@ impl<R: Reactor> EventLoop<R> {
         if self.cancel_client(reactor, pid, secret) {
             return;
         }
-        for (index, mailbox) in self.shared.mailboxes.iter().enumerate() {
-            if index != self.index {
-                let _ = mailbox.post(Message::Cancel {
-                    pid,
-                    secret: secret.to_vec(),
-                });
-            }
-        }
+        self.shared.tell_others(self.index, || Message::Cancel {
+            pid,
+            secret: secret.to_vec(),
+        });
     }
 
     /// The client of this loop that was told this process number and secret.

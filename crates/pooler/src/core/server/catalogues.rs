@@ -100,9 +100,7 @@ impl Catalogues {
         let work = move || {
             let found = rows.as_ref().map(|rows| Catalogue::new(rows, &trusted));
             shared.catalogues.keep(&database, found);
-            for mailbox in &shared.mailboxes {
-                let _ = mailbox.post(Message::Catalogue(Arc::clone(&database)));
-            }
+            shared.tell_all(|| Message::Catalogue(Arc::clone(&database)));
         };
         if !long {
             return work();

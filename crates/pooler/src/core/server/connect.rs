@@ -198,7 +198,6 @@ impl<R: Reactor> EventLoop<R> {
             tls: session.is_some(),
             end_point: session.and_then(tls::TlsSession::end_point_hash),
             clear_text: local,
-            ..LoginOptions::default()
         };
         match ServerLogin::new(user, credentials, options, &self.shared.random) {
             Ok(attempt) => {
@@ -513,7 +512,7 @@ impl<R: Reactor> EventLoop<R> {
                 .uncount(&pool.key.database, &pool.key.user);
             self.todo.push_back(Todo::Connect(server.pool));
             if let Some(event_loop) = hungry {
-                let _ = self.shared.mailboxes[event_loop].post(Message::Room(pool.key.servers()));
+                self.shared.tell(event_loop, Message::Room(pool.key.servers()));
             }
         }
         if let Some(client) = server.user.client.and_then(|client| self.clients.get_mut(client)) {

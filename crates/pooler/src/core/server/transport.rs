@@ -11,6 +11,7 @@ use crate::tls::{TlsError, TlsSession};
 const RECORD_BYTES: usize = 16 * 1024;
 
 /// One side of a connection.
+#[derive(Default)]
 pub(in crate::core) struct Transport {
     /// Its socket in the reactor.
     pub token: Token,

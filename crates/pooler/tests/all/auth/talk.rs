@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use corun_pooler::auth::scram::ClientKeys;
-use corun_pooler::auth::scram::client::ChannelBinding;
 use corun_pooler::auth::server_login::LoginOptions;
 use corun_pooler::auth::{
     Authenticator, Credentials, Facts, LoginStep, Lookup, Method, Mock, Secret, ServerLogin, Step, TlsFacts,
@@ -100,14 +99,13 @@ impl Wire {
     }
 }
 
-/// Logs in to a server; gives the keys learnt, or what the server or we had against it.
+/// Logs in to a server; returns the keys learnt and whether the login was bound to TLS, or what the server or we had against it.
 pub fn login(
     port: u16,
     user: &str,
     credentials: Credentials,
     tls: Option<&TlsClient>,
-    channel_binding: ChannelBinding,
-) -> Result<Option<ClientKeys>, String> {
+) -> Result<(Option<ClientKeys>, bool), String> {
     let mut wire = Wire::new(TcpStream::connect(("127.0.0.1", port)).unwrap());
     if let Some(client) = tls {
         wire.send(&build::SSL_REQUEST);
@@ -130,16 +128,18 @@ pub fn login(
     let options = LoginOptions {
         tls: tls.is_some(),
         end_point,
-        channel_binding,
         clear_text: true,
     };
     let mut login = ServerLogin::new(user, credentials, options, &SystemRandom::new()).unwrap();
-    let mut keys = None;
+    let (mut keys, mut bound) = (None, false);
     loop {
         match wire.message()? {
             (backend::AUTHENTICATION, body) => {
                 match login.message(&body).map_err(|error| error.to_string())? {
-                    LoginStep::Send(bytes) => wire.send(&bytes),
+                    LoginStep::Send(bytes) => {
+                        bound |= bytes[wire::HEADER_BYTES..].starts_with(b"SCRAM-SHA-256-PLUS\0");
+                        wire.send(&bytes);
+                    }
                     LoginStep::Wait => {}
                     LoginStep::Done { learnt } => keys = learnt,
                 }
@@ -148,7 +148,7 @@ pub fn login(
                 let reported = Reported::read(&body);
                 return Err(format!("{} {}", reported.code, reported.message));
             }
-            (backend::READY, _) => return Ok(keys),
+            (backend::READY, _) => return Ok((keys, bound)),
             _ => {}
         }
     }

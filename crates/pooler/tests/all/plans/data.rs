@@ -100,7 +100,10 @@ impl Session {
 
     /// What a form of a statement gives: in a transaction with its settings.
     pub fn in_form<T>(&mut self, form: &Form, look: impl FnOnce(&mut Session) -> T) -> T {
-        self.0.rows(&format!("begin; {}", form.statements()));
+        self.0.rows("begin");
+        for (name, value) in form.settings() {
+            self.0.rows(&format!("set local {name} = {value}"));
+        }
         let found = look(self);
         self.0.rows("commit");
         found

@@ -124,7 +124,7 @@ fn hints_are_a_comment() {
     let hints = hinted[0].hints().expect("hints");
     let expected = "/*+ NestLoop(lineorder part) Leading((lineorder part)) */ ";
     assert_eq!(hints, expected);
-    assert_eq!(hinted[0].statements(), "");
+    assert_eq!(hinted[0].settings(), []);
     // A server without the extension reads past them.
     let plan = session.explain(&format!("{hints}{}", plq(1)));
     assert_eq!(plan.fingerprint(), own.fingerprint());

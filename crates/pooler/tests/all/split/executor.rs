@@ -271,13 +271,11 @@ impl Team {
             assert_eq!(answer.columns, confirmed.columns(), "{sql}");
             return Ok(answer);
         }
-        assert_eq!(merger.bytes(), if merger.is_done() { merger.bytes() } else { 0 });
-        assert_eq!(merger.command_tag(), format!("SELECT {}", merger.sent()));
         let rows: Vec<_> = message::all(&out)
             .into_iter()
             .map(|message| message.body)
             .collect();
-        assert_eq!(rows.len() as u64, merger.sent());
+        assert_eq!(merger.command_tag(), format!("SELECT {}", rows.len()));
         Ok(Answer {
             columns: confirmed.columns().to_vec(),
             rows,
