@@ -137,7 +137,7 @@ choices! {
 
     /// How sockets are driven.
     Io("auto, epoll or io_uring") {
-        /// The faster one of this machine.
+        /// io_uring where the kernel allows it, else epoll.
         Auto = "auto",
         /// epoll.
         Epoll = "epoll",

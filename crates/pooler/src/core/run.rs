@@ -101,20 +101,8 @@ impl Pooler {
                 cpus: simple.iter().map(|(cpu, _)| *cpu).collect(),
                 complex: complex.clone(),
                 pin: files.config.corun.pin,
-                io: if files.config.corun.io == Io::IoUring {
-                    "io_uring"
-                } else {
-                    "epoll"
-                },
             };
-            let system = |error| StartError::System {
-                what: "an event loop",
-                error,
-            };
-            threads.push(match files.config.corun.io {
-                Io::Auto | Io::Epoll => setup.start(Epoll::new().map_err(system)?)?,
-                Io::IoUring => setup.start(Uring::new().map_err(system)?)?,
-            });
+            threads.push(setup.start_over(files.config.corun.io)?);
         }
         let metrics = match files.config.corun.prometheus_listen {
             None => None,
@@ -208,19 +196,37 @@ struct Setup {
     complex: Vec<Core>,
     /// Whether it stays there itself.
     pin: bool,
-    io: &'static str,
 }
 
 impl Setup {
-    /// Starts the thread.
-    fn start<R: Reactor + Send + 'static>(self, mut reactor: R) -> Result<JoinHandle<()>, StartError> {
+    /// Starts the thread over what the configuration says; `auto` is io_uring where it can be had.
+    fn start_over(self, io: Io) -> Result<JoinHandle<()>, StartError> {
+        let system = |error| StartError::System {
+            what: "an event loop",
+            error,
+        };
+        if io != Io::Epoll {
+            match Uring::new() {
+                Ok(uring) => return self.start(uring, "io_uring"),
+                Err(error) if io == Io::IoUring => return Err(system(error)),
+                Err(error) => tracing::info!(%error, "io_uring cannot be used: epoll is"),
+            }
+        }
+        self.start(Epoll::new().map_err(system)?, "epoll")
+    }
+
+    fn start<R: Reactor + Send + 'static>(
+        self,
+        mut reactor: R,
+        io: &'static str,
+    ) -> Result<JoinHandle<()>, StartError> {
         let system = |what| move |error| StartError::System { what, error };
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
         event_loop.place.clone_from(&self.place);
         event_loop.ranges.cpus = self.cpus;
         event_loop.splits.cores = self.complex;
-        event_loop.io = self.io;
+        event_loop.io = io;
         event_loop.set_clock(&reactor);
         // The first loop accepts for all.
         for (number, listener) in self.listeners.into_iter().enumerate() {

@@ -23,6 +23,26 @@ fn server(client: &mut Raw) -> u32 {
 }
 
 #[test]
+fn sockets_are_driven_as_the_configuration_says() {
+    if kind() != Kind::Corun {
+        return;
+    }
+    let auto = match corun_net::reactor::Uring::new() {
+        Ok(_) => "io_uring",
+        Err(_) => "epoll",
+    };
+    for (io, driven) in [("epoll", "epoll"), ("auto", auto)] {
+        let pooling = Pooling::new(Mode::Session, 2).corun(&format!("io = \"{io}\""));
+        let fixture = Fixture::start(&pooling);
+        let cores = fixture.console().table("show cores");
+        assert!(cores.iter().all(|core| core["io"] == driven), "{io}: {cores:?}");
+        let mut client = fixture.client();
+        let long = client.value("select repeat('x', 3000000)");
+        assert_eq!(long.len(), 3_000_000, "{io}");
+    }
+}
+
+#[test]
 fn what_is_reset_is_what_the_client_began_with() {
     let fixture = fixture(3);
     for round in 0..3 {

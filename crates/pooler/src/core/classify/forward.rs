@@ -235,10 +235,11 @@ impl<R: Reactor> Way<'_, R> {
 
     /// A text too long to be collected: nothing is known of it.
     fn large(&mut self, tag: u8, body: &[u8]) -> Option<Stop> {
-        if tag == frontend::PARSE && self.rules.carry_statements {
+        if tag == frontend::PARSE {
             match read::text(body) {
+                // Until its name has ended, it may still be refused for that.
                 None => return Some(Stop::Unfinished),
-                Some((b"", _)) => {}
+                Some((name, _)) if name.is_empty() || !self.rules.carry_statements => {}
                 _ => {
                     let refusal = Refusal::new(
                         code::PROGRAM_LIMIT,
