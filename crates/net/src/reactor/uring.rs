@@ -104,6 +104,11 @@ impl Uring {
         Ok(reactor)
     }
 
+    /// Whether a turn without work counts as idle time of its core (Linux 6.15), not as waiting for a disk.
+    pub fn waits_idly(&self) -> bool {
+        self.ring.params().is_feature_no_iowait()
+    }
+
     fn check(&self, token: Token) -> io::Result<()> {
         if token >= TOKEN_END || self.tokens.contains_key(&token) {
             return Err(reserved(token));

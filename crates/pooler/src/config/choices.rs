@@ -137,7 +137,7 @@ choices! {
 
     /// How sockets are driven.
     Io("auto, epoll or io_uring") {
-        /// io_uring where the kernel allows it, else epoll.
+        /// io_uring where the kernel allows it and does not show it as waiting for disks (Linux 6.15), else epoll.
         Auto = "auto",
         /// epoll.
         Epoll = "epoll",

@@ -199,7 +199,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Starts the thread over what the configuration says; `auto` is io_uring where it can be had.
+    /// Starts the thread over what the configuration says; `auto` is io_uring where it can be had and costs nothing while idle.
     fn start_over(self, io: Io) -> Result<JoinHandle<()>, StartError> {
         let system = |error| StartError::System {
             what: "an event loop",
@@ -207,9 +207,14 @@ impl Setup {
         };
         if io != Io::Epoll {
             match Uring::new() {
-                Ok(uring) => return self.start(uring, "io_uring"),
+                Ok(uring) if io == Io::IoUring || uring.waits_idly() => {
+                    return self.start(uring, "io_uring");
+                }
+                Ok(_) => tracing::info!(
+                    "io_uring would show as waiting for disks before Linux 6.15: epoll is used"
+                ),
                 Err(error) if io == Io::IoUring => return Err(system(error)),
-                Err(error) => tracing::info!(%error, "io_uring cannot be used: epoll is"),
+                Err(error) => tracing::info!(%error, "io_uring cannot be had: epoll is used"),
             }
         }
         self.start(Epoll::new().map_err(system)?, "epoll")

@@ -28,8 +28,8 @@ fn sockets_are_driven_as_the_configuration_says() {
         return;
     }
     let auto = match corun_net::reactor::Uring::new() {
-        Ok(_) => "io_uring",
-        Err(_) => "epoll",
+        Ok(uring) if uring.waits_idly() => "io_uring",
+        _ => "epoll",
     };
     for (io, driven) in [("epoll", "epoll"), ("auto", auto)] {
         let pooling = Pooling::new(Mode::Session, 2).corun(&format!("io = \"{io}\""));

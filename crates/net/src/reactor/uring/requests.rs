@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 
 use super::pool::GROUP;
 use super::socket::{Arrival, Request, Slot, State, name, named};
@@ -210,14 +210,20 @@ impl Uring {
     /// Hands requests over and waits for a completion.
     pub(super) fn wait(&mut self, patience: Option<Duration>) -> io::Result<()> {
         self.enable()?;
-        let result = match patience {
-            None => self.ring.submit_and_wait(1),
-            Some(patience) => {
-                let time = Timespec::from(patience);
-                self.ring
-                    .submitter()
-                    .submit_with_args(1, &SubmitArgs::new().timespec(&time))
-            }
+        let time = patience.map(Timespec::from);
+        let arguments = SubmitArgs::new();
+        let arguments = match &time {
+            Some(time) => arguments.timespec(time),
+            None => arguments,
+        };
+        let mut flags = EnterFlags::EXT_ARG | EnterFlags::GETEVENTS;
+        // Otherwise a loop without work would be shown as one that waits for a disk.
+        flags.set(EnterFlags::NO_IOWAIT, self.waits_idly());
+        let requests = self.ring.submission().len() as u32;
+        // SAFETY: the argument is what the flags say, and it and the time in it live until the call returns.
+        let result = unsafe {
+            let submitter = self.ring.submitter();
+            submitter.enter(requests, 1, flags.bits(), Some(&arguments))
         };
         match result {
             // EBUSY: completions must be taken before more requests are.
