@@ -226,8 +226,9 @@ impl<R: Reactor> EventLoop<R> {
             None | Some(Fact::Due(_)) if may_ask => return false,
             Some(Fact::Plans(estimate) | Fact::Due(estimate)) => estimate,
             refused => {
-                let unasked = u64::from(refused.is_none());
-                heavy_queue.counts.unasked.fetch_add(unasked, Ordering::Relaxed);
+                if refused.is_none() {
+                    heavy_queue.counts.unasked.fetch_add(1, Ordering::Relaxed);
+                }
                 turn.stage = Stage::Free;
                 return true;
             }
@@ -509,7 +510,10 @@ impl<R: Reactor> EventLoop<R> {
         let now = self.now;
         if let Some(client) = self.clients.get_mut(index) {
             client.put_back(request);
-            client.turn = Some(Box::new(Turn::new(Stage::Free, now)));
+            client.turn = Some(Box::new(Turn {
+                given_up: true,
+                ..Turn::new(Stage::Free, now)
+            }));
             self.serve_soon(index);
         }
         self.unplace(server_index);
