@@ -173,13 +173,14 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    /// One turn: waits, at most until the next tick, and does what there is to do. `false` once everything has ended.
+    /// One turn: waits, at most until the next tick, and does what there is to do. `false` once everything has ended, on the other
+    /// loops, too: until then they may ask this one for a connection, and the console what there is.
     ///
     /// # Errors
     /// When the kernel does not let us wait.
     pub fn turn(&mut self, reactor: &mut R) -> std::io::Result<bool> {
         // What the last of them was told goes out in the turn after.
-        let deserted = self.stopping && self.clients.is_empty();
+        let deserted = self.stopping && self.shared.clients_all() == 0;
         let over = deserted && self.now >= self.last_words_until;
         let wait = if over {
             Duration::ZERO
@@ -207,7 +208,8 @@ impl<R: Reactor> EventLoop<R> {
             self.overflow_tick();
             self.settle(reactor);
         }
-        Ok(!(deserted && self.clients.is_empty() && self.now >= self.last_words_until))
+        let over = deserted && self.shared.clients_all() == 0 && self.now >= self.last_words_until;
+        Ok(!(over && self.shared.mailboxes[self.index].close()))
     }
 
     /// Does what an event has made possible.

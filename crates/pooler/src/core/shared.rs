@@ -71,14 +71,17 @@ pub(crate) enum Message {
 pub(crate) struct Mailbox {
     messages: Mutex<Vec<Message>>,
     waker: Mutex<Option<Waker>>,
+    /// Its loop has ended. Changed under the lock of the messages.
+    closed: AtomicBool,
 }
 
 impl Mailbox {
-    /// Leaves a message. Gives it back when there are too many.
+    /// Leaves a message. Gives it back when there are too many, or when nobody reads them any more.
     pub fn post(&self, message: Message) -> Result<(), Message> {
         {
             let mut messages = self.messages.lock();
-            if messages.len() >= MAILBOX_STREAMS_MAX && matches!(message, Message::Stream(_)) {
+            let full = messages.len() >= MAILBOX_STREAMS_MAX && matches!(message, Message::Stream(_));
+            if full || self.closed.load(Ordering::Relaxed) {
                 return Err(message);
             }
             messages.push(message);
@@ -92,6 +95,13 @@ impl Mailbox {
     /// Who is woken by messages.
     pub fn attend(&self, waker: Waker) {
         *self.waker.lock() = Some(waker);
+    }
+
+    /// Takes no more messages, unless some are left. Returns whether it is closed.
+    pub fn close(&self) -> bool {
+        let messages = self.messages.lock();
+        self.closed.store(messages.is_empty(), Ordering::Relaxed);
+        messages.is_empty()
     }
 
     /// Takes all.

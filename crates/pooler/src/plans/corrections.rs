@@ -5,9 +5,9 @@
 //! corrected by others of its shape, and a join of several relations by what is known of each:
 //!
 //! ```text
-//!   EXPLAIN ANALYZE ─► observations ─┐                          exact text? ─► its factor
-//!   questions ─► count(*) ─► rows ───┴─► learn: rows / estimate  same shape? ─► mean factor      ─► of(build side)
-//!                                                                neither?    ─► product of its relations' factors
+//!                                                              exact text? ─► its factor
+//!   questions ─► count(*) ─► rows ─► learn: rows / estimate    same shape? ─► mean factor      ─► factor(build side)
+//!                                                              neither?    ─► product of its relations' factors
 //! ```
 //!
 //! One error needs no execution to be known. PostgreSQL takes the alternatives of `c = 'a' or c = 'b'` for independent and expects
@@ -20,12 +20,11 @@
 
 use std::num::NonZeroUsize;
 
-use corun_model::pooler::pg_hash::Stored;
 use lru::LruCache;
 
 use super::conditions::{can_be_asked, conjuncts, exclusive, qualifiers, without_literals};
 use super::node::Node;
-use super::shape::{estimated, is_partial};
+use super::shape::estimated;
 use super::{Explained, Relation, Statistics, fingerprint::Fingerprint};
 use crate::split::{qualified, quoted_name};
 
@@ -39,8 +38,6 @@ const FACTOR_MAX: f64 = 1e4;
 const QUESTION_SHARE: f64 = 0.05;
 /// Most questions about one plan.
 const QUESTIONS_MAX: usize = 4;
-/// Memory is printed in whole kilobytes: of fewer rows it does not say what one takes, to a byte.
-const ROWS_TELLING: f64 = 1024.0;
 /// Longest question.
 const QUESTION_LENGTH_MAX: usize = 16 << 10;
 
@@ -55,36 +52,11 @@ pub struct Key {
     estimated: f64,
 }
 
-/// What an execution showed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Observation {
-    /// Of what.
-    pub key: Key,
-    /// Rows there were.
-    pub rows: f64,
-    /// Bytes of each in a hash table, where that is known.
-    pub row_bytes: Option<f64>,
-}
-
-/// How to correct an estimate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Correction {
-    /// Rows there will be for each one estimated.
-    pub factor: f64,
-    /// Bytes of a row in a hash table; `None`: by its estimated width.
-    pub row_bytes: Option<f64>,
-}
-
-/// Of nothing known.
-const NONE: Correction = Correction {
-    factor: 1.0,
-    row_bytes: None,
-};
-
 /// What was learnt.
 #[derive(Debug)]
 pub struct Corrections {
-    factors: LruCache<u64, (Correction, u64)>,
+    /// Rows there will be for each one estimated, and when that was learnt.
+    factors: LruCache<u64, (f64, u64)>,
     learnt: u64,
     /// Rows of relations without any condition.
     tables: LruCache<Relation, f64>,
@@ -104,39 +76,17 @@ impl Default for Corrections {
 impl Corrections {
     /// Learns that there were so many rows.
     pub fn learn(&mut self, key: Key, rows: f64) {
-        self.observe(Observation {
-            key,
-            rows,
-            row_bytes: None,
-        });
-    }
-
-    /// Learns what an execution showed.
-    pub fn observe(&mut self, seen: Observation) {
-        if !(seen.rows.is_finite() && seen.rows >= 0.0) {
+        if !(rows.is_finite() && rows >= 0.0) {
             return;
         }
         self.learnt += 1;
         // No rows at all are as good as one: estimates are never smaller.
-        let factor = seen.rows.max(1.0) / seen.key.estimated.max(1.0);
+        let factor = rows.max(1.0) / key.estimated.max(1.0);
         let factor = factor.clamp(1.0 / FACTOR_MAX, FACTOR_MAX);
-        for (place, exact) in [(seen.key.exact, true), (seen.key.alike, false)] {
-            let before = self.fresh(place);
-            let mixed = match before {
-                // What was seen of these very values is true until it changes; of others it is a mean, of ratios.
-                Some(before) if !exact => (before.factor * factor).sqrt(),
-                _ => factor,
-            };
-            let row_bytes = match (before.and_then(|before| before.row_bytes), seen.row_bytes) {
-                (Some(old), Some(new)) if !exact => Some(f64::midpoint(old, new)),
-                (old, new) => new.or(old),
-            };
-            let correction = Correction {
-                factor: mixed,
-                row_bytes,
-            };
-            self.factors.put(place, (correction, self.learnt));
-        }
+        // What was seen of these very values is true until it changes; of others it is a mean, of ratios.
+        let mean = self.fresh(key.alike).map(|before| (before * factor).sqrt());
+        self.factors.put(key.exact, (factor, self.learnt));
+        self.factors.put(key.alike, (mean.unwrap_or(factor), self.learnt));
     }
 
     /// Takes over how large relations are.
@@ -179,40 +129,30 @@ impl Corrections {
         (each * alternatives as f64).min(1.0) / share
     }
 
-    fn fresh(&self, place: u64) -> Option<Correction> {
+    fn fresh(&self, place: u64) -> Option<f64> {
         // Looked at without moving it up: reading a plan must not need `&mut`. What is used is learnt again and moves up then.
         self.factors
             .peek(&place)
             .filter(|(_, at)| self.learnt - at <= AGE_MAX)
-            .map(|(correction, _)| *correction)
+            .map(|(factor, _)| *factor)
     }
 
+    /// Rows that a node will deliver for each one estimated.
     pub(super) fn factor(&self, node: &Node) -> f64 {
-        self.of(node).factor
-    }
-
-    /// For what a node delivers.
-    pub(super) fn of(&self, node: &Node) -> Correction {
         if self.factors.is_empty() && self.tables.is_empty() {
-            return NONE;
+            return 1.0;
         }
         let (exact, alike) = places(node);
         if let Some(known) = self.fresh(exact).or_else(|| self.fresh(alike)) {
             return known;
         }
         if is_free_scan(node) {
-            return Correction {
-                factor: self.independence(node),
-                row_bytes: None,
-            };
+            return self.independence(node);
         }
         // A filter that keeps more of a dimension keeps more of what is joined with it.
         let scans = node.all().into_iter().filter(|inner| is_free_scan(inner));
-        let factor: f64 = scans.map(|inner| self.of(inner).factor).product();
-        Correction {
-            factor: factor.clamp(1.0 / FACTOR_MAX, FACTOR_MAX),
-            row_bytes: None,
-        }
+        let factor: f64 = scans.map(|inner| self.factor(inner)).product();
+        factor.clamp(1.0 / FACTOR_MAX, FACTOR_MAX)
     }
 }
 
@@ -303,62 +243,7 @@ fn key(node: &Node, leader: bool) -> Key {
     }
 }
 
-/// Hash nodes of a plan.
-fn hashes(root: &Node) -> impl Iterator<Item = &Node> {
-    root.all().into_iter().filter(|node| node.kind == "Hash")
-}
-
 impl Explained {
-    /// What this execution showed of build sides; nothing if it was only planned.
-    pub fn observations(&self) -> Vec<Observation> {
-        let leader = self.leader();
-        let mut seen = Vec::new();
-        for hash in hashes(&self.root) {
-            let (Some(source), Some(actual)) = (hash.outer(), hash.actual) else {
-                continue;
-            };
-            let shared = hash.parallel_aware && hash.workers_above > 0;
-            let rows = actual.rows * if shared { actual.loops } else { 1.0 };
-            // A table of several batches, or of several processes, does not say what a row takes.
-            let row_bytes = hash
-                .seen
-                .filter(|table| table.batches == 1 && !shared && rows >= ROWS_TELLING)
-                .and_then(|table| Stored::seen(rows, table.peak, table.buckets))
-                .map(|stored| stored.row_bytes);
-            seen.push(Observation {
-                key: key(source, leader),
-                rows,
-                row_bytes,
-            });
-            // What is under a build side is read to its end, unless something cuts it short.
-            let whole = source.all().into_iter().all(|node| {
-                !matches!(node.kind.as_str(), "Limit" | "Merge Join")
-                    && !matches!(node.join_type.as_deref(), Some("Semi" | "Anti"))
-            });
-            if !whole {
-                continue;
-            }
-            for scan in source.all().into_iter().filter(|node| is_free_scan(node)) {
-                let below_gather = source
-                    .all()
-                    .into_iter()
-                    .any(|node| node.kind.starts_with("Gather"));
-                if std::ptr::eq(scan, source) || below_gather {
-                    continue;
-                }
-                if let Some(actual) = scan.actual {
-                    let divided = scan.workers_above > 0 && is_partial(scan);
-                    seen.push(Observation {
-                        key: key(scan, leader),
-                        rows: actual.rows * if divided { actual.loops } else { 1.0 },
-                        row_bytes: None,
-                    });
-                }
-            }
-        }
-        seen
-    }
-
     /// Counts worth asking the server for: of build sides that are one relation under conditions, where the count costs at most
     /// 5 % of the plan by PostgreSQL's estimate. Those already known ([`Corrections::knows`]) need not be asked. Each runs as the
     /// client's user, in a transaction of its own, and changes nothing: conditions that call functions are left alone.
@@ -366,7 +251,7 @@ impl Explained {
         let affordable = self.root.cost * QUESTION_SHARE;
         let leader = self.leader();
         let mut questions = Vec::new();
-        for hash in hashes(&self.root) {
+        for hash in self.root.all().into_iter().filter(|node| node.kind == "Hash") {
             let Some(scan) = hash.outer().filter(|scan| is_free_scan(scan)) else {
                 continue;
             };

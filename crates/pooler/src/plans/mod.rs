@@ -27,7 +27,7 @@ mod shape;
 mod statistics;
 
 pub use classes::{Classes, Look};
-pub use corrections::{Correction, Corrections, Key, Observation};
+pub use corrections::{Corrections, Key};
 pub use corun_model::pooler::pg_hash::Memory;
 pub use estimate::{Candidate, Estimate};
 pub use forms::Form;
@@ -38,6 +38,7 @@ pub use statistics::{Changed, HINTS_SETTING, Relation, Statistics, has_hints};
 use corun_model::cache::locality::Footprint;
 use corun_model::cache::pipeline::PlanShape;
 use corun_model::units::Bytes;
+use serde::Deserialize;
 use serde_json::Value;
 
 use fingerprint::Fingerprint;
@@ -50,18 +51,24 @@ pub const QUESTION: &str = "EXPLAIN (FORMAT JSON, VERBOSE, SETTINGS) ";
 /// Longest answer that is read, in bytes, so that no plan of a client takes the proxy's memory.
 const ANSWER_MAX: usize = 4 << 20;
 
+/// Lists and objects within one another at most; each operator of a plan takes two.
+const DEPTH_MAX: usize = 256;
+
 /// What a plan costs at least that the planner was forbidden and took for want of another (up to 17).
 const COST_FORBIDDEN: f64 = 1e10;
 
 /// Why an answer was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Not JSON, or nested beyond 128 levels, of which each operator takes two.
-    #[error("EXPLAIN returned no JSON that can be read: {0}")]
+    /// Not JSON.
+    #[error("EXPLAIN returned no JSON: {0}")]
     Json(String),
     /// Too long to be looked at.
     #[error("EXPLAIN returned {0} bytes, more than corun reads")]
     TooLarge(usize),
+    /// Nested too deeply.
+    #[error("the plan is nested too deeply to be read")]
+    TooDeep,
     /// Too many operators.
     #[error("the plan has too many operators to be read")]
     TooMany,
@@ -85,7 +92,14 @@ pub fn read(json: &str) -> Result<Explained, PlanError> {
     if json.len() > ANSWER_MAX {
         return Err(PlanError::TooLarge(json.len()));
     }
-    let answer: Value = serde_json::from_str(json).map_err(|error| PlanError::Json(error.to_string()))?;
+    if depth(json) > DEPTH_MAX {
+        return Err(PlanError::TooDeep);
+    }
+    let mut reader = serde_json::Deserializer::from_str(json);
+    reader.disable_recursion_limit();
+    let answer = Value::deserialize(&mut reader);
+    let answer = answer.and_then(|answer| reader.end().map(|()| answer));
+    let answer = answer.map_err(|error| PlanError::Json(error.to_string()))?;
     let first = match &answer {
         Value::Array(plans) => plans.first(),
         one => Some(one),
@@ -101,6 +115,26 @@ pub fn read(json: &str) -> Result<Explained, PlanError> {
         root: Node::read(plan)?,
         settings: settings.collect(),
     })
+}
+
+/// How many lists and objects a text opens within one another.
+fn depth(json: &str) -> usize {
+    let (mut open, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'[' | b'{' => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 impl Explained {

@@ -150,7 +150,7 @@ pub(super) fn estimated(node: &Node, leader: bool) -> f64 {
 }
 
 /// Whether rows of a node are divided among processes.
-pub(super) fn is_partial(node: &Node) -> bool {
+fn is_partial(node: &Node) -> bool {
     let mut node = node;
     loop {
         match node.kind.as_str() {
@@ -394,8 +394,7 @@ impl Reader<'_> {
     fn table(&self, join: &Node, outer: &Node, hash: &Node) -> HashTable {
         let source = hash.outer().unwrap_or(hash);
         let rows_estimated = self.estimated(source);
-        let correction = self.corrections.of(source);
-        let rows = rows_estimated * correction.factor;
+        let rows = rows_estimated * self.corrections.factor(source);
         let shared = hash.parallel_aware && hash.workers_above > 0;
         let planned = Planned::of(
             &Input {
@@ -406,10 +405,7 @@ impl Reader<'_> {
             },
             self.memory,
         );
-        let stored = match correction.row_bytes {
-            Some(row_bytes) => Stored { rows, row_bytes },
-            None => Stored::new(rows, source.width as f64),
-        };
+        let stored = Stored::new(rows, source.width as f64);
         let built = planned.built(stored, Frequent::default());
         let copies = if shared {
             1

@@ -40,15 +40,6 @@ impl Stored {
         }
     }
 
-    /// By what was seen: the memory a table of one batch took.
-    pub fn seen(rows: f64, counted: Bytes, buckets: u64) -> Option<Self> {
-        let data = counted.0.checked_sub(buckets.checked_mul(POINTER)?)? as f64;
-        (rows >= 1.0 && data / rows >= (LINK + aligned(HEAD)) as f64).then_some(Self {
-            rows,
-            row_bytes: data / rows,
-        })
-    }
-
     fn row_aligned(&self) -> u64 {
         aligned(whole(self.row_bytes)).max(aligned(LINK + HEAD))
     }
@@ -307,17 +298,6 @@ mod tests {
     fn nulls_cost_nothing_up_to_eight_columns() {
         assert_eq!(Stored::with_nulls(1.0, 10.0, 8), Stored::new(1.0, 10.0));
         assert_eq!(Stored::with_nulls(1.0, 10.0, 9).row_bytes, 50.0);
-    }
-
-    #[test]
-    fn rows_are_read_off_a_table() {
-        let planned = Planned::of(&input(5000.0, 21, 1), &Memory::default());
-        let built = planned.built(planned.stored(), Frequent::default());
-        let seen = Stored::seen(5000.0, built.counted, built.buckets).expect("rows");
-        assert!((seen.row_bytes - planned.stored().row_bytes).abs() < 0.01);
-        assert_eq!(Stored::seen(0.0, built.counted, built.buckets), None);
-        assert_eq!(Stored::seen(5000.0, Bytes(1), built.buckets), None);
-        assert_eq!(Stored::seen(5000.0, built.counted, u64::MAX), None);
     }
 
     proptest! {

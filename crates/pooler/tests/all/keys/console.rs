@@ -110,7 +110,8 @@ fn a_database_that_comes_back_serves_again() {
 
 #[test]
 fn shutdown_waits_for_clients_to_leave() {
-    let fixture = transactions("");
+    // Of three loops one has no clients; the console asks it as before.
+    let fixture = KeysFixture::with("pool_mode = \"transaction\"", "event_loops = 3");
     let (mut client, mut console) = (fixture.client(), fixture.console());
     console.rows("shutdown wait_for_clients");
     wait(|| fixture.refused());
