@@ -17,7 +17,10 @@ fn correlated(limit: u32) -> String {
 
 /// As [`plq`], dear enough for a count.
 fn dear_plq(terms: usize) -> String {
-    plq(terms).replace("from part, lineorder", "from part, lineorder, generate_series(1, 20)")
+    plq(terms).replace(
+        "from part, lineorder",
+        "from part, lineorder, generate_series(1, 20)",
+    )
 }
 
 fn counted(plan: &Explained, memory: &Memory, corrections: &Corrections) -> f64 {
