@@ -375,7 +375,7 @@ mod tests {
             servers,
         };
         let other = |waiting, servers| Hunger {
-            since: Duration::from_secs(6),
+            since: Duration::from_secs(7),
             ..hunger(waiting, servers)
         };
         for (here, there, comes) in [
