@@ -103,7 +103,8 @@ fn lines(findings: &[Finding]) -> String {
 }
 
 impl Config {
-    /// Reads and checks a file; paths in it become relative to its folder, and the files they name are looked at.
+    /// Reads and checks a file; paths in it become relative to its folder, and the files they name are looked at. A file whose name
+    /// ends in `.ini` is one of PgBouncer's and is read as [`import::import_pgbouncer`] does.
     ///
     /// # Errors
     /// When the file cannot be read, or with everything that is wrong in it.
@@ -118,11 +119,24 @@ impl Config {
                 "larger than {FILE_BYTES_MAX} bytes"
             ))));
         }
-        let text = std::fs::read_to_string(file).map_err(unreadable)?;
-        let (mut config, mut findings) = read::read(&text, &file.display().to_string());
+        let mut text = std::fs::read_to_string(file).map_err(unreadable)?;
+        let name = file.display().to_string();
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let mut imported = None;
+        if file.extension().is_some_and(|extension| extension == "ini") {
+            let ini = import::convert(&text, &name, folder, None);
+            text = ini.toml;
+            imported = Some(ini.findings);
+        }
+        let (mut config, mut findings) = read::read(&text, &name);
         check::check(&config, &mut findings);
-        check::resolve_paths(&mut config, file.parent().unwrap_or(Path::new("")));
+        if imported.is_none() {
+            check::resolve_paths(&mut config, folder);
+        }
         check::check_files(&config, file, &mut findings);
+        if let Some(imported) = imported {
+            findings.came_from(imported);
+        }
         let warnings = findings.finish()?;
         Ok(Loaded { config, warnings })
     }

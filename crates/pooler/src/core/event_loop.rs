@@ -370,7 +370,8 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         if self.files.config.proxy.log_pooler_errors {
-            log_client!(client, code = refusal.code, "closing: {}", refusal.message);
+            let age = self.now.saturating_sub(client.connected).as_secs();
+            log_client!(client, code = refusal.code, "closing because: {} (age={age}s)", refusal.message);
         }
         *self.errors.entry(refusal.code).or_default() += 1;
         let server = client.server.and_then(|server| self.servers.get(server));
@@ -403,7 +404,8 @@ impl<R: Reactor> EventLoop<R> {
             && self.files.config.proxy.log_disconnections
             && !client.user.is_empty()
         {
-            log_client!(client, "closing: {why}");
+            let age = self.now.saturating_sub(client.connected).as_secs();
+            log_client!(client, "closing because: {why} (age={age}s)");
         }
     }
 

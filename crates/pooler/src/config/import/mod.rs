@@ -61,9 +61,21 @@ struct Import {
     users: Vec<Table>,
 }
 
-/// Converts the text of a pgbouncer.ini. `file` is its name in findings; relative names of files in it are looked for in
-/// `folder`. `userlist`, if given, becomes `auth_file`.
+/// Converts the text of a pgbouncer.ini, and checks the result. `file` is its name in findings; relative names of files in it are
+/// looked for in `folder`. `userlist`, if given, becomes `auth_file`.
 pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
+    let mut imported = convert(text, file, folder, userlist);
+    match Config::parse(&imported.toml, "corun.toml") {
+        Ok(loaded) => imported.findings.extend(loaded.warnings),
+        Err(ConfigError::Wrong { findings }) => imported.findings.extend(findings),
+        // Parsing touches no file.
+        Err(ConfigError::Unreadable { .. }) => {}
+    }
+    imported
+}
+
+/// The same, unchecked.
+pub(super) fn convert(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
     let ini = ini::parse(text, file, folder);
     let mut import = Import {
         findings: ini.unusable,
@@ -231,7 +243,7 @@ impl Import {
         }
     }
 
-    fn finish(mut self, file: &str) -> Imported {
+    fn finish(self, file: &str) -> Imported {
         let mut toml = format!("# Made from {} by `corun proxy import`.\n", file_name(file));
         for table in std::iter::once(&self.proxy)
             .chain(&self.databases)
@@ -245,12 +257,6 @@ impl Import {
                 push_comment(&mut toml, &row.comment);
                 toml.push_str(&format!("{} = {}\n", row.key, row.value));
             }
-        }
-        match Config::parse(&toml, "corun.toml") {
-            Ok(loaded) => self.findings.extend(loaded.warnings),
-            Err(ConfigError::Wrong { findings }) => self.findings.extend(findings),
-            // Parsing touches no file.
-            Err(ConfigError::Unreadable { .. }) => {}
         }
         Imported {
             toml,

@@ -185,7 +185,7 @@ impl<R: Reactor> EventLoop<R> {
         if self.stopping || self.draining {
             return Err(Refusal::new(
                 code::CANNOT_CONNECT_NOW,
-                "the database system is shutting down",
+                "pooler is shutting down",
             ));
         }
         let console = CONSOLES.contains(&&*client.database);
@@ -394,6 +394,18 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         if let Some(refusal) = pool.refusal(true) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        if let Some((failed, until)) = &pool.failed
+            && self.now < *until
+            && pool.all.servers() == 0
+        {
+            let why = &failed.message;
+            let what = format!("server login has been failing, cached error: {why} (server_login_retry)");
+            let refusal = Refusal {
+                message: what,
+                ..failed.clone()
+            };
             return self.refuse_client(reactor, index, &refusal);
         }
         let of_user = self.files.config.users.get(&*user);

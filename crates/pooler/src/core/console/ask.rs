@@ -244,7 +244,7 @@ impl<R: Reactor> EventLoop<R> {
                     let pool = self.pools.get_mut(server.pool);
                     if pool.is_some_and(|pool| named(name, &pool.key.database)) {
                         touched += 1;
-                        server.life.closing = Some("RECONNECT");
+                        server.life.closing = Some("database configuration changed");
                     }
                 }
                 for (_, pool) in &mut self.pools {
