@@ -19,8 +19,8 @@ Examples:
   corun proxy learn --config corun.toml          which ranges of keys and which queries in parts would pay?
   psql -h 127.0.0.1 -p 6432 pgbouncer -c 'show pools'
 
-Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT and TERM end the pooler when clients are
-between transactions (shutdown_timeout bounds that), a second signal and QUIT at once.")]
+Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT ends the pooler when clients are between
+transactions, TERM when they have left (shutdown_timeout bounds both), a second signal and QUIT at once; USR1 pauses, USR2 resumes.")]
 pub struct ProxyArgs {
     #[command(flatten)]
     run: serve::RunArgs,

@@ -306,6 +306,7 @@ impl<R: Reactor> EventLoop<R> {
     pub(super) fn drain(&mut self, reactor: &mut R) {
         self.unlisten(reactor);
         self.draining = true;
+        self.shared.ending.store(true, Ordering::Relaxed);
     }
 
     /// Ends when nobody is left but clients of the console.
@@ -323,6 +324,7 @@ impl<R: Reactor> EventLoop<R> {
     pub(super) fn shut_down(&mut self, reactor: &mut R, at_once: bool) {
         self.unlisten(reactor);
         self.stopping = true;
+        self.shared.ending.store(true, Ordering::Relaxed);
         let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
         for index in clients {
             let free = self

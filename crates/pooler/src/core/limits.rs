@@ -11,7 +11,7 @@ use crate::core::client::Phase;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::route::fleet::PROBE;
 use crate::core::server::answered;
-use crate::core::server::connect::Attempt;
+use crate::core::server::connect::{Attempt, CONNECT_TIMEOUT};
 use crate::core::server::{Question, Task, TaskKind};
 use crate::core::stages::StageTask;
 use crate::wire::TransactionStatus;
@@ -199,7 +199,7 @@ impl<R: Reactor> EventLoop<R> {
             }
         }
         for index in late {
-            let refusal = Refusal::new(code::CANNOT_CONNECT, "server_connect_timeout")
+            let refusal = Refusal::new(code::CANNOT_CONNECT, CONNECT_TIMEOUT)
                 .detail("Connecting or logging in to the server took too long.");
             self.server_failed(reactor, index, refusal);
         }

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use corun_topology::affinity;
 
 use crate::config::{AutoCount, Io, Switch};
 use crate::core::config_files::ConfigFiles;
+use crate::core::console::ask::{Answers, Order, Tell};
 use crate::core::console::metrics;
 use crate::core::event_loop::{EventLoop, listener_token};
 use crate::core::heavy_queue::Machine;
@@ -152,6 +154,30 @@ impl Pooler {
         self.shared.open_heavy_queue(&files.config);
         self.shared.change_config(Arc::new(files));
         changed
+    }
+
+    /// Takes no new clients, and ends when those there are have left.
+    pub fn drain(&self) {
+        Answers::ask(&self.shared, &Order::Drain, Tell::Nobody);
+    }
+
+    /// Gives nobody a server any more, as `PAUSE` does; `false`: that is so already.
+    pub fn pause(&self) -> bool {
+        let paused = self.shared.stopped.lock().pause(None);
+        Answers::ask(&self.shared, &Order::Pause(None), Tell::Nobody);
+        paused
+    }
+
+    /// Goes on, as `RESUME` does; `false`: nothing was paused.
+    pub fn resume(&self) -> bool {
+        let resumed = self.shared.stopped.lock().resume(None);
+        Answers::ask(&self.shared, &Order::Resume(None), Tell::Nobody);
+        resumed
+    }
+
+    /// Whether it ends, now or when its clients have left.
+    pub fn is_ending(&self) -> bool {
+        self.shared.ending.load(Ordering::Relaxed)
     }
 
     /// Ends: no new clients, and those there are when their transactions have ended, or at once.

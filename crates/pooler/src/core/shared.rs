@@ -136,6 +136,8 @@ pub(crate) struct Shared {
     /// Bytes in the buffers of each loop's connections, as of its last look; counted only with `memory_max`.
     pub buffered: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
+    /// No new clients are taken.
+    pub ending: AtomicBool,
     /// What administrators have paused or disabled.
     pub stopped: Mutex<crate::core::console::stopped::Stopped>,
     /// Counters of databases that averages are taken against, and when they were read.
@@ -290,6 +292,7 @@ impl Shared {
             jobs: AtomicUsize::new(0),
             buffered: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             stopping: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
             stopped: Mutex::default(),
             earlier: Mutex::default(),
             server_counts: Counts::default(),

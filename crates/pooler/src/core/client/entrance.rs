@@ -12,11 +12,11 @@ use crate::auth::authenticator::BODY_BYTES_MAX;
 use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
 use crate::config::{CONSOLES, PoolMode};
 use crate::core::client::os_users::{Waiter, asked_of_system};
-use crate::core::client::start::begins_alike;
+use crate::core::client::start::{REPLICATION_PARAMETER, begins_alike};
 use crate::core::client::{AskedForTls, Client, Entrance, Phase, log_client};
 use crate::core::event_loop::{EventLoop, Todo, goodbye};
 use crate::core::pool::process::Greeting;
-use crate::core::route::fleet::Way;
+use crate::core::route::fleet::{REPLICATION, Way};
 use crate::core::server::cancel;
 use crate::core::shared::{Full, Login};
 use crate::tls;
@@ -189,7 +189,7 @@ impl<R: Reactor> EventLoop<R> {
             ));
         }
         let console = CONSOLES.contains(&&*client.database);
-        let admin = proxy.admin_users.iter().any(|name| **name == *client.user);
+        let admin = proxy.admin_users.iter().any(|name| **name == *client.user) || is_own(client);
         if all > proxy.max_client_conn as usize && !(console && admin) {
             return Err(Refusal::new(
                 code::TOO_MANY_CONNECTIONS,
@@ -199,20 +199,13 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(refusal) = memory.filter(|_| !(console && admin)) {
             return Err(refusal);
         }
-        if let Some(value) = startup.get("replication")
-            && !matches!(value, "false" | "off" | "no" | "0")
-        {
-            return Err(
-                Refusal::new(code::NOT_SUPPORTED, "replication connections are not pooled")
-                    .hint("Connect to the PostgreSQL server directly."),
-            );
-        }
         let address = match &client.peer {
             Some(Peer::Tcp(address)) => Some(address.ip()),
             _ => None,
         };
         let mut map = None;
         let method = match &self.files.rules {
+            _ if console && is_own(client) => Method::Any,
             Some(rules) => {
                 let question = hba::Question {
                     database: &client.database,
@@ -262,8 +255,12 @@ impl<R: Reactor> EventLoop<R> {
         let files = Arc::clone(&self.files);
         let lookup = files.lookup(&user);
         let unknown = matches!(lookup, Lookup::Unknown);
-        let asks = unknown && entrance.method.wants_user() && !entrance.console;
-        if waits || asks && self.ask_for_secret(reactor, index) {
+        let asks = unknown && entrance.method.wants_user() && !waits;
+        let asked = match asks.then(|| self.ask_for_secret(reactor, index)).transpose() {
+            Ok(asked) => asked.unwrap_or(false),
+            Err(refusal) => return self.refuse_client(reactor, index, &refusal),
+        };
+        if waits || asked {
             if let Some(client) = self.clients.get_mut(index) {
                 client.phase = Phase::Looking(entrance);
             }
@@ -386,7 +383,9 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let (database, user) = (Arc::clone(&client.database), Arc::clone(&client.user));
-        let pool_index = match self.pool(&database, &user, 0) {
+        let replicates = settings.0.contains_key(REPLICATION_PARAMETER);
+        let kind = if replicates { REPLICATION } else { 0 };
+        let pool_index = match self.pool(&database, &user, kind) {
             Ok(pool) => pool,
             Err(refusal) => return self.refuse_client(reactor, index, &refusal),
         };
@@ -433,6 +432,11 @@ impl<R: Reactor> EventLoop<R> {
         let greeting = pool.all.greeting(&settings, &pool.effective);
         client.settings = Arc::new(settings);
         let session = pool.effective.pool_mode == PoolMode::Session;
+        if replicates {
+            // A server that streams takes no settings but those that it begins with.
+            client.start = Arc::clone(&client.settings);
+            return self.enter_queue(reactor, index);
+        }
         match greeting {
             Some(greeting) if !session => self.greet(reactor, index, &greeting, None),
             // In session mode it gets its server now.
@@ -526,7 +530,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         let proxy = &self.files.config.proxy;
         let named = |names: &[String]| names.iter().any(|name| **name == *client.user);
-        let admin = named(&proxy.admin_users);
+        let admin = named(&proxy.admin_users) || is_own(client);
         if !admin && !named(&proxy.stats_users) {
             let refusal = Refusal::new(code::INVALID_AUTHORIZATION, "not allowed")
                 .hint("admin_users and stats_users name who may use the console.");
@@ -550,6 +554,12 @@ impl<R: Reactor> EventLoop<R> {
         let out = welcome(client, &entrance, &self.shared.random, parameters.into_iter());
         client.transport.send(reactor, &out);
     }
+}
+
+/// Whether a process of the pooler's own user has come over a Unix socket under PgBouncer's name for it: it may do anything anyway.
+fn is_own(client: &Client) -> bool {
+    &*client.user == "pgbouncer"
+        && matches!(client.peer, Some(Peer::Unix { uid, .. }) if uid == corun_net::users::own_user_id())
 }
 
 /// What every client that gets in is told: the protocol, parameters by name, and its key.

@@ -70,6 +70,8 @@ pub(crate) enum Tell {
     Thread(SyncSender<()>),
     /// The first loop, which logs what was counted.
     Log,
+    /// Nobody waits for it.
+    Nobody,
 }
 
 /// What one loop has to say.
@@ -164,6 +166,7 @@ impl<R: Reactor> EventLoop<R> {
                     let _ = sender.try_send(());
                 }
                 Tell::Log => self.shared.tell(0, Message::Counted(answers)),
+                Tell::Nobody => {}
             }
         }
     }

@@ -208,6 +208,10 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 Outcome::Asked(Order::Pause(name.clone()))
             }
+            Command::Resume(_) if self.draining || self.stopping => {
+                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "pooler is shutting down");
+                Outcome::Answered(Err(refusal))
+            }
             Command::Resume(name) => {
                 if !stopped.resume(name.as_deref()) {
                     return Outcome::Answered(Err(Refusal::new(code::NOT_NOW, "not paused")));
@@ -234,10 +238,13 @@ impl<R: Reactor> EventLoop<R> {
                 let at_once = *kind == Shutdown::Immediate;
                 Outcome::Asked(Order::Shutdown { at_once })
             }
-            Command::Suspend => refused(
-                "SUSPEND is not needed here",
-                "Start the new process with so_reuseport, then SHUTDOWN the old one.",
-            ),
+            // As PAUSE, but it waits for nobody.
+            Command::Suspend => {
+                if !stopped.pause(None) {
+                    return Outcome::Answered(Err(Refusal::new(code::NOT_NOW, "already paused")));
+                }
+                Outcome::Asked(Order::Pause(None))
+            }
             Command::Reload => Outcome::Answered(self.reload()),
             Command::Set { key, value } => Outcome::Answered(self.set(key, value)),
             Command::Show(Show::Prepared) => Outcome::Asked(Order::Prepared),

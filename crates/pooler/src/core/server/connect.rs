@@ -40,6 +40,9 @@ fn no_postgresql() -> Refusal {
     )
 }
 
+/// The server does not respond.
+pub(in crate::core) const CONNECT_TIMEOUT: &str = "server_connect_timeout";
+
 /// The server is there, and it does not let the pooler in.
 const LOGIN_FAILED: &str = "server login failed";
 
@@ -151,6 +154,13 @@ impl<R: Reactor> EventLoop<R> {
         )));
         pool.servers += 1;
         pool.connecting += 1;
+        if pool.all.servers() > pool.size {
+            tracing::info!(
+                database = &*pool.key.database,
+                user = &*pool.key.user,
+                "taking connection from reserve_pool"
+            );
+        }
         Attempt::Begun
     }
 
@@ -415,7 +425,12 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let (pool, host) = (server.pool, server.host.number);
-        self.close_server(reactor, index, "login failed");
+        let why = match refusal.code {
+            code::CANNOT_CONNECT if refusal.message == CONNECT_TIMEOUT => "connect timeout",
+            code::CANNOT_CONNECT if refusal.message != LOGIN_FAILED => "connect failed",
+            _ => "login failed",
+        };
+        self.close_server(reactor, index, why);
         self.connect_failed(reactor, pool, host, refusal);
     }
 
@@ -426,18 +441,22 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
+        // A wrong password is no fault of the host.
+        let at_fault = refusal.detail.is_none() || refusal.message != LOGIN_FAILED;
+        let comes_back =
+            matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW) && refusal.message != LOGIN_FAILED;
+        let what = match &refusal.detail {
+            _ if comes_back && refusal.code == code::CANNOT_CONNECT => refusal.message.clone(),
+            Some(why) => format!("{LOGIN_FAILED}: FATAL {why}"),
+            None => format!("{LOGIN_FAILED}: FATAL {}", refusal.message),
+        };
         tracing::warn!(
             database = &*pool.key.database,
             user = &*pool.key.user,
             code = refusal.code,
             detail = refusal.detail.as_deref(),
-            "server: {}",
-            refusal.message
+            "{what}"
         );
-        // A wrong password is no fault of the host.
-        let at_fault = refusal.detail.is_none() || refusal.message != LOGIN_FAILED;
-        let comes_back =
-            matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW) && refusal.message != LOGIN_FAILED;
         if at_fault && pool.hosts.failed(host) {
             // Another in the list has not been tried yet.
             return self.todo.push_back(Todo::Connect(index));
