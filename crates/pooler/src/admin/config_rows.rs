@@ -64,6 +64,7 @@ pub fn database_rows(config: &Config) -> Vec<DatabaseRow> {
         database: CONSOLE.to_owned(),
         force_user: Some(CONSOLE.to_owned()),
         pool_mode: Some(PoolMode::Statement.word().to_owned()),
+        max_client_connections: u64::from(proxy.max_db_client_connections),
         ..DatabaseRow::default()
     });
     rows

@@ -407,27 +407,14 @@ impl<R: Reactor> EventLoop<R> {
             };
             return self.refuse_client(reactor, index, &refusal);
         }
-        let of_user = self.files.config.users.get(&*user);
-        let limits = (
-            pool.effective.max_db_client_connections,
-            of_user
-                .and_then(|settings| settings.max_user_client_connections)
-                .unwrap_or(self.files.config.proxy.max_user_client_connections),
-        );
-        let full = match self.shared.client_counts.count(&database, &user, limits) {
-            Ok(()) => None,
-            Err(Full::Database) => Some("max_db_client_connections"),
-            Err(Full::User) => Some("max_user_client_connections"),
-        };
-        if let Some(name) = full {
-            let refusal = Refusal::new(
-                code::TOO_MANY_CONNECTIONS,
-                format!("no more connections allowed ({name})"),
-            );
+        let most = pool.effective.max_db_client_connections;
+        if let Err(refusal) = self.count_client(index, Some(most)) {
             return self.refuse_client(reactor, index, &refusal);
         }
+        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+            return;
+        };
         client.pool = pool_index;
-        client.counted = true;
         pool.clients += 1;
         let greeting = pool.all.greeting(&settings, &pool.effective);
         client.settings = Arc::new(settings);
@@ -447,6 +434,29 @@ impl<R: Reactor> EventLoop<R> {
             // A server tells what to say, and whether it takes these settings.
             None => self.enter_queue(reactor, index),
         }
+    }
+
+    /// Counts a client of its database, of which there may be `most` (0: any number), and of its user; without `most` there is no limit.
+    fn count_client(&mut self, index: usize, most: Option<u32>) -> Result<(), Refusal> {
+        let Some(client) = self.clients.get_mut(index) else {
+            return Ok(());
+        };
+        let of_user = self.files.config.users.get(&*client.user);
+        let of_user = of_user
+            .and_then(|settings| settings.max_user_client_connections)
+            .unwrap_or(self.files.config.proxy.max_user_client_connections);
+        let limits = most.map_or((0, 0), |most| (most, of_user));
+        let counts = &self.shared.client_counts;
+        let name = match counts.count(&client.database, &client.user, limits) {
+            Ok(()) => {
+                client.counted = true;
+                return Ok(());
+            }
+            Err(Full::Database) => "max_db_client_connections",
+            Err(Full::User) => "max_user_client_connections",
+        };
+        let what = format!("no more connections allowed ({name})");
+        Err(Refusal::new(code::TOO_MANY_CONNECTIONS, what))
     }
 
     /// Puts a client on its way in into the queue of the pool that tells what it is told.
@@ -536,6 +546,13 @@ impl<R: Reactor> EventLoop<R> {
                 .hint("admin_users and stats_users name who may use the console.");
             return self.refuse_client(reactor, index, &refusal);
         }
+        let most = proxy.max_db_client_connections;
+        if let Err(refusal) = self.count_client(index, (!admin).then_some(most)) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
         let Phase::Greeting(entrance) = std::mem::replace(&mut client.phase, Phase::Console) else {
             return;
         };

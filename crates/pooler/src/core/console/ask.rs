@@ -13,6 +13,7 @@ use corun_net::reactor::Reactor;
 use parking_lot::Mutex;
 
 use crate::admin::{PreparedRow, QueryRow, SplitRow};
+use crate::core::client::Phase;
 use crate::core::console::look::{ClientView, PoolView, ServerView};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::memory::Buffers;
@@ -222,7 +223,8 @@ impl<R: Reactor> EventLoop<R> {
                 let clients: Vec<usize> = self
                     .clients
                     .iter()
-                    .filter(|(_, client)| client.counted && named(name, &client.database))
+                    .filter(|(_, client)| client.counted && !matches!(client.phase, Phase::Console))
+                    .filter(|(_, client)| named(name, &client.database))
                     .map(|(index, _)| index)
                     .collect();
                 for &client in &clients {
