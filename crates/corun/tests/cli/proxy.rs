@@ -173,6 +173,30 @@ fn top_says_why_it_cannot_look() {
 }
 
 #[test]
+fn an_imported_file_is_new_and_only_its_owner_reads_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let ini = "[databases]\nshop = host=127.0.0.1 user=app password=hush\n[pgbouncer]\nauth_type = any\n";
+    std::fs::write(folder.path().join("pgbouncer.ini"), ini).expect("written");
+    let program = crate::PROGRAM;
+    let command = format!("umask 000; exec {program} proxy import pgbouncer.ini --output corun.toml");
+    let status = Command::new("sh").args(["-c", &command]).current_dir(folder.path()).status();
+    assert!(status.expect("it runs").success());
+    let file = folder.path().join("corun.toml");
+    let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(&file).expect("read");
+    assert!(text.contains("hush"), "{text}");
+    std::fs::write(&file, "mine").expect("written");
+    let arguments = ["proxy", "import", "pgbouncer.ini", "--output", "corun.toml"];
+    let again = corun_in(folder.path(), &arguments, "");
+    let problem = again.err.lines().find(|line| line.starts_with("error: "));
+    assert_eq!((again.code, problem), (1, Some("error: corun.toml is there already")), "{again:?}");
+    assert!(again.err.ends_with("hint: name another file, or remove it\n"), "{again:?}");
+    assert_eq!(std::fs::read_to_string(&file).expect("read"), "mine");
+}
+
+#[test]
 fn preflight_says_what_fails_and_ends_with_1() {
     let folder = tempfile::tempdir().expect("a folder");
     configure(folder.path(), free_port(), free_port(), "scram-sha-256");
