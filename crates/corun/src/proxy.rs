@@ -2,6 +2,7 @@
 
 mod import;
 mod learn;
+mod password;
 mod preflight;
 mod serve;
 
@@ -47,8 +48,9 @@ Examples:
   corun proxy preflight --config corun.toml --database shop --user alice
   corun proxy preflight --json | jq 'select(.level != \"ok\")'
 
-Each line is ok, warn or fail, with what to do. Run the command as the user and on the machine that the pooler will run on. Exit codes: 0 nothing
-failed, 1 something failed, 2 wrong usage.")]
+Each line is ok, warn or fail, with what to do. Run the command as the user and on the machine that the pooler will run on. Where a server asks for
+a password that no file has, for instance where auth_file has SCRAM secrets, PGPASSWORD has it, or the command asks on the terminal. Exit codes:
+0 nothing failed, 1 something failed, 2 wrong usage.")]
     Preflight(preflight::PreflightArgs),
     /// Propose ranges of keys and queries in parts; nothing is written.
     #[command(after_help = "\
@@ -59,8 +61,8 @@ Examples:
   corun proxy learn --json | jq 'select(.table == \"range\")'
 
 The command asks the server of each database for its catalog, its statistics and, where it is installed, pg_stat_statements, and a running
-pooler's console for what the pooler has seen. The printed tables can be added to corun.toml. Exit codes: 0 some database responded, 1 none did,
-2 wrong usage.")]
+pooler's console for what the pooler has seen. The printed tables can be added to corun.toml. Where a server asks for a password that no file has,
+PGPASSWORD has it, or the command asks on the terminal. Exit codes: 0 some database responded, 1 none did, 2 wrong usage.")]
     Learn(learn::LearnArgs),
 }
 

@@ -121,7 +121,8 @@ fn wait(proxy: &Pooler, signals: &mut Signals, file: &Path, timeout: Duration) {
 fn reload(proxy: &Pooler, file: &Path) {
     match ConfigFiles::load(file) {
         Ok((files, warnings)) => {
-            for warning in warnings {
+            let warnings = warnings.iter().map(ToString::to_string);
+            for warning in warnings.chain(files.warnings.iter().cloned()) {
                 tracing::warn!("{warning}");
             }
             let restart = proxy.reload(files);

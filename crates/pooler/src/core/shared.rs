@@ -129,6 +129,8 @@ pub(crate) struct Shared {
     pub clients: Vec<AtomicUsize>,
     /// Of these at the console.
     pub consoles: AtomicUsize,
+    /// Commands that these have sent so far.
+    pub console_commands: AtomicU64,
     /// Servers of each loop that work for clients; counted only where queries may run in parts.
     pub busy: Vec<AtomicUsize>,
     /// Queries that run in parts.
@@ -288,6 +290,7 @@ impl Shared {
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             consoles: AtomicUsize::new(0),
+            console_commands: AtomicU64::new(0),
             busy: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             jobs: AtomicUsize::new(0),
             buffered: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
@@ -392,6 +395,12 @@ impl Shared {
     /// What `auth_query` found.
     pub fn secret(&self, login: &Login) -> Option<Secret> {
         self.secrets.lock().get(login).cloned()
+    }
+
+    /// Users that `auth_query` found.
+    pub fn users_with_secret(&self) -> Vec<String> {
+        let secrets = self.secrets.lock();
+        secrets.keys().map(|login| login.user.to_string()).collect()
     }
 
     /// Whether a reason against binding backends comes up for the first time.

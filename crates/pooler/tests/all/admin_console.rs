@@ -159,7 +159,6 @@ fn who_may_only_look_changes_nothing() {
             "SHUTDOWN",
             "SET query_timeout = 1",
             "KILL_CLIENT 1",
-            "SUSPEND",
         ] {
             for error in [
                 client.simple_query(text).await.expect_err(text),

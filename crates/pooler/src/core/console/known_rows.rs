@@ -1,8 +1,8 @@
 //! Rows of the console and the metrics about what is known beside connections: databases, statements, names of hosts, errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::admin::{DatabaseRow, DnsHostRow, PreparedRow, database_rows};
+use crate::admin::{DatabaseRow, DnsHostRow, PreparedRow, UserRow, database_rows, user_row};
 use crate::config::Config;
 use crate::core::console::ask::Part;
 use crate::core::console::stopped::Stopped;
@@ -28,6 +28,22 @@ pub(in crate::core) fn databases(parts: &[Part], config: &Config, stopped: &Stop
         row.disabled = stopped.disabled.contains(&row.name);
     }
     rows
+}
+
+/// `SHOW USERS`.
+pub(in crate::core) fn users(parts: &[Part], config: &Config, names: BTreeSet<String>) -> Vec<UserRow> {
+    let row = |name: String| {
+        let servers = parts.iter().flat_map(|part| &part.servers);
+        let clients = parts.iter().flat_map(|part| &part.clients);
+        UserRow {
+            current_connections: servers.filter(|server| server.user == name).count() as u64,
+            current_client_connections: clients
+                .filter(|client| client.is_in() && *client.user == *name)
+                .count() as u64,
+            ..user_row(config, name)
+        }
+    };
+    names.into_iter().map(row).collect()
 }
 
 /// `SHOW PREPARED`: event loops share statements, and each tells of its own clients and servers.

@@ -32,6 +32,13 @@ pub(crate) struct ClientView {
     pub buffer: BufferView,
 }
 
+impl ClientView {
+    /// Whether it has proved who it is.
+    pub fn is_in(&self) -> bool {
+        self.state != "login"
+    }
+}
+
 /// What is kept for a connection, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BufferView {
