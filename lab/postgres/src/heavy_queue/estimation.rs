@@ -4,7 +4,7 @@
 //! ```text
 //!   statistics, explain (analyze) ──▶ corun_pooler::plans ─┬─▶ tables as estimated ──┐
 //!                                                   ├─▶ tables as seen ───────┴─▶ error
-//!                                                   └─▶ what was seen, learnt ──▶ tables as estimated the next time ──▶ error when corrected
+//!                                                   └─▶ counts it may ask for ──▶ tables as estimated the next time ──▶ error when corrected
 //! ```
 
 use corun_model::units::CpuId;
@@ -38,7 +38,7 @@ const HASH_GROUP: [&str; 3] = ["q3.1", "q4.1", "q4.2"];
 /// A query and its tables, estimated and seen.
 struct Estimated {
     query: String,
-    /// Bytes as estimated, as really built, and as estimated by what was learnt, of each table.
+    /// Bytes as estimated, as really built, and as estimated by what was counted, of each table.
     tables: Vec<[u64; 3]>,
 }
 
@@ -70,8 +70,12 @@ fn estimated(backend: &mut Backend, query: &Query) -> Result<Estimated, BenchErr
     let mut learnt = Corrections::default();
     learnt.set_tables(&statistics);
     let first = plan.tables(&memory, &learnt);
-    for seen in plan.observations() {
-        learnt.observe(seen);
+    for (key, question) in plan.questions() {
+        let rows = backend.client().run(&question)?.rows;
+        let count = rows.into_iter().flatten().flatten().next();
+        if let Some(count) = count.and_then(|count| count.parse().ok()) {
+            learnt.learn(key, count);
+        }
     }
     let counted = |table: &HashTable| table.built.counted.0;
     let again = plan.tables(&memory, &learnt);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 
 use crate::core::event_loop::{EventLoop, TICK, Todo, server_token};
-use crate::core::pool::PoolKey;
-use crate::core::pool::process::{Given, ServerKey};
+use crate::core::pool::process::{Given, Hunger, ServerKey};
+use crate::core::pool::{Pool, PoolKey};
 use crate::core::shared::{Full, Message};
 
 impl<R: Reactor> EventLoop<R> {
@@ -38,14 +38,27 @@ impl<R: Reactor> EventLoop<R> {
         self.shared.mailboxes.len() == 1
     }
 
+    /// What a pool's clients wait for, if any do.
+    fn hunger_of(&self, pool: &Pool) -> Option<Hunger> {
+        let oldest = pool.waiting.iter().next()?;
+        Some(Hunger {
+            since: oldest.since + self.hosts.clock_ahead,
+            waiting: pool.waiting.len(),
+            servers: pool.servers,
+        })
+    }
+
     /// Clients of a pool, or questions to its servers, wait for a connection that there is no room for: another loop's free one will do.
     pub(in crate::core) fn hungry(&mut self, index: usize) {
         let Some(pool) = self.pools.get(index).filter(|_| !self.is_alone()) else {
             return;
         };
-        let oldest = pool.waiting.iter().next();
-        let since = oldest.map_or(self.now, |waiting| waiting.since) + self.hosts.clock_ahead;
-        if let Some(other) = pool.all.hunger(self.index, Some(since)) {
+        let hunger = self.hunger_of(pool).unwrap_or(Hunger {
+            since: self.now + self.hosts.clock_ahead,
+            waiting: 1,
+            servers: pool.servers,
+        });
+        if let Some(other) = pool.all.hunger(self.index, Some(hunger)) {
             let key = pool.key.servers();
             self.shared.tell(other, Message::Give { key, to: self.index });
         }
@@ -97,9 +110,9 @@ impl<R: Reactor> EventLoop<R> {
         let Some(pool) = self.pools.get(of) else {
             return false;
         };
-        let oldest = pool.waiting.iter().next();
-        let own = oldest.map(|waiting| waiting.since + self.hosts.clock_ahead);
-        let Some(other) = pool.all.hungriest(self.index, own) else {
+        let own = self.hunger_of(pool);
+        let now = self.now + self.hosts.clock_ahead;
+        let Some(other) = pool.all.hungriest(self.index, own, now) else {
             return false;
         };
         let given = self.give(reactor, server, other);
@@ -124,6 +137,7 @@ impl<R: Reactor> EventLoop<R> {
         let server = self.servers.remove(index);
         pool.servers -= 1;
         pool.idle.forget(index);
+        pool.all.fed(to);
         let given = Given {
             key: pool.key.servers(),
             effective: Arc::clone(&pool.effective),
@@ -186,6 +200,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(hungry) = all.closed(false) {
             self.shared.tell(hungry, Message::Room(key.clone()));
         }
+        self.look_for_room(key);
     }
 
     /// A limit of the database or the user keeps a pool from connecting: a free connection of another pool makes room, here or in

@@ -22,9 +22,11 @@ use crate::config::Effective;
 use crate::core::server::Server;
 use crate::session::settings::Settings;
 
-/// A server goes to another loop's client only if that has waited so much longer than its own loop's: a connection that moves costs some
-/// microseconds. Unmeasured.
+/// A server goes to another loop's client only if that has waited a quarter and so much longer than its own loop's: one that moves serves
+/// nobody until the other loop's turn comes. Unmeasured.
 const PATIENCE: Duration = Duration::from_millis(5);
+/// Beyond four times and so much longer it goes whatever the loops' loads are. Unmeasured.
+const IMPATIENCE: Duration = Duration::from_millis(100);
 /// Pools known at which those that nobody has any more are dropped.
 const SWEEP_AT: usize = 1024;
 
@@ -63,6 +65,32 @@ pub(crate) struct Given {
     pub unused: Duration,
     /// RECONNECT orders that the giving loop had seen.
     pub reconnects: u64,
+}
+
+/// What a loop's clients wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hunger {
+    /// Since when the first of them waits, by the clock all loops share.
+    pub since: Duration,
+    /// How many wait.
+    pub waiting: usize,
+    /// Connections the loop has.
+    pub servers: usize,
+}
+
+impl Hunger {
+    /// Whether a connection of another loop, whose clients wait for it as well, should come here. How long clients have waited tells of
+    /// the past: by that alone all connections would go to one loop and back. So this one must not be better off with it than the other.
+    fn comes_before(&self, other: &Hunger, now: Duration) -> bool {
+        let (here, there) = (now.saturating_sub(self.since), now.saturating_sub(other.since));
+        let loaded = self.servers == 0 || self.waiting * other.servers >= other.waiting * (self.servers + 1);
+        let limit = if loaded {
+            there * 5 / 4 + PATIENCE
+        } else {
+            there * 4 + IMPATIENCE
+        };
+        here > limit
+    }
 }
 
 /// Pools by their servers.
@@ -125,19 +153,21 @@ struct State {
     servers: usize,
     /// Of these, not logged in yet.
     connecting: usize,
-    /// Since when clients of each loop wait for a connection that there is no room for, by the clock all loops share.
-    hungry: Vec<Option<Duration>>,
+    /// Of each loop, what its clients wait for while there is no room for another connection.
+    hungry: Vec<Option<Hunger>>,
 }
 
 impl State {
     /// The loop whose clients have waited longest, but for one.
-    fn hungriest(&self, except: usize) -> Option<(Duration, usize)> {
+    fn hungriest(&self, except: usize) -> Option<(Hunger, usize)> {
         let others = self
             .hungry
             .iter()
             .enumerate()
             .filter(|(index, _)| *index != except);
-        others.filter_map(|(index, since)| Some(((*since)?, index))).min()
+        others
+            .filter_map(|(index, hunger)| Some(((*hunger)?, index)))
+            .min_by_key(|(hunger, index)| (hunger.since, *index))
     }
 }
 
@@ -178,18 +208,18 @@ impl ProcessPool {
         state.servers - state.connecting.min(state.servers)
     }
 
-    /// Clients of a loop have waited for a connection `since` then and there is no room for one more; `None`: nobody does any more. Returns
-    /// another loop with a free connection, which can be asked for it.
-    pub fn hunger(&self, event_loop: usize, since: Option<Duration>) -> Option<usize> {
+    /// Clients of a loop wait for a connection and there is no room for one more; `None`: nobody does any more. Returns another loop with a
+    /// free connection, which can be asked for it.
+    pub fn hunger(&self, event_loop: usize, hunger: Option<Hunger>) -> Option<usize> {
         let mut state = self.state.lock();
-        let before = std::mem::replace(&mut state.hungry[event_loop], since);
-        match (before, since) {
+        let before = std::mem::replace(&mut state.hungry[event_loop], hunger);
+        match (before, hunger) {
             (None, Some(_)) => self.hungry.fetch_add(1, Ordering::SeqCst),
             (Some(_), None) => self.hungry.fetch_sub(1, Ordering::SeqCst),
             _ => 0,
         };
         drop(state);
-        since?;
+        hunger?;
         let free = |index: &usize| self.idle[*index].load(Ordering::SeqCst);
         let others = (0..self.idle.len()).filter(|&index| index != event_loop);
         others.filter(|index| free(index) > 0).max_by_key(free)
@@ -200,14 +230,22 @@ impl ProcessPool {
         self.hungry.load(Ordering::SeqCst) > 0 && self.state.lock().hungry[event_loop].is_some()
     }
 
-    /// Another loop that a free connection should go to; `own` is since when this loop's own clients wait.
+    /// Another loop that a free connection should go to `now`; `own` is what this loop's own clients wait for.
     #[inline]
-    pub fn hungriest(&self, event_loop: usize, own: Option<Duration>) -> Option<usize> {
+    pub fn hungriest(&self, event_loop: usize, own: Option<Hunger>, now: Duration) -> Option<usize> {
         if self.hungry.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        let (since, index) = self.state.lock().hungriest(event_loop)?;
-        own.is_none_or(|own| since + PATIENCE < own).then_some(index)
+        let (hunger, index) = self.state.lock().hungriest(event_loop)?;
+        own.is_none_or(|own| hunger.comes_before(&own, now))
+            .then_some(index)
+    }
+
+    /// A connection is on its way to a hungry loop, which will say what it waits for then.
+    pub fn fed(&self, event_loop: usize) {
+        if let Some(hunger) = &mut self.state.lock().hungry[event_loop] {
+            hunger.servers += 1;
+        }
     }
 
     /// What clients with these start-up settings are told, if a server that was made by the same configuration has said so.
@@ -319,8 +357,43 @@ mod tests {
     const B: usize = 1;
     const C: usize = 2;
 
-    fn second(number: u64) -> Option<Duration> {
-        Some(Duration::from_secs(number))
+    const NOW: Duration = Duration::from_secs(10);
+
+    fn second(number: u64) -> Option<Hunger> {
+        Some(Hunger {
+            since: Duration::from_secs(number),
+            waiting: 1,
+            servers: 0,
+        })
+    }
+
+    #[test]
+    fn loops_that_wait_alike_share_the_connections() {
+        let hunger = |waiting, servers| Hunger {
+            since: Duration::from_secs(5),
+            waiting,
+            servers,
+        };
+        let other = |waiting, servers| Hunger {
+            since: Duration::from_secs(6),
+            ..hunger(waiting, servers)
+        };
+        for (here, there, comes) in [
+            (hunger(500, 0), other(500, 8), true),
+            (hunger(500, 3), other(500, 5), true),
+            (hunger(500, 4), other(500, 4), false),
+            (hunger(500, 7), other(500, 1), false),
+            (hunger(10, 4), other(500, 4), false),
+            (hunger(1, 0), other(500, 1), true),
+        ] {
+            assert_eq!(here.comes_before(&there, NOW), comes, "{here:?} {there:?}");
+        }
+        // However few wait: nobody starves.
+        let others = Hunger {
+            since: Duration::from_secs(9),
+            ..other(500, 4)
+        };
+        assert!(hunger(1, 4).comes_before(&others, NOW));
     }
 
     #[test]
@@ -340,17 +413,22 @@ mod tests {
     #[test]
     fn who_has_waited_longest_is_next() {
         let pool = ProcessPools::new(3).alone();
-        assert_eq!(pool.hungriest(A, None), None);
+        assert_eq!(pool.hungriest(A, None, NOW), None);
         assert_eq!(pool.hunger(B, second(5)), None, "nobody has a free one");
         assert_eq!(pool.hunger(C, second(3)), None);
-        assert_eq!(pool.hungriest(A, None), Some(C));
-        assert_eq!(pool.hungriest(A, second(3)), None, "its own has waited as long");
-        assert_eq!(pool.hungriest(A, second(4)), Some(C));
-        assert_eq!(pool.hungriest(C, second(4)), None);
+        assert_eq!(pool.hungriest(A, None, NOW), Some(C));
+        assert_eq!(
+            pool.hungriest(A, second(3), NOW),
+            None,
+            "its own has waited as long"
+        );
+        assert_eq!(pool.hungriest(A, second(4), NOW), None, "nearly as long");
+        assert_eq!(pool.hungriest(A, second(5), NOW), Some(C));
+        assert_eq!(pool.hungriest(C, second(4), NOW), None);
         assert_eq!(pool.closed(false), Some(C));
         assert_eq!(pool.hunger(C, None), None);
         assert!(pool.is_hungry(B) && !pool.is_hungry(C));
-        assert_eq!(pool.hungriest(A, None), Some(B));
+        assert_eq!(pool.hungriest(A, None, NOW), Some(B));
     }
 
     #[test]

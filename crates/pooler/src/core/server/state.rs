@@ -188,7 +188,7 @@ impl<R: Reactor> EventLoop<R> {
             || server.life.closing.is_some()
             || pool.paused
             || !pool.waiting.is_empty()
-            || pool.all.hungriest(self.index, None).is_some();
+            || pool.all.hungriest(self.index, None, self.now).is_some();
         if needed {
             self.settle_server(reactor, index);
         }
@@ -403,7 +403,7 @@ impl<R: Reactor> EventLoop<R> {
                 .get(client)
                 .is_none_or(|client| client.doubt.hidden.is_nothing());
             let needed = self.pools.get(server.pool).is_none_or(|pool| {
-                !pool.waiting.is_empty() || pool.all.hungriest(self.index, None).is_some()
+                !pool.waiting.is_empty() || pool.all.hungriest(self.index, None, self.now).is_some()
             });
             if nothing || needed {
                 self.settle_server(reactor, index);
