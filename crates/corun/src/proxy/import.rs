@@ -61,9 +61,15 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     let mut new = std::fs::OpenOptions::new();
     new.write(true).create_new(true).mode(0o600);
-    match new.open(file).and_then(|mut opened| opened.write_all(text.as_bytes())) {
+    match new
+        .open(file)
+        .and_then(|mut opened| opened.write_all(text.as_bytes()))
+    {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let text = format!("{} is there already\nhint: name another file, or remove it", file.display());
+            let text = format!(
+                "{} is there already\nhint: name another file, or remove it",
+                file.display()
+            );
             Err(Failed(text).into())
         }
         other => other.with_context(|| format!("cannot write {}", file.display())),

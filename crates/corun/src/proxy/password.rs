@@ -45,7 +45,13 @@ enum Typed {
 fn read() -> io::Result<Typed> {
     let mut text = String::new();
     loop {
-        let Event::Key(KeyEvent { code, modifiers, kind, .. }) = event::read()? else {
+        let Event::Key(KeyEvent {
+            code,
+            modifiers,
+            kind,
+            ..
+        }) = event::read()?
+        else {
             continue;
         };
         if kind == KeyEventKind::Release {

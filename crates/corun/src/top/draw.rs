@@ -308,7 +308,11 @@ q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
             row.state = "off".to_owned();
         }
         let mut screen = screen(1);
-        screen.news(News::Frame(Box::new(Frame::of("127.0.0.1:6432", later, Some(&earlier)))));
+        screen.news(News::Frame(Box::new(Frame::of(
+            "127.0.0.1:6432",
+            later,
+            Some(&earlier),
+        ))));
         let lines = drawn(&screen, 80, 24).join("\n");
         assert!(!lines.to_lowercase().contains("cohort"), "{lines}");
         assert!(lines.contains(" 3 Cores (2)  5 Hosts (1)"), "{lines}");

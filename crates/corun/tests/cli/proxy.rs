@@ -180,7 +180,10 @@ fn an_imported_file_is_new_and_only_its_owner_reads_it() {
     std::fs::write(folder.path().join("pgbouncer.ini"), ini).expect("written");
     let program = crate::PROGRAM;
     let command = format!("umask 000; exec {program} proxy import pgbouncer.ini --output corun.toml");
-    let status = Command::new("sh").args(["-c", &command]).current_dir(folder.path()).status();
+    let status = Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(folder.path())
+        .status();
     assert!(status.expect("it runs").success());
     let file = folder.path().join("corun.toml");
     let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
@@ -191,8 +194,15 @@ fn an_imported_file_is_new_and_only_its_owner_reads_it() {
     let arguments = ["proxy", "import", "pgbouncer.ini", "--output", "corun.toml"];
     let again = corun_in(folder.path(), &arguments, "");
     let problem = again.err.lines().find(|line| line.starts_with("error: "));
-    assert_eq!((again.code, problem), (1, Some("error: corun.toml is there already")), "{again:?}");
-    assert!(again.err.ends_with("hint: name another file, or remove it\n"), "{again:?}");
+    assert_eq!(
+        (again.code, problem),
+        (1, Some("error: corun.toml is there already")),
+        "{again:?}"
+    );
+    assert!(
+        again.err.ends_with("hint: name another file, or remove it\n"),
+        "{again:?}"
+    );
     assert_eq!(std::fs::read_to_string(&file).expect("read"), "mine");
 }
 
@@ -232,7 +242,11 @@ fn with_secret_only(proxy: &Proxy) -> tempfile::TempDir {
     let text = text.replace("[databases.shop]\n", "[databases.shop]\ndbname = \"pgbouncer\"\n");
     std::fs::write(&file, text.replace("admin_users = [\"boss\"]\n", "")).expect("written");
     let verifier = Verifier::derive(b"secret", b"salt", ITERATIONS_DEFAULT).to_secret_text();
-    std::fs::write(folder.path().join("users.txt"), format!("\"boss\" \"{verifier}\"\n")).expect("written");
+    std::fs::write(
+        folder.path().join("users.txt"),
+        format!("\"boss\" \"{verifier}\"\n"),
+    )
+    .expect("written");
     folder
 }
 
@@ -250,9 +264,15 @@ fn where_files_have_a_secret_the_password_comes_from_the_environment() {
     };
     for command in ["preflight", "learn"] {
         let out = run(command, None);
-        assert!(out.contains("No password is known to log in with: set PGPASSWORD"), "{out}");
+        assert!(
+            out.contains("No password is known to log in with: set PGPASSWORD"),
+            "{out}"
+        );
         let out = run(command, Some("another"));
-        assert!(out.contains("The password given here is not this account's"), "{out}");
+        assert!(
+            out.contains("The password given here is not this account's"),
+            "{out}"
+        );
     }
     let out = run("preflight", Some("secret"));
     let expected = "boss to database pgbouncer: scram-sha-256, with the password given here";
@@ -288,7 +308,10 @@ fn a_terminal_is_asked_for_the_password_and_does_not_show_it() {
     out.read_to_string(&mut rest).expect("text");
     terminal.wait().expect("it has ended");
     assert!(rest.contains(", with the password given here"), "{rest}");
-    assert!(!rest.contains("secrex") && rest.trim_start().starts_with("ok "), "{rest}");
+    assert!(
+        !rest.contains("secrex") && rest.trim_start().starts_with("ok "),
+        "{rest}"
+    );
 }
 
 #[test]

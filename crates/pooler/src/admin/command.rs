@@ -8,7 +8,7 @@ use crate::config::{nearest, renamed_table, until_quote};
 use crate::wire::error::{Refusal, code};
 
 /// Where the number for `KILL_CLIENT` is.
-pub(super) const CLIENT_IDS: &str = "SHOW CLIENTS has it in the column id.";
+pub(crate) const CLIENT_IDS: &str = "SHOW CLIENTS has it in the column id.";
 /// Longest line that is looked at.
 const LINE_BYTES_MAX: usize = 10_000;
 
@@ -172,13 +172,11 @@ shows! {
 }
 
 /// What PgBouncer's console takes and this one does not: the command, why, and what to use instead.
-const NOT_OFFERED: &[(&str, &str, &str)] = &[
-    (
-        "SHOW FDS",
-        "file descriptors are not shown",
-        "SHOW SOCKETS has the connections; the system has the numbers in /proc/PID/fd.",
-    ),
-];
+const NOT_OFFERED: &[(&str, &str, &str)] = &[(
+    "SHOW FDS",
+    "file descriptors are not shown",
+    "SHOW SOCKETS has the connections; the system has the numbers in /proc/PID/fd.",
+)];
 
 /// Why a line is no command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -378,7 +376,10 @@ fn unknown(line: &str, first: &Token, rest: &[Token]) -> ConsoleError {
         let old = word.to_ascii_uppercase();
         return ConsoleError::Renamed { old, new };
     }
-    let words: Vec<&str> = std::iter::once(first).chain(rest).filter_map(Token::text).collect();
+    let words: Vec<&str> = std::iter::once(first)
+        .chain(rest)
+        .filter_map(Token::text)
+        .collect();
     let line_of_words = words.join(" ");
     let mut known = NOT_OFFERED.iter();
     if let Some(&(_, why, instead)) = known.find(|(known, ..)| known.eq_ignore_ascii_case(&line_of_words)) {
@@ -549,7 +550,10 @@ mod tests {
     fn what_is_refused_is_never_suggested() {
         for &(command, why, instead) in NOT_OFFERED {
             let expected = ConsoleError::NotOffered { why, instead };
-            assert_eq!(Command::parse(&format!("{};", command.to_lowercase())), Err(expected));
+            assert_eq!(
+                Command::parse(&format!("{};", command.to_lowercase())),
+                Err(expected)
+            );
             let word = command.rsplit(' ').next().expect("a word");
             assert!(!help().contains(word), "{command}");
             // Whatever is left out, changed or doubled in it.

@@ -27,8 +27,8 @@ pub use own_rows::{
 };
 pub use prometheus::{CONTENT_TYPE, HeavyQueueTotals, Latencies, Snapshot, prometheus};
 pub use rows::{
-    ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, ListRow, MemoryRow, PeerPoolRow,
-    PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow, timestamp,
+    ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, ListRow, MemoryRow, PeerPoolRow, PeerRow,
+    PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow, timestamp,
 };
 pub use stats::{AveragesRow, Stats, StatsRow, TotalRow, TotalsRow, overall};
 pub use table::{Cell, Row, Table};

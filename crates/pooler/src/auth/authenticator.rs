@@ -217,11 +217,9 @@ impl Authenticator {
             _ => (Secret::Scram(mock.verifier(user)), true),
         };
         let first = match (method, lookup) {
-            (Method::Trust, Lookup::Unknown) => denied(failed(
-                method,
-                user,
-                "trusted, but the user does not exist",
-            )),
+            (Method::Trust, Lookup::Unknown) => {
+                denied(failed(method, user, "trusted, but the user does not exist"))
+            }
             (Method::Trust | Method::Any, _) => (done(), State::Over),
             (Method::Reject, _) => denied(failed(method, user, "the method is reject")),
             (Method::Cert | Method::Peer, _) => match identity(method, user, facts) {

@@ -213,7 +213,7 @@ impl ConfigFiles {
     }
 
     /// What holds for the servers of a pool, whether the user they are logged in to as is the forced one or `auth_user`.
-    pub fn effective_of(&self, key: &PoolKey) -> Option<Arc<Effective>> {
+    pub(in crate::core) fn effective_of(&self, key: &PoolKey) -> Option<Arc<Effective>> {
         let user = &*key.user;
         let mut effective = self.config.effective_database(&key.database, user)?;
         if effective.user != user {

@@ -373,7 +373,12 @@ impl<R: Reactor> EventLoop<R> {
         };
         if self.files.config.proxy.log_pooler_errors {
             let age = self.now.saturating_sub(client.connected).as_secs();
-            log_client!(client, code = refusal.code, "closing because: {} (age={age}s)", refusal.message);
+            log_client!(
+                client,
+                code = refusal.code,
+                "closing because: {} (age={age}s)",
+                refusal.message
+            );
         }
         *self.errors.entry(refusal.code).or_default() += 1;
         let server = client.server.and_then(|server| self.servers.get(server));

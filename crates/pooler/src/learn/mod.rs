@@ -330,8 +330,14 @@ fn open(
         match preflight::open(files, &target, passwords) {
             Ok((talk, _)) => return Ok((talk, target.user)),
             Err(failed) => {
-                let advice = failed.advice().map(|advice| format!(". {advice}")).unwrap_or_default();
-                all.push(format!("{} as {}: {}{advice}", target.endpoint, target.user, failed.error));
+                let advice = failed
+                    .advice()
+                    .map(|advice| format!(". {advice}"))
+                    .unwrap_or_default();
+                all.push(format!(
+                    "{} as {}: {}{advice}",
+                    target.endpoint, target.user, failed.error
+                ));
                 if failed.is_away() {
                     break;
                 }

@@ -75,8 +75,11 @@ impl Schema {
         };
         let tables = list(&|table| Some(format!("{}.{}", table.schema, table.name)));
         let schemas = list(&|table| table.out_of_reach.then(|| quoted_name(&table.schema)));
-        let unreadable =
-            list(&|table| table.unreadable.then(|| qualified(Some(&table.schema), &table.name)));
+        let unreadable = list(&|table| {
+            table
+                .unreadable
+                .then(|| qualified(Some(&table.schema), &table.name))
+        });
         if tables.is_empty() {
             return None;
         }
@@ -166,7 +169,9 @@ mod tests {
         let mut schema = Schema::default();
         schema.tables.push(table("a", false, false));
         assert_eq!(schema.lacks("me"), None);
-        schema.tables.extend([table("b", true, true), table("c", false, true)]);
+        schema
+            .tables
+            .extend([table("b", true, true), table("c", false, true)]);
         assert_eq!(
             schema.lacks("me").as_deref(),
             Some(
@@ -175,6 +180,10 @@ mod tests {
             )
         );
         schema.tables.extend((0..20).map(|_| table("d", true, false)));
-        assert!(schema.lacks("me").is_some_and(|text| text.contains(" and 12 more, ")));
+        assert!(
+            schema
+                .lacks("me")
+                .is_some_and(|text| text.contains(" and 12 more, "))
+        );
     }
 }

@@ -8,8 +8,8 @@ use corun_net::reactor::{Peer, Stream};
 use corun_topology::affinity;
 
 use super::judge::{self, Facts};
+use super::login::{LoggedInWith, Passwords, open};
 use super::plan::{Account, Server};
-use super::login::{Passwords, LoggedInWith, open};
 use super::{Level, Line, accounts, or_refusal};
 use crate::auth::Credentials;
 use crate::config::Switch;
@@ -77,7 +77,16 @@ pub(super) fn check(
             tell(judge::tls(&about, talk.tls().as_deref(), talk.is_local()));
         }
         login(&about, account, &mut talk, with, tell);
-        if first && let Err(error) = look(files, server, &about, (&mut talk, target.user.as_str()), roles, tell) {
+        if first
+            && let Err(error) = look(
+                files,
+                server,
+                &about,
+                (&mut talk, target.user.as_str()),
+                roles,
+                tell,
+            )
+        {
             tell(
                 Line::fail("questions", &about, error.to_string())
                     .hint("The account must be able to run a plain SELECT."),

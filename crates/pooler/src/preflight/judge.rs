@@ -255,7 +255,9 @@ pub(super) fn got_in_with(with: LoggedInWith, line: Line) -> Line {
         LoggedInWith::OtherSecret if line.level == Level::Ok => Line::warn(
             line.check,
             &line.about,
-            format!("{text}; the SCRAM secret of the files is not the server's, so the pooler does not get in"),
+            format!(
+                "{text}; the SCRAM secret of the files is not the server's, so the pooler does not get in"
+            ),
         )
         .hint("Store the server's own: rolpassword in pg_authid. Or store the plain password."),
         _ => Line { text, ..line },
@@ -361,11 +363,10 @@ pub(super) fn lag(about: &str, full: bool, why: &str, user: &str) -> Line {
     if full {
         return Line::ok("lag", about, "role, timeline and place in the log can be read");
     }
-    Line::warn("lag", about, format!("not everything can be read: {why}"))
-        .hint(format!(
-            "GRANT pg_monitor TO {}: without it, limits of lag and old primaries cannot be judged.",
-            quoted_name(user)
-        ))
+    Line::warn("lag", about, format!("not everything can be read: {why}")).hint(format!(
+        "GRANT pg_monitor TO {}: without it, limits of lag and old primaries cannot be judged.",
+        quoted_name(user)
+    ))
 }
 
 #[cfg(test)]

@@ -62,9 +62,9 @@ impl FailedLogin {
     /// What to do about the password, if it is that.
     pub fn advice(&self) -> Option<&'static str> {
         match (&self.error, self.given) {
-            (error, true) if error.is_password() => {
-                Some("The password given here is not this account's: name the account that has it with --user.")
-            }
+            (error, true) if error.is_password() => Some(
+                "The password given here is not this account's: name the account that has it with --user.",
+            ),
             (TalkError::Login(LoginError::Missing(..)), false) => Some(
                 "No password is known to log in with: set PGPASSWORD, or run the command on a terminal, where it asks.",
             ),

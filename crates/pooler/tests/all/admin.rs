@@ -89,7 +89,10 @@ fn rows_of_the_configuration() {
     assert_eq!(databases[1].force_user.as_deref(), Some("owner"));
     let [alice, bob] = ["alice", "bob"].map(|name| user_row(&config, name.to_owned()));
     assert_eq!((alice.name.as_str(), alice.pool_size), ("alice", Some(3)));
-    assert_eq!((bob.name.as_str(), bob.pool_size, bob.pool_mode), ("bob", None, None));
+    assert_eq!(
+        (bob.name.as_str(), bob.pool_size, bob.pool_mode),
+        ("bob", None, None)
+    );
     assert!(!format!("{rows:?}{databases:?}{alice:?}").contains("hush"));
 }
 

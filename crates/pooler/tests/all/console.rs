@@ -196,14 +196,18 @@ fn tables_have_the_columns_of_pgbouncer() {
         console.send_query(&format!("SHOW {word}"));
         let messages = console.until_ready();
         let described = messages.iter().find(|message| message.tag == b'T');
-        let found = described.unwrap_or_else(|| panic!("{word}: {messages:?}")).column_names();
+        let found = described
+            .unwrap_or_else(|| panic!("{word}: {messages:?}"))
+            .column_names();
         // Ours come last.
         let expected: Vec<&str> = columns.split(' ').collect();
         assert_eq!(found[..expected.len().min(found.len())], expected, "{word}");
     }
     let rows = |console: &mut Raw, command: &str, column: &str| -> Vec<String> {
         let rows = console.table(command);
-        rows.into_iter().map(|mut row| row.remove(column).expect("a column")).collect()
+        rows.into_iter()
+            .map(|mut row| row.remove(column).expect("a column"))
+            .collect()
     };
     assert_eq!(
         rows(&mut console, "show lists", "list").join(" "),
@@ -211,10 +215,17 @@ fn tables_have_the_columns_of_pgbouncer() {
          dns_zones dns_queries dns_pending"
     );
     let totals = rows(&mut console, "show totals", "name");
-    for name in ["total_xact_count", "total_ps_bind_count", "avg_ps_client_parse_count"] {
+    for name in [
+        "total_xact_count",
+        "total_ps_bind_count",
+        "avg_ps_client_parse_count",
+    ] {
         assert!(totals.iter().any(|known| known == name), "{name} in {totals:?}");
     }
-    assert_eq!(rows(&mut console, "show state", "key").join(" "), "active paused suspended");
+    assert_eq!(
+        rows(&mut console, "show state", "key").join(" "),
+        "active paused suspended"
+    );
 }
 
 #[test]
@@ -273,7 +284,9 @@ fn hosts_of_every_database_are_listed() {
     let mut console = running.raw();
     let hosts = |console: &mut Raw| -> Vec<String> {
         let rows = console.table("show hosts");
-        let shown = rows.iter().map(|row| format!("{} {} {}", row["database"], row["host"], row["servers"]));
+        let shown = rows
+            .iter()
+            .map(|row| format!("{} {} {}", row["database"], row["host"], row["servers"]));
         shown.collect()
     };
     let known = ["* 127.0.0.1 0", "shop 127.0.0.1 0", "two db1 0", "two db2 0"];
@@ -301,7 +314,10 @@ fn commands_of_the_console_count_as_queries_and_transactions() {
     assert_eq!(totals(), (1, 1));
     assert_eq!(totals(), (2, 2));
     let rows = console.table("show stats");
-    let own = rows.iter().find(|row| row["database"] == "pgbouncer").expect("a row");
+    let own = rows
+        .iter()
+        .find(|row| row["database"] == "pgbouncer")
+        .expect("a row");
     assert_eq!(own["total_query_count"], "3");
 }
 
@@ -320,7 +336,10 @@ fn a_reload_says_what_waits_for_the_next_start_and_what_the_files_warn_of() {
     allow(0o600);
     assert_eq!(reload(), [""; 0]);
     let text = fs::read_to_string(&running.file).expect("the file");
-    let text = text.replace("listen_backlog = 64", "listen_backlog = 65\nstats_period = \"30s\"");
+    let text = text.replace(
+        "listen_backlog = 64",
+        "listen_backlog = 65\nstats_period = \"30s\"",
+    );
     fs::write(&running.file, text.replace("event_loops = 2", "event_loops = 3")).expect("written");
     allow(0o644);
     let found = reload();

@@ -192,8 +192,7 @@ fn a_secret_that_lets_others_in_but_not_us() {
 fn a_given_password_gets_in_where_files_have_a_secret() {
     let server = postgres::shared();
     let verifier = server.value("select rolpassword from pg_authid where rolname = 'app_scram'");
-    let files_with =
-        |secret: &str| files("", &(user("app_scram", secret) + &database(server.port(), "")));
+    let files_with = |secret: &str| files("", &(user("app_scram", secret) + &database(server.port(), "")));
     let found = report_with(&files_with(&verifier), Some(PASSWORD));
     found.assert_failed(&[]);
     let login = found.the("login");
@@ -225,7 +224,10 @@ fn every_database_that_the_wildcard_stands_for_is_looked_at() {
         server.sql(statement);
     }
     server.sql("revoke connect on database closed from public");
-    let wildcard = format!("[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n", server.port());
+    let wildcard = format!(
+        "[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n",
+        server.port()
+    );
     let found = report("", &(user("app_scram", PASSWORD) + &wildcard));
     let logins: Vec<&str> = found.all("login").map(|line| line.text.as_str()).collect();
     for name in ["app", "postgres", "shop"] {

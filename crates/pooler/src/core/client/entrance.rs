@@ -9,7 +9,7 @@ use corun_net::reactor::{Peer, Reactor};
 use ring::rand::SecureRandom;
 
 use crate::auth::authenticator::BODY_BYTES_MAX;
-use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
+use crate::auth::{Authenticator, Denial, Facts, Lookup, Method, Step, TlsFacts, hba};
 use crate::config::{CONSOLES, PoolMode};
 use crate::core::client::os_users::{Waiter, asked_of_system};
 use crate::core::client::start::{REPLICATION_PARAMETER, begins_alike};
@@ -183,10 +183,7 @@ impl<R: Reactor> EventLoop<R> {
             return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
         }
         if self.stopping || self.draining {
-            return Err(Refusal::new(
-                code::CANNOT_CONNECT_NOW,
-                "pooler is shutting down",
-            ));
+            return Err(Refusal::new(code::CANNOT_CONNECT_NOW, "pooler is shutting down"));
         }
         let console = CONSOLES.contains(&&*client.database);
         let admin = proxy.admin_users.iter().any(|name| **name == *client.user) || is_own(client);
@@ -389,7 +386,7 @@ impl<R: Reactor> EventLoop<R> {
             Ok(pool) => pool,
             Err(refusal) => return self.refuse_client(reactor, index, &refusal),
         };
-        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+        let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
         if let Some(refusal) = pool.refusal(true) {

@@ -63,7 +63,8 @@ impl<R: Reactor> EventLoop<R> {
             return Ok(false);
         };
         let proxy = &self.files.config.proxy;
-        let (auth_user, auth_query, auth_dbname) = match self.files.effective(&client.database, &client.user) {
+        let (auth_user, auth_query, auth_dbname) = match self.files.effective(&client.database, &client.user)
+        {
             Some(effective) => (
                 effective.auth_user.clone(),
                 effective.auth_query.clone(),
@@ -83,7 +84,10 @@ impl<R: Reactor> EventLoop<R> {
         let wrong = || Refusal::new(code::CONFIG_FILE, "bouncer config error");
         let database: Arc<str> = match auth_dbname {
             Some(name) if CONSOLES.contains(&&*name) => {
-                log_client!(client, "cannot use the reserved \"{name}\" database as an auth_dbname");
+                log_client!(
+                    client,
+                    "cannot use the reserved \"{name}\" database as an auth_dbname"
+                );
                 return Err(wrong());
             }
             Some(name) if self.files.effective(&name, &auth_user).is_none() => {

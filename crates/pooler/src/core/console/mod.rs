@@ -25,8 +25,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use corun_net::reactor::Reactor;
 
 use crate::admin::{
-    Answer, AveragesRow, CLIENT_IDS, Command, Console, Show, Shutdown, StateRow, Stats, StatsRow, Step, Table,
-    TotalsRow, config_rows, overall,
+    Answer, AveragesRow, CLIENT_IDS, Command, Console, Show, Shutdown, StateRow, Stats, StatsRow, Step,
+    Table, TotalsRow, config_rows, overall,
 };
 use crate::config::CONSOLE;
 use crate::core::config_files::ConfigFiles;
@@ -327,7 +327,12 @@ impl<R: Reactor> EventLoop<R> {
                 };
                 Table::of(&rows::hosts(parts, config, status, self.shared.started.elapsed()))
             }
-            Show::Lists => Table::of(&rows::lists(parts, config, self.users(parts).len(), &self.names())),
+            Show::Lists => Table::of(&rows::lists(
+                parts,
+                config,
+                self.users(parts).len(),
+                &self.names(),
+            )),
             Show::Memory => Table::of(&rows::memory(parts)),
             Show::Databases => {
                 let stopped = self.shared.stopped.lock();
@@ -359,12 +364,7 @@ impl<R: Reactor> EventLoop<R> {
             Show::HeavyQueue => Table::of(&self.shared.heavy_queue.slowdowns()),
             Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),
             // The console answers these by itself.
-            Show::Help
-            | Show::Config
-            | Show::DnsZones
-            | Show::Peers
-            | Show::PeerPools
-            | Show::Version => {
+            Show::Help | Show::Config | Show::DnsZones | Show::Peers | Show::PeerPools | Show::Version => {
                 return Ok(Answer::Done);
             }
         }))
@@ -381,9 +381,17 @@ impl<R: Reactor> EventLoop<R> {
         users.extend(self.files.users.names().map(str::to_owned));
         users.extend(self.shared.users_with_secret());
         let clients = parts.iter().flat_map(|part| &part.clients);
-        users.extend(clients.filter(|client| client.is_in()).map(|client| client.user.to_string()));
+        users.extend(
+            clients
+                .filter(|client| client.is_in())
+                .map(|client| client.user.to_string()),
+        );
         let servers = parts.iter().flat_map(|part| &part.servers);
-        users.extend(servers.filter(|server| server.state != "login").map(|server| server.user.clone()));
+        users.extend(
+            servers
+                .filter(|server| server.state != "login")
+                .map(|server| server.user.clone()),
+        );
         users
     }
 

@@ -42,13 +42,17 @@ impl<R: Reactor> EventLoop<R> {
             return Ok(pool);
         }
         let Some(effective) = self.files.effective_of(&key) else {
-            return Err(Refusal::new(
-                code::INVALID_CATALOG,
-                format!("no such database: {database}"),
-            )
-            .hint("The pooler's configuration names neither this database nor \"*\"."));
+            return Err(
+                Refusal::new(code::INVALID_CATALOG, format!("no such database: {database}"))
+                    .hint("The pooler's configuration names neither this database nor \"*\"."),
+            );
         };
-        if effective.wildcard && !self.pools.iter().any(|(_, pool)| *pool.key.database == **database) {
+        if effective.wildcard
+            && !self
+                .pools
+                .iter()
+                .any(|(_, pool)| *pool.key.database == **database)
+        {
             tracing::info!("registered new auto-database: db={database}");
         }
         let probe = host & PROBE != 0;

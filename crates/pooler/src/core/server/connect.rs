@@ -443,8 +443,8 @@ impl<R: Reactor> EventLoop<R> {
         };
         // A wrong password is no fault of the host.
         let at_fault = refusal.detail.is_none() || refusal.message != LOGIN_FAILED;
-        let comes_back =
-            matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW) && refusal.message != LOGIN_FAILED;
+        let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW)
+            && refusal.message != LOGIN_FAILED;
         let what = match &refusal.detail {
             _ if comes_back && refusal.code == code::CANNOT_CONNECT => refusal.message.clone(),
             Some(why) => format!("{LOGIN_FAILED}: FATAL {why}"),

@@ -52,7 +52,10 @@ fn hosts_are_used_in_turn_or_the_first_until_it_fails() {
     // Nobody listens at any: it waits, and who comes later is told at once.
     let nowhere = fixture("\"127.0.0.3\", \"127.0.0.4\"", "disable");
     nowhere.console().rows("set query_wait_timeout = 1");
-    for expected in ["query_wait_timeout", "server login has been failing, cached error: could not connect"] {
+    for expected in [
+        "query_wait_timeout",
+        "server login has been failing, cached error: could not connect",
+    ] {
         assert_contains(&nowhere.refused().expect("refused"), expected);
     }
 }
