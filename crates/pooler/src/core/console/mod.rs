@@ -230,8 +230,10 @@ impl<R: Reactor> EventLoop<R> {
             Command::Reconnect(name) => Outcome::Asked(Order::Reconnect(name.clone())),
             Command::Shutdown(Shutdown::WaitForClients) => Outcome::Asked(Order::Drain),
             Command::Shutdown(kind) => {
-                shared.stopping.store(true, Ordering::Relaxed);
                 let at_once = *kind == Shutdown::Immediate;
+                if at_once {
+                    shared.stopping.store(true, Ordering::Relaxed);
+                }
                 Outcome::Asked(Order::Shutdown { at_once })
             }
             Command::Suspend => refused(
@@ -344,14 +346,13 @@ impl<R: Reactor> EventLoop<R> {
             Show::Queue => Table::of(&self.shared.heavy_queue.queue(self.heavy_queue_now_ns())),
             Show::HeavyQueue => Table::of(&self.shared.heavy_queue.slowdowns()),
             Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),
+            Show::Peers => Table::of(&known_rows::peers(config)),
+            Show::PeerPools => {
+                let rows: Vec<_> = parts.iter().flat_map(|part| part.peers.clone()).collect();
+                Table::of(&rows)
+            }
             // The console answers these by itself.
-            Show::Help
-            | Show::Config
-            | Show::Fds
-            | Show::DnsZones
-            | Show::Peers
-            | Show::PeerPools
-            | Show::Version => {
+            Show::Help | Show::Config | Show::Fds | Show::DnsZones | Show::Version => {
                 return Ok(Answer::Done);
             }
         }))
